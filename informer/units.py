@@ -5,7 +5,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 
@@ -16,12 +16,15 @@ class Units(NamedTuple):
         center, scale: center and scale of the scaler, per window and target.
         power: exponent p of the transform that values had before they were scaled; None: no transform.
         untransformed_scale: scale of the values without the transform; None with `power=None`, where it is `scale`.
+        constant: targets that are constant in training, which a model forecasts as their last value, without intervals;
+            None: none.
     """
 
     center: Float64[Tensor, "b n"]
     scale: Float64[Tensor, "b n"]
     power: Float64[Tensor, "b n"] | None = None
     untransformed_scale: Float64[Tensor, "b n"] | None = None
+    constant: Bool[Tensor, "b n"] | None = None
 
     def unscaled(self, scaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
         """Values before scaling, still transformed."""
@@ -47,8 +50,7 @@ class Units(NamedTuple):
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> "Units":
         """Units with every part changed by the same function."""
-        power, plain = (None if tensor is None else change(tensor) for tensor in (self.power, self.untransformed_scale))
-        return Units(change(self.center), change(self.scale), power, plain)
+        return Units(*(None if tensor is None else change(tensor) for tensor in self))  # type: ignore[arg-type]
 
 
 def signed_power(values: Float[Tensor, "*t n"], power: Float64[Tensor, "*#t n"]) -> Float[Tensor, "*t n"]:

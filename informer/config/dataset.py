@@ -338,5 +338,5 @@ class ScalerConfig:
 
     kind: ScalerKind = ScalerKind.standard
     transform: Transform = Transform.none
-    per_series: bool = False
-    """Scale each series by its own training rows instead of by those of all series."""
+    per_series: bool = True
+    """Scale each series by its own training rows; false: by those of all series together."""

@@ -1,6 +1,6 @@
-"""Scaling per column: fitted by scikit-learn on training rows, stored as plain numbers in the checkpoint."""
+"""Scaling per column: fitted in float64 on training rows, stored as plain numbers in the checkpoint."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,8 +8,19 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from informer.config.dataset import ScalerConfig, ScalerKind, Transform
-from informer.data.scaler_fit import Table, bounds, fitted, units_of
-from informer.errors import InputError, reason_of
+from informer.data.columns import Columns
+from informer.errors import InputError, listed, reason_of
+
+Table = Float64[np.ndarray, "_ c"]
+
+BLOCK = 1 << 20
+"""Values read at once from tables that may be larger than memory."""
+
+ROUNDING = 8
+"""A column whose values differ by at most this many units in the last place of the largest is constant."""
+
+MOST_NAMES = 3
+"""Largest number of series named in one sentence."""
 
 POWERS = {Transform.none: 1.0, Transform.sqrt: 0.5, Transform.fourth_root: 0.25}
 ROOTS = {0.5: "square root", 0.25: "fourth root"}
@@ -17,14 +28,16 @@ ROOTS = {0.5: "square root", 0.25: "fourth root"}
 
 @dataclass(frozen=True, slots=True)
 class Scaler:
-    """(sign(x) |x|^power - center) / scale per column, along the last axis. A constant column has scale 1.
+    """(sign(x) |x|^power - center) / scale per column, along the last axis.
 
+    `constant` marks the columns that are constant in the fitted rows; their scale is the size of the constant, or 1.
     `power` is None without a transform; `untransformed_scale` is the scale of the values without it.
     """
 
     kind: ScalerKind
     center: Float64[np.ndarray, "c"]
     scale: Float64[np.ndarray, "c"]
+    constant: Bool[np.ndarray, "c"]
     power: Float64[np.ndarray, "c"] | None = None
     untransformed_scale: Float64[np.ndarray, "c"] | None = None
 
@@ -41,35 +54,35 @@ class Scaler:
     def _fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
         """Fit on the rows of these tables, which may be memory maps and are read in blocks.
 
-        Columns with only small values are fitted in units of a power of two, which is exact: squares of 1e-300
-        underflow, and scikit-learn treats a range below 1e-15 as rounding error. Missing values (NaN) are ignored; a
-        column without any value gets NaN as center and scale.
+        Missing values (NaN) are ignored; a column without any value gets NaN as center and scale.
         """
-        n_columns = tables[0].shape[1]
-        if kind is ScalerKind.none:
-            return cls(kind, np.zeros(n_columns), np.ones(n_columns))
-        low, high = bounds(tables)
+        low, high = _bounds(tables)
         if np.isnan(low).any():
             return cls._fit_observed(kind, tables, np.isnan(low))
-        units = units_of(low, high)
-        center, scale = fitted(kind, tables, units)
-        if units.any():
-            center, scale = np.ldexp(center, -units), np.ldexp(scale, -units)
-            scale = np.where(scale > 0, scale, 1.0)
-        return cls(kind, center, scale)
+        constant = are_constant(low, high)
+        if kind is ScalerKind.none:
+            return cls(kind, np.zeros(low.size), np.ones(low.size), constant)
+        center, scale = _fitted(kind, tables, low, np.where(constant, 1.0, high - low))
+        size = np.where(low == 0, 1.0, np.abs(low))
+        return cls(kind, np.where(constant, low, center), np.where(constant, size, scale), constant)
 
     @classmethod
     def _fit_observed(cls, kind: ScalerKind, tables: Sequence[Table], gaps: Bool[np.ndarray, "c"]) -> "Scaler":
         """Fit columns with gaps one at a time, on their observed values."""
-        scaler = cls(kind, np.full(len(gaps), np.nan), np.full(len(gaps), np.nan))
+        scaler = cls(kind, np.full(gaps.size, np.nan), np.full(gaps.size, np.nan), np.zeros(gaps.size, dtype=bool))
         groups = [np.flatnonzero(~gaps), *np.flatnonzero(gaps)[:, None]]
         for group in filter(len, groups):
             selected = [table[:, group] for table in tables]
             selected = [rows[~np.isnan(rows).any(axis=1)] for rows in selected]
             if any(map(len, selected)):
                 group_scaler = cls._fit(kind, selected)
-                scaler.center[group], scaler.scale[group] = group_scaler.center, group_scaler.scale
+                for array, fitted in zip(scaler._arrays, group_scaler._arrays, strict=True):
+                    array[group] = fitted
         return scaler
+
+    @property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return self.center, self.scale, self.constant
 
     @property
     def unknown(self) -> list[int]:
@@ -90,19 +103,20 @@ class Scaler:
 
     def without(self, columns: Sequence[int]) -> "Scaler":
         """A copy that does not scale these columns."""
-        center, scale = self.center.copy(), self.scale.copy()
-        center[list(columns)], scale[list(columns)] = 0.0, 1.0
-        return replace(self, center=center, scale=scale)
+        center, scale, constant = (array.copy() for array in self._arrays)
+        center[list(columns)], scale[list(columns)], constant[list(columns)] = 0.0, 1.0, False
+        return replace(self, center=center, scale=scale, constant=constant)
 
     def taking(self, columns: Sequence[int], scaler: "Scaler") -> "Scaler":
         """A copy that scales these columns as `scaler` does."""
-        center, scale, positions = self.center.copy(), self.scale.copy(), list(columns)
-        center[positions], scale[positions] = scaler.center[positions], scaler.scale[positions]
+        positions, (center, scale, constant) = list(columns), (array.copy() for array in self._arrays)
+        for array, other in zip((center, scale, constant), scaler._arrays, strict=True):
+            array[positions] = other[positions]
         plain = self.untransformed_scale
         if plain is not None and scaler.untransformed_scale is not None:
             plain = plain.copy()
             plain[positions] = scaler.untransformed_scale[positions]
-        return replace(self, center=center, scale=scale, untransformed_scale=plain)
+        return replace(self, center=center, scale=scale, constant=constant, untransformed_scale=plain)
 
     def state(self) -> dict[str, Any]:
         """Plain lists for a checkpoint."""
@@ -110,6 +124,7 @@ class Scaler:
         return {
             "kind": self.kind.value,
             **{name: array.tolist() for name, array in arrays.items() if array is not None},
+            **({"constant": np.flatnonzero(self.constant).tolist()} if self.constant.any() else {}),
         }
 
     @classmethod
@@ -121,6 +136,7 @@ class Scaler:
         """
         try:
             kind, center, scale = ScalerKind(state["kind"]), _numbers(state["center"]), _numbers(state["scale"])
+            constant = np.isin(np.arange(center.size), _numbers(state.get("constant", [])))
             power, plain = (_numbers(state[name]) if "power" in state else None for name in ("power", "plain"))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(
@@ -135,7 +151,7 @@ class Scaler:
                     f"checkpoint: scaler: expected a power among {sorted(POWERS.values())} and a finite plain scale "
                     "above 0 for each column, found others"
                 )
-        return cls(kind, center, scale, power, plain)
+        return cls(kind, center, scale, constant, power, plain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +207,17 @@ class PanelScaler:
         first = next(iter(self.by_series.values()))
         scaler = Scaler.fit(self.kind, [rows], first.power).without(self.codes)
         return scaler.taking([*self.static, *scaler.unknown], first)
+
+    def constant_note(self, columns: Columns) -> str:
+        """A sentence about the targets that are constant in training; empty without any."""
+        phrases = []
+        for target, position in zip(columns.targets, columns.positions(columns.targets), strict=True):
+            if self.shared is not None:
+                phrases += [target] * bool(self.shared.constant[position])
+            elif names := [name for name, scaler in self.by_series.items() if scaler.constant[position]]:
+                phrases.append(f"{target} of {listed(names, MOST_NAMES)}")
+        how = "constant in training, so forecast as the last value, without intervals"
+        return f"{'; '.join(phrases)}: {how}" if phrases else ""
 
     def root(self, column: int) -> str:
         """Name of the root of a column that is scaled instead of its values; empty if it is the values."""
@@ -274,3 +301,74 @@ def _numbers(values: Any) -> Float64[np.ndarray, "c"]:
     if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
         raise TypeError("no list of numbers")
     return np.asarray(values, dtype=np.float64)
+
+
+def _fitted(
+    kind: ScalerKind, tables: Sequence[Table], low: Float64[np.ndarray, "c"], width: Float64[np.ndarray, "c"]
+) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
+    """Center and scale of each column with values from low to low + width.
+
+    Moments are those of (value - low) / width: squares do not underflow or overflow, and small variations of large
+    values lose no digits. Quartiles that are equal do not scale; the standard deviation is used instead.
+    """
+    if kind is ScalerKind.minmax:
+        return low, width
+    if kind is ScalerKind.robust:  # quantiles need all rows, so one column at a time
+        quartiles = np.stack(
+            [
+                np.quantile(np.concatenate([table[:, column] for table in tables]), (0.25, 0.5, 0.75))
+                for column in range(len(low))
+            ],
+            axis=1,
+        )
+        scale = quartiles[2] - quartiles[0]
+        if (equal := are_constant(quartiles[0], quartiles[2])).any():
+            scale[equal] = _fitted(ScalerKind.standard, tables, low, width)[1][equal]
+        return quartiles[1], scale
+    n, mean, squares = 0, np.zeros(len(low)), np.zeros(len(low))
+    for block in _blocks(tables):
+        rows = (block - low) / width
+        rows_mean = rows.mean(axis=0)
+        # moments of two parts together: Chan, Golub and LeVeque, "Updating formulae", 1979
+        share = len(rows) / (n + len(rows))
+        squares += np.square(rows - rows_mean).sum(axis=0) + np.square(rows_mean - mean) * n * share
+        mean += (rows_mean - mean) * share
+        n += len(rows)
+    scale = np.sqrt(squares / n) * width
+    return low + mean * width, np.where(scale > 0, scale, width)  # 0 next to the smallest float
+
+
+def _bounds(tables: Sequence[Table]) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
+    """The smallest and the largest value of each column; NaN for a column with gaps."""
+    bounds = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(tables)]
+    return np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
+
+
+def standard_deviation(values: Float64[np.ndarray, "n"]) -> float:
+    """Standard deviation without underflow; 0 if the values are equal up to rounding errors. NaN is ignored."""
+    scaler = Scaler.fit(ScalerKind.standard, [values[:, None]])
+    return 0.0 if scaler.constant[0] else float(scaler.scale[0])
+
+
+def are_constant(low: Float64[np.ndarray, "*c"], high: Float64[np.ndarray, "*c"]) -> Bool[np.ndarray, "*c"]:
+    """Whether columns between these bounds are constant up to rounding errors."""
+    return high - low <= ROUNDING * np.spacing(np.maximum(np.abs(low), np.abs(high)))
+
+
+def _blocks(tables: Sequence[Table]) -> Iterator[Table]:
+    """Rows of all tables in blocks of at most BLOCK values, combining small tables.
+
+    The blocks do not depend on how rows are divided into tables, because sums over blocks differ in the last digit.
+    """
+    most = max(1, BLOCK // max(1, tables[0].shape[1]))
+    gathered: list[Table] = []
+    n_rows = 0
+    for table in tables:
+        for begin in range(0, len(table), most):
+            rows = table[begin : begin + most]
+            if n_rows + len(rows) > most:
+                yield np.ascontiguousarray(np.concatenate(gathered))
+                gathered, n_rows = [], 0
+            gathered.append(rows)
+            n_rows += len(rows)
+    yield np.ascontiguousarray(np.concatenate(gathered))

@@ -12,6 +12,7 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.data.read.frequency import Frequency
+from informer.data.scaler import ROUNDING
 
 CYCLES = 3
 """Minimum number of times that a season must occur."""
@@ -100,11 +101,13 @@ def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]
     n = len(values)
     if n < 2:
         return np.zeros(n)
-    scale = np.abs(values).max() or 1.0
-    time, centred = np.arange(n) - (n - 1) / 2, values / scale - (values / scale).mean()
+    changes = values - values[0]
+    scale = np.abs(changes).max() or 1.0
+    time, centred = np.arange(n) - (n - 1) / 2, changes / scale - (changes / scale).mean()
     residual = centred - time * (centred @ time) / (time @ time)
     # rounding errors leave this much of a straight line
-    return residual if np.abs(residual).max() > 1e-10 else np.zeros(n)
+    noise = max(1e-10, ROUNDING * np.spacing(np.abs(values).max()) / scale)
+    return residual if np.abs(residual).max() > noise else np.zeros(n)
 
 
 def autocorrelation(residual: Float64[np.ndarray, "t"], longest: int) -> Float64[np.ndarray, "lags"]:

@@ -54,6 +54,7 @@ def build_store(
         "center": np.stack([scaler.center for scaler in scalers]),
         "scale": np.stack([scaler.scale for scaler in scalers]),
         **_transform_parts(scalers),
+        **_constant_part(scalers),
         "numbers": series_numbers(panel, trained),
     }
     on_device = {name: _placed(torch.from_numpy(array), torch.device(device)) for name, array in arrays.items()}
@@ -71,6 +72,12 @@ def _transform_parts(scalers: Sequence[Scaler]) -> dict[str, np.ndarray]:
         name: np.stack(rows)
         for name, rows in zip(("power", "untransformed_scale"), zip(*transforms, strict=True), strict=False)
     }
+
+
+def _constant_part(scalers: Sequence[Scaler]) -> dict[str, np.ndarray]:
+    """Constant columns of each series; empty if there are none."""
+    constant = np.stack([scaler.constant for scaler in scalers])
+    return {"constant": constant} if constant.any() else {}
 
 
 def _placed(tensor: Tensor, device: torch.device) -> Tensor:

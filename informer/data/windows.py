@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from informer.config.lengths import WindowSizes
@@ -24,8 +24,8 @@ from informer.units import Units
 class Batch(NamedTuple):
     """Scaled model inputs and targets. `target` has no rows if the future is unknown. Missing values are NaN.
 
-    `center`, `scale`, `power` and `untransformed_scale` convert the targets of each window back to data units, see
-    `Units`; `series` is the number of each window's training series, -1 for a new one.
+    `center`, `scale`, `power`, `untransformed_scale` and `constant` are the `Units` of the targets of each window;
+    `series` is the number of each window's training series, -1 for a new one.
     """
 
     enc_x: Float[Tensor, "b seq c"]
@@ -38,11 +38,12 @@ class Batch(NamedTuple):
     series: Int[Tensor, "b"]
     power: Float64[Tensor, "b n"] | None = None
     untransformed_scale: Float64[Tensor, "b n"] | None = None
+    constant: Bool[Tensor, "b n"] | None = None
 
     @property
     def units(self) -> Units:
         """Units of the targets."""
-        return Units(self.center, self.scale, self.power, self.untransformed_scale)
+        return Units(self.center, self.scale, self.power, self.untransformed_scale, self.constant)
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
@@ -59,7 +60,7 @@ class Store:
         values: scaled columns.
         marks: calendar marks of the timestamps, shared by series with the same timestamps.
         first_rows, first_marks: where each series starts in `values` (increasing) and in `marks`.
-        center, scale, power, untransformed_scale: scaling of each series and column, see `Units`.
+        center, scale, power, untransformed_scale, constant: scaling of each series and column, see `Units`.
         numbers: number of each series in training; -1 for a new one.
         has_gaps: whether values are missing (NaN).
     """
@@ -74,6 +75,7 @@ class Store:
     has_gaps: bool = False
     power: Float64[Tensor, "s c"] | None = None
     untransformed_scale: Float64[Tensor, "s c"] | None = None
+    constant: Bool[Tensor, "s c"] | None = None
 
 
 class Windows:
@@ -102,7 +104,7 @@ class Windows:
         self.starts = starts.to(device)
         self._targets = _columns(targets, store.center)
         self._hidden = torch.tensor([i not in set(future) for i in range(store.values.shape[1])], device=device)
-        units = Units(store.center, store.scale, store.power, store.untransformed_scale)
+        units = Units(store.center, store.scale, store.power, store.untransformed_scale, store.constant)
         self._units = units.mapped(partial(_pick, columns=self._targets))
         self._mark_shift = store.first_marks - store.first_rows
         offsets = torch.arange(sizes.rows, device=device)

@@ -34,6 +34,11 @@ class Means:
         self._counts = self._counts + to_float64(~missing).sum(dim=0).cpu()
         self.windows += len(actual)
 
+    @property
+    def observed(self) -> bool:
+        """Whether any actual value was added."""
+        return bool(torch.as_tensor(self._counts).any())
+
     def overall(self) -> dict[str, float]:
         """Means over all steps and columns."""
         return {name: values[0] for name, values in self._mean(-2, -1).items()}
@@ -76,12 +81,13 @@ class IntervalScores:
         """Coverage in percent and width: conformal intervals by level (`80`), central intervals by their quantiles
         (`q10_q90`)."""
         central = {f"{quantile_name(low)}_{quantile_name(high)}": means for (low, high), means in self._central.items()}
-        return {str(level): means for level, means in self._conformal.items()} | central
+        named = {str(level): means for level, means in self._conformal.items()} | central
+        return {name: means for name, means in named.items() if means.observed}
 
     @property
     def quantiles(self) -> dict[str, Means]:
         """Pinball loss and coverage, the percentage of actual values not above the quantile, by name (`q10`)."""
-        return {quantile_name(level): means for level, means in self._quantiles.items()}
+        return {quantile_name(level): means for level, means in self._quantiles.items() if means.observed}
 
     def add(
         self,
@@ -101,6 +107,8 @@ class IntervalScores:
             units: units of the targets; None: not transformed.
         """
         standard = units.standard if units is not None else lambda values: values
+        if units is not None and units.constant is not None:  # these have no intervals
+            actual = actual.masked_fill(units.constant[:, None], torch.nan)
         forecast = point(output, self._levels)
         for level, means in self._conformal.items():
             assert self._calibration is not None

@@ -125,15 +125,17 @@ def _compared(
         model=next(iter(own)),
         columns=data.targets,
         errors=own | errors,
-        notes=(*(baseline.note for baseline in baselines), *_roots(data)),
+        notes=(*(baseline.note for baseline in baselines), *_notes(data)),
         series=[series.name for series in data.panel] if several else (),
         owners=windows.series(torch.arange(len(windows))).cpu().numpy() if several else np.empty(0, dtype=np.int64),
         block=data.sizes.pred_len,
     )
 
 
-def _roots(data: Data) -> Iterator[str]:
-    """A note if roots of targets are modelled."""
+def _notes(data: Data) -> Iterator[str]:
+    """A note if targets are constant, and if roots of targets are modelled."""
+    if note := data.scaler.constant_note(data.columns):
+        yield note
     positions = data.columns.positions(data.targets)
     for root in data.scaler.roots(positions):
         names = [name for name, place in zip(data.targets, positions, strict=True) if data.scaler.root(place) == root]

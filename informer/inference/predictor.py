@@ -61,7 +61,7 @@ class TrainedModel:
         self.sizes = WindowSizes.of(checkpoint.config)
         self.calendar = checkpoint.calendar
         self.calibration = saved_calibration(checkpoint)
-        self._has_warned = False
+        self._has_warned = self._has_warned_about_constants = False
 
     @classmethod
     def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
@@ -147,6 +147,7 @@ class TrainedModel:
             return []
         self.warn_about_new([history.name for history in series])
         batch = self._batch(series, futures)
+        self._warn_about_constants()
         first = self._output(batch, pad_to)
         histories, blocks = list(series), [self.rows(batch, first)]
         while len(blocks) * self.sizes.pred_len < horizon:
@@ -178,6 +179,13 @@ class TrainedModel:
                 f"scaler.per_series: training had no series named {listed(new)}, scaled by its own "
                 f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.by_series))}"
             )
+
+    def _warn_about_constants(self) -> None:
+        """Warn once about targets that are constant in training."""
+        note = self.scaler.constant_note(self.columns)
+        if note and not self._has_warned_about_constants:
+            self._has_warned_about_constants = True
+            log.warning(note)
 
     def half_widths(self, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "pred_len n"]]:
         """Scaled half widths of intervals by level, for a window of usual variation.
@@ -215,8 +223,8 @@ class TrainedModel:
         halves: Mapping[int, Float64[np.ndarray, "b pred_len n"]],
     ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
         """Extra columns of a batch's forecasts, in data units: quantiles other than the median (q10), and the interval
-        ends for these scaled half widths (lo80, hi80)."""
-        center = point(output, self.quantiles).double().cpu()
+        ends for these scaled half widths (lo80, hi80). NaN for constant targets, see `Units`."""
+        center, constant = point(output, self.quantiles).double().cpu(), batch.constant
         by_level = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
         bands = {
             quantile_name(level): self.clipped(_numpy(batch.in_units(values)))
@@ -226,6 +234,9 @@ class TrainedModel:
         for level, half in halves.items():
             for name, end in (("lo", center - torch.from_numpy(half)), ("hi", center + torch.from_numpy(half))):
                 bands[f"{name}{level}"] = self.clipped(_numpy(batch.in_units(end)))
+        if constant is not None:
+            for values in bands.values():
+                values[np.broadcast_to(_numpy(constant)[:, None], values.shape)] = np.nan
         return bands
 
     def halves(

@@ -1,8 +1,9 @@
 """A forecast of one series as a table: timestamps, targets, intervals and quantiles."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import float_info
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from jaxtyping import Bool, Float64
 
 from informer.data.history import future_index
 from informer.data.read.source import Series
+from informer.data.scaler import standard_deviation
 from informer.errors import InputError
 
 SERIES, TIME = "series", "timestamp"
@@ -76,8 +78,7 @@ class Forecast:
 
     def check_finite(self) -> None:
         """Raise an InputError if a forecast, or a band within pred_len rows, is not finite."""
-        bands = (ends[: self.pred_len] for ends in self.bands.values())
-        if not all(np.isfinite(values).all() for values in (self.values, *bands)):
+        if not are_finite(self.values, [ends[: self.pred_len] for ends in self.bands.values()]):
             raise InputError(
                 f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
             )
@@ -123,8 +124,20 @@ class Forecast:
         return frame
 
 
+def are_finite(values: Float64[np.ndarray, "*h n"], bands: Sequence[Float64[np.ndarray, "*b n"]]) -> bool:
+    """Whether forecasts and bands are finite, except the bands of targets that have none (all NaN)."""
+    stacked = np.stack([band.reshape(-1, band.shape[-1]) for band in bands] or [np.zeros((1, values.shape[-1]))])
+    without = np.isnan(stacked).all(axis=(0, 1))
+    return bool(np.isfinite(values).all() and (np.isfinite(stacked) | without).all())
+
+
+def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndarray, "*n"]:
+    """Values with this many decimal places; unchanged if 10^decimals overflows, as for values of 1e-305."""
+    return values.round(decimals) if decimals <= float_info.max_10_exp else values
+
+
 def decimals_for(values: Float64[np.ndarray, "n"], digits: int) -> int:
     """Decimal places that leave this many digits of the standard deviation, or of the size of a constant column."""
     finite = values[np.isfinite(values)]
-    size = (float(np.std(finite)) or float(np.max(np.abs(finite)))) if len(finite) else 0.0
+    size = (standard_deviation(finite) or float(np.max(np.abs(finite)))) if len(finite) else 0.0
     return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0

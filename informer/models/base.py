@@ -154,7 +154,7 @@ class ForecastModel(nn.Module, ABC):
     @abstractmethod
     def __init__(self, config: Any, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()) -> None:
         super().__init__()
-        self.quantiles = tuple(quantiles)
+        self.quantiles, self.target_positions = tuple(quantiles), dims.target_positions
         if dims.masked is not None:
             known_masked = tuple(position for position in dims.masked if position in dims.known)
             self.observed = ObservedMask(dims.masked, known_masked, dims.label_len)
@@ -256,7 +256,27 @@ def model_output(network: nn.Module, batch: Inputs, *, with_actual: bool = False
     if with_actual:
         return network(*inputs, batch.target)
     output, positions = network(*inputs), getattr(network, "non_negative", ())
+    if isinstance(inside, ForecastModel):
+        output = constants_held(output, batch, inside.target_positions)
     return at_least_zero(output, batch, positions) if positions else output
+
+
+def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Any, targets: Sequence[int]) -> Tensor:
+    """Scaled forecasts, where targets that are constant in training keep their last observed value.
+
+    Args:
+        output: scaled forecasts.
+        batch: has `enc_x` [b seq_len c], with NaN where missing, and perhaps `constant` [b n].
+        targets: positions of the targets in `enc_x`.
+    """
+    constant = getattr(batch, "constant", None)
+    if constant is None:
+        return output
+    history = batch.enc_x[:, :, list(targets)]
+    last = (~history.isnan()).cumsum(dim=1).argmax(dim=1, keepdim=True)
+    value = history.gather(1, last).nan_to_num(0.0).to(output)
+    shape = (len(value), 1, value.shape[2], *([1] * (output.dim() - 3)))
+    return torch.where(constant.reshape(shape), value.reshape(shape), output)
 
 
 def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, positions: Sequence[int]) -> Tensor:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from informer.data.pipeline import Data
+from informer.data.scaler import are_constant, standard_deviation
 
 DRIFT = 1.0
 """Minimum distance between the means of training and test rows, in training standard deviations."""
@@ -42,7 +43,7 @@ def _all(data: Data) -> Iterator[list[tuple[float, str]]]:
 def _problems(
     where: str, train: Float64[np.ndarray, "a"], test: Float64[np.ndarray, "b"]
 ) -> Iterator[tuple[float, str]]:
-    spread = float(train.std())
+    spread = standard_deviation(train)
     if spread == 0.0:
         yield 1e3, f"{where}: constant in the training rows ({train[0]:.6g}); the model cannot learn from it"
         return
@@ -65,7 +66,8 @@ def _problems(
             )
     median = float(np.median(train))
     deviation = 1.4826 * float(np.median(np.abs(train - median)))
-    far = int((np.abs(train - median) > OUTLIER * deviation).sum()) if deviation > 0 else 0
+    is_noise = are_constant(median, median + deviation)
+    far = 0 if is_noise else int((np.abs(train - median) > OUTLIER * deviation).sum())
     if 0 < far <= max(3, len(train) // 200):
         worst = train[int(np.abs(train - median).argmax())]
         rows = "row is" if far == 1 else "rows are"

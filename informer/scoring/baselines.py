@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float64
 
 from informer.config.lengths import WindowSizes
+from informer.data.scaler import standard_deviation
 from informer.data.seasonality import bridged
 from informer.data.windows import Batch, Store, Windows
 from informer.errors import InputError
@@ -88,7 +89,7 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         return None
     sizes = WindowSizes(seq_len=seq_len, label_len=0, pred_len=steps)
     center = np.array([np.nanmean(history) for history in histories])[:, None]
-    spread = np.array([np.nanstd(history) for history in histories])[:, None]
+    spread = np.array([standard_deviation(history) for history in histories])[:, None]
     scale = np.where(spread > 0, spread, 1.0)
     scaled = [(history - c) / s for history, c, s in zip(histories, center, scale, strict=True)]
     firsts = np.cumsum([0, *map(len, scaled[:-1])])

@@ -39,6 +39,7 @@ class Outcome:
     Args:
         evaluation: scores on held-out rows.
         trained: complete configuration of the trained model.
+        constant: note on targets that are constant in training; empty without any.
         root: name of the root of the targets that is modelled; empty: the values are.
         shares: weights of network, linear forecast and seasonal naive; None: no combination.
         folder: run directory.
@@ -52,6 +53,7 @@ class Outcome:
     plan: Plan
     evaluation: Evaluation
     trained: TrainConfig
+    constant: str
     root: str
     shares: Shares | None
     folder: Path
@@ -66,8 +68,8 @@ def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[
     """Label and text of each line that follows `data_line` and `season_line`."""
     plan = outcome.plan
     repairs = " ".join(repair_settings(plan.settings.dataset, DatasetConfig()))
-    notes = [*plan.notes, *([f"repaired with {repairs}"] if plan.subject.repairs else [])]
-    yield "Data", "; ".join(notes) if notes else "no problems"
+    notes = [*plan.notes, outcome.constant, f"repaired with {repairs}" if plan.subject.repairs else ""]
+    yield "Data", "; ".join(filter(None, notes)) or "no problems"
     yield "Model", _model_line(outcome)
     yield "Quality", quality_line(outcome.evaluation)
     yield "Intervals", _interval_line(outcome, settings.intervals)
@@ -166,6 +168,8 @@ def _quality(evaluation: Evaluation) -> str:
 def _interval_line(outcome: Outcome, requested: Sequence[int]) -> str:
     if not outcome.levels:
         return _no_intervals(outcome)
+    if outcome.constant and not outcome.evaluation.intervals:
+        return "none: the targets are constant"
     means = {name: interval.overall()["coverage"] for name, interval in outcome.evaluation.intervals.items()}
     descriptions = [
         f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in outcome.levels

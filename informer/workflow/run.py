@@ -17,6 +17,7 @@ from informer.config.commands import EvalDataset, PredictConfig
 from informer.config.forecast import ForecastConfig
 from informer.config.reports import ReportConfig
 from informer.console import say
+from informer.data.columns import Columns
 from informer.data.read.remote import is_remote
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError, ReportError, counted, printable, with_addresses
@@ -107,6 +108,7 @@ def _forecast_one(
         plan=planned,
         evaluation=evaluation,
         trained=folder.settings(),
+        constant=scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets))),
         root=next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), ""),
         shares=Shares.from_plain(shares) if shares else None,
         folder=folder.path,

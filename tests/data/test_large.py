@@ -12,7 +12,7 @@ from dataset_cases import SIZES, made, write
 
 from informer.config.dataset import DatasetConfig, Features, ScalerConfig, ScalerKind, Short, Transform
 from informer.config.model import CalendarEmbed
-from informer.data import large, scaler_fit, store
+from informer.data import large, scaler, store
 from informer.data.cache import Cache
 from informer.data.columns import Roles
 from informer.data.pipeline import Data, load_data
@@ -27,7 +27,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a few kilobytes are cut into many pieces; sizes that no row or series ends with."""
     monkeypatch.setattr(table, "PIECE", 1500)
     monkeypatch.setattr(store, "ROWS", 17)
-    monkeypatch.setattr(scaler_fit, "BLOCK", 100)
+    monkeypatch.setattr(scaler, "BLOCK", 100)
 
 
 def load(

@@ -72,7 +72,7 @@ def load(config: DatasetConfig, scaler: ScalerConfig | PanelScaler | None = None
         config,
         sizes=SIZES,
         roles=roles or Roles(),
-        scaler=scaler or ScalerConfig(),
+        scaler=scaler or ScalerConfig(per_series=False),
         calendar=CalendarEmbed.timeF,
         data_dir=Path(),
         device="cpu",

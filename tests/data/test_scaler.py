@@ -41,13 +41,14 @@ def test_constant_columns_are_finite_and_come_back(kind: ScalerKind, constant: f
     if kind is not ScalerKind.none:
         np.testing.assert_allclose(scaled[:, 0], 0, atol=1e-6)
     np.testing.assert_allclose(scaler.inverse(scaled), values, rtol=1e-12)
-    # a step away from the constant stays a step, not a blow-up
-    np.testing.assert_allclose(scaler.transform(values + 1)[:, 0] - scaled[:, 0], 1, rtol=1e-6)
+    # a step away from the constant is in units of it, not a blow-up
+    step = 1 if kind is ScalerKind.none or constant == 0 else 1 / constant
+    np.testing.assert_allclose(scaler.transform(values + 1)[:, 0] - scaled[:, 0], step, rtol=1e-6)
 
 
 def test_one_scaler_for_all_series_sees_all_their_rows() -> None:
     parts = {"x": VALUES[:20], "y": VALUES[20:21], "z": VALUES[21:]}
-    shared = PanelScaler.fit(ScalerConfig(), parts)
+    shared = PanelScaler.fit(ScalerConfig(per_series=False), parts)
     for name in (*parts, "unknown"):
         np.testing.assert_allclose(shared.of(name, VALUES[:3]).transform(VALUES), expected(ScalerKind.standard, VALUES))
 

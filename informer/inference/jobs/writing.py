@@ -21,7 +21,7 @@ from informer.data.read.source import Series
 from informer.data.read.timestamps import EXCEL_TO_1970
 from informer.errors import InputError, listed
 from informer.files import file_stems, replacing, write_atomic
-from informer.inference.result import ROLLED, Forecast, key_columns
+from informer.inference.result import ROLLED, Forecast, key_columns, rounded
 
 LONG_FILE = "forecasts.csv"
 LONG = ("column", "y")
@@ -229,7 +229,7 @@ def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
 
 
 def _rounded(values: np.ndarray, decimals: int | None) -> np.ndarray:
-    return values if decimals is None or values.dtype.kind != "f" else values.round(decimals)
+    return values if decimals is None or values.dtype.kind != "f" else rounded(values, decimals)
 
 
 def _text(rows: Iterable[Sequence[object]], *, separator: str = ",") -> str:

@@ -25,7 +25,7 @@ from informer.files import replacing, write_atomic
 from informer.inference.jobs.writing import Writer, need_pyarrow
 from informer.inference.predictor import TrainedModel, reaching
 from informer.inference.reader import LEFT_OUT
-from informer.inference.result import ROLLED, TIME, key_columns
+from informer.inference.result import ROLLED, TIME, are_finite, key_columns
 from informer.inference.rolling.adaptive import Tracking
 from informer.inference.rolling.recursion import recursive_forecast
 from informer.inference.rolling.scores import Rolling, RollingScores, first_origin, log_begins, summary_lines, too_few
@@ -120,7 +120,7 @@ class Origins:
             scores.add(output, ahead, actual, windows, chosen, halves)
         forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
         bands = model.bands(batch, output[:, : len(steps)], halves)
-        if not all(np.isfinite(array).all() for array in (forecast, *bands.values())):
+        if not are_finite(forecast, list(bands.values())):
             raise InputError(f"{self._series.name}: a forecast is not finite; look for extreme values")
         rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + steps
         values = {"forecast": forecast} | {name: reaching(band, len(steps)) for name, band in bands.items()}

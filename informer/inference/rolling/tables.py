@@ -64,9 +64,11 @@ def _rounded(piece: pd.DataFrame, places: Places) -> pd.DataFrame:
         return piece
     # of several series the first column has the name
     decimals = places[str(piece.iloc[0, 0])] if len(places) > 1 else next(iter(places.values()))
-    factors = 10.0 ** piece["column"].map(decimals).to_numpy(float).clip(min=0)
+    with np.errstate(over="ignore"):
+        factors = 10.0 ** piece["column"].map(decimals).to_numpy(float).clip(min=0)
+    factors[np.isinf(factors)] = np.nan  # of values such as 1e-305, which keep all digits
     numbers = [str(name) for name in piece.columns if name != ACTUAL and piece[name].dtype.kind == "f"]
-    return piece.assign(**{name: np.rint(piece[name].to_numpy() * factors) / factors for name in numbers})
+    return piece.assign(**{name: (np.rint(piece[name] * factors) / factors).fillna(piece[name]) for name in numbers})
 
 
 @contextmanager

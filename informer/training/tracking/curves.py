@@ -68,7 +68,7 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
     for batch in data.val.thinned(MOST_WINDOWS).batches(batch_size):
         output = model_output(model, batch).float()
         history = batch.enc_x[:, :, data.columns.positions(data.targets)]
-        scores.add(output, batch.target, history)
+        scores.add(output, batch.target, history, units=batch.units)
         forecast, counted = point(output, quantiles), observed_share(batch.target)
         n += counted
         observed = ~batch.target.isnan()
