@@ -162,7 +162,10 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
         "scaler": checkpoint.scaler,
         "notes": [
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale; if the scaler has a power, "
-            "(sign(x) |x|^power - center) / scale",
+            "(sign(x) |x|^power - center) / scale; compute this in float64 and then convert to float32, since raw values "
+            "in float32 lose small variations of large values",
+            "scaler: that of all series (shared), or of each by name (own); for a series without one, the mean and "
+            "standard deviation of its enc_x",
             "dec_x: the last label_len of these rows, then pred_len rows of zeros (future and static covariates: their "
             "values)",
             "categories: by column, the code of each category in enc_x and dec_x, unscaled; 0 is any other category",
@@ -173,8 +176,10 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "attributes: static covariates of series by name, in the order of names, if they came from a table of "
             "their own",
             "offset: rows between the two parts of dec_x and dec_mark, not included in them",
-            "forecast: scaled values of the targets; u = x * scale + center gives original units; if the scaler has a "
-            "power, sign(u) |u|^(1 / power)",
+            "forecast: scaled values of the targets; u = x * scale + center, in float64, gives original units; if the "
+            "scaler has a power, sign(u) |u|^(1 / power)",
+            "constant: columns (positions) of a scaler that are constant in training; the forecast of such a target is "
+            "its last value, whatever the network returns",
             "quantiles: levels along a last axis of the forecast; [] means a forecast without that axis",
         ],
     }

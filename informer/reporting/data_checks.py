@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from informer.data.pipeline import Data
-from informer.data.scaler import are_constant, standard_deviation
+from informer.data.scaler import ROUNDING, standard_deviation
 
 DRIFT = 1.0
 """Minimum distance between the means of training and test rows, in training standard deviations."""
@@ -66,7 +66,7 @@ def _problems(
             )
     median = float(np.median(train))
     deviation = 1.4826 * float(np.median(np.abs(train - median)))
-    is_noise = are_constant(median, median + deviation)
+    is_noise = deviation <= ROUNDING * np.spacing(abs(median))
     far = 0 if is_noise else int((np.abs(train - median) > OUTLIER * deviation).sum())
     if 0 < far <= max(3, len(train) // 200):
         worst = train[int(np.abs(train - median).argmax())]

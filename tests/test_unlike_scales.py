@@ -1,0 +1,153 @@
+"""Series and columns of unlike scale, constant columns, and values near the limits of float64."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from informer.config.dataset import ScalerConfig, ScalerKind
+from informer.data.scaler import PanelScaler, Scaler
+from informer.data.seasonality import find_seasons
+from informer.forecaster import Forecaster
+from informer.inference.result import decimals_for, rounded
+from informer.models.base import constants_held
+from informer.reporting.data_checks import _problems
+
+NOISE = np.random.default_rng(5).normal(size=(400, 9))
+COLUMNS = NOISE * [1e-3, 1.0, 1e12, 1e-9, 1e-307, 1e-14, 1.0, 1e28, 1e-3] + [
+    1e9,
+    3.0,
+    4e12,
+    2e-9,
+    0,
+    0.1,
+    40,
+    1e29,
+    -7e8,
+]
+COLUMNS[200, 6] = 1e9  # one far outlier
+PERIOD = 7
+WEEK = np.sin(2 * np.pi * np.arange(PERIOD) / PERIOD)
+
+
+@pytest.mark.parametrize("kind", [ScalerKind.standard, ScalerKind.minmax, ScalerKind.robust])
+def test_float32_resolves_every_column(kind: ScalerKind) -> None:
+    """Fails if rows are converted to float32 before the center is subtracted."""
+    held = Scaler.fit(kind, [COLUMNS]).transform(COLUMNS).astype(np.float32)
+    assert (np.spacing(np.abs(held).max(axis=0)) <= held.std(axis=0, dtype=np.float64) / 1000).all()
+
+
+def test_moments_are_those_of_extended_precision() -> None:
+    """Fails for columns that sums of squares lose: 1e-307 underflows, and 1e9 +- 1e-3 cancels."""
+    scaler, exact = Scaler.fit(ScalerKind.standard, [COLUMNS[:150], COLUMNS[150:]]), COLUMNS.astype(np.longdouble)
+    np.testing.assert_allclose(scaler.scale, exact.std(axis=0).astype(float), rtol=1e-9, atol=0)
+    assert (np.abs(scaler.center - exact.mean(axis=0)) <= 1e-6 * scaler.scale).all()
+
+
+@pytest.mark.parametrize("kind", ScalerKind)
+def test_constant_up_to_rounding(kind: ScalerKind) -> None:
+    third = np.where(np.arange(50) % 2, 0.1 + 0.2, 0.3)
+    varying = 1e12 + np.arange(50.0) % 2  # differences that float64 holds exactly
+    gaps = np.where(np.arange(50) % 5, 2.5, np.nan)
+    scaler = Scaler.fit(kind, [np.column_stack([third, varying, gaps, np.zeros(50)])])
+    assert scaler.constant.tolist() == [True, False, True, True]
+    assert Scaler.from_state(scaler.state()).constant.tolist() == scaler.constant.tolist()
+
+
+def test_a_step_of_mostly_equal_rows_has_the_scale_of_its_steps() -> None:
+    """Fails if equal quartiles give the scale 1 to values of 1e-9."""
+    values = np.where(np.arange(100) % 10, 0.0, 1e-9)[:, None]
+    np.testing.assert_allclose(Scaler.fit(ScalerKind.robust, [values]).scale, values.std(), rtol=1e-12)
+
+
+def test_small_series_next_to_large_ones() -> None:
+    """Fails with one scale for all series: float32 then resolves steps of 28 for values of 3 to 7."""
+    noise, days = np.random.default_rng(0), pd.date_range("2021-01-01", periods=300)
+    truth = np.tile(WEEK, 45)[: 300 + PERIOD]
+    frames = [
+        pd.DataFrame({"place": "world", "date": days, "cases": 1e9 + 2e8 * truth[:300] + noise.normal(0, 1e7, 300)}),
+        pd.DataFrame({"place": "small", "date": days, "cases": 5 + 2 * truth[:300]}),
+    ]
+    frame = pd.concat(frames, ignore_index=True)
+    common = {"seq_len": 28, "label_len": 7, "pred_len": PERIOD, "dataset.series_col": "place", "device": "cpu"}
+    model = Forecaster.fit(frame, model="linear", **common)  # type: ignore[arg-type]
+    small = model.predict(frame).query("place == 'small'")["cases"].to_numpy()
+    np.testing.assert_allclose(small, 5 + 2 * truth[300:], atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [
+        ("linear", {}),
+        ("tiny", {"trainer.max_steps": 2}),
+        ("tiny", {"trainer.max_steps": 2, "loss": "quantile", "non_negative": "all"}),
+        ("lstma", {"trainer.max_steps": 2}),
+    ],
+)
+def test_constants_come_back(model: str, more: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
+    """Fails if noise of a network shows in a column that never varies."""
+    times = pd.date_range("2023-01-01", periods=240, freq="h")
+    frame = pd.DataFrame({"time": times, "rate": 0.001, "load": 1e6 + NOISE[:240, 0]})
+    sizes = {"seq_len": 24, "label_len": 12, "pred_len": 6, "device": "cpu"}
+    forecaster = Forecaster.fit(frame, model=model, **sizes, **more)  # type: ignore[arg-type]
+    with caplog.at_level(logging.WARNING):
+        forecast = forecaster.predict(frame)
+    assert forecast["rate"].tolist() == [0.001] * 6
+    assert "rate: constant in training, so forecast as the last value, without intervals" in caplog.text
+    ends = [name for name in forecast if str(name).startswith("rate_")]
+    assert forecast[ends].isna().all(axis=None)
+    assert np.abs(forecast["load"] - 1e6).max() < 10
+    assert len(ends) == (2 if "loss" in more else 0)
+
+
+def test_only_the_constant_series_of_a_panel_is_held() -> None:
+    rows = {"a": np.full((9, 1), 4.0), "b": np.arange(9.0)[:, None]}
+    scaler = PanelScaler.fit(ScalerConfig(), rows)
+    assert [scaler.of(name, rows[name]).constant.tolist() for name in rows] == [[True], [False]]
+    # a new series is judged by its own rows
+    assert scaler.of("new", np.zeros((5, 1))).constant.tolist() == [True]
+
+
+@pytest.mark.parametrize("quantiles", [(), (3,)])
+def test_constants_are_held_at_the_last_observed_value(quantiles: tuple[int, ...]) -> None:
+    class Windows:
+        enc_x = torch.tensor([[1.0, 5.0, 9.0], [2.0, torch.nan, 9.0]])[None].repeat(2, 1, 1)
+        constant = torch.tensor([[True, False], [False, False]])
+
+    output = torch.zeros(2, 4, 2, *quantiles)
+    held = constants_held(output, Windows, targets=[1, 0])
+    expected = output.clone()
+    expected[0, :, 0] = 5.0
+    assert torch.equal(held, expected)
+
+
+def test_seasons_of_small_variations() -> None:
+    """Fails if the size of the values, not of their changes, decides what is a rounding error."""
+    season = 1e9 + 0.01 * np.tile(WEEK, 60)
+    assert find_seasons(season)[0].period == PERIOD
+    assert find_seasons(np.linspace(1e9, 1e9 + 1, 500)) == []
+    assert find_seasons(1e-307 * np.tile(WEEK, 60))[0].period == PERIOD
+
+
+def test_rounding_noise_of_a_constant_is_no_deviation() -> None:
+    """Fails if the mean of the test rows is 1e14 standard deviations away from a constant."""
+    train = np.where(np.arange(90) % 2, 0.1 + 0.2, 0.3)
+    lines = [line for _, line in _problems("x", train, np.full(30, 0.4))]
+    assert len(lines) == 1
+    assert "x: constant in the training rows (0.3)" in lines[0]
+    assert list(_problems("x", train * 1e-307, np.full(30, 1e-307)))[0][0] == 1e3
+
+
+@pytest.mark.parametrize("size", [1e-319, 1e-307, 1e-20, 1.0, 1e29])
+def test_rounded_to_significant_digits(size: float) -> None:
+    """Fails if 10^decimals overflows for values below 1e-300, which gives NaN."""
+    values = NOISE[:50, 0] * size
+    np.testing.assert_allclose(
+        rounded(values, decimals_for(values, 6)), values, rtol=0, atol=2e-6 * values.std() + 1e-323
+    )
+
+
+def test_rounding_noise_has_no_digits() -> None:
+    assert decimals_for(np.array([0.3, 0.1 + 0.2]), 4) == 4
