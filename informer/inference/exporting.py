@@ -162,8 +162,8 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
         "scaler": checkpoint.scaler,
         "notes": [
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale; if the scaler has a power, "
-            "(sign(x) |x|^power - center) / scale; compute this in float64 and then convert to float32, since raw values "
-            "in float32 lose small variations of large values",
+            "(sign(x) |x|^power - center) / scale; compute this in float64 and then convert to float32, since raw "
+            "values in float32 lose small variations of large values",
             "scaler: that of all series (shared), or of each by name (own); for a series without one, the mean and "
             "standard deviation of its enc_x",
             "dec_x: the last label_len of these rows, then pred_len rows of zeros (future and static covariates: their "
