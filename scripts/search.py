@@ -97,7 +97,7 @@ def search() -> None:
     console = Console()
     with initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
         sweeps = space(fixed)
-        conversion.to_typed(compose("train", fixed))  # reports errors before anything is written
+        conversion.to_typed("train", compose("train", fixed))  # reports errors before anything is written
         study = opened(options.output, fixed)
 
         def objective(trial: optuna.Trial) -> float:
@@ -105,7 +105,7 @@ def search() -> None:
             console.print(f"trial {trial.number}: {' '.join(drawn)}", markup=False, highlight=False)
             run_dir = options.output / f"trial-{trial.number}"
             try:
-                train(conversion.to_typed(compose("train", [*fixed, *drawn])), RunFolder(run_dir), console)
+                train(conversion.to_typed("train", compose("train", [*fixed, *drawn])), RunFolder(run_dir), console)
             except InputError as error:  # such as a diverging learning rate: the other trials continue
                 say(console, f"trial {trial.number} failed: {error}")
                 raise optuna.TrialPruned from error

@@ -34,7 +34,7 @@ def options(group: str) -> list[str]:
 def composed(*overrides: str, entry: str = "train") -> TrainConfig:
     conversion.register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return conversion.to_typed(compose(entry, overrides=list(overrides)))
+        return conversion.to_typed(entry, compose(entry, overrides=list(overrides)))
 
 
 def step(settings: TrainConfig) -> None:

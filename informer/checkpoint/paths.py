@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from informer.config.dataset import is_plain_name
+from informer.config.overrides import shell_command
 from informer.errors import InputError
 from informer.files import expanded, write_atomic
 
@@ -90,7 +91,7 @@ def locate(path: str | Path) -> Path:
 
 def resume_advice(run: Path) -> str:
     """The command that continues a run, as the end of a sentence."""
-    return f"continue with: informer train resume={run}"
+    return f"continue with: {shell_command('train', ('resume', run))}"
 
 
 def unfinished_note(path: str | Path) -> str | None:

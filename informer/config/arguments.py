@@ -1,13 +1,9 @@
-"""Arguments of the command line that are paths: without a key, or in a form that Hydra's grammar would misread."""
+"""Arguments of the command line that are paths without a key."""
 
 import os
-import re
-from collections.abc import Container, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from informer.config.addresses import PATHS, is_address
-from informer.config.overrides import to_hydra
-from informer.config.plain import escaped
+from informer.config.addresses import is_address
 from informer.console import refuse
 
 FLAGS = (
@@ -17,17 +13,13 @@ FLAGS = (
 """Hydra's options without a value; a word after one of them may be a path."""
 
 
-_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*")
-"""Names that Hydra's grammar reads literally, except for a few words."""
-
-
 def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Separate paths and addresses from all other arguments: `key=value` (unless a file has this name), options and
     their values."""
     paths: list[str] = []
     remaining: list[str] = []
     for position, argument in enumerate(arguments):
-        is_key = "=" in argument and not is_address(argument) and not Path(argument).exists()
+        is_key = "=" in argument and not is_address(argument) and not os.path.exists(argument)
         previous = arguments[position - 1] if position else ""
         takes_value = previous.startswith("-") and "=" not in previous and previous not in FLAGS
         is_option = argument.startswith("-") or takes_value
@@ -43,30 +35,3 @@ def as_input(paths: Sequence[str]) -> list[str]:
             "put a pattern in quotes, so that the shell does not expand it"
         )
     return [f"input={path}" for path in paths]
-
-
-def literal_path(argument: str, texts: Container[str], *, is_sweep: bool) -> str | None:
-    """A `key=value` argument with a path, written so that Hydra reads it literally; None for any other argument.
-
-    Args:
-        argument: one argument of the command line.
-        texts: keys of the command whose values are text; `resume` is a path in one command and a boolean in another.
-        is_sweep: whether `--multirun` is given. Then `dataset.path=a.csv,b.csv` means two files, unless there is a file
-            of this name.
-    """
-    key, _, value = argument.partition("=")
-    if key not in PATHS or key not in texts or value in ("", "null"):
-        return None
-    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    if _PLAIN.fullmatch(value) and value.lower() not in ("true", "false", "nan", "inf"):
-        return argument
-    if (is_quoted or is_sweep) and not _is_there(value):
-        return None
-    return f"{key}={to_hydra(escaped(value))}"
-
-
-def _is_there(path: str) -> bool:
-    try:
-        return os.path.lexists(os.path.expanduser(path))
-    except ValueError:  # a null character; reading the file reports it
-        return False

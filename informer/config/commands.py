@@ -7,6 +7,7 @@ from informer.config.dataset import DatasetConfig, Place
 from informer.config.engines import EngineName, workers_problems
 from informer.config.input_format import InputFormat, optional_settings
 from informer.config.lengths import WindowSizes
+from informer.config.overrides import NAME
 from informer.errors import InputError
 from informer.runtime import device_problems
 
@@ -226,7 +227,7 @@ class InspectConfig:
     seq_len: int = 96
     label_len: int = 48
     pred_len: int = 24
-    target: str | None = None
+    target: str | None = field(default=None, metadata=NAME)
     """Column to forecast, used in the suggested commands."""
 
     @property

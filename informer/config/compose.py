@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import Template
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
@@ -23,9 +23,9 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from informer.config import conversion
-from informer.config.arguments import literal_path
+from informer.config.addresses import PATHS
 from informer.config.messages import explained, one_line
-from informer.config.overrides import overrides_of, to_hydra
+from informer.config.overrides import TextKey, overrides_of, read_text, to_hydra, unquoted
 from informer.config.plain import escaped
 from informer.console import refuse, refuse_os_error, writable_output
 from informer.errors import InputError, ReportError, is_out_of_memory
@@ -51,7 +51,7 @@ def run_command(name: str, action: Callable[[Any], object]) -> None:
         acting = True
         # handled here: Hydra would add a line of its own to a failed job and still run the jobs after it
         try:
-            action(conversion.to_typed(composed))
+            action(conversion.to_typed(name, composed))
         except ReportError as error:
             refuse(*(_job() + line for line in error.lines))
         except (InputError, OmegaConfBaseException) as error:
@@ -69,7 +69,7 @@ def run_command(name: str, action: Callable[[Any], object]) -> None:
         OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
         try:
             options = _options()
-            sys.argv[1:] = _overrides(name, is_sweep=bool(options.multirun))
+            sys.argv[1:] = for_hydra(name, sys.argv[1:], is_sweep=bool(options.multirun))
             _compose_and_act(name, options, typed)
         except InputError as error:
             refuse(str(error))
@@ -85,13 +85,11 @@ def run_command(name: str, action: Callable[[Any], object]) -> None:
             sys.exit(EXIT_INTERRUPTED)
 
 
-def _overrides(name: str, *, is_sweep: bool) -> list[str]:
-    """The command line for Hydra, with text quoted."""
-    arguments = sys.argv[1:]
+def for_hydra(name: str, arguments: Sequence[str], *, is_sweep: bool) -> list[str]:
+    """The arguments of a command in Hydra's grammar, text as typed."""
     check_groups(name, arguments)
     texts = conversion.text_keys(name)
-    literal = (literal_path(argument, texts, is_sweep=is_sweep) for argument in arguments)
-    return [as_is or _quoted(argument, texts) for as_is, argument in zip(literal, arguments, strict=True)]
+    return [_for_hydra(argument, texts, is_sweep=is_sweep) for argument in arguments]
 
 
 def compose(name: str, settings: Mapping[str, Any]) -> Any:
@@ -106,44 +104,32 @@ def compose(name: str, settings: Mapping[str, Any]) -> Any:
         InputError: unknown key, or value out of range.
     """
     conversion.register()
-    overrides = list(overrides_of(settings))
+    overrides = list(overrides_of(settings, conversion.text_keys(name)))
     check_groups(name, overrides)
     try:
         with hydra.initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
-            return conversion.to_typed(hydra.compose(name, overrides=overrides))
+            return conversion.to_typed(name, hydra.compose(name, overrides=overrides))
     except (HydraException, OmegaConfBaseException) as error:
         raise InputError(explained(name, error)) from error
 
 
-def _quoted(argument: str, texts: Container[str]) -> str:
-    """`key=value` unchanged if Hydra can parse it, otherwise with the value in quotes (file names, separators).
-
-    Args:
-        argument: one argument of the command line.
-        texts: keys whose values are text. In these `${...}` is not a reference: a file may have such a name.
-    """
+def _for_hydra(argument: str, texts: Mapping[str, TextKey], *, is_sweep: bool) -> str:
+    """`key=value` in Hydra's grammar: text literally, other values as they are or, if Hydra cannot parse them, quoted,
+    for a message that names the key. A path that exists is literal even in quotes or, in a sweep, with a comma."""
     key, sign, value = argument.partition("=")
-    if not sign or not re.fullmatch(r"[\w.@/+]+", key):
+    if not sign or not re.fullmatch(r"[\w.@/+~]+", key):
         return argument
-    if "${" in value and key.lstrip("+") in texts:
-        return f"{key}={to_hydra(escaped(_unquoted(value)))}"
+    name = key.lstrip("+~")
+    if name in texts:
+        is_path = name in PATHS and value and os.path.lexists(os.path.expanduser(value))
+        return f"{key}={to_hydra(escaped(value)) if is_path else read_text(value, texts[name], is_sweep=is_sweep)}"
     if PARSED.fullmatch(value):
         return argument
     try:
         OverridesParser.create().parse_override(argument)
-        # a comma in a time format would mean a list of values to sweep over
-        if value == value.strip() and not (key == "dataset.time_format" and "," in value and value[0] not in "'\""):
-            return argument
+        return argument
     except HydraException:
-        pass
-    return "{}='{}'".format(key, value.replace("'", "\\'"))
-
-
-def _unquoted(value: str) -> str:
-    """The value without the quotes of Hydra's grammar."""
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1].replace(f"\\{value[0]}", value[0])
-    return value
+        return "{}='{}'".format(key, value.replace("'", "\\'"))
 
 
 def _compose_and_act(name: str, options: Namespace, typed: Callable[[Any], None]) -> None:
@@ -188,7 +174,7 @@ def _options() -> Namespace:
     return parser.parse_args()
 
 
-def check_groups(name: str, overrides: list[str]) -> None:
+def check_groups(name: str, overrides: Sequence[str]) -> None:
     """Raise InputError for `attn=null` and the like, if null is not an option of the group; Hydra's error does not
     name the group."""
     node: Any = OmegaConf.to_container(OmegaConf.load(resource("conf") / f"{name}.yaml"))
@@ -226,7 +212,7 @@ def _refuse_options(message: str) -> NoReturn:
 def _job() -> str:
     """Prefix of messages that names the job of a `--multirun`; empty in a single run."""
     number = job_number()
-    return "" if number is None else f"job {number} ({' '.join(HydraConfig.get().overrides.task)}): "
+    return "" if number is None else f"job {number} ({' '.join(job_overrides())}): "
 
 
 def job_number() -> int | None:
@@ -237,8 +223,8 @@ def job_number() -> int | None:
 
 
 def job_overrides() -> list[str]:
-    """Overrides of this job, `key=value` each."""
-    return list(HydraConfig.get().overrides.task)
+    """Overrides of this job as typed, `key=value` each."""
+    return [unquoted(word) for word in HydraConfig.get().overrides.task]
 
 
 def overridden_keys() -> list[str]:

@@ -4,9 +4,9 @@ Functions of this module return checked configurations, never a DictConfig.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, is_dataclass, make_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache, lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from informer.config.dataset import without_location
 from informer.config.families import config_class, family_of
 from informer.config.forecast import ForecastConfig
 from informer.config.model import ModelConfig
+from informer.config.overrides import NAME, TextKey
 from informer.config.plain import check_plain, escaped
 from informer.config.reports import CompareConfig, ReportConfig, ScoreConfig
 from informer.config.schema import TrainConfig, check
@@ -41,12 +42,6 @@ SCHEMAS: dict[str, type] = {
     "forecast": ForecastConfig, "serve": ServeConfig, "update": UpdateConfig, "watch": WatchConfig,
 }  # fmt: skip
 
-Composed = make_dataclass(
-    "Composed", [("model", dict[str, Any], field(default_factory=dict))], bases=(TrainConfig,), kw_only=True
-)
-"""`TrainConfig` during composition, when the dataclass of the node `model` is not yet known."""
-Composed.__module__ = __name__  # so that worker processes of a launcher can unpickle it
-
 
 @cache  # once per process: it takes a third of the time of a composition
 def register() -> None:
@@ -55,28 +50,31 @@ def register() -> None:
 
     store = ConfigStore.instance()
     for name, schema in SCHEMAS.items():
-        store.store(name=f"{name}_schema", node=_train_node() if schema is TrainConfig else schema)
+        store.store(name=f"{name}_schema", node=_defaults(schema))
     OmegaConf.register_new_resolver("auto", lambda start: start, replace=True)
     OmegaConf.register_new_resolver("half", lambda rows: int(rows) // 2, replace=True)
 
 
-def _train_node() -> Any:
-    """`Composed`, with half of the lookback window as default start token."""
-    node = OmegaConf.structured(Composed)
-    node.label_len = "${half:${seq_len}}"
-    return node
+def _defaults(schema: type) -> Any:
+    """The defaults of a schema, without types: those of `model` depend on its family, and a typed node would take a
+    number for text (the float 1.10 of a yaml file becomes 1.1) before `_check_values` sees it."""
+    node = cast(dict[str, Any], OmegaConf.to_container(_node(schema)))
+    if schema is TrainConfig:
+        node |= {"model": {}, "label_len": "${half:${seq_len}}"}
+    return OmegaConf.create(node)
 
 
-def to_typed(composed: Any) -> Any:
-    """A composed DictConfig as its dataclass, checked; keys added with `+key=` are refused."""
-    plain = OmegaConf.create(escaped(OmegaConf.to_container(composed, resolve=True)))
-    schema = cast(type, OmegaConf.get_type(composed))
-    strict = _node(TrainConfig, config_class(family_of(plain.model))) if schema is Composed else _node(schema)
+def to_typed(name: str, composed: Any) -> Any:
+    """A composed DictConfig as the dataclass of a command, checked; keys added with `+key=` are refused."""
+    plain = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+    schema = SCHEMAS[name]
+    classes = (schema, config_class(family_of(plain["model"]))) if schema is TrainConfig else (schema,)
+    _check_values(plain, *classes)
     unresolved = flat(OmegaConf.to_container(composed))
     left_open = [key for key, value in unresolved.items() if isinstance(value, str) and value.startswith(OPEN)]
     if left_open:
-        plain.search = left_open
-    return check(_to_object(OmegaConf.merge(strict, plain)))
+        plain["search"] = left_open
+    return check(cast(Any, OmegaConf.to_object(OmegaConf.merge(_node(*classes), escaped(plain)))))
 
 
 # a dictionary instead of functools.cache: mypy takes dataclasses for unhashable, also their classes
@@ -163,7 +161,8 @@ class _Saved:
 
 @lru_cache(maxsize=8)  # loading a checkpoint or resuming a run reads each of a few nodes several times
 def _merged_once(saved: _Saved) -> Any:
-    return _to_object(OmegaConf.merge(_node(*saved.classes), dict(saved.values)))
+    _check_values(saved.values, *saved.classes)
+    return OmegaConf.to_object(OmegaConf.merge(_node(*saved.classes), dict(saved.values)))
 
 
 def _merged(plain: Mapping[str, Any], *classes: type) -> Any:
@@ -176,22 +175,25 @@ def _merged(plain: Mapping[str, Any], *classes: type) -> Any:
         raise InputError(f"{SAVED}: {reason_of(error)}") from error
 
 
-def _to_object(merged: Any) -> Any:
-    """A merged node as its dataclass, with a type check that OmegaConf lacks: of lists within lists."""
-    typed = OmegaConf.to_object(merged)
-    _check_lists(typed)
-    return typed
-
-
-def _check_lists(typed: Any, prefix: str = "") -> None:
-    for key, hint in get_type_hints(type(typed)).items():
-        value = getattr(typed, key)
-        if is_dataclass(value):
-            _check_lists(value, f"{prefix}{key}.")
+def _check_values(plain: Mapping[Any, Any], schema: Any, *model: type, prefix: str = "") -> None:
+    """Checks that OmegaConf lacks: of lists within lists, and that text is text."""
+    for key, hint in (get_type_hints(schema) | dict(zip(["model"], model, strict=False))).items():
+        value, place = plain.get(key), f"{prefix}{key}"
+        if is_dataclass(hint) and isinstance(value, Mapping):
+            _check_values(value, hint, prefix=f"{place}.")
+        elif is_dataclass(hint) and key in plain:
+            raise InputError(f"{place}: expected {_in_words(hint)}, found {str(value)[:MOST_SHOWN]}")
         elif isinstance(value, list) and any(isinstance(element, list | dict) for element in value):
             list_hint = _list_of(hint)
             if list_hint is not None and get_origin(get_args(list_hint)[0]) is not dict:
-                raise InputError(f"{prefix}{key}: expected {_in_words(hint)}, found {str(value)[:MOST_SHOWN]}")
+                raise InputError(f"{place}: expected {_in_words(hint)}, found {str(value)[:MOST_SHOWN]}")
+        elif _text_of(hint) is not None:
+            for element in value if isinstance(value, list) else [value]:
+                if isinstance(element, bool | int | float):
+                    raise InputError(
+                        f"{place}: expected text, found {str(element).lower()}, which may be written otherwise in the "
+                        "configuration file; put it in quotes there"
+                    )
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -244,18 +246,25 @@ def known_keys(name: str) -> list[str]:
     return list(flat(OmegaConf.to_container(OmegaConf.structured(SCHEMAS[name]))))
 
 
-def text_keys(name: str) -> set[str]:
+def text_keys(name: str) -> dict[str, TextKey]:
     """Keys of a command that take any text: names of files and columns, formats."""
-    options = {key: get_args(hint) if get_origin(hint) is UnionType else (hint,) for key, hint in _hints(SCHEMAS[name])}
-    return {key for key, hints in options.items() if str in hints}
+    return dict(_text_keys(SCHEMAS[name]))
 
 
-def _hints(schema: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """All dotted keys of a dataclass with their types."""
-    hints: list[tuple[str, Any]] = []
-    for key, hint in get_type_hints(schema).items():
-        hints += _hints(hint, f"{prefix}{key}.") if is_dataclass(hint) else [(prefix + key, hint)]
-    return hints
+def _text_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, TextKey]]:
+    hints = get_type_hints(schema)
+    for entry in fields(schema):
+        key, hint = f"{prefix}{entry.name}", hints[entry.name]
+        if is_dataclass(hint):
+            yield from _text_keys(hint, f"{key}.")
+        elif (is_list := _text_of(hint)) is not None:
+            yield key, TextKey(is_list, NoneType in get_args(hint) and not NAME.items() <= entry.metadata.items())
+
+
+def _text_of(hint: Any) -> bool | None:
+    """Whether a type is a list of texts; None unless it is that or text, or none."""
+    options = set(get_args(hint) if get_origin(hint) is UnionType else (hint,)) - {NoneType}
+    return {frozenset({str}): False, frozenset({list[str]}): True}.get(frozenset(options))
 
 
 def expected_value(name: str, key: str, model: type[ModelConfig]) -> str:

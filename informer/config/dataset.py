@@ -83,6 +83,7 @@ def setting(
     place: Place | None = None,
     repair: Callable[[Sequence[Any]], Any] | None = None,
     is_limit: bool = False,
+    is_name: bool = False,
 ) -> Any:
     """A field of `DatasetConfig` that says what it is; lists of settings follow from it.
 
@@ -93,8 +94,10 @@ def setting(
         place: whether it locates data.
         repair: of a setting that repairs files: one value for several series, from the values that they need.
         is_limit: whether it bounds what is read; a trained model does not change such a bound.
+        is_name: whether it names a column or sheet, see `informer.config.overrides`.
     """
     what = {"reading": reading, "per_file": per_file, "place": place, "repair": repair, "is_limit": is_limit}
+    what["is_name"] = is_name
     if isinstance(default, type):
         return field(default_factory=default, metadata=what)
     return field(default=default, metadata=what)
@@ -179,12 +182,12 @@ class DatasetConfig:
     path: str | None = setting(None, reading=False, place=Place.own)
     file: str | None = setting(None, reading=False, place=Place.published)
     packaged: bool = setting(False, reading=False, place=Place.published)
-    series_col: str | None = setting(None, reading=True, per_file=True)
+    series_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     short: Short = setting(Short.error, reading=False, per_file=True)
     memmap: bool = setting(False, reading=False)
     cache_dir: str | None = setting(None, reading=False, place=Place.own)
-    time_col: str | None = setting(None, reading=True, per_file=True)
-    clock_col: str | None = setting(None, reading=True, per_file=True)
+    time_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
+    clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set)
     timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set)
     frequency: str | None = setting(None, reading=True, per_file=True)
@@ -193,7 +196,7 @@ class DatasetConfig:
     columns: list[str] | None = setting(None, reading=True, repair=in_all)
     exclude: list[str] = setting(list, reading=True)
     exclude_files: list[str] = setting(list, reading=True)
-    target: str | None = setting(None, reading=True)
+    target: str | None = setting(None, reading=True, is_name=True)
     categorical: list[str] = setting(list, reading=True)
     static_covariates: list[str] = setting(list, reading=True)
     attributes: str | None = setting(None, reading=False, per_file=True, place=Place.own)
@@ -201,7 +204,7 @@ class DatasetConfig:
     url: str | None = setting(None, reading=False, place=Place.published)
     sha256: str | None = setting(None, reading=False, place=Place.published)
     hint: str | None = setting(None, reading=False, place=Place.published)
-    sheet: str | None = setting(None, reading=True, per_file=True)
+    sheet: str | None = setting(None, reading=True, per_file=True, is_name=True)
     separator: str | None = setting(None, reading=True, per_file=True)
     decimal: str | None = setting(None, reading=True, per_file=True)
     thousands: str | None = setting(None, reading=True, per_file=True)

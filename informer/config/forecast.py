@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from informer.config.dataset import DatasetConfig
+from informer.config.overrides import NAME
 from informer.runtime import device_problems
 
 
@@ -24,7 +25,7 @@ class ForecastConfig:
     """The file to forecast, or a folder or pattern of many files."""
     horizon: int | None = None
     """Rows to forecast; null: two seasons (48 hours, 14 days, ...), one if the data are short, and at most 96."""
-    target: str | None = None
+    target: str | None = field(default=None, metadata=NAME)
     """Column to forecast, with all others as inputs; null: forecast every numeric column."""
     budget: float = 5.0
     """Time limit for everything in minutes; several datasets share it."""

@@ -1,6 +1,6 @@
 """Format of the tables that a trained model forecasts: the keys `dataset.*` of all commands that read such a table."""
 
-from dataclasses import dataclass, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from typing import Any, get_type_hints
 
 from informer.config.dataset import DatasetConfig, settings_that
@@ -12,7 +12,11 @@ def optional_settings(*bases: type, **what: Any) -> Any:
     mypy knows no classes made by a call: it takes their attributes for Any.
     """
     hints = get_type_hints(DatasetConfig)
-    optional = [(name, hints[name] | None, None) for name in settings_that(**what)]
+    optional = [
+        (entry.name, hints[entry.name] | None, field(default=None, metadata=entry.metadata))
+        for entry in fields(DatasetConfig)
+        if entry.name in settings_that(**what)
+    ]
     return make_dataclass("Settings", optional, bases=bases, kw_only=True, slots=True)
 
 

@@ -1,21 +1,118 @@
-"""Python values as overrides of Hydra, key=value."""
+"""Settings as words: `key=value` as typed by a user, as Hydra reads it, and as it is printed.
+
+A text setting gets the text as typed: 1.10, true, a comma, brackets or a blank mean themselves. Only these are read as
+something else:
+
+- Quotes around the whole text, or around an element of a list, are left out. A name that is itself in quotes needs
+  another pair around it.
+- `null` is none for a setting that may be none. In a list, and where a column or sheet is named (`NAME`), it is text.
+- A setting that is a list is written in brackets, [a,b]. It is split at commas that are neither in quotes nor in inner
+  brackets: [Last [kW],'b, c'] has two elements.
+- With `--multirun` the value is split first, likewise, and each part is then read as if it stood alone.
+"""
 
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from informer.config.plain import escaped
+from informer.config.plain import escaped, unescaped
+
+NAME = {"is_name": True}
+"""Metadata of a settings field that names a column or sheet, which may be called null."""
 
 
-def overrides_of(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Overrides `key=value` for nested settings, with dotted keys."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from overrides_of(value, f"{prefix}{key}.")
+class TextKey(NamedTuple):
+    """A setting whose value is text, or a list of texts, and whether null is none there."""
+
+    is_list: bool
+    may_be_none: bool
+
+
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_PLAIN, _WORDS = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*"), ("null", "true", "false", "nan", "inf")
+"""Text that Hydra's grammar reads literally, and the words that it does not."""
+_END = re.compile(r"\s*(,|$)")
+_FUNCTION = re.compile(r"(choice|range|interval|glob|sort|shuffle|tag|str)\(.*\)", re.DOTALL)
+"""A sweep that Hydra works out."""
+
+
+def read_text(typed: str, key: TextKey, *, is_sweep: bool = False) -> str:
+    """The value of a text setting in Hydra's grammar.
+
+    Args:
+        typed: what stands behind `key=`.
+        key: the setting.
+        is_sweep: whether commas separate the values of several jobs.
+    """
+    if is_sweep and _FUNCTION.fullmatch(typed):
+        return typed
+    parts = _split(typed) if is_sweep else [typed]
+    return ",".join(_short(escaped(_value(part, key))) for part in parts)
+
+
+def _short(value: list[str] | str | None) -> str:
+    """`to_hydra` with quotes only where they are needed."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_short, value))}]"
+    if value is None or not _PLAIN.fullmatch(value) or value.lower() in _WORDS:
+        return to_hydra(value)
+    return value
+
+
+def _value(typed: str, key: TextKey) -> list[str] | str | None:
+    if typed == "null" and key.may_be_none:
+        return None
+    if key.is_list and typed[:1] == "[" and typed[-1:] == "]" and len(typed) > 1:
+        return [_without_quotes(element) for element in _split(typed[1:-1])] if typed[1:-1].strip() else []
+    return _without_quotes(typed)
+
+
+def _split(text: str) -> list[str]:
+    """Parts between commas, without blanks around them; commas in quotes or in pairs of brackets do not count."""
+    closing: dict[int, int] = {}
+    opened: list[int] = []
+    for position, sign in enumerate(text):
+        if sign == "[":
+            opened.append(position)
+        elif sign == "]" and opened:
+            closing[opened.pop()] = position
+    parts, start, position = [], 0, 0
+    while position < len(text):
+        quoted = None if text[start:position].strip() else _QUOTED.match(text, position)
+        if quoted and _END.match(text, quoted.end()):
+            position = quoted.end()
+        elif text[position] == ",":
+            parts.append(text[start:position].strip())
+            position = start = position + 1
         else:
-            yield f"{prefix}{key}={to_hydra(escaped(value))}"
+            position = closing.get(position, position) + 1
+    return [*parts, text[start:].strip()]
+
+
+def _without_quotes(text: str) -> str:
+    if not _QUOTED.fullmatch(text):
+        return text
+    return re.sub(rf"(\\+)({text[0]}|$)", lambda found: found[1][: len(found[1]) // 2] + found[2], text[1:-1])
+
+
+def overrides_of(settings: Mapping[str, Any], texts: Mapping[str, TextKey], prefix: str = "") -> Iterator[str]:
+    """Overrides `key=value` for nested settings from Python, with dotted keys.
+
+    Args:
+        settings: values by key.
+        texts: the keys whose values are text; numbers there are names of columns, which are text too.
+    """
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from overrides_of(value, texts, f"{name}.")
+            continue
+        if name in texts and value is not None:
+            value = [str(element) for element in value] if isinstance(value, list | tuple) else str(value)
+        yield f"{name}={to_hydra(escaped(value))}"
 
 
 def to_hydra(value: Any) -> str:
@@ -25,18 +122,20 @@ def to_hydra(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(to_hydra, value))}]"
     if isinstance(value, int | float):
-        return repr(value)
+        return str(value)
     # a backslash escapes only before a quote or the end
     text = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + match[2].replace("'", "\\'"), str(value))
     return f"'{text}'"
 
 
 def unquoted(word: str) -> str:
-    """`key='text'` as `to_hydra` quotes it for Hydra, without these quotes; other words unchanged."""
-    match = re.fullmatch(r"([\w.@/+]+=)'((?:[^'\\]|\\.)*)'", word)
-    if match is None:
+    """`key=value` in Hydra's grammar as a user types it."""
+    key, _, value = word.partition("=")
+    if not re.fullmatch(r"[\w.@/+]+", key):
         return word
-    return match[1] + re.sub(r"(\\+)('|$)", lambda end: end[1][: len(end[1]) // 2] + end[2], match[2])
+    if _QUOTED.fullmatch(value):
+        return f"{key}={to_display(unescaped(_without_quotes(value)))}"
+    return f"{key}={unescaped(value)}" if value[:1] == "[" else word
 
 
 def command_line(words: Sequence[str]) -> str:
@@ -47,13 +146,30 @@ def command_line(words: Sequence[str]) -> str:
     )
 
 
+Word = str | tuple[str, Any]
+"""A word of a command, or a setting, key and value."""
+
+
+def shell_command(name: str, *words: Word) -> str:
+    """`informer NAME ...` as a shell reads it."""
+    settings = (word if isinstance(word, str) else f"{word[0]}={to_display(word[1])}" for word in words)
+    return command_line(["informer", name, *settings])
+
+
+def next_command(run: Path) -> str:
+    """The command that forecasts a file with a run."""
+    return shell_command("predict", ("checkpoint", run), "input=FILE.csv", "output=forecasts")
+
+
 def to_display(value: Any) -> str:
-    """A value for display, with quotes only where a list needs them."""
+    """A value as a user types it, before quotes of the shell."""
     if isinstance(value, Enum):
         return str(value.value)
-    if isinstance(value, list):
-        return "[" + ",".join(name if _is_plain(name) else to_hydra(name) for name in value) + "]"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(each if _is_word(each) else to_hydra(each) for each in value)}]"
     if value is None or isinstance(value, bool):
+        return to_hydra(value)
+    if isinstance(value, str) and (value == "null" or _QUOTED.fullmatch(value)):
         return to_hydra(value)
     return r"\t" if value == "\t" else str(value)
 
@@ -70,6 +186,5 @@ def changed_settings(node: str, values: Mapping[str, Any], defaults: Mapping[str
     return changed
 
 
-def _is_plain(name: Any) -> bool:
-    words = ("null", "true", "false", "nan", "inf")
-    return isinstance(name, str) and bool(re.fullmatch(r"[A-Za-z_]\w*", name)) and name.lower() not in words
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(r"[A-Za-z_]\w*", value)) and value.lower() not in _WORDS

@@ -13,6 +13,7 @@ from informer.config.dataset import DatasetConfig, Features, NonNegative, Scaler
 from informer.config.engines import EngineName, workers_problems
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
+from informer.config.overrides import NAME
 from informer.config.training import LossConfig, LossKind, OptimConfig, Precision, TrainerConfig
 from informer.errors import InputError
 from informer.runtime import device_problems
@@ -46,7 +47,7 @@ class TrainConfig:
     """Rows of the forecast horizon."""
     features: Features | None = None
     """Columns to read and to forecast: M, S or MS; null: MS if a target is given, else M."""
-    target: str | None = None
+    target: str | None = field(default=None, metadata=NAME)
     """Column to forecast (S, MS) or to plot first; null: the dataset's target."""
     targets: list[str] | None = None
     """Columns to forecast; replaces features and target."""

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from informer.config.dataset import DatasetConfig, settings_that
+from informer.config.overrides import to_display
 from informer.data.long import series_codes
 from informer.data.read.categories import Labels, is_text, label
 from informer.data.read.checks import LARGEST, check_doubts
@@ -280,6 +281,6 @@ def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str
         raise InputError(
             f"{table.at(row, column)}: expected a number, found {shown(cells.iloc[row])}"
             f"{count_note(len(wrong), 'such cells')}; fix the cell, read the column as categories with "
-            f"dataset.categorical=[{column}], or name the other columns in dataset.static_covariates"
+            f"dataset.categorical={to_display([column])}, or name the other columns in dataset.static_covariates"
         )
     return values.tolist()

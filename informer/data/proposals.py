@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from informer.config.dataset import DatasetConfig
+from informer.config.overrides import to_display
 from informer.config.repairs import Duplicates, Fill
 from informer.data.read.advice import MANY_MISSING
 from informer.data.read.calendar_columns import repeats_calendar
@@ -68,8 +69,8 @@ class Proposal:
     def lines(self) -> Iterator[str]:
         """The line that reports columns which repeat the time."""
         if self.exclude:
-            names = ",".join(self.exclude)
-            yield f"calendar: {listed(self.exclude)} repeat the time; dataset.exclude=[{names}] leaves them out"
+            setting = f"dataset.exclude={to_display(self.exclude)}"
+            yield f"calendar: {listed(self.exclude)} repeat the time; {setting} leaves them out"
 
     def added(self, dataset: DatasetConfig) -> DatasetConfig:
         """`dataset` with the proposed settings, unless repairs have restricted its columns."""
@@ -116,7 +117,7 @@ def unrepairable_advice(table: Table) -> str:
     names = [name for name in table.columns[1:] if not {name, name.rpartition(".")[0]} & set(repeated)]
     return (
         f"give each column {listed(repeated)} a name of its own in row 1, or leave them out: "
-        f"dataset.columns=[{','.join(names)}]"
+        f"dataset.columns={to_display(names)}"
     )
 
 

@@ -1,13 +1,12 @@
 """Commands that `informer inspect` proposes: they forecast a file, or train on it."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from informer.config.commands import InspectConfig
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
-from informer.config.overrides import changed_settings, command_line
+from informer.config.overrides import changed_settings, shell_command
 
 
 def commands(
@@ -21,26 +20,24 @@ def commands(
 
 def forecast_lines(path: str, dataset: DatasetConfig, target: str | None, *, several: bool) -> list[str]:
     """Command that forecasts with a report; `several` as in `commands`."""
-    target_settings = [] if target is None else [f"target={target}"]
+    target_settings = [] if target is None else [("target", target)]
     hint = "" if target_settings or not several else "; target=COLUMN forecasts one column from all"
-    command = _command("forecast", [path, *_dataset_settings(dataset), *target_settings])
+    command = shell_command("forecast", path, *_dataset_settings(dataset), *target_settings)
     return [f"forecast: with a report; the model is chosen on held-out rows{hint}", f"  {command}"]
 
 
 def inspect_lines(path: str, dataset: DatasetConfig) -> list[str]:
     """Command that inspects each series of a file."""
-    return ["inspect:  each of them", f"  {_command('inspect', [path, *_dataset_settings(dataset)])}"]
+    return ["inspect:  each of them", f"  {shell_command('inspect', path, *_dataset_settings(dataset))}"]
 
 
 def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, target: str | None = None) -> str:
     """Shell command that trains on a file with these settings; default settings are left out."""
     lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
-    settings = [f"dataset.path={path}", *_dataset_settings(dataset), *lengths, "model=auto"]
-    return _command("train", ["dataset=csv", *settings, *([] if target is None else [f"target={target}"])])
-
-
-def _command(name: str, arguments: Sequence[str]) -> str:
-    return command_line(["informer", name, *arguments])
+    last = [] if target is None else [("target", target)]
+    return shell_command(
+        "train", "dataset=csv", ("dataset.path", path), *_dataset_settings(dataset), *lengths, "model=auto", *last
+    )
 
 
 def _dataset_settings(dataset: DatasetConfig) -> list[str]:

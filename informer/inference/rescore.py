@@ -12,7 +12,7 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import BEST, BY_SERIES, REPORT, check_no_run_overwritten
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalConfig, EvalDecoding, Plots
-from informer.config.overrides import command_line, to_display
+from informer.config.overrides import shell_command
 from informer.console import logging_to, say
 from informer.data.pipeline import Data
 from informer.data.read.download import list_files
@@ -80,9 +80,8 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     for line in [*evaluation.remarks, evaluation.verdict, f"report: {output}"]:
         say(console, line)
     if evaluation.series and not pictures:
-        worst = f"plot_series={to_display(evaluation.worst_series)}"
-        words = ["informer", "eval", f"checkpoint={settings.checkpoint}", worst]
-        say(console, f"pictures of the worst: {command_line(words)}")
+        words = ("checkpoint", settings.checkpoint), ("plot_series", evaluation.worst_series)
+        say(console, f"pictures of the worst: {shell_command('eval', *words)}")
     return evaluation
 
 

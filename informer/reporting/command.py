@@ -6,6 +6,7 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.checkpoint.paths import CONFIG, check_no_run_overwritten, resolve_latest, resume_advice
+from informer.config.overrides import shell_command
 from informer.config.reports import ReportConfig
 from informer.console import logging_to, say
 from informer.data.read.download import SUFFIXES
@@ -44,8 +45,8 @@ def _content(path: Path, settings: ReportConfig) -> Content:
         return forecast_content(path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset)
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
         raise InputError(
-            f"input={path}: expected a run, an evaluation or forecasts, found another table; informer forecast {path} "
-            "forecasts a file and writes a report"
+            f"input={path}: expected a run, an evaluation or forecasts, found another table; "
+            f"{shell_command('forecast', str(path))} forecasts a file and writes a report"
         )
     folder = path if path.is_dir() else path.parent
     if not any((place / checkpoint.BEST).exists() for place in (folder, folder.parent)) and path.is_dir():

@@ -18,7 +18,7 @@ from informer.checkpoint.paths import LAST, LOG, SEARCH
 from informer.checkpoint.restore import attributes_in
 from informer.config.dataset import OWN_PLACES
 from informer.config.lengths import WindowSizes
-from informer.config.overrides import to_display
+from informer.config.overrides import shell_command, to_display
 from informer.config.schema import TrainConfig
 from informer.console import say
 from informer.data.recorded import find_again, own_cache
@@ -105,7 +105,7 @@ def resume(
         say(
             console,
             f"{folder.path} is finished: nothing to resume; see its metrics.json, or train longer: "
-            f"informer train resume={folder.path} trainer.max_epochs=N",
+            f"{shell_command('train', ('resume', folder.path), 'trainer.max_epochs=N')}",
         )
         return None
     with folder.claimed("resume"):
@@ -264,7 +264,7 @@ def _choose(search: Search, seq_lens: list[int], folder: RunFolder, console: Con
         with console.status("searching") if console.is_terminal else nullcontext():
             return search.choose(seq_lens)
     except Interrupted as interrupted:
-        log.info(f"{interrupted}; continue the search with: informer train resume={folder.path}")
+        log.info(f"{interrupted}; continue the search with: {shell_command('train', ('resume', folder.path))}")
         raise
 
 

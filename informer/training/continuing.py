@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from informer.checkpoint.format import Checkpoint
 from informer.config import conversion
+from informer.config.overrides import shell_command
 from informer.config.schema import TrainConfig, check
 from informer.config.training import Schedule
 from informer.errors import InputError
@@ -93,5 +94,5 @@ def resumable(folder: RunFolder) -> Iterator[None]:
         if not folder.contains_run or folder.is_finished:
             raise
         interrupted = Interrupted(signal.SIGINT)
-        log.info(f"{interrupted}; continue with: informer train resume={folder.path}")
+        log.info(f"{interrupted}; continue with: {shell_command('train', ('resume', folder.path))}")
         raise interrupted from None

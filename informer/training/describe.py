@@ -13,7 +13,7 @@ from informer.checkpoint.format import ATTRIBUTES, CATEGORIES, NAMES, STATIC
 from informer.config import conversion
 from informer.config.dataset import DatasetConfig, NonNegative
 from informer.config.model import LinearSkip
-from informer.config.overrides import changed_settings, command_line
+from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.read.dialect import known_marks
@@ -98,15 +98,15 @@ def log_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:
 def better_command(settings: TrainConfig) -> str:
     """Message with a command to try after a baseline was better."""
     dataset = settings.dataset
-    data = [f"dataset={dataset.name}"]
+    data: list[Word] = [f"dataset={dataset.name}"]
     if dataset.path is not None:
         dataset_settings = asdict(replace(dataset, name=DatasetConfig().name, path=None))
-        data = ["dataset=csv", f"dataset.path={dataset.path}"]
+        data = ["dataset=csv", ("dataset.path", dataset.path)]
         data += changed_settings("dataset", dataset_settings, asdict(DatasetConfig()))
     roles = {name: getattr(settings, name) for name in ROLES}
     columns = changed_settings("", roles, {name: getattr(TrainConfig(), name) for name in ROLES})
     words = [*data, *columns, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
-    command = command_line(["informer", "train", *words])
+    command = shell_command("train", *words)
     return f"try: {command} (starts from the best linear map), or model=linear, which takes seconds"
 
 

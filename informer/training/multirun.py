@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from informer.config.compose import job_number, job_overrides
+from informer.config.overrides import unquoted
 from informer.console import main_console, say
 from informer.errors import printable
 
@@ -43,7 +44,8 @@ def closing_table() -> Iterator[None]:
 def announce() -> None:
     """Print the number and the swept settings of the job that starts; nothing outside of a `--multirun`."""
     if (number := job_number()) is not None:
-        overrides = [word for word in job_overrides() if word not in sys.argv]
+        common = {unquoted(word) for word in sys.argv}
+        overrides = [word for word in job_overrides() if word not in common]
         say(main_console(), f"job {number}: {' '.join(overrides)}")
 
 

@@ -21,6 +21,7 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import LOG, LOSSES
 from informer.checkpoint.restore import attributes_in, dims_in
 from informer.config import conversion
+from informer.config.overrides import next_command, shell_command
 from informer.config.schema import TrainConfig
 from informer.console import logging_to
 from informer.data.pipeline import Data
@@ -261,7 +262,7 @@ def _train(
             )
             return fit(session)
     except Interrupted as interrupted:
-        log.info(f"{interrupted}; saved. Continue with: informer train resume={context.folder.path}")
+        log.info(f"{interrupted}; saved. Continue with: {shell_command('train', ('resume', context.folder.path))}")
         raise
 
 
@@ -291,5 +292,5 @@ def _conclude(evaluation: Evaluation, context: RunContext) -> None:
     context.console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
         log.info(line)
-    log.info(f"next: informer predict checkpoint={context.folder.path} input=FILE.csv output=forecasts")
+    log.info(f"next: {next_command(context.folder.path)}")
     log.info(f"      tensorboard --logdir {context.folder.path}")

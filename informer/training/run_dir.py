@@ -29,6 +29,7 @@ from informer.checkpoint.paths import (
 )  # fmt: skip
 from informer.config import conversion
 from informer.config.dataset import LOCATION_KEYS
+from informer.config.overrides import shell_command
 from informer.config.plain import read_saved_yaml
 from informer.config.schema import TrainConfig
 from informer.config.training import TrainerConfig
@@ -128,7 +129,8 @@ class RunFolder:
         if "parent" in folder.facts():
             raise InputError(
                 f"resume={path}: made by informer update, which has no training to continue; add later rows with "
-                f"informer update checkpoint={folder.path} input=FILE, or start from it with init_from={folder.path}"
+                f"{shell_command('update', ('checkpoint', folder.path), 'input=FILE')}, or start from it with "
+                f"init_from={folder.path}"
             )
         return folder
 

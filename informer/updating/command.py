@@ -18,6 +18,7 @@ from informer.checkpoint.paths import BEST, KEPT, LAST, LOG, REFIT, ROWS, foreca
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.dataset import SplitConfig, SplitKind
+from informer.config.overrides import next_command
 from informer.config.schema import TrainConfig
 from informer.config.updating import UpdateConfig
 from informer.console import logging_to
@@ -108,7 +109,7 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
             evaluation = _fit_and_score(settings, older, new_settings, Later(data, rows.n_old), folder, console)
         folder.finish()
         log.info(f"updated in {time.monotonic() - began:.1f} s: {folder.path}")
-        log.info(f"next: informer predict checkpoint={folder.path} input=FILE.csv output=forecasts")
+        log.info(f"next: {next_command(folder.path)}")
     return evaluation
 
 

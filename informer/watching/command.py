@@ -10,7 +10,7 @@ from informer import checkpoint
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import ROWS, check_no_run_overwritten, forecasting_checkpoint, locate, resolve_latest
 from informer.config import conversion
-from informer.config.overrides import command_line
+from informer.config.overrides import shell_command
 from informer.config.updating import WatchConfig
 from informer.console import logging_to, say
 from informer.data.read.source import Series
@@ -50,12 +50,13 @@ def watch(settings: WatchConfig, console: Console) -> Verdict:
     make_folder(output)
     facts = {"checkpoint": settings.checkpoint, "input": where, "trained_until": until}
     write_atomic(output / JSON, to_json(results, facts))
-    command = command_line(["informer", "watch", f"checkpoint={settings.checkpoint}", f"input={where}"])
+    words = ("checkpoint", settings.checkpoint), ("input", where)
+    command = shell_command("watch", *words)
     subtitle = f"{where}: forecasts of {settings.checkpoint} from every origin after {until}"
     write_atomic(output / PAGE, to_html(to_content(results, title="In service", subtitle=subtitle, command=command)))
     say(console, f"{verdict.name}: {reason}")
     if verdict is Verdict.update or verdict is Verdict.recalibrate:
-        say(console, f"next: informer update checkpoint={settings.checkpoint} input={where}")
+        say(console, f"next: {shell_command('update', *words)}")
     say(console, f"{output / JSON}, {output / PAGE}")
     return verdict
 

@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from informer.config.conversion import flat
 from informer.config.dataset import DatasetConfig
 from informer.config.forecast import ForecastConfig
-from informer.config.overrides import command_line, to_display
+from informer.config.overrides import Word, shell_command, to_display
 from informer.config.schema import TrainConfig
 from informer.data.history import future_index
 from informer.data.read.frequency import Frequency
@@ -82,14 +83,14 @@ def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[
 def resume_lines(run: RunFolder, path: str, levels: Sequence[int]) -> Iterator[tuple[str, str]]:
     """Label and text of the commands that complete an interrupted forecast of the file `path`."""
     if not run.is_finished:
-        yield "Continue", _command("train", f"resume={run.path}")
-    yield "Forecast", _predict_command(run.path, path, levels, f"output={run.path / FORECASTS}")
-    yield "Report", _command("report", str(run.path))
+        yield "Continue", shell_command("train", ("resume", run.path))
+    yield "Forecast", _predict_command(run.path, path, levels, ("output", run.path / FORECASTS))
+    yield "Report", shell_command("report", str(run.path))
 
 
-def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: str) -> str:
-    intervals = [f"intervals={to_display(list(levels))}"] if levels else []
-    return _command("predict", f"checkpoint={run}", f"input={path}", *arguments, *intervals)
+def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: tuple[str, Any]) -> str:
+    intervals = [("intervals", list(levels))] if levels else []
+    return shell_command("predict", ("checkpoint", run), ("input", path), *arguments, *intervals)
 
 
 def data_line(plan: Plan) -> str:
@@ -203,14 +204,14 @@ def _forecast_line(outcome: Outcome) -> str:
 
 def repeat_command(plan: Plan, settings: ForecastConfig) -> str:
     """The command that repeats the forecast, with all detected settings."""
-    words = [plan.subject.path, f"horizon={plan.horizon}"]
-    words += [f"target={settings.target}"] if settings.target is not None else []
+    words: list[Word] = [plan.subject.path, ("horizon", plan.horizon)]
+    words += [("target", settings.target)] if settings.target is not None else []
     words += [f"budget={settings.budget:g}"]
     usual = ForecastConfig()
     for name in ("intervals", "model_name", "seed", "device"):
         value = getattr(settings, name)
-        words += [f"{name.removesuffix('_name')}={to_display(value)}"] if value != getattr(usual, name) else []
-    return _command("forecast", *words, *dataset_words(plan))
+        words += [(name.removesuffix("_name"), value)] if value != getattr(usual, name) else []
+    return shell_command("forecast", *words, *dataset_words(plan))
 
 
 def dataset_words(plan: Plan) -> list[str]:
@@ -221,7 +222,3 @@ def dataset_words(plan: Plan) -> list[str]:
         for key, value in values.items()
         if value != usual.get(key) and key != "path"
     ]
-
-
-def _command(name: str, *words: str) -> str:
-    return command_line(["informer", name, *words])

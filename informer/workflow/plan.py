@@ -10,6 +10,7 @@ from informer.config.compose import compose
 from informer.config.dataset import Features, Short, SplitConfig, SplitKind
 from informer.config.forecast import ForecastConfig
 from informer.config.lengths import WindowSizes
+from informer.config.overrides import shell_command
 from informer.config.schema import TrainConfig, check
 from informer.data.read.source import Series
 from informer.data.seasonality import Season
@@ -170,7 +171,7 @@ def _left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:
     """Notes on columns that are not used, and on rows at the end without a target."""
     if subject.unused:
         words = f"{'column' if len(subject.unused) == 1 else 'columns'} {listed(subject.unused, 3)} not used"
-        yield f"{words} (informer inspect {with_addresses(subject.path)} says how)"
+        yield f"{words} ({shell_command('inspect', with_addresses(subject.path))} says how)"
     if n_empty := max(_empty_end(series, columns) for series in subject.panel):
         yield (
             f"the last {n_empty} rows have no {listed(columns, 3)}: the forecast begins after them; to forecast these "

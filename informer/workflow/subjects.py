@@ -6,7 +6,7 @@ from pathlib import Path
 
 from informer.config.dataset import REPAIRS, DatasetConfig, with_repairs
 from informer.config.forecast import ForecastConfig, Repair
-from informer.config.overrides import to_display
+from informer.config.overrides import shell_command, to_display
 from informer.data.panel import series_names
 from informer.data.read.download import list_files
 from informer.data.read.source import Series
@@ -68,7 +68,8 @@ class Failure:
         """The first problem, and the number of others."""
         if self.n_problems == 1:
             return self.lines[0]
-        return f"{self.lines[0]} (and {counted(self.n_problems - 1, 'more problem')}: informer inspect {self.name})"
+        others = counted(self.n_problems - 1, "more problem")
+        return f"{self.lines[0]} (and {others}: {shell_command('inspect', self.name)})"
 
 
 def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure]]:
@@ -140,13 +141,11 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     loses_target = survey.is_readable and settings.target in survey.dropped
     if not survey.problems or (settings.repair is Repair.auto and survey.is_readable and not loses_target):
         return []
-    lines = [*survey.problems[:MOST_LINES]]
+    lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", str(survey.path))
     if len(survey.problems) > MOST_LINES:
-        lines.append(
-            f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems (informer inspect {survey.path})"
-        )
+        lines.append(f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems ({command})")
     if not survey.is_readable or loses_target:
-        return [*lines, f"repair=auto cannot fix all of this: fix the file, or see informer inspect {survey.path}"]
+        return [*lines, f"repair=auto cannot fix all of this: fix the file, or see {command}"]
     words = " ".join(repair_settings(survey.dataset, settings.dataset))
     dropped = f" and leaves out {listed(survey.dropped)}" if survey.dropped else ""
     return [*lines, f"to repair it, add repair=auto, which sets {words}{dropped}"]

@@ -91,7 +91,7 @@ def go_on(folder: Path) -> None:
         stage.resume(run_folder.RunFolder.of(folder), console)
     else:
         with initialize_config_dir(str(resource("conf")), version_base="1.3"):
-            stage.train(conversion.to_typed(compose("train", RUN)), run_folder.RunFolder(folder), console)
+            stage.train(conversion.to_typed("train", compose("train", RUN)), run_folder.RunFolder(folder), console)
 
 
 def is_killed(folder: Path, moments: Moments, fatal: int) -> bool:

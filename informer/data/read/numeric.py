@@ -15,6 +15,7 @@ from pandas.api.types import (
     is_timedelta64_dtype,
 )
 
+from informer.config.overrides import to_display
 from informer.data.read.cells import distinct, is_encoded
 from informer.data.read.dialect import Dialect
 from informer.data.read.number_marks import without_thousands
@@ -100,7 +101,7 @@ def check_no_times(table: Table, columns: Sequence[str]) -> None:
         if is_datetime64_any_dtype(dtype) or is_timedelta64_dtype(dtype):
             raise InputError(
                 f"{table.name}, column {column!r}: expected numbers, found {dtype}; write it as a number,"
-                f" or leave it out with dataset.exclude=[{column}]"
+                f" or leave it out with dataset.exclude={to_display([column])}"
             )
 
 

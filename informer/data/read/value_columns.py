@@ -9,6 +9,7 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from informer.config.dataset import DatasetConfig
+from informer.config.overrides import to_display
 from informer.data.read.numeric import check_no_times, has_numbers, has_words, number_columns
 from informer.data.read.separating import separating_column
 from informer.data.read.table import Table, without
@@ -114,7 +115,7 @@ def _unused(table: Table, columns: Sequence[str], series_col: str | None = None)
         return f"{line}\n{_unused(table, remaining)}" if remaining else line
     repeated = repeated_text(table, columns)
     descriptions = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
-    proposed = f"; dataset.categorical=[{','.join(repeated)}] reads them as categories" if repeated else ""
+    proposed = f"; dataset.categorical={to_display([*repeated])} reads them as categories" if repeated else ""
     return f"{table.name}: text columns not used: {', '.join(descriptions)}{proposed}"
 
 

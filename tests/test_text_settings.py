@@ -1,0 +1,193 @@
+"""Text settings get what a user types, by every way in, and what is printed can be typed again."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from entry_points import SMALL, call
+from omegaconf import OmegaConf
+
+from informer import Forecaster
+from informer.config import conversion
+from informer.config.arguments import split_positional
+from informer.config.compose import compose, for_hydra
+from informer.config.conversion import flat
+from informer.config.overrides import overrides_of, shell_command, to_display, unquoted
+from informer.config.plain import read_saved_yaml
+from informer.errors import InputError
+from informer.runtime import resource
+
+NUMBERS = ["1.10", "1e3", "+5", "-5", ".5", "0.50", "1_000", "0x10", "0o7", "007", "12:30", "2020-01-01", "inf", "nan"]
+WORDS = ["true", "Yes", "on", "off", "None", "~", "", "kW", "[kW]", "Last [kW]", "a]b", "{a: 1}", "${seed}", "\\${x}"]
+SIGNS = [
+    "a,b",
+    "a: b",
+    "a=b",
+    "a b",
+    " a ",
+    "it's",
+    '5" pipe',
+    "a'b'c",
+    "a\\",
+    "\\'",
+    "a\nb",
+    "$HOME",
+    "ünïcödé °C",
+    "#",
+    "!x",
+]
+NAMES = [*NUMBERS, *WORDS, *SIGNS, "glob(*)", "choice(1,2)", "&a", "*a", "@", "%", "x" * 300]
+QUOTED = ["'a'", '"a"', "''", "null"]
+"""Names that are typed in another pair of quotes."""
+
+LISTS: list[tuple[str, list[str]]] = [
+    ("[1.10]", ["1.10"]),
+    ("[1e3,+5]", ["1e3", "+5"]),
+    ("[ 1.10 , true,null ]", ["1.10", "true", "null"]),
+    ("[Last [kW]]", ["Last [kW]"]),
+    ("[Last [kW, avg],b]", ["Last [kW, avg]", "b"]),
+    ("[a],b]", ["a]", "b"]),
+    ("[a[,b]", ["a[", "b"]),
+    ("['a, b',\"c'\",it's,'d]", ["a, b", "c'", "it's", "'d"]),
+    (r"['it\'s',a\,'b\\']", ["it's", "a\\", "b\\"]),
+    ("[${seed},a: b,x=y,{z}]", ["${seed}", "a: b", "x=y", "{z}"]),
+    ("[]", []),
+    ("['']", [""]),
+]
+
+
+def given(command: str, *words: str) -> dict[str, Any]:
+    """The settings that a command is called with, by dotted key."""
+    conversion.register()
+    with hydra.initialize_config_dir(str(resource("conf")), version_base="1.3"):
+        composed = hydra.compose(command, overrides=for_hydra(command, words, is_sweep=False))
+    return flat(OmegaConf.to_container(composed, resolve=True))
+
+
+@pytest.mark.parametrize("command", conversion.SCHEMAS)
+def test_every_text_setting_of_every_command_gets_the_text_as_typed(command: str, folder: Path) -> None:
+    """Red if one name is parsed, for one field of a settings class that is text."""
+    texts = conversion.text_keys(command)
+    names = [*((name, name) for name in NAMES), *((name, to_display(name)) for name in QUOTED)]
+    for shift in range(0, len(names), 7):  # another name for every field each time
+        turned = dict(zip(texts, names[shift:] + names, strict=False))
+        words = [
+            f"{key}={to_display([name, name]) if texts[key].is_list else typed}"
+            for key, (name, typed) in turned.items()
+        ]
+        settings = given(command, *words)
+        for key, (name, _) in turned.items():
+            assert settings[key] == ([name, name] if texts[key].is_list else name)
+
+
+def test_all_texts_of_the_settings_are_known() -> None:
+    """Red if a field that is text or a list of texts is not found by its type; numbers and choices are not text."""
+    train = conversion.text_keys("train")
+    assert {"target", "targets", "dataset.exclude", "dataset.sheet", "dataset.missing_values", "run_dir"} <= {*train}
+    assert not {"seed", "features", "dataset.fill", "dataset.split.train", "model.distil", "compile"} & {*train}
+    assert "from_date" in conversion.text_keys("predict")
+    assert "resume" not in conversion.text_keys("predict")
+
+
+@pytest.mark.parametrize(("typed", "names"), LISTS)
+def test_a_list_is_split_only_at_its_own_commas(typed: str, names: list[str], folder: Path) -> None:
+    assert given("train", f"targets={typed}", f"dataset.missing_values={typed}")["targets"] == names
+
+
+def test_null_is_none_but_where_a_column_is_named(folder: Path) -> None:
+    """Red if a column called null cannot be forecast, or null is the name of a file."""
+    settings = given(
+        "train", "target=null", "dataset.time_col=null", "dataset.path=null", "targets=null", "data_dir='null'"
+    )
+    found = [settings[key] for key in ("target", "dataset.time_col", "dataset.path", "targets", "data_dir")]
+    assert found == ["null", "null", None, None, "null"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *QUOTED])
+def test_what_is_printed_can_be_typed_again(name: str, folder: Path) -> None:
+    """Red if a shell or a command reads a printed setting otherwise: against `shlex` and the command itself."""
+    command = shell_command("train", ("target", name), ("targets", [name, "b"]))
+    _, _, *words = shlex.split(command)
+    settings = given("train", *words)
+    assert (settings["target"], settings["targets"]) == (name, [name, "b"])
+    recorded = for_hydra("train", words, is_sweep=False)  # the command of a run, which its report shows
+    assert for_hydra("train", [*map(unquoted, recorded)], is_sweep=False) == recorded
+
+
+@pytest.mark.parametrize("name", [*NAMES, *QUOTED])
+def test_a_saved_configuration_keeps_the_text(name: str, tmp_path: Path) -> None:
+    """Red if the yaml file of a run, read as one or by `yaml`, has a number or another word."""
+    settings = compose("train", {"target": name, "targets": [name], "dataset.missing_values": ["x"]})
+    (tmp_path / "config.yaml").write_text(conversion.to_yaml(settings))
+    plain = {key: value for key, value in read_saved_yaml(tmp_path / "config.yaml").items() if key != "defaults"}
+    assert conversion.from_plain(plain) == conversion.from_plain(conversion.to_plain(settings))
+    assert conversion.from_plain(plain).target == name
+    assert yaml.safe_load((tmp_path / "config.yaml").read_text())["targets"] == conversion.to_plain(settings)["targets"]
+
+
+@pytest.mark.parametrize(("written", "shown"), [("1.10", "1.1"), ("007", "7"), ("yes", "true"), ("[a, 1_000]", "1000")])
+def test_a_number_in_a_configuration_file_is_no_text(written: str, shown: str, folder: Path) -> None:
+    """Red if YAML's number 1.1 is taken for the column 1.10."""
+    key = "targets" if written[0] == "[" else "target"
+    Path("mine.yaml").write_text(f"defaults: [train, _self_]\n{key}: {written}\n")
+    outcome = call("train", "--config-dir=.", "--config-name=mine", "dataset=sample")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert f"{key}: expected text, found {shown}" in outcome.err
+    assert "quotes" in outcome.err
+    with pytest.raises(InputError, match=f"{key}: expected text, found {shown}"):
+        conversion.from_plain(yaml.safe_load(f"{key}: {written}"))
+
+
+def test_labels_from_python_are_names(folder: Path) -> None:
+    """Red if a label that is a number or a flag is written otherwise than pandas writes it."""
+    values = {"target": np.float64(1.5), "targets": [3, True, 2.50, "1.10"], "trainer": {"max_steps": np.int64(3)}}
+    settings = compose("train", values)
+    assert (settings.target, settings.targets, settings.trainer.max_steps) == ("1.5", ["3", "True", "2.5", "1.10"], 3)
+    assert list(overrides_of({"a": np.float64(0.5), "b": {"c": None}}, {})) == ["a=0.5", "b.c=null"]
+
+
+def test_a_sweep_is_split_first(folder: Path) -> None:
+    """Red if a part of a sweep is parsed, or the jobs are named otherwise than typed."""
+    frame = pd.DataFrame({"time": pd.date_range("2024", periods=320, freq="h")})
+    for place, name in enumerate(["1.1", "1.10", "a,b"]):
+        frame[name] = 100.0 * (place + 1) + np.sin(np.arange(320) / 4)
+    frame.to_csv("f.csv", index=False)
+    small = ["dataset=csv", "dataset.path=f.csv", *SMALL, "trainer.max_steps=1", "features=S"]
+    outcome = call("train", "--multirun", *small, "target=1.10,'a,b'")
+    assert outcome.status == 0, outcome.err
+    configs = [yaml.safe_load(path.read_text()) for path in sorted(Path("runs").glob("2*/config.yaml"))]
+    assert sorted(config["target"] for config in configs) == ["1.10", "a,b"]
+    assert "job 0: target=1.10" in outcome.out
+    assert call("train", *small, "target=1.10,a").err.startswith("error: target=1.10,a: f has no such column")
+
+
+def test_the_column_is_the_one_that_was_typed(folder: Path) -> None:
+    """Red if forecasts, or those of the printed command, are of the column 1.1, or of one that is left out."""
+    frame = pd.DataFrame({"time": pd.date_range("2024", periods=400, freq="h")})
+    for place, name in enumerate(["1.1", "1.10", "1e3", "null"]):
+        frame[name] = 1000.0 * (place + 1) + np.sin(np.arange(400) / 4)
+    frame.to_csv("f.csv", index=False)
+    fast = ["model=linear", "budget=1", "horizon=4"]
+    outcome = call("forecast", "f.csv", "target=1.10", "dataset.exclude=[1e3,null]", *fast, "output=one")
+    assert outcome.status == 0, outcome.err
+    ahead = pd.read_csv("one/forecasts/f.forecast.csv")
+    assert np.allclose(ahead["1.10"], 2000.0, atol=5)
+    assert "target 1.10 from 2 columns" in outcome.out
+    (repeat,) = (line for line in outcome.out.splitlines() if line.startswith("Repeat"))
+    again = call("forecast", *shlex.split(repeat)[3:], "output=two")
+    assert again.status == 0, again.err
+    assert Path("two/forecasts/f.forecast.csv").read_text() == Path("one/forecasts/f.forecast.csv").read_text()
+    settings = {"model": "linear", "seq_len": 24, "label_len": 12, "pred_len": 4}
+    forecaster = Forecaster.fit(frame, target="1.10", features="S", **settings)
+    assert list(forecaster.predict(frame).columns) == ["time", "1.10"]
+
+
+def test_a_long_setting_is_no_path() -> None:
+    """Red if a list of many columns is looked for as a file whose name is too long."""
+    word = f"dataset.exclude=[{','.join(f'c{i}' for i in range(99))}]"
+    assert split_positional([word]) == ([], [word])
