@@ -145,7 +145,11 @@ def test_a_number_in_a_configuration_file_is_no_text(written: str, shown: str, f
 
 def test_labels_from_python_are_names(folder: Path) -> None:
     """Red if a label that is a number or a flag is written otherwise than pandas writes it."""
-    values = {"target": np.float64(1.5), "targets": [3, True, 2.50, "1.10"], "trainer": {"max_steps": np.int64(3)}}
+    values = {
+        "target": np.float64(1.5),
+        "targets": pd.Index([3, True, 2.50, "1.10"]),
+        "trainer": {"max_steps": np.int64(3)},
+    }
     settings = compose("train", values)
     assert (settings.target, settings.targets, settings.trainer.max_steps) == ("1.5", ["3", "True", "2.5", "1.10"], 3)
     assert list(overrides_of({"a": np.float64(0.5), "b": {"c": None}}, {})) == ["a=0.5", "b.c=null"]

@@ -191,8 +191,8 @@ def _check_values(plain: Mapping[Any, Any], schema: Any, *model: type, prefix: s
             for element in value if isinstance(value, list) else [value]:
                 if isinstance(element, bool | int | float):
                     raise InputError(
-                        f"{place}: expected text, found {str(element).lower()}, which may be written otherwise in the "
-                        "configuration file; put it in quotes there"
+                        f"{place}: expected text, found {str(element).lower()}, which may have been written "
+                        "otherwise (1.10 is read as 1.1); put it in quotes"
                     )
 
 

@@ -13,7 +13,7 @@ something else:
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,7 +111,8 @@ def overrides_of(settings: Mapping[str, Any], texts: Mapping[str, TextKey], pref
             yield from overrides_of(value, texts, f"{name}.")
             continue
         if name in texts and value is not None:
-            value = [str(element) for element in value] if isinstance(value, list | tuple) else str(value)
+            is_several = isinstance(value, Iterable) and not isinstance(value, str)
+            value = [str(element) for element in value] if is_several else str(value)
         yield f"{name}={to_hydra(escaped(value))}"
 
 

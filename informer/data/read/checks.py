@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
-from informer.config.overrides import to_display
 from informer.data.read.frequency import Frequency
 from informer.data.read.number_marks import are_smoother_as_thousands, grouping_advice
 from informer.data.read.report import Report, count_note
@@ -181,7 +180,7 @@ def _check_column(rows: Rows, position: int, text: pd.Series, advice: str | None
             row = int(bad.argmax())
             cell = shown(text[rows.lines[row]] if bad is worded else values[row])
             words = missing_words(text, len(rows)) if bad is worded else []
-            setting = f"dataset.missing_values={to_display(words)}"
+            setting = f"dataset.missing_values=[{','.join(words)}]"
             report.add(
                 f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(int(bad.sum()), 'such cells')}; "
                 f"{f'fix the cell, if it means a missing value set {setting}' if words else _decimal_advice(cell)}, "
