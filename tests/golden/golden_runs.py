@@ -26,10 +26,14 @@ CLOSE_TEXT = 0.02
 """Relative tolerance for numbers in sentences, which have few digits."""
 
 SPLIT = "dataset.split.train=0.6 dataset.split.val=0.2 dataset.split.test=0.2"
-STEPS = "trainer.max_steps=12 trainer.batch_size=16 optim.lr=5e-3"
+STEPS = "trainer.max_steps=12 trainer.batch_size=16"
+FULL = f"{STEPS} attn=full optim.lr=5e-3"
 """Few steps, but large ones, so that what training does is seen in the forecasts."""
-TINY = f"model=tiny {STEPS}"
-SIZES = f"model.d_model=16 model.n_heads=2 model.d_ff=32 {STEPS}"
+PROB = f"{STEPS} attn=prob optim.lr=2e-4"
+"""ProbSparse attention selects queries: after large steps, the selection differs where processors round differently."""
+TINY = f"model=tiny {FULL}"
+SIZES = "model.d_model=16 model.n_heads=2 model.d_ff=32"
+LSTMA = f"model=lstma model.d_model=8 {STEPS} optim.lr=5e-3"
 ROLLING = "predict input={name}.csv mode=rolling stride=5"
 PREDICT = "predict input={name}.csv"
 FURTHER = "predict input={name}.csv horizon=15"
@@ -47,10 +51,10 @@ def _case(name: str, data: str, settings: str, *then: str) -> None:
 for _name, (_, _settings) in INPUTS.items():
     _further = () if "future_covariates" in _settings else (FURTHER,)
     _case(f"linear_{_name}", _name, "model=linear", PREDICT, *_further, ROLLING)
-    _case(f"tiny_{_name}", _name, TINY, PREDICT, *_further, ROLLING)
+    _case(f"tiny_{_name}", _name, f"model=tiny {PROB}", PREDICT, *_further, ROLLING)
 
 for _data in ("long", "panel", "counts"):
-    _case(f"linear_plus_{_data}", _data, "model=linear_plus seq_len=28 label_len=12", PREDICT)
+    _case(f"linear_plus_{_data}", _data, "model=linear_plus")
 
 for _skip in ("none", "linear", "ridge", "maps"):
     for _decoding in ("one_pass", "step"):
@@ -59,11 +63,12 @@ for _skip in ("none", "linear", "ridge", "maps"):
         if _skip != "linear":
             _case(f"{_decoding}_{_skip}_panel", "panel", f"{_how} model.instance_norm=true")
 
-_STEP = f"{TINY} model.decoding=step"
-_case("step_maps_gaps", "gaps", f"{_STEP} model.skip=maps")
-_case("step_maps_floor", "counts", f"{_STEP} model.skip=maps model.floor=true trainer.combine=true trainer.refit=true")
-_case("step_maps_varying", "gaps", f"{_STEP} model.skip=maps model.varying=[day,last] model.channel_independent=true")
-_case("step_ridge_categories", "categories", f"{_STEP} model.skip=ridge")
+_DECODED = f"{FULL} model.decoding=step"
+_MAPS = f"model=tiny {_DECODED} model.skip=maps"
+_case("step_maps_gaps", "gaps", _MAPS)
+_case("step_maps_floor", "counts", f"{_MAPS} model.floor=true trainer.combine=true trainer.refit=true")
+_case("step_maps_varying", "gaps", f"{_MAPS} model.varying=[day,last] model.channel_independent=true")
+_case("step_ridge_categories", "categories", f"model=tiny {_DECODED} model.skip=ridge")
 _case("linear_varying", "two_seasons", "model=linear model.varying=[week,spread] trainer.refit=true")
 _case("linear_one_map", "long", "model=linear model.own_maps=false model.other_columns=false model.average=1")
 
@@ -72,21 +77,21 @@ for _decoding in ("one_pass", "step"):
         _how = f"{TINY} model.decoding={_decoding} model.skip={_skip} loss=quantile"
         _case(f"quantile_{_decoding}_{_skip}", "counts", _how, PREDICT, FURTHER)
 _case("quantile_ridge_covariates", "covariates", f"{TINY} loss=quantile model.skip=ridge", PREDICT, ROLLING)
-_case("quantile_lstma", "gaps", f"model=lstma model.d_model=8 {STEPS} loss=quantile")
+_case("quantile_lstma", "gaps", f"{LSTMA} loss=quantile")
 
 for _data in ("long", "panel", "covariates", "gaps", "categories"):
-    _case(f"lstma_{_data}", _data, f"model=lstma model.d_model=8 {STEPS}")
+    _case(f"lstma_{_data}", _data, LSTMA)
 
-_case("small_monthly", "monthly", f"model=small {STEPS}")
-_case("small_patches", "two_seasons", f"model=small {STEPS} model.patch_len=12 model.channel_independent=true")
-_case("informer_long", "long", f"model=informer {SIZES} model.embed=fixed model.mix=true loss=mae optim.ema=0.9")
-_case("informer_full_attention", "long", f"model=informer {SIZES} attn=full model.distil=max model.embed=learned")
-_case("informer_offset", "covariates", f"model=informer {SIZES} model.offset=2 model.decoding=step loss=huber")
-_case("informer_attributes", "attributes", f"model=informer {SIZES} model.series_embedding=4 scaler=robust")
-_case("informer_plus_long", "long", f"model=informer_plus {STEPS} optim.schedule=cosine loss=spectral")
-_case("informer_plus_attributes", "attributes", f"model=informer_plus {STEPS} model.skip=maps scaler=minmax")
-_case("informer_stack_long", "long", f"model=informer_stack {SIZES}")
-_case("informer_stack_step", "covariates", f"model=informer_stack {SIZES} model.decoding=step model.distil=false")
+_case("small_monthly", "monthly", f"model=small {PROB}")
+_case("small_patches", "two_seasons", f"model=small {FULL} model.patch_len=12 model.channel_independent=true")
+_case("informer_long", "long", f"model=informer {SIZES} {PROB} model.embed=fixed model.mix=true loss=mae optim.ema=0.9")
+_case("informer_full_attention", "long", f"model=informer {SIZES} {FULL} model.distil=max model.embed=learned")
+_case("informer_offset", "covariates", f"model=informer {SIZES} {PROB} model.offset=2 model.decoding=step loss=huber")
+_case("informer_attributes", "attributes", f"model=informer {SIZES} {FULL} model.series_embedding=4 scaler.per_series=false")
+_case("informer_plus_long", "long", f"model=informer_plus {PROB} optim.schedule=cosine loss=spectral")
+_case("informer_plus_attributes", "attributes", f"model=informer_plus {FULL} model.skip=maps scaler=minmax")
+_case("informer_stack_long", "long", f"model=informer_stack {SIZES} {PROB}")
+_case("informer_stack_step", "covariates", f"model=informer_stack {SIZES} {_DECODED} model.distil=false")
 _case("roots", "counts", "model=linear scaler.transform=auto trainer.combine=true non_negative=all")
 
 UPDATE = "update input={name}.newer.csv"
@@ -95,12 +100,12 @@ _case("update_linear_panel", "panel", "model=linear trainer.refit=true", UPDATE,
 _case("update_tiny_steps", "panel", TINY, f"{UPDATE} steps=4", *UPDATED)
 _case("update_maps_steps", "short", f"{TINY} model.skip=maps", f"{UPDATE} steps=4", *UPDATED)
 _case("watch", "two_seasons", "model=linear", "watch input={name}.newer.csv")
-_case("score", "panel", "model=linear", PREDICT, "score forecasts=1/panel.forecast.csv actuals=panel.newer.csv "
-      "history=panel.csv season=7 dataset.series_col=store")  # fmt: skip
+_SCORE = "score forecasts=1/panel.forecast.csv actuals=panel.newer.csv history=panel.csv season=7"
+_case("score", "panel", "model=linear", PREDICT, f"{_SCORE} dataset.series_col=store")
 
-# without a limit of time, so that no clock decides what is tried
-_case("auto", "short", "model=auto trainer.time_budget_minutes=null trainer.max_steps=4 seq_len=14 label_len=7")
-"""Training is a case's first command, except here."""
+# no limit of time: no clock decides what is tried
+_case("auto", "short", "model=auto trainer.time_budget_minutes=null trainer.max_steps=4")
+# the one case that does not begin with training
 _case("forecast", "two_seasons", "", "forecast {name}.csv model=linear budget=60")
 
 
