@@ -87,7 +87,11 @@ _case("small_patches", "two_seasons", f"model=small {FULL} model.patch_len=12 mo
 _case("informer_long", "long", f"model=informer {SIZES} {PROB} model.embed=fixed model.mix=true loss=mae optim.ema=0.9")
 _case("informer_full_attention", "long", f"model=informer {SIZES} {FULL} model.distil=max model.embed=learned")
 _case("informer_offset", "covariates", f"model=informer {SIZES} {PROB} model.offset=2 model.decoding=step loss=huber")
-_case("informer_attributes", "attributes", f"model=informer {SIZES} {FULL} model.series_embedding=4 scaler.per_series=false")
+_case(
+    "informer_attributes",
+    "attributes",
+    f"model=informer {SIZES} {FULL} model.series_embedding=4 scaler.per_series=false",
+)
 _case("informer_plus_long", "long", f"model=informer_plus {PROB} optim.schedule=cosine loss=spectral")
 _case("informer_plus_attributes", "attributes", f"model=informer_plus {FULL} model.skip=maps scaler=minmax")
 _case("informer_stack_long", "long", f"model=informer_stack {SIZES} {PROB}")
