@@ -102,8 +102,7 @@ class Forecaster:
                 there, otherwise nothing is saved.
 
         Raises:
-            InputError: an unknown key, a value out of range, a table that cannot be trained on, or times in a zone
-                without pyarrow.
+            InputError: an unknown key, a value out of range, or a table that cannot be trained on.
         """
         config = {**self._config, **config}
         parsed = known_attributes(attributes)

@@ -18,7 +18,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 PACKAGE = Path(__file__).resolve().parent
-LIBRARIES = ("informer", "torch", "numpy", "pandas", "scikit-learn", "hydra-core")
+LIBRARIES = ("informer-forecasting", "torch", "numpy", "pandas", "scikit-learn", "hydra-core")
 
 
 def resource(name: str) -> Path:

@@ -25,7 +25,7 @@ def _act(settings: ServeConfig) -> None:
     locate(settings.checkpoint)
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise InputError(f"serve: {' and '.join(missing)} not installed; pip install 'informer[serve]'")
+        raise InputError(f"serve: {' and '.join(missing)} not installed; pip install {' '.join(missing)}")
     from informer.serving.command import serve  # imports torch and fastapi; wrong paths are refused earlier
 
     serve(settings, main_console())

@@ -1,6 +1,6 @@
 """Published implementations of attention mechanisms, from q, k, v [b h l e] to the output (for the benchmark).
 
-They are installed by `pip install 'informer[bench]'` and imported when they are built, so that a package that is
+They are in the extra `bench` (`pip install -e '.[bench]'`) and imported when they are built, so that a package that is
 missing, or does not work with the installed torch, does not affect the others.
 """
 

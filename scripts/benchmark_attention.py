@@ -137,7 +137,7 @@ def parse() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attn", nargs="+", choices=attention_names(), default=attention_names(), metavar="NAME")
-    parser.add_argument("--packages", action="store_true", help="compare with published packages: informer[bench]")
+    parser.add_argument("--packages", action="store_true", help="compare with packages of the extra bench")
     parser.add_argument("--decode", action="store_true", help="time of one step of decoding after each length")
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, metavar="L")
     parser.add_argument("--causal", action="store_true", help="causal attention; leaves out mechanisms without it")

@@ -37,7 +37,7 @@ try:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 except ImportError:
-    refuse("scripts/search.py: expected optuna, found none; pip install 'informer[search]'")
+    refuse("scripts/search.py: expected optuna, found none; pip install optuna")
 
 
 def space(overrides: list[str]) -> dict[str, Any]:

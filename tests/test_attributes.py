@@ -96,10 +96,8 @@ def test_files_of_other_kinds(kind: str, here: Path) -> None:
     """Red if a workbook or parquet file is read otherwise; an address is saved as it was named."""
     table, path = attributes(), f"stores.{kind}"
     if kind == "parquet":
-        pytest.importorskip("pyarrow")
         table.to_parquet(path, index=False)
     elif kind == "xlsx":
-        pytest.importorskip("openpyxl")
         table.to_excel(path, index=False)
     else:
         fsspec = pytest.importorskip("fsspec")

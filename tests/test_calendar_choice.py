@@ -92,7 +92,7 @@ def test_a_calendar_that_nothing_reads_is_refused(tmp_path: Path) -> None:
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "holidays", None)
-    with pytest.raises(InputError, match=r"pip install 'informer\[holidays\]'"):
+    with pytest.raises(InputError, match=r"pip install holidays"):
         Calendar(CalendarEmbed.timeF, (), ("DE",))
 
 

@@ -218,7 +218,6 @@ def test_the_horizon_from_the_command_line(trained: Trained, forecaster: Forecas
 
 def test_times_of_a_place_keep_their_place(folder: Path) -> None:
     """Red if a clock change in the table is an error, or the forecast is in another zone."""
-    pytest.importorskip("pyarrow")
     times = pd.date_range("2024-03-20", periods=400, freq="h", tz="Europe/Berlin", name="date")
     frame = pd.DataFrame({"y": np.sin(np.arange(400) / 4)}, index=times)
     sizes = {"seq_len": 24, "label_len": 12, "pred_len": 6, "trainer.max_steps": 1, "model.d_model": 8, "model.d_ff": 8}

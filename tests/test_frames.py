@@ -1,12 +1,12 @@
 """Tables of other libraries: the numbers of the same pandas table, in a table of the kind that was given."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from informer import Forecaster
@@ -14,7 +14,6 @@ from informer.data.read.frames import frame_of, like
 from informer.errors import InputError
 
 pl = pytest.importorskip("polars")
-pa = pytest.importorskip("pyarrow")
 duckdb = pytest.importorskip("duckdb")
 
 SETTINGS = {"model": "linear", "seq_len": 48, "pred_len": 12, "device": "cpu"}
@@ -127,17 +126,9 @@ def test_what_is_no_table() -> None:
 
 
 def test_names_that_repeat_are_one_line() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
     with pytest.raises(InputError, match=r"column names repeat .*'a' 2 times") as caught:
-        frame_of(pyarrow.table([pyarrow.array([1.0])] * 3, names=["date", "a", "a"]), "table")
+        frame_of(pa.table([pa.array([1.0])] * 3, names=["date", "a", "a"]), "table")
     assert "\n" not in str(caught.value)
-
-
-def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = pl.DataFrame({"x": [1.0]})
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"a table of polars needs pyarrow: pip install 'informer\[parquet\]'"):
-        frame_of(table, "frame")
 
 
 def test_pandas_and_paths_give_pandas(tmp_path: Path) -> None:

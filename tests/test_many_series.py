@@ -107,7 +107,6 @@ def by_itself(run: Path, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFr
 
 def test_a_long_file_is_forecast_series_by_series(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
     """Red if a series is lost, takes another's scaler, or loses its name on the way into any format."""
-    pytest.importorskip("pyarrow")
     source = [f"checkpoint={run}", "input=long.csv", "output=out", "dataset.series_col=id"]
     for more in ([], ["format=long"], ["format=parquet", "batch_size=2"]):
         outcome = call("predict", *source, *more)

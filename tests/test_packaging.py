@@ -36,7 +36,7 @@ def ran(*command: str | Path, cwd: Path) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     ran(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
-    (path,) = folder.glob("informer-*.whl")
+    (path,) = folder.glob("informer_forecasting-*.whl")
     return path
 
 

@@ -304,7 +304,6 @@ def test_the_long_table_holds_what_the_files_hold(trained: Trained, tables: dict
 
 
 def test_parquet_has_types(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    pytest.importorskip("pyarrow")
     run(trained)
     run(trained, "format=parquet", "output=typed")
     forecast = pd.read_parquet("typed/s5.forecast.parquet")
@@ -312,16 +311,6 @@ def test_parquet_has_types(trained: Trained, tables: dict[str, pd.DataFrame]) ->
         forecast, pd.read_csv("out/s5.forecast.csv", parse_dates=["date"]), check_dtype=False, rtol=1e-12
     )
     assert isinstance(forecast["date"].dtype, type(pd.Series(pd.to_datetime(["2020"])).dtype))
-
-
-def test_without_pyarrow_one_line(
-    trained: Trained, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "find_spec", lambda name: None)
-    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in/s0.csv", "format=parquet", "plots=false")
-    assert outcome.status == 2
-    assert "pip install 'informer[parquet]'" in outcome.err
-    assert not Path("forecasts").exists()
 
 
 def test_pictures_of_many_only_when_asked_for(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:

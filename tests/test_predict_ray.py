@@ -190,7 +190,7 @@ def test_without_ray_one_line(job: list[str], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
     outcome = call("predict", *job)
     assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == "error: engine=ray: expected Ray, found none; pip install 'informer[ray]'\n"
+    assert outcome.err == "error: engine=ray: expected Ray, found none; pip install 'ray[data]'\n"
     assert not Path("out").exists()
 
 

@@ -137,7 +137,6 @@ def test_quantiles_of_noise_are_learnt(folder: Path) -> None:
 
 def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
     """Red if a name or an order is lost, or rows made from the model's own output have quantiles."""
-    pytest.importorskip("pyarrow")
     source = [
         f"checkpoint={quantiled.run_dir}",
         f"input={resource('data/sample.csv')}",

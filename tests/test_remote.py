@@ -239,7 +239,7 @@ def test_a_checkpoint_causes_no_request(server: Server, store: Any, run: Path, t
 
 def test_without_the_packages(monkeypatch: pytest.MonkeyPatch, store: Any, run: Path) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    refused(predicted(run, "input=s3://bucket/own.csv"), "pip install 'informer[remote]'")
+    refused(predicted(run, "input=s3://bucket/own.csv"), "pip install fsspec, and s3fs (s3://)")
 
 
 def test_names_that_leave_the_folder(store: Any, run: Path) -> None:

@@ -70,7 +70,7 @@ def _safetensors() -> Any:
     try:
         import safetensors
     except ImportError as error:
-        raise InputError("a .safetensors file needs safetensors: pip install 'informer[export]'") from error
+        raise InputError("a .safetensors file needs safetensors: pip install safetensors") from error
     return safetensors
 
 

@@ -65,7 +65,7 @@ def holiday_problems(holidays: Any) -> list[str]:
     if len(set(regions)) < len(regions):
         return [f"dataset.holidays: a country is given twice in {listed(regions)}"]
     if importlib.util.find_spec("holidays") is None:
-        return ["dataset.holidays needs the package holidays: pip install 'informer[holidays]'"]
+        return ["dataset.holidays needs the package holidays: pip install holidays"]
     return [problem for region in regions for problem in _region_problems(region)]
 
 

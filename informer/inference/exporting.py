@@ -193,11 +193,11 @@ def _torch_export(program: ExportedProgram, _: Sequence[str]) -> tuple[bytes, Ru
 
 
 def _need_onnx() -> None:
-    for library in ("onnxscript", "onnxruntime"):
+    for library in ("onnx", "onnxscript", "onnxruntime"):
         try:
             importlib.import_module(library)
         except ImportError as error:
-            raise InputError(f"format=onnx needs {library}: pip install 'informer[export]'") from error
+            raise InputError(f"format=onnx needs {library}: pip install onnx onnxscript onnxruntime") from error
 
 
 def _onnx(program: ExportedProgram, names: Sequence[str]) -> tuple[bytes, Run]:

@@ -11,7 +11,6 @@ import pandas as pd
 from informer.data.provenance import Provenance
 from informer.errors import InputError
 from informer.files import write_atomic
-from informer.inference.jobs.writing import need_pyarrow
 from informer.training.run_dir import RunFolder
 
 NAME = "frame"
@@ -30,7 +29,7 @@ def saved_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
     """Write the table to `path` in a new run directory; it is removed if the run fails before it starts.
 
     Raises:
-        InputError: the folder cannot be written, or the table needs pyarrow.
+        InputError: the folder cannot be written.
     """
     if path.exists():
         raise InputError(f"run_dir={path.parent}: expected a new folder, found {path.name} in it; choose another")
@@ -47,5 +46,4 @@ def saved_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
 def _content(table: pd.DataFrame, path: Path) -> bytes:
     if path.suffix == ".csv":
         return table.to_csv(index=False).encode()
-    need_pyarrow("frame: times in a zone")
     return table.to_parquet(index=False)

@@ -1,7 +1,6 @@
 """Common file formats are detected; ambiguous content is an error."""
 
 import gzip
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +121,6 @@ def test_what_was_found_is_logged_where_it_is_not_common(tmp_path: Path, caplog:
 
 @pytest.mark.parametrize("index", [None, "date", "when"])
 def test_parquet(index: str | None, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     frame = made(40)
     stored = (
         frame if index is None else frame.set_index(pd.DatetimeIndex(frame["date"], name=index)).drop(columns="date")
@@ -131,13 +129,6 @@ def test_parquet(index: str | None, tmp_path: Path) -> None:
     series = read_series(tmp_path / "f.parquet", DatasetConfig())
     same(series, frame)
     assert (series.name, series.time_col) == ("f", index or "date")
-
-
-def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (tmp_path / "f.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"f.parquet: a parquet file needs pyarrow: pip install 'informer\[parquet\]'"):
-        read_series(tmp_path / "f.parquet", DatasetConfig())
 
 
 @pytest.mark.parametrize("blank", ["\n", "\n\r\n\n", ",,,\n,,,\n", "   \n", " , ,,\n"])

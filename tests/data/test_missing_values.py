@@ -46,7 +46,6 @@ def test_files_read_words_like_empty_cells(
     if suffix == ".csv":
         worded.to_csv(path, index=False)
     elif suffix == ".xlsx":
-        pytest.importorskip("openpyxl")
         worded.to_excel(path, index=False)
     else:
         worded.astype({"y": str}).to_parquet(path)

@@ -307,7 +307,6 @@ def test_names_are_those_that_the_file_has(ids: list[str], tmp_path: Path) -> No
 
 
 def test_names_in_parquet_are_its_values(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     for ids, names in (([1, 2, 10], ["1", "2", "10"]), (["001", "NA", "10"], ["001", "NA", "10"])):
         pd.concat(made(100).assign(sku=one) for one in ids).to_parquet(tmp_path / "long.parquet")
         config = DatasetConfig(path=str(tmp_path / "long.parquet"), series_col="sku", split=RATIO)
@@ -417,7 +416,6 @@ def test_rows_before_and_after_a_clock_change_keep_the_time_of_day(tmp_path: Pat
     )
     assert list(future_index(up_to, 2)) == list(times[3:])
     assert list(left_padded(since, 2).timestamps) == list(times)
-    pytest.importorskip("pyarrow")
     pd.DataFrame({"date": times, "y": range(5)}).to_parquet(tmp_path / "x.parquet")
     (mapped,) = mapped_panel([tmp_path / "x.parquet"], DatasetConfig(name="x"), Cache(tmp_path / "cache"))
     assert list(mapped.timestamps) == list(times)

@@ -11,8 +11,6 @@ from informer.config.dataset import DatasetConfig
 from informer.data.read.source import table_of_file
 from informer.errors import InputError
 
-pytest.importorskip("pyarrow")
-
 LINEAR = ["model=linear", "seq_len=14", "pred_len=7", "dataset.series_col=store"]
 
 

@@ -17,8 +17,6 @@ from informer.config.dataset import DatasetConfig
 from informer.config.repairs import Fill
 from informer.errors import InputError
 
-pytest.importorskip("pyarrow")
-
 FORMATS = [
     "%d/%m/%Y %H:%M:%S",
     "%m/%d/%Y %I:%M:%S %p",

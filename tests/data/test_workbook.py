@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from entry_points import Trained, call
@@ -18,8 +19,6 @@ from informer.config.repairs import Limits
 from informer.data.read.source import series_from_table
 from informer.data.read.table import read_pieces, read_table
 from informer.errors import InputError
-
-openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl (pip install 'informer[excel]')")
 
 TIMES = pd.date_range("2024-02-28", periods=40, freq="h")
 VALUES = np.random.default_rng(0).normal(size=40).round(3)
@@ -187,13 +186,6 @@ def test_entities_and_damage_are_one_line(tmp_path: Path) -> None:
         archive.writestr("xl/workbook.xml", "<x/>")
     path.write_bytes(whole.getvalue())
     with pytest.raises(InputError, match=r"a\.xlsx: cannot be read as an Excel workbook"):
-        read_table(path)
-
-
-def test_without_openpyxl_it_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = save(tmp_path / "a.xlsx", [["a", "b"], [1, 2]])
-    monkeypatch.setattr("informer.data.read.workbook.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"needs openpyxl: pip install 'informer\[excel\]'"):
         read_table(path)
 
 

@@ -22,8 +22,6 @@ from informer.inference.jobs.inputs import InputFile
 from informer.inference.jobs.writing import Writer, to_csv
 from informer.inference.result import Forecast
 
-pytest.importorskip("pyarrow")
-
 STEPS = ["h", "B", "ME"]
 TINY = {"model": "tiny", "seq_len": 12, "label_len": 5, "pred_len": 4, "device": "cpu"}
 COLUMNS = ["north", "south, east", "größe"]

@@ -171,7 +171,6 @@ def test_both_baselines_are_scored_on_the_same_origins(trained: Trained, folder:
 
 def test_pieces_are_one_table(trained: Trained, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a header is repeated, a piece is lost, or times of a piece of midnights are written otherwise."""
-    pytest.importorskip("pyarrow")
     whole = rolled(trained, "rows.csv", "stride=24")
     text = Path("out/rows.rolling.csv").read_text()
     monkeypatch.setattr(rolling, "MAX_ORIGINS", 1)

@@ -119,7 +119,6 @@ def test_the_limit_of_a_file_counts_what_is_unpacked(packed: bool, tmp_path: Pat
 
 def test_rows_of_a_parquet_file_are_counted_before_they_are_read(tmp_path: Path) -> None:
     """A million equal rows take a few kilobytes there."""
-    pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     pd.DataFrame({"date": pd.Timestamp("2024"), "a": np.zeros(1_000_000)}).to_parquet(path)
     assert path.stat().st_size < 100_000

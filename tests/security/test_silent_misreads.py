@@ -186,7 +186,6 @@ def test_times_and_durations_are_no_values(values: object) -> None:
 
 
 def test_times_and_durations_in_parquet(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     times = pd.date_range("2020", periods=30)
     frame = pd.DataFrame({"date": times, "a": 1.5, "b": times, "c": times - times[0]})
     frame.to_parquet(tmp_path / "f.parquet")

@@ -19,8 +19,8 @@ from stores import read_series
 from informer import Forecaster
 from informer.serving.page import _example
 
-pytest.importorskip("fastapi", reason="needs fastapi and uvicorn (pip install 'informer[serve]')")
-pytest.importorskip("uvicorn", reason="needs fastapi and uvicorn (pip install 'informer[serve]')")
+pytest.importorskip("fastapi", reason="needs fastapi and uvicorn (pip install fastapi uvicorn)")
+pytest.importorskip("uvicorn", reason="needs fastapi and uvicorn (pip install fastapi uvicorn)")
 from served import CSV, JSON, Reply, Served, serving
 
 CLIENTS = 64
@@ -275,7 +275,7 @@ def test_an_address_in_use_is_one_line(trained: Trained) -> None:
 def test_without_the_extra_one_line_names_it(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("informer.serve.NEEDED", ("fastapi", "no_such_package"))
     outcome = call("serve", f"checkpoint={trained.run_dir}")
-    assert outcome == (2, "", "error: serve: no_such_package not installed; pip install 'informer[serve]'\n")
+    assert outcome == (2, "", "error: serve: no_such_package not installed; pip install no_such_package\n")
 
 
 def test_a_text_in_memory_is_read_as_a_file_is(tmp_path: Path) -> None:

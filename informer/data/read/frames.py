@@ -92,12 +92,8 @@ def _is_dataset(data: Frame) -> bool:
 
 
 def _arrow(data: Frame, name: str) -> "pyarrow.Table":
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise InputError(
-            f"{name}: a table of {type(data).__module__.split('.')[0]} needs pyarrow: pip install 'informer[parquet]'"
-        ) from error
+    import pyarrow
+
     if _is_dataset(data):
         return data.to_table()
     import narwhals

@@ -61,14 +61,12 @@ def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
     Raises:
         InputError: no files, files that are not regular, more than `limits`, or different keys or columns.
     """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-        from pyarrow import dataset
+    import pyarrow
+    import pyarrow.parquet
+    from pyarrow import dataset
 
-        from informer.data.read.cells import check_lengths  # imports pandas, which finding files does not need
-    except ImportError as error:
-        raise InputError(f"{folder}: parquet files need pyarrow: pip install 'informer[parquet]'") from error
+    from informer.data.read.cells import check_lengths  # imports pandas, which finding files does not need
+
     files = partition_files(folder)
     if not files:
         raise InputError(f"{folder}: expected files ending in {SUFFIX} in its partitions, found none")

@@ -189,7 +189,10 @@ def reaching(address: str) -> Iterator[None]:
     except InputError:
         raise
     except ImportError:
-        raise InputError(f"{address}: remote files need packages: pip install 'informer[remote]'") from None
+        raise InputError(
+            f"{address}: remote files need packages: pip install fsspec, and s3fs (s3://), gcsfs (gs://) or aiohttp "
+            "(https://)"
+        ) from None
     except Exception as error:  # each store raises its own types
         cause = error.__cause__ if address.startswith(WEB) else None  # fsspec reports all errors as missing files there
         status = getattr(error, "status", getattr(cause, "status", None))  # HTTP status

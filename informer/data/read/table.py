@@ -269,10 +269,8 @@ def _typed_table(
 
 
 def _parquet_table(path: Path, file: io.BufferedIOBase, limits: Limits) -> Table:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(f"{path}: a parquet file needs pyarrow: pip install 'informer[parquet]'") from error
+    import pyarrow.parquet
+
     try:
         about = pyarrow.parquet.read_metadata(file)
         check_size(path, about.num_rows * about.num_columns * 8, limits)  # compressed, equal cells take no space

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
-from importlib.util import find_spec
 from pathlib import Path
 from warnings import catch_warnings
 
@@ -50,11 +49,8 @@ def sheet_text(path: Path, file: io.BufferedIOBase, sheet_name: str | None, limi
         limits: limits on its content.
 
     Raises:
-        InputError: openpyxl is not installed, the workbook is damaged, empty or without that sheet, or more than
-            `limits`.
+        InputError: the workbook is damaged, empty or without that sheet, or more than `limits`.
     """
-    if find_spec("openpyxl") is None:
-        raise InputError(f"{path}: an Excel workbook needs openpyxl: pip install 'informer[excel]'")
     text, skipped, n_cells, has_blanks = io.StringIO(), None, 0, False
     writer = csv.writer(text, lineterminator="\n")
     with _errors(path):

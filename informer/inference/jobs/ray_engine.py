@@ -47,7 +47,7 @@ def ray_engine(*, device: str, workers: int | None) -> Engine:
         InputError: Ray is not installed.
     """
     if find_spec("ray") is None:
-        raise InputError("engine=ray: expected Ray, found none; pip install 'informer[ray]'")
+        raise InputError("engine=ray: expected Ray, found none; pip install 'ray[data]'")
     return lambda job, chunks: _outcomes(job, list(chunks), device, workers)
 
 
@@ -108,7 +108,7 @@ def cluster(workers: int | None) -> Iterator[None]:
         InputError: Ray is not installed, no cluster is at that address, or the local one does not start.
     """
     if find_spec("ray") is None:
-        raise InputError("engine=ray: expected Ray, found none; pip install 'informer[ray]'")
+        raise InputError("engine=ray: expected Ray, found none; pip install 'ray[data]'")
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # which reads these variables

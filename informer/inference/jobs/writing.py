@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -114,22 +113,11 @@ def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
 
 
 def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
-    """A parquet table with the columns of `to_csv`, typed.
-
-    Raises:
-        InputError: pyarrow is not installed.
-    """
-    need_pyarrow()
+    """A parquet table with the columns of `to_csv`, typed."""
     buffer = io.BytesIO()
     table = pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True)
     table.to_parquet(buffer, engine="pyarrow", index=False)
     return buffer.getvalue()
-
-
-def need_pyarrow(what: str = "format=parquet") -> None:
-    """Raise an InputError if pyarrow, which `what` needs, is not installed."""
-    if find_spec("pyarrow") is None:
-        raise InputError(f"{what}: expected pyarrow, found none; pip install 'informer[parquet]'")
 
 
 def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str:

@@ -15,14 +15,13 @@ import torch
 from jaxtyping import Float64, Int, Int64
 from torch import Tensor
 
-from informer.config.commands import Format
 from informer.data.gaps import observed_rows, seen_before
 from informer.data.read.source import Series, column_values
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.files import replacing, write_atomic
-from informer.inference.jobs.writing import Writer, need_pyarrow
+from informer.inference.jobs.writing import Writer
 from informer.inference.predictor import TrainedModel, reaching
 from informer.inference.reader import LEFT_OUT
 from informer.inference.result import ROLLED, TIME, are_finite, key_columns
@@ -205,8 +204,6 @@ def write_rolled(
     Raises:
         InputError: see `roll_panel`, or the path cannot be written.
     """
-    if writer.format is Format.parquet:
-        need_pyarrow()
     output = rolled_of(name, writer.format)
     panel, firsts, left_out = with_origins(model, panel, rolling)
     scores = RollingScores(model, panel, firsts, rolling)

@@ -69,7 +69,7 @@ def open_sinks(kinds: Sequence[TrackerKind], folder: Path, positions: Positions)
 def check_installed(kinds: Sequence[TrackerKind]) -> None:
     """Raise an InputError if a tracker's package is missing."""
     if TrackerKind.mlflow in kinds and find_spec("mlflow") is None:
-        raise InputError("trainer.tracker=mlflow: mlflow not installed; pip install 'informer[mlflow]'")
+        raise InputError("trainer.tracker=mlflow: mlflow not installed; pip install mlflow-skinny sqlalchemy alembic")
 
 
 def _open(kind: TrackerKind, folder: Path, position: int) -> Sink:
