@@ -125,8 +125,8 @@ def plot_windows(
     return figure
 
 
-def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "MSE", units: str = "scaled") -> Figure:
-    """One line per forecaster (the model first) over the steps of the horizon, from 1."""
+def plot_error_by_step(errors: Mapping[str, Sequence[float]]) -> Figure:
+    """Scaled MSE: one line per forecaster (the model first) over the steps of the horizon, from 1."""
     figure, (axes,) = _stack(1, "", height=3.2)
     for place, (name, values) in enumerate(errors.items()):
         colour = FORECAST if place == 0 else BASELINES[(place - 1) % len(BASELINES)]
@@ -134,7 +134,7 @@ def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("step ahead", fontsize=9)
-    axes.set_ylabel(f"{metric} ({units})", fontsize=9)
+    axes.set_ylabel("MSE (scaled)", fontsize=9)
     _legend(figure, axes)
     return figure
 

@@ -105,12 +105,12 @@ def test_windows_are_a_grid_of_forecast_against_truth(windows, columns, panels):
 
 
 def test_error_by_step_draws_one_line_a_forecaster_from_step_one():
-    axes = plot_error_by_step({"net": [0.1, 0.4], "ridge": [0.2, 0.3]}, metric="MAE").axes[0]
+    axes = plot_error_by_step({"net": [0.1, 0.4], "ridge": [0.2, 0.3]}).axes[0]
     drawn = lines(axes)
     assert list(drawn) == ["net", "ridge"]
     assert list(drawn["ridge"].get_xdata()) == [1, 2]
     assert list(drawn["ridge"].get_ydata()) == [0.2, 0.3]
-    assert axes.get_ylabel() == "MAE (scaled)"
+    assert axes.get_ylabel() == "MSE (scaled)"
 
 
 @pytest.mark.parametrize("signed", [False, True])

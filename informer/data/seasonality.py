@@ -38,6 +38,8 @@ SAME_LINE, ALIKE = 0.5, 0.95
 """Two periods cannot be distinguished if their spectral lines are closer than the first number, and the ratio of their
 autocorrelations is at least the second."""
 
+MOST_SEASONS = 3
+
 
 class Season(NamedTuple):
     """A period in rows, and its autocorrelation; 1 means a perfect repeat."""
@@ -46,14 +48,11 @@ class Season(NamedTuple):
     strength: float
 
 
-def find_seasons(
-    values: Float64[np.ndarray, "t"], max_seasons: int = 3, usual_periods: Sequence[int] = ()
-) -> list[Season]:
-    """The strongest seasons of a column after removing its linear trend, without weaker multiples of them.
+def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] = ()) -> list[Season]:
+    """The MOST_SEASONS strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
         values: finite values at equal steps.
-        max_seasons: largest number of seasons.
         usual_periods: periods of the calendar, preferred to others that the series cannot distinguish from them.
 
     Returns:
@@ -80,7 +79,7 @@ def find_seasons(
     for season in sorted(candidates, key=lambda season: -season.strength):
         if not any(_is_multiple(season.period, other.period) for other in selected):
             selected.append(season)
-    return selected[:max_seasons]
+    return selected[:MOST_SEASONS]
 
 
 def usual_periods(frequency: Frequency) -> list[int]:

@@ -160,13 +160,11 @@ class Windows:
         """Index in the panel of each window's series."""
         return self._series(self.starts[indices.to(self.starts.device)])
 
-    def batches(self, batch_size: int, *, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """Batches of all windows; the last may be smaller. Shuffled if a generator (on the CPU) is given."""
+    def batches(self, batch_size: int) -> Iterator[Batch]:
+        """Batches of all windows; the last may be smaller."""
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, found {batch_size}")
-        n = len(self)
-        order = torch.arange(n) if generator is None else torch.randperm(n, generator=generator)
-        for indices in order.to(self.starts.device).split(batch_size):
+        for indices in torch.arange(len(self), device=self.starts.device).split(batch_size):
             yield self.batch(indices)
 
     def _series(self, rows: Int[Tensor, "b"]) -> Int[Tensor, "b"]:

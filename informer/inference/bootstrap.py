@@ -72,7 +72,6 @@ def skill_interval(
     block: int = 1,
     draws: int = DRAWS,
     level: float = LEVEL,
-    seed: int = 0,
 ) -> Interval:
     """Interval of 1 - mean(errors) / mean(baseline_errors).
 
@@ -81,10 +80,10 @@ def skill_interval(
         block: neighbouring units drawn together; blocks wrap around from the last unit to the first.
         draws: number of resamples.
         level: share of the draws inside the interval.
-        seed: random seed; the same errors give the same interval.
 
     Returns:
-        The interval; its ends are NaN with fewer than two blocks, or if some draw of `baseline_errors` sums to 0.
+        The interval, the same in every call; its ends are NaN with fewer than two blocks, or if some draw of
+        `baseline_errors` sums to 0.
     """
     n = len(errors)
     block = max(1, min(block, n))
@@ -95,7 +94,7 @@ def skill_interval(
     # sums of the block starting at each unit, from running sums over two rounds
     running = np.concatenate([np.zeros((1, 2)), np.cumsum(np.concatenate([pairs, pairs]), axis=0)])
     sums = running[block : block + n] - running[:n]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     at_once = max(1, _AT_ONCE // n_blocks)
     skills: list[np.ndarray] = []
     for first in range(0, draws, at_once):

@@ -84,7 +84,7 @@ def prepare(
     features = OriginFeatures(
         n_columns,
         recent_rows(n_columns - len(config.left_out), train.sizes.seq_len) if config.other_columns else 0,
-        cycles_of(fields, rows, frequency.per_day) if config.calendar else (),
+        cycles_of(fields, rows, frequency.per_day),
         fields,
         calendar if isinstance(calendar, CalendarEmbed) else calendar.kind,
         tuple(config.left_out),
@@ -195,9 +195,9 @@ class LinearFit:
             self.channels, self.channel_weights(self.channels), keeps, lambda channel: self._of(source, runs, channel)
         )
 
-    def fit_from(self, strengths: Sequence[Strengths], sums: Sums, note: str = "") -> LinearForecast:
+    def fit_from(self, strengths: Sequence[Strengths], sums: Sums) -> LinearForecast:
         """The result of `fit`, from the `sums` of the runs."""
-        return self._fit(strengths, sums.own.__getitem__, note, sums.pooled)
+        return self._fit(strengths, sums.own.__getitem__, "", sums.pooled)
 
     def fit_without(
         self, strengths: Sequence[Strengths], blocks: Sequence[Fold]
@@ -280,8 +280,9 @@ class LinearFit:
         offered = [Group.bias, *(Group[cycle] for cycle in self.features.cycles)]
         if self.features.recent and self._affordable():
             offered.append(Group.recent)
-        # with less than two years, the mean of a window would encode the time of year, which does not generalise
-        return [*offered, Group.level] if self.config.level and "year" in self.features.cycles else offered
+        # the mean of the window itself draws long forecasts back to the overall mean; with less than two years it would
+        # encode the time of year, which does not generalise
+        return [*offered, Group.level] if "year" in self.features.cycles else offered
 
     def _affordable(self) -> bool:
         inputs = self.sizes.seq_len + len(self.features.groups)

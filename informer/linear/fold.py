@@ -6,9 +6,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from informer.data.calendar import Marks, mark_fields
+from informer.data.calendar import mark_fields
 from informer.data.pipeline import Data
-from informer.data.read.frequency import Frequency
 from informer.data.windows import Windows
 from informer.errors import InputError, listed
 from informer.linear import varying
@@ -17,42 +16,12 @@ from informer.linear.features import cycle_turns
 from informer.linear.fit import LinearFit, prepare
 from informer.linear.forecast import LinearForecast
 from informer.linear.moments import Run, joined, runs_of
-from informer.linear.offered import FitOn, LinearConfig
+from informer.linear.offered import LinearConfig
 from informer.linear.strengths import Strengths, in_words
 from informer.models.linear import HARMONICS, Linear, LinearModelConfig
 
 EFFECTS = "known effects"
 """Key of the known effects in `Data.choices`."""
-
-
-def fit_linear(
-    train: Windows,
-    val: Windows,
-    positions: Sequence[int],
-    *,
-    frequency: Frequency,
-    calendar: Marks,
-    config: LinearConfig | None = None,
-) -> LinearForecast:
-    """Fit linear maps; everything is chosen by cross-validation on blocks of `train` and `val`.
-
-    Args:
-        train, val: windows.
-        positions: columns to forecast.
-        frequency: step of the rows.
-        calendar: calendar marks.
-        config: candidates, and which windows to fit on.
-
-    Raises:
-        InputError: a part without windows.
-    """
-    config = config or LinearConfig()
-    fit = prepare(train, val, positions, frequency=frequency, calendar=calendar, config=config)
-    strengths, why = fit.strengths()
-    runs = fit.train if config.fit_on is FitOn.train else joined(fit.train, fit.val)
-    fitted_on = "training" if config.fit_on is FitOn.train else "training and validation"
-    note = f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, runs))} windows of {fitted_on}"
-    return fit.fit(strengths, runs, note)
 
 
 def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: Sequence[int] = ()) -> LinearFit:

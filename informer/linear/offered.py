@@ -2,16 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from informer.linear.strengths import Strengths
-
-
-class FitOn(Enum):
-    """Rows for the final fit, after cross-validation on training and validation rows."""
-
-    train = "train"
-    both = "both"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +13,7 @@ class LinearConfig:
     Args:
         own_maps: a map per column or series, shrunk towards the shared one.
         other_columns: recent rows of the other columns.
-        calendar: time of day, week and year, if the marks contain them and the data cover them twice.
-        level: mean of the window itself, which draws long forecasts back to the overall mean.
         average: largest number of forecasts whose maps are averaged.
-        fit_on: rows of the final fit.
         lookbacks: lookback windows to choose from, in increasing order. Empty: see `lookback_grid`.
         chosen: settings of the maps to average, if they are known. Empty: choose them.
         left_out: columns of codes, which no map reads.
@@ -32,10 +21,7 @@ class LinearConfig:
 
     own_maps: bool = True
     other_columns: bool = True
-    calendar: bool = True
-    level: bool = True
     average: int = 3
-    fit_on: FitOn = FitOn.train
     lookbacks: Sequence[int] = ()
     chosen: Sequence[Strengths] = ()
     left_out: Sequence[int] = ()

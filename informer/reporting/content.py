@@ -116,13 +116,11 @@ class Residuals:
         edges: edges of the histogram's bins, one more than counts; values outside are counted in the outer bins.
         counts: count of each bin.
         bias_by_step: mean residual by step ahead.
-        bias_by_column: mean residual by column.
     """
 
     edges: Sequence[float]
     counts: Sequence[int]
     bias_by_step: Sequence[float]
-    bias_by_column: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ OUTLIER = 10.0
 """Minimum distance from the median, in robust standard deviations."""
 STUCK = 0.2
 """Minimum share of rows that repeat the previous row, in a column with many different values."""
-MOST = 12
-"""Maximum number of problems listed; the rest are counted."""
+MOST, MOST_LINES = 12, 40
+"""Maximum number of problems and of notes listed; the rest are counted."""
 
 
 def data_problems(data: Data) -> list[str]:
@@ -80,6 +80,6 @@ def _problems(
         )
 
 
-def listed_lines(lines: Sequence[str], max_lines: int = 40) -> list[str]:
+def listed_lines(lines: Sequence[str]) -> list[str]:
     """The first lines, and the number of others."""
-    return [*lines[:max_lines], *([f"and {len(lines) - max_lines} more"] if len(lines) > max_lines else [])]
+    return [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]

@@ -164,7 +164,6 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
         edges=EDGES.tolist(),
         counts=test_pass.counts.tolist(),
         bias_by_step=(test_pass.residual_sum.sum(axis=1) / test_pass.cell_counts.sum(axis=1)).tolist(),
-        bias_by_column=(test_pass.residual_sum.sum(axis=0) / test_pass.cell_counts.sum(axis=0)).tolist(),
     )
     if adds:
         content.profiles.append(contribution(content.model, test_pass, note))

@@ -20,11 +20,10 @@ from informer.errors import InputError
 from informer.linear.blocks import folds
 from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.fit import prepare
-from informer.linear.fold import fit_linear
 from informer.linear.forecast import LinearForecast
 from informer.linear.held_out import fold_moments
 from informer.linear.moments import MomentSource, Run, joined, runs_of
-from informer.linear.offered import FitOn, LinearConfig
+from informer.linear.offered import LinearConfig
 from informer.linear.products import window_products
 from informer.linear.select import SHARED, CrossValidation, FoldMoments, fit_own, fit_shared
 from informer.linear.solve import Layout, blended, normal_equations
@@ -304,6 +303,10 @@ def test_a_cycle_is_offered_when_the_marks_show_it_and_two_of_it_were_seen():
     assert cycles_of((), 24 * 731, 24) == ()
 
 
+def prepared(train, val, config=LinearConfig()):  # noqa: B008 (it is immutable)
+    return prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=config)
+
+
 def parts_of(data, train, val):
     return windows_of(data, train), windows_of(data, val)
 
@@ -313,7 +316,8 @@ def test_the_module_forecasts_what_least_squares_forecasts(config, n):
     """The whole way: choose, fit, average, forecast a batch; no series is known, one map a column."""
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
-    fitted = fit_linear(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=config)
+    fit = prepared(train, val, config)
+    fitted = fit.fit(fit.strengths()[0], fit.train)
     batch = everything(windows_of(data, range(330, 380)))
     rows = everything(train)
     expected = []
@@ -334,16 +338,8 @@ def test_the_module_forecasts_what_least_squares_forecasts(config, n):
 def test_rows_after_validation_change_nothing():
     data, other = store((400,)), store((400,))
     other.values[340:] = 100.0
-    fitted = [
-        fit_linear(
-            *parts_of(each, range(250), range(260, 320)),
-            range(COLUMNS),
-            frequency=HOURLY,
-            calendar=CalendarEmbed.timeF,
-            config=LinearConfig(fit_on=FitOn.both),
-        )
-        for each in (data, other)
-    ]
+    fits = [prepared(*parts_of(each, range(250), range(260, 320))) for each in (data, other)]
+    fitted = [fit.fit(fit.strengths()[0], joined(fit.train, fit.val)) for fit in fits]
     assert torch.equal(fitted[0].weight, fitted[1].weight)
     assert torch.equal(fitted[0].extra, fitted[1].extra)
 
@@ -371,7 +367,7 @@ def test_a_saved_module_forecasts_the_same_and_series_have_maps_of_their_own():
 def test_a_part_without_windows_is_an_error():
     data = store((400,))
     with pytest.raises(InputError, match="without any"):
-        fit_linear(*parts_of(data, range(250), []), range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF)
+        prepared(*parts_of(data, range(250), []))
 
 
 def test_series_count_by_what_the_seasonal_naive_leaves_of_them():

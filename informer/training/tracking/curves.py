@@ -90,10 +90,10 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
 
 
 @torch.inference_mode()
-def forecast_figure(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
-    """Plot forecasts and actual values of evenly spaced validation windows, in scaled units."""
+def forecast_figure(model: nn.Module, data: Data) -> Figure:
+    """Plot forecasts and actual values of three evenly spaced validation windows, in scaled units."""
     model.eval()
-    batch = data.val.batch(torch.linspace(0, len(data.val) - 1, n_windows).long())
+    batch = data.val.batch(torch.linspace(0, len(data.val) - 1, 3).long())
     target_positions = [data.inputs.index(name) for name in data.targets]
     history, predicted, actual = (
         x.float().cpu().numpy()
