@@ -13,7 +13,7 @@ from torch import Tensor
 
 from informer.build import attention_node, build_model
 from informer.checkpoint.restore import check_layout
-from informer.config.model import Activation, CalendarEmbed, InformerConfig
+from informer.config.model import Activation, CalendarEmbed, InformerConfig, Shortening
 from informer.errors import InputError, one_of
 from informer.models.base import ModelDims
 from informer.models.informer import Informer
@@ -153,7 +153,7 @@ def model_config(arguments: Mapping[str, Any]) -> InformerConfig:
         dropout=arguments["dropout"],
         activation=Activation.relu if arguments["activation"] == "relu" else Activation.gelu,
         embed=CalendarEmbed(arguments["embed"]),
-        distil=arguments["distil"],
+        distil=Shortening.conv if arguments["distil"] else Shortening.none,
         mix=arguments["mix"],
     )
 

@@ -14,6 +14,7 @@ import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,14 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from informer.build import attention_node, build_model
-from informer.config.model import InformerConfig
+from informer.config.model import InformerConfig, Shortening
 from informer.models.base import ForecastModel, ModelDims
 
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "checkpointing": {"activation_checkpointing": True},
 }
+DISTIL = (Shortening.none, Shortening.conv)
 COLUMNS, MARKS, HORIZON = 7, 4, 24
 MIB = 1 << 20
 
@@ -55,13 +57,13 @@ class Cell:
 
     way: str
     depth: int
-    distil: bool
+    distil: Shortening
     activations_mib: float
     peak_mib: float
     seconds: float
 
 
-def make_model(setup: Setup, way: str, depth: int, distil: bool) -> ForecastModel:
+def make_model(setup: Setup, way: str, depth: int, distil: Shortening) -> ForecastModel:
     """One encoder stack of `depth` layers, one decoder layer."""
     config = InformerConfig(
         d_model=setup.d_model, d_ff=4 * setup.d_model, encoder_stacks=[depth], distil=distil, **WAYS[way]
@@ -74,7 +76,7 @@ def make_model(setup: Setup, way: str, depth: int, distil: bool) -> ForecastMode
     return build_model(config, dims, attn=attn, decoder_attn=full, cross_attn=full)
 
 
-def measure(setup: Setup, way: str, depth: int, distil: bool) -> Cell:
+def measure(setup: Setup, way: str, depth: int, distil: Shortening) -> Cell:
     """Measure one cell; must run in a separate process, whose peak is that of the cell."""
     torch.set_num_threads(setup.threads)
     torch.manual_seed(0)
@@ -116,7 +118,7 @@ def peak_bytes(device: str) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def in_fresh_process(setup: Setup, way: str, depth: int, distil: bool) -> Cell:
+def in_fresh_process(setup: Setup, way: str, depth: int, distil: Shortening) -> Cell:
     """Run `measure` in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measure, setup, way, depth, distil).result()
@@ -127,22 +129,22 @@ def table(cells: list[Cell]) -> Table:
     rich_table = Table(title="MiB of activations / at the peak of a step, seconds of it")
     for name in ("distil", "depth", *WAYS):
         rich_table.add_column(name, justify="right")
-    for distil, depth in sorted({(cell.distil, cell.depth) for cell in cells}):
+    for distil, depth in product(DISTIL, sorted({cell.depth for cell in cells})):
         row = {cell.way: cell for cell in cells if (cell.distil, cell.depth) == (distil, depth)}
         row_cells = (row[way] for way in WAYS)
         texts = (f"{cell.activations_mib:.0f} / {cell.peak_mib:.0f}  {cell.seconds:.1f} s" for cell in row_cells)
-        rich_table.add_row(str(distil).lower(), str(depth), *texts)
+        rich_table.add_row(distil.value, str(depth), *texts)
     return rich_table
 
 
 def figure(cells: list[Cell]) -> Figure:
     """Plot activations over depth, without and with distilling."""
     drawn = Figure(figsize=(9, 3.6), layout="constrained")
-    for axes, distil in zip(drawn.subplots(1, 2), (False, True), strict=True):
+    for axes, distil in zip(drawn.subplots(1, 2), DISTIL, strict=True):
         for way in WAYS:
             line = [cell for cell in cells if cell.way == way and cell.distil is distil]
             axes.plot([cell.depth for cell in line], [cell.activations_mib for cell in line], "o-", label=way)
-        axes.set(title=f"model.distil={str(distil).lower()}", xlabel="encoder layers", ylabel="activations, MiB")
+        axes.set(title=f"model.distil={distil.value}", xlabel="encoder layers", ylabel="activations, MiB")
         axes.set_ylim(bottom=0)
         axes.legend()
     return drawn
@@ -162,13 +164,13 @@ def main() -> None:
     options = vars(parser.parse_args())
     depths, output, console = options.pop("depths"), options.pop("output"), Console()
     setup = Setup(**options)
-    jobs = [(way, depth, distil) for distil in (False, True) for depth in depths for way in WAYS]
+    jobs = [(way, depth, distil) for distil in DISTIL for depth in depths for way in WAYS]
     cells = [in_fresh_process(setup, *job) for job in track(jobs, console=console, transient=True)]
     output.mkdir(parents=True, exist_ok=True)
     with (output / "memory.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(asdict(cells[0])))
         writer.writeheader()
-        writer.writerows(map(asdict, cells))
+        writer.writerows(asdict(cell) | {"distil": cell.distil.value} for cell in cells)
     figure(cells).savefig(output / "memory.png", dpi=150)
     console.print(table(cells))
 

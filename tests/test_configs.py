@@ -140,12 +140,11 @@ def test_every_key_of_the_informer_can_be_given() -> None:
     assert composed("model.encoder_stacks=[3,1]", "model.stack_fractions=[1,0.25]").model.stack_fractions == [1, 0.25]
 
 
-@pytest.mark.parametrize("option", ["max", "none", "funnel", "true", "false", "True"])
-def test_the_shortening_is_named_or_true_or_false(option: str) -> None:
+@pytest.mark.parametrize("option", ["max", "none", "funnel"])
+def test_the_shortening_is_named(option: str) -> None:
     settings = composed("dataset=sample", *SMALL, f"model.distil={option}")
     assert conversion.from_plain(conversion.to_plain(settings)).model == settings.model
-    expected = {"true": "conv", "True": "conv", "false": "none"}.get(option, option)
-    assert Shortening.of(settings.model.distil).value == expected
+    assert settings.model.distil is Shortening[option]
 
 
 def test_a_saved_configuration_read_twice_is_two() -> None:

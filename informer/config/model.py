@@ -56,18 +56,6 @@ class Shortening(Enum):
     funnel = "funnel"
     eliminate = "eliminate"
 
-    @classmethod
-    def of(cls, chosen: str | bool) -> "Shortening":
-        """The shortening for a configuration value; true means conv, false means none.
-
-        Raises:
-            ValueError: unknown name.
-        """
-        name = str(chosen).lower()
-        if name not in (*cls.__members__, "true", "false"):
-            raise ValueError(f"expected one of {', '.join(cls.__members__)}, found {chosen!r}")
-        return cls({"true": "conv", "false": "none"}.get(name, name))
-
 
 class Decoding(Enum):
     """How the decoder forecasts the rows of the horizon."""
@@ -165,9 +153,8 @@ class InformerConfig(ModelConfig):
     in training and in prediction."""
     dropout: float = 0.05
     activation: Activation = Activation.gelu
-    distil: str | bool = "conv"
-    """How the sequence is halved between encoder layers: conv, max, avg, strided, none, funnel or eliminate (see
-    `informer.layers.shortening`); true means conv, false means none."""
+    distil: Shortening = Shortening.conv
+    """How the sequence is halved between encoder layers."""
     distil_norm: bool = True
     """Use BatchNorm in distil=conv, as the authors' code does; the paper's formula has none."""
     global_tokens: int = 0
@@ -216,10 +203,6 @@ class InformerConfig(ModelConfig):
             problems.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
         if not 0.0 <= self.dropout < 1.0:
             problems.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
-        try:
-            Shortening.of(self.distil)
-        except ValueError as error:
-            problems.append(f"model.distil: {error}")
         if self.stack_fractions is not None:
             problems += _fraction_problems(self.stack_fractions, len(self.encoder_stacks))
         # plain super() fails: slots=True creates a new class

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.global_local import GlobalLocalAttention
-from informer.config.model import Decoding, InformerConfig, LinearSkip, Shortening
+from informer.config.model import Decoding, InformerConfig, LinearSkip
 from informer.errors import InputError
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.categories import CategoryColumns, CategoryLayout, SeriesColumns
@@ -56,7 +56,7 @@ class _Blueprint:
                     n_layers=n_layers,
                     length=length,
                     d_model=config.d_model,
-                    shortening=Shortening.of(config.distil),
+                    shortening=config.distil,
                     distil_norm=config.distil_norm,
                     recompute=config.activation_checkpointing,
                     n_tokens=config.global_tokens,

@@ -95,7 +95,7 @@ _case(
 _case("informer_plus_long", "long", f"model=informer_plus {PROB} optim.schedule=cosine loss=spectral")
 _case("informer_plus_attributes", "attributes", f"model=informer_plus {FULL} model.skip=maps scaler=minmax")
 _case("informer_stack_long", "long", f"model=informer_stack {SIZES} {PROB}")
-_case("informer_stack_step", "covariates", f"model=informer_stack {SIZES} {_DECODED} model.distil=false")
+_case("informer_stack_step", "covariates", f"model=informer_stack {SIZES} {_DECODED} model.distil=none")
 _case("roots", "counts", "model=linear scaler.transform=auto trainer.combine=true non_negative=all")
 
 UPDATE = "update input={name}.newer.csv"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from informer import checkpoint
 from informer.build import attention_node, build_model
-from informer.config.model import InformerConfig
+from informer.config.model import InformerConfig, Shortening
 from informer.data.windows import Batch
 from informer.errors import InputError
 from informer.inference.attention_maps import attention_maps
@@ -77,8 +77,8 @@ def test_tokens_persist_from_layer_to_layer() -> None:
 
 @pytest.mark.parametrize("attn", [ETC, BIGBIRD])
 @pytest.mark.parametrize("way", [{}, {"activation_checkpointing": True}])
-@pytest.mark.parametrize("distil", ["conv", "eliminate", "none"])
-def test_every_network_learns(attn: dict, way: dict, distil: str) -> None:
+@pytest.mark.parametrize("distil", [Shortening.conv, Shortening.eliminate, Shortening.none])
+def test_every_network_learns(attn: dict, way: dict, distil: Shortening) -> None:
     """Every parameter gets a finite gradient that is not zero everywhere."""
     net = network(attn, distil=distil, **way).train()
     net(*batch()).square().sum().backward()
@@ -95,7 +95,7 @@ def test_a_token_carries_what_is_far_away() -> None:
     moved = x.clone()
     moved[:, 0] += 1
     for n, is_reached in ((3, True), (0, False)):
-        stack = network(global_tokens=n, distil="none").eval().encoder.stacks[0]
+        stack = network(global_tokens=n, distil=Shortening.none).eval().encoder.stacks[0]
         assert torch.equal(stack(x)[:, -1], stack(moved)[:, -1]) is not is_reached
 
 

@@ -6,7 +6,7 @@ import torch
 from informer.build import build_model, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
-from informer.config.model import CalendarEmbed, InformerConfig
+from informer.config.model import CalendarEmbed, InformerConfig, Shortening
 from informer.errors import InputError
 from informer.models.base import ModelDims
 from informer.models.informer import Informer
@@ -37,8 +37,8 @@ DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, 
 
 @pytest.mark.parametrize("stacks", [[1], [2], [3, 2, 1], [4, 1]])
 @pytest.mark.parametrize("decoder_layers", [1, 3])
-@pytest.mark.parametrize("distil", [True, False])
-def test_shapes_and_finite_gradients(stacks: list[int], decoder_layers: int, distil: bool) -> None:
+@pytest.mark.parametrize("distil", [Shortening.conv, Shortening.none])
+def test_shapes_and_finite_gradients(stacks: list[int], decoder_layers: int, distil: Shortening) -> None:
     """Red if a stack's length is wrong or a parameter has no part in the output."""
     net = model(encoder_stacks=stacks, decoder_layers=decoder_layers, distil=distil)
     output = net(*inputs(DIMS, 2))
@@ -160,7 +160,7 @@ def test_restored_model_gives_the_same_numbers() -> None:
     config = {
         "model": {
             "d_model": 6, "n_heads": 3, "d_ff": 10, "encoder_stacks": [2, 1], "decoder_layers": 1, "dropout": 0.1,
-            "activation": "gelu", "embed": "timeF", "distil": True, "mix": True,
+            "activation": "gelu", "embed": "timeF", "distil": "conv", "mix": True,
         },
         "attn": PROB, "decoder_attn": PROB, "cross_attn": FULL,
         "seq_len": 24, "label_len": 7, "pred_len": 5, "loss": {"kind": "mse"},

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from informer.build import attention_node, build_model
-from informer.config.model import InformerConfig
+from informer.config.model import InformerConfig, Shortening
 from informer.models.base import ModelDims
 from informer.models.informer import Informer
 
@@ -69,7 +69,7 @@ def kept_bytes(net: Callable[..., Tensor], *batch: Tensor) -> int:
 def per_layer(**config: object) -> float:
     """Growth of what is kept with every further encoder layer, without distilling, in arrays of a layer's input."""
     short, long = (
-        kept_bytes(network(ATTENTIONS["full"], encoder_stacks=[n], distil=False, **config), *inputs(batch=64))
+        kept_bytes(network(ATTENTIONS["full"], encoder_stacks=[n], distil=Shortening.none, **config), *inputs(batch=64))
         for n in (2, 6)
     )
     return (long - short) / 4 / (64 * DIMS.seq_len * 6 * 8)
