@@ -277,7 +277,7 @@ class Forecaster:
         Raises:
             InputError: as for `predict`, or too few rows for one origin.
         """
-        model = self.trained
+        model = self.trained.scored
         if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
         panel = panel_of(reader_with(model.reader, attributes), frame, ahead=model.reach(horizon))

@@ -16,8 +16,8 @@ class Units(NamedTuple):
         center, scale: center and scale of the scaler, per window and target.
         power: exponent p of the transform that values had before they were scaled; None: no transform.
         untransformed_scale: scale of the values without the transform; None with `power=None`, where it is `scale`.
-        constant: targets that are constant in training, which a model forecasts as their last value, without intervals;
-            None: none.
+        constant: targets that are constant in training, which a model forecasts as their last value, without quantiles
+            and, until they vary, without intervals; None: none.
     """
 
     center: Float64[Tensor, "b n"]

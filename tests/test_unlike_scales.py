@@ -87,7 +87,10 @@ def test_constants_come_back(model: str, more: dict[str, object], caplog: pytest
     with caplog.at_level(logging.WARNING):
         forecast = forecaster.predict(frame)
     assert forecast["rate"].tolist() == [0.001] * 6
-    assert "rate: constant in training, so forecast as the last value, without intervals" in caplog.text
+    assert (
+        "rate: constant in training, so forecast as the last value, with intervals only after rows that vary"
+        in caplog.text
+    )
     ends = [name for name in forecast if str(name).startswith("rate_")]
     assert forecast[ends].isna().all(axis=None)
     assert np.abs(forecast["load"] - 1e6).max() < 10

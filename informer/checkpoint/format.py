@@ -59,6 +59,10 @@ the names of their columns."""
 REFITTED = "refit"
 """Entry of `Checkpoint.data`: number of windows of the second fit, on all rows."""
 
+SHORTFALLS = "too_narrow"
+"""Entry of `Checkpoint.data`: coverage in percent, on the test part, of intervals that are too narrow; see
+`informer.inference.coverage.shortfalls`."""
+
 CALIBRATION = "calibration."
 """Prefix of the calibration's tensors in a .safetensors file."""
 

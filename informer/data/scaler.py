@@ -216,7 +216,7 @@ class PanelScaler:
                 phrases += [target] * bool(self.shared.constant[position])
             elif names := [name for name, scaler in self.by_series.items() if scaler.constant[position]]:
                 phrases.append(f"{target} of {listed(names, MOST_NAMES)}")
-        how = "constant in training, so forecast as the last value, without intervals"
+        how = "constant in training, so forecast as the last value, with intervals only after rows that vary"
         return f"{'; '.join(phrases)}: {how}" if phrases else ""
 
     def root(self, column: int) -> str:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from informer.errors import listed
 from informer.inference.intervals import Calibration
 from informer.metrics import Scores, pinball, to_float64
 from informer.models.base import point
@@ -15,6 +16,9 @@ from informer.units import Units
 
 REPORTED_LEVELS = (80, 95)
 """Levels of conformal intervals, in percent."""
+
+SHORT, LEAST_VALUES = 10.0, 30
+"""Intervals are too narrow if they cover this many points less than their level, on at least so many values."""
 
 
 @final
@@ -38,6 +42,11 @@ class Means:
     def observed(self) -> bool:
         """Whether any actual value was added."""
         return bool(torch.as_tensor(self._counts).any())
+
+    def counts(self, columns: Sequence[str]) -> dict[str, int]:
+        """Number of observed values, of all columns (the name "") and of each."""
+        counts = torch.as_tensor(self._counts).sum(dim=0)
+        return {"": int(counts.sum())} | dict(zip(columns, map(int, counts.tolist()), strict=True))
 
     def overall(self) -> dict[str, float]:
         """Means over all steps and columns."""
@@ -107,17 +116,17 @@ class IntervalScores:
             units: units of the targets; None: not transformed.
         """
         standard = units.standard if units is not None else lambda values: values
-        if units is not None and units.constant is not None:  # these have no intervals
-            actual = actual.masked_fill(units.constant[:, None], torch.nan)
+        constant = None if units is None else units.constant
         forecast = point(output, self._levels)
         for level, means in self._conformal.items():
             assert self._calibration is not None
-            if halves is None:
-                half = self._calibration.half_width(level).to(forecast) * self._calibration.unit(history).to(forecast)
-            else:
-                half = halves[level].to(forecast)
+            half = self._calibration.half_width(level, history, constant=constant) if halves is None else halves[level]
+            half = half[:, : forecast.shape[1]].to(forecast)
             width = standard(forecast + half) - standard(forecast - half)
-            means.add(_interval((forecast - actual).abs() <= half, width), actual)
+            inside = (forecast - actual).abs() <= half
+            means.add(_interval(inside, width), actual.masked_fill(~half.isfinite(), torch.nan))
+        if constant is not None:  # these have no quantiles
+            actual = actual.masked_fill(constant[:, None], torch.nan)
         quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
         for (low, high), means in self._central.items():
             inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
@@ -126,6 +135,49 @@ class IntervalScores:
             below = 100.0 * (actual <= values).float()
             scores = {"pinball": pinball(standard(values), standard(actual), quantile), "coverage": below}
             self._quantiles[quantile].add(scores, actual)
+
+
+def shortfalls(intervals: Mapping[str, Means], columns: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Coverage in percent of the intervals that are too narrow (SHORT), of all columns (the name "") and of each.
+
+    Args:
+        intervals: as in `IntervalScores.intervals`.
+        columns: names of the targets.
+    """
+    short: dict[str, dict[str, float]] = {}
+    for name, means in intervals.items():
+        if not means.windows:
+            continue
+        counts = means.counts(columns)
+        covered = {"": means.overall()["coverage"]} | dict(zip(columns, means.by_column()["coverage"], strict=True))
+        low = {
+            column: share
+            for column, share in covered.items()
+            if counts[column] >= LEAST_VALUES and share < nominal(name) - SHORT
+        }
+        if low:
+            short[name] = low if len(columns) > 1 else {"": covered[""]}
+    return short
+
+
+def nominal(name: str) -> float:
+    """Level in percent of intervals by their name: `80`, or `q10_q90`."""
+    low, _, high = name.partition("_")
+    return float(high[1:]) - float(low[1:]) if high else float(low)
+
+
+def too_narrow(short: Mapping[str, Mapping[str, float]]) -> str:
+    """A sentence about the result of `shortfalls`; empty if no interval is too narrow."""
+    parts = []
+    for name, covered in short.items():
+        columns = [f"{column} {share:.0f} %" for column, share in covered.items() if column]
+        listing = listed(columns, MOST_NAMED) if "" not in covered else f"{covered['']:.0f} %"
+        listing += f" ({listed(columns, MOST_NAMED)})" if columns and "" in covered else ""
+        parts.append(f"those of {nominal(name):g} % cover {listing}")
+    return f"intervals are too narrow: {', '.join(parts)} of the test values" if parts else ""
+
+
+MOST_NAMED = 3
 
 
 def _interval(inside: Bool[Tensor, "b pred_len n"], width: Float[Tensor, "*b pred_len n"]) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from informer.errors import counted, signed_percent, skill_text
 from informer.files import write_atomic
 from informer.inference.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
 from informer.inference.by_series import MOST_WORST, by_series, worst_series
-from informer.inference.coverage import Means
+from informer.inference.coverage import Means, shortfalls, too_narrow
 from informer.metrics import METRICS, PERCENT, WQL, Errors, ErrorSums
 
 UNITS = ("scaled", "original")
@@ -122,6 +122,11 @@ class Evaluation:
         return f"{self.model} LOSES to {rival}, the better baseline: {figures}, {more}. Prefer {rival} here."
 
     @property
+    def warning(self) -> str:
+        """That intervals are too narrow; empty if they are not."""
+        return too_narrow(shortfalls(self.intervals, self.columns))
+
+    @property
     def mean_pinball(self) -> float:
         """Pinball loss over all quantiles, scaled; nan without quantiles."""
         losses = [means.overall()["pinball"] for means in self.quantiles.values()]
@@ -171,6 +176,7 @@ class Evaluation:
                 "skill_interval": list(self.noise),
                 "verdict": self.verdict,
                 "remarks": self.remarks,
+                "warning": self.warning,
                 "scores": {
                     name: {units: self._scores(getattr(errors, units)) for units in UNITS}
                     for name, errors in self.errors.items()
@@ -249,6 +255,7 @@ class Evaluation:
     def _by_column(self, interval: Means) -> str:
         """Coverage of each column, or the range if there are more than MAX_COLUMNS."""
         covered = dict(zip(self.columns, interval.by_column()["coverage"], strict=True))
+        covered = {name: share for name, share in covered.items() if not math.isnan(share)}  # without intervals
         ordered = sorted(covered, key=covered.__getitem__)
         names, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
         return between.join(f"{name} {covered[name]:.1f} %" for name in names)

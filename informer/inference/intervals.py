@@ -6,25 +6,34 @@ calibration windows, which are used neither for fitting nor for model selection.
 window's history varies. The interval covers the level's share of actual values if these are distributed as in the
 calibration windows; overlapping windows and drifting series make this approximate. Errors are scaled, so each series
 has intervals in its own units.
+
+Windows whose history does not vary are calibrated separately (Mondrian conformal prediction, V. Vovk et al. 2005,
+"Algorithmic Learning in a Random World", section 4.5): before a product is launched every error is zero, which says
+nothing about the time after it. A column without any error has no intervals.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from informer.checkpoint.format import Checkpoint
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
+from informer.inference.rolling.recursion import with_forecast_history
 from informer.models.base import model_forecast
 
+if TYPE_CHECKING:
+    from informer.data.pipeline import Data
+
 DOES_NOT_FIT = "checkpoint: its calibration does not fit the model"
+NOTHING_LEARNED = "no calibration window with a varying history had an error, so the widths are not known"
 
 LEVELS = range(1, 100)
 """Percent; whole numbers, so that a checkpoint can store all of them."""
@@ -45,36 +54,53 @@ COMPARED = 1 << 23
 LEAST = 0.05
 """Added to the variation of every window, relative to the usual one: errors after a constant history are not zero."""
 
+ROUNDING = 1e-6
+"""Scaled errors up to this size are rounding errors."""
+
+MOST_RECENT = 1000
+"""Maximum number of test windows in the calibration of forecasts after the end of the data."""
+
+MOST_ROLLED, ROLLED_ROWS, ROLLED_BLOCKS = 256, 64, 4
+"""Calibration windows that are forecast recursively; this many rows, or blocks of pred_len rows if that is more."""
+
+MOST_HALF_WIDTHS = 1 << 22
+"""Maximum number of half widths that include recursive steps, 16 MiB; a larger model has fewer such steps, or none."""
+
+RECENT = "recent."
+"""Prefix, in a scored checkpoint, of the calibration that includes test errors."""
+
 
 @dataclass(frozen=True, slots=True)
 class Variation:
     """Unit of a window's errors: how much its history varies, relative to the usual variation.
 
     unit = ((mean |x_t - x_(t - lag)| + LEAST usual) / ((1 + LEAST) usual))^power over the window's history. The mean
-    is the error of a seasonal naive forecast, in which seasons cancel.
+    is the error of a seasonal naive forecast, in which seasons cancel. Above the largest variation of the calibration
+    windows the unit is proportional to the variation, since nothing is known there but the scale.
 
     Args:
         lag: rows of a season; 1 if the history does not contain two seasons.
         power: 0: the same widths for all windows; 1: widths proportional to the variation.
-        median: median variation of each target over the calibration windows, scaled.
+        median, largest: median and maximum of the variation of each target over the calibration windows that vary,
+            scaled; 0 without such windows.
     """
 
     lag: int
     power: float
     median: Float[Tensor, "n"]
+    largest: Float[Tensor, "n"]
 
     def unit(self, differences: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
         """Units of windows with these `differences`; 1 where none is observed."""
-        usual = self.median.to(differences)
-        relative = (differences + LEAST * usual) / ((1 + LEAST) * usual)
-        return torch.where((usual > 0) & ~differences.isnan(), relative, 1.0)[:, None] ** self.power
+        usual, largest = self.median.to(differences), self.largest.to(differences)
+        known = differences.minimum(largest)
+        relative = (known + LEAST * usual) / ((1 + LEAST) * usual)
+        unit = relative**self.power * (differences / known).nan_to_num(1.0)
+        return torch.where((usual > 0) & ~differences.isnan(), unit, 1.0)[:, None]
 
 
 def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor, "b n"]:
-    """Mean absolute difference of observed rows `lag` apart; NaN without any, 0 if the history is not longer than
-    `lag`."""
-    if history.shape[1] <= lag:
-        return torch.zeros_like(history[:, 0])
+    """Mean absolute difference of observed rows `lag` apart; NaN without any."""
     absolute = (history[:, lag:] - history[:, :-lag]).abs()
     means = absolute.mean(dim=1)
     return torch.where(means.isnan(), absolute.nanmean(dim=1), means)
@@ -82,54 +108,83 @@ def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Half widths of conformal intervals.
+    """Half widths of conformal intervals, for pred_len rows and, with enough windows, for rows forecast recursively.
 
     Args:
-        windows: number n of errors per step and column, the minimum if some actual values are missing.
-        half_widths: scaled half widths by level, for a window of usual variation; infinite if n is too small for the
-            level.
-        variation: scales the half widths by window; None in older files: the same widths for all windows.
+        windows: largest number n of errors of a column, at its first step.
+        half_widths: scaled half widths by level, for a window of usual variation; infinite where there is no interval:
+            n is too small for the level, or the column has no errors to learn from.
+        variation: scales the half widths by window.
+        still: half widths after a history without variation, which are not scaled.
     """
 
     windows: int
-    half_widths: Float[Tensor, "99 pred_len n"]
-    variation: Variation | None = None
+    half_widths: Float[Tensor, "99 steps n"]
+    variation: Variation
+    still: Float[Tensor, "99 steps n"]
 
-    def unit(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b 1 n"]:
-        """Factor of `half_width` for windows with this scaled history of the targets."""
-        variation = self.variation
-        return (
-            torch.ones_like(history[:, :1])
-            if variation is None
-            else variation.unit(differences(history, variation.lag))
-        )
+    def half_width(
+        self,
+        level: int,
+        history: Float[Tensor, "b seq_len n"],
+        steps: int | None = None,
+        constant: Bool[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b steps n"]:
+        """Scaled half widths of the interval of a level in percent, after this scaled history of the targets.
 
-    def half_width(self, level: int) -> Float[Tensor, "pred_len n"]:
-        """Scaled half width of the interval of a level in percent, for a window of usual variation.
-
-        Raises:
-            InputError: not a whole percentage, or too few calibration windows for the level.
+        Args:
+            level: in percent; see `check`.
+            history: on any device, which is that of the result.
+            steps: only the first steps.
+            constant: targets without intervals as long as they do not vary; see `Units`.
         """
+        variation = differences(history, self.variation.lag)
+        varying, still = (table[level - 1, :steps].to(variation) for table in (self.half_widths, self.still))
+        if constant is not None:
+            still = still.where(~constant[:, None], torch.inf)
+        return torch.where((variation == 0)[:, None], still, varying * self.variation.unit(variation))
+
+    def check(self, level: int) -> None:
+        """Raise an InputError if the level is not a whole percentage, or no column has an interval of this level."""
         if not isinstance(level, Integral) or level not in LEVELS:
             raise InputError(f"intervals: expected whole percentages from 1 to 99, found {level}")
-        if not self.supports(level):
-            raise InputError(
-                f"intervals={level}: expected at least {min_windows(level)} calibration windows, the model had "
-                f"{self.windows}; choose a lower level, or train with a longer validation part (dataset.split.val)"
-            )
-        return self.half_widths[level - 1]
+        if self.supports(level):
+            return
+        if not self.is_learned.any():
+            raise InputError(f"intervals={level}: {NOTHING_LEARNED}; leave intervals out, or train on rows that vary")
+        raise InputError(
+            f"intervals={level}: expected at least {min_windows(level)} calibration windows, the model had "
+            f"{self.windows}; choose a lower level, or train with a longer validation part (dataset.split.val)"
+        )
 
     def supports(self, level: int) -> bool:
-        """Whether there are enough windows for this level."""
-        return rank(level, self.windows) <= self.windows
+        """Whether some column has intervals of this level."""
+        return bool(self._finite[level - 1, 0].any())
+
+    @property
+    def _finite(self) -> Bool[Tensor, "99 steps n"]:
+        return self.half_widths.isfinite() | self.still.isfinite()
+
+    @property
+    def is_learned(self) -> Bool[Tensor, "n"]:
+        """Which columns have intervals."""
+        return self._finite[0, 0]
+
+    def steps(self, level: int) -> int:
+        """Number of steps with intervals of a level."""
+        return int(self._finite[level - 1].any(dim=1).sum())
 
     def state(self) -> dict[str, Tensor]:
         """Tensors to store in a checkpoint."""
-        state = {"windows": torch.tensor(self.windows), "half_widths": self.half_widths}
-        if self.variation is None:
-            return state
-        lag, power = torch.tensor(self.variation.lag), torch.tensor(self.variation.power)
-        return state | {"lag": lag, "power": power, "usual": self.variation.median}
+        return {
+            "windows": torch.tensor(self.windows),
+            "half_widths": self.half_widths,
+            "still": self.still,
+            "lag": torch.tensor(self.variation.lag),
+            "power": torch.tensor(self.variation.power),
+            "usual": self.variation.median,
+            "largest": self.variation.largest,
+        }
 
 
 Count = TypeVar("Count", int, Tensor)
@@ -156,8 +211,11 @@ def validation_rows(level: int, pred_len: int, share: float) -> int:
     return math.ceil((min_windows(level) + pred_len - 1) / share)
 
 
-def saved_calibration(checkpoint: Checkpoint) -> Calibration | None:
+def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibration | None:
     """The calibration in a checkpoint; None without one.
+
+    Args:
+        recent: the one for forecasts after the end of the data, which includes errors on test rows.
 
     Raises:
         InputError: it does not fit the model.
@@ -165,28 +223,34 @@ def saved_calibration(checkpoint: Checkpoint) -> Calibration | None:
     state = checkpoint.calibration
     if state is None:
         return None
-    n_targets = len(checkpoint.targets)
-    expected = (len(LEVELS), checkpoint.config["pred_len"], n_targets)
-    if not {"windows", "half_widths"} <= set(state) or tuple(state["half_widths"].shape) != expected:
-        raise InputError(f"{DOES_NOT_FIT}: expected half widths {expected}")
-    windows, half_widths = state["windows"], state["half_widths"]
-    if windows.dtype is not torch.int64 or windows.ndim or not int(windows) > 0:
+    newer = {name.removeprefix(RECENT): tensor for name, tensor in state.items() if name.startswith(RECENT)}
+    state = {name: tensor for name, tensor in state.items() if not name.startswith(RECENT)}
+    state = newer if recent and newer else state
+    if not state:
+        return None
+    names = {"windows", "half_widths", "still", "lag", "power", "usual", "largest"}
+    if set(state) != names:
+        raise InputError(f"{DOES_NOT_FIT}: expected {sorted(names)}, found {sorted(state)}")
+    n, pred_len = len(checkpoint.targets), checkpoint.config["pred_len"]
+    for name in ("half_widths", "still"):
+        table = state[name]
+        steps = table.shape[1] if table.ndim == 3 else 0
+        if table.dtype is not torch.float32 or tuple(table.shape) != (len(LEVELS), steps, n) or steps < pred_len:
+            raise InputError(f"{DOES_NOT_FIT}: expected half widths ({len(LEVELS)}, at least {pred_len}, {n})")
+        if not (table >= 0).all():  # infinite: no interval
+            raise InputError(f"{DOES_NOT_FIT}: expected half widths of at least 0")
+    windows, lag, power = (state[name] for name in ("windows", "lag", "power"))
+    if state["still"].shape != state["half_widths"].shape or any(value.ndim for value in (windows, lag, power)):
+        raise InputError(f"{DOES_NOT_FIT}: expected half widths of one shape, and the numbers windows, lag and power")
+    if windows.dtype is not torch.int64 or not int(windows) >= 0:
         raise InputError(f"{DOES_NOT_FIT}: expected a number of windows")
-    if half_widths.dtype is not torch.float32 or not (half_widths >= 0).all():  # too few windows for a level: infinite
-        raise InputError(f"{DOES_NOT_FIT}: expected half widths of at least 0")
-    further = {name: tensor for name, tensor in state.items() if name not in ("windows", "half_widths")}
-    return Calibration(int(windows), half_widths, _saved_variation(further, n_targets) if further else None)
-
-
-def _saved_variation(state: dict[str, Tensor], n_targets: int) -> Variation:
-    if set(state) != {"lag", "power", "usual"} or any(state[name].ndim for name in ("lag", "power")):
-        raise InputError(f"{DOES_NOT_FIT}: expected the numbers lag, power and usual, found {sorted(state)}")
-    lag, power, usual = state["lag"], state["power"], state["usual"]
     if lag.dtype is not torch.int64 or not int(lag) > 0 or float(power) not in POWERS:
         raise InputError(f"{DOES_NOT_FIT}: expected a lag of at least 1 and a power of {sorted(POWERS)}")
-    if usual.dtype is not torch.float32 or usual.shape != (n_targets,) or not (usual.isfinite() & (usual >= 0)).all():
-        raise InputError(f"{DOES_NOT_FIT}: expected a variation of at least 0 for each of {n_targets} targets")
-    return Variation(int(lag), float(power), usual)
+    for usual in (state["usual"], state["largest"]):
+        if usual.dtype is not torch.float32 or usual.shape != (n,) or not (usual.isfinite() & (usual >= 0)).all():
+            raise InputError(f"{DOES_NOT_FIT}: expected a variation of at least 0 for each of {n} targets")
+    variation = Variation(int(lag), float(power), state["usual"], state["largest"])
+    return Calibration(int(windows), state["half_widths"], variation, state["still"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +261,14 @@ class Residuals:
         errors: absolute errors, scaled; NaN where the actual value is missing.
         differences: variation of the windows' histories; see `differences`.
         lag: lag of these differences.
+        rolled: errors of the steps after pred_len, forecast recursively, on some of the windows; NaN where the actual
+            value is not in a window that the model was not fitted on. None: no such steps.
     """
 
-    errors: Float[Tensor, "n pred_len c"]
-    differences: Float[Tensor, "n c"]
+    errors: Float[Tensor, "w steps n"]
+    differences: Float[Tensor, "w n"]
     lag: int
+    rolled: "Residuals | None" = None
 
     def calibration(self, compared: int | None = None) -> Calibration:
         """Calibration with the power of POWERS that has the lowest interval score on these windows.
@@ -209,33 +276,89 @@ class Residuals:
         Args:
             compared: number of errors from which the power is selected; None: COMPARED.
         """
-        usual = self.differences.nanmedian(dim=0).values.nan_to_num(0.0)
+        varying = torch.where(self.differences > 0, self.differences, torch.nan)
+        usual = varying.nanmedian(dim=0).values.nan_to_num(0.0)
+        largest = varying.nan_to_num(0.0).amax(dim=0)
         every = max(self.errors.numel() // (compared or COMPARED), 1)
         sample = Residuals(self.errors[::every], self.differences[::every], self.lag)
-        variations = [Variation(self.lag, power, usual) for power in POWERS]
-        best = min(variations, key=lambda variation: sample._interval_score(sample._calibration(variation)))
-        return self._calibration(best)
+        variations = [Variation(self.lag, power, usual, largest) for power in POWERS]
+        variation = min(variations, key=lambda each: sample._interval_score(sample._calibration(each)))
+        direct = self._calibration(variation)
+        if self.rolled is None:
+            return direct
+        later = self.rolled._calibration(variation)
+        return Calibration(
+            direct.windows,
+            torch.cat([direct.half_widths, later.half_widths], dim=1),
+            variation,
+            torch.cat([direct.still, later.still], dim=1),
+        )
+
+    def scaled(self, factor: float) -> "Residuals":
+        """Errors multiplied by a factor."""
+        rolled = self.rolled and self.rolled.scaled(factor)
+        return replace(self, errors=self.errors * factor, rolled=rolled)
+
+    def last(self, n: int) -> "Residuals":
+        """The last n windows."""
+        return replace(self, errors=self.errors[-n:], differences=self.differences[-n:])
 
     def _calibration(self, variation: Variation) -> Calibration:
-        counts = (~self.errors.isnan()).sum(dim=0)
-        relative = (self.errors / variation.unit(self.differences)).nan_to_num(torch.inf, posinf=torch.inf)
-        ordered = torch.cat([relative, torch.full_like(relative[:1], torch.inf)]).sort(dim=0).values
-        places = (rank(level, counts).minimum(counts + 1) - 1 for level in LEVELS)
-        half_widths = torch.cat([ordered.gather(0, place[None]) for place in places])
-        return Calibration(int(counts.min()), half_widths, variation)
+        is_still = (self.differences == 0)[:, None]
+        varying = self.errors.masked_fill(is_still, torch.nan)
+        counts, half_widths = _order_statistics(varying / variation.unit(self.differences))
+        typical = varying.nanmean(dim=(0, 1)).nan_to_num(0.0)
+        is_learned = (varying > ROUNDING).any(dim=1).any(dim=0)
+        # no error at a level, but some above it: not certainty
+        half_widths = torch.where(half_widths > 0, half_widths, LEAST * typical)
+        half_widths = torch.where(is_learned, half_widths, torch.inf)
+        least = half_widths * variation.unit(torch.zeros_like(self.differences[:1]))
+        _, still = _order_statistics(self.errors.masked_fill(~is_still, torch.nan))
+        still = torch.where(least.isfinite(), torch.where(still.isfinite(), still, 0.0).maximum(least), still)
+        still = torch.where(still > ROUNDING, still, torch.inf)
+        return Calibration(int(counts[0].max()), half_widths, variation, still)
 
     def _interval_score(self, calibration: Calibration) -> float:
         """Half the interval score, width + 2 / (1 - level) times the distance outside the interval, summed over
-        CHOSEN_AT, relative to each column's mean error (T. Gneiting and A. Raftery, "Strictly Proper Scoring Rules",
-        2007, equation 43)."""
-        assert calibration.variation is not None, "see `_calibration`"
-        unit, size = calibration.variation.unit(self.differences), self.errors.nanmean(dim=(0, 1))
+        CHOSEN_AT, of the windows that vary, relative to each column's mean error (T. Gneiting and A. Raftery,
+        "Strictly Proper Scoring Rules", 2007, equation 43)."""
+        errors = self.errors.masked_fill((self.differences == 0)[:, None], torch.nan)
+        unit, size = calibration.variation.unit(self.differences), errors.nanmean(dim=(0, 1))
         total = 0.0
         for level in filter(calibration.supports, CHOSEN_AT):
-            half = calibration.half_width(level) * unit
-            score = half + (self.errors - half).clamp(min=0) / (1 - level / 100)
-            total += float((score.nanmean(dim=(0, 1)) / torch.where(size > 0, size, 1.0)).mean())
+            half = calibration.half_widths[level - 1] * unit
+            score = half + (errors - half).clamp(min=0) / (1 - level / 100)
+            score = score.masked_fill(half.isinf(), torch.nan)
+            total += float((score.nanmean(dim=(0, 1)) / torch.where(size > 0, size, 1.0)).nan_to_num(0.0).mean())
         return total
+
+
+def _order_statistics(errors: Float[Tensor, "w steps n"]) -> tuple[Int[Tensor, "steps n"], Float[Tensor, "99 steps n"]]:
+    """Number of errors at each step, and the error of the rank of each level; infinite if they are too few."""
+    counts = (~errors.isnan()).sum(dim=0)
+    known = errors.nan_to_num(torch.inf, posinf=torch.inf)
+    ordered = torch.cat([known, torch.full_like(known[:1], torch.inf)]).sort(dim=0).values
+    places = (rank(level, counts).minimum(counts + 1) - 1 for level in LEVELS)
+    return counts, torch.cat([ordered.gather(0, place[None]) for place in places])
+
+
+def residuals_of(data: "Data", batch_size: int) -> "ResidualsFunction":
+    """`residuals` for the data of a run, of recursive forecasts too if the model can continue from its own output."""
+    columns, sizes = data.columns, data.sizes
+    can_roll = not sizes.offset and set(columns.inputs) <= {*columns.targets, *columns.known}
+    return partial(
+        residuals,
+        batch_size=batch_size,
+        lag=lag_of(data.frequency.season, sizes.seq_len),
+        targets=columns.positions(columns.targets),
+        n_rolled=rolled_blocks(sizes.pred_len, len(columns.targets)) if can_roll else 0,
+    )
+
+
+def rolled_blocks(pred_len: int, n: int) -> int:
+    """Number of blocks of pred_len rows after the first, for n targets."""
+    most = MOST_HALF_WIDTHS // (len(LEVELS) * pred_len * n)
+    return max(min(max(ROLLED_BLOCKS, -(-ROLLED_ROWS // pred_len)), most) - 1, 0)
 
 
 @torch.inference_mode()
@@ -246,6 +369,8 @@ def residuals(
     batch_size: int,
     lag: int,
     targets: Sequence[int],
+    n_rolled: int = 0,
+    most: int | None = None,
 ) -> Residuals:
     """Residuals of a forecaster on windows that it was not fitted on.
 
@@ -257,20 +382,64 @@ def residuals(
         batch_size: windows per batch.
         lag: see `lag_of`.
         targets: indices of the targets among the inputs.
+        n_rolled: blocks of pred_len rows to forecast recursively after the first.
+        most: maximum number of windows.
     """
     forecast = partial(model_forecast, model) if isinstance(model, nn.Module) else model
-    per_window = windows.batch(torch.tensor([0])).target.numel()
+    per_window, most = windows.batch(torch.tensor([0])).target.numel(), most or len(windows)
     errors, variations = [], []
-    for batch in windows.thinned(max(MAX_NUMBERS // per_window, 1)).batches(batch_size):
+    for batch in windows.thinned(min(max(MAX_NUMBERS // per_window, 1), most)).batches(batch_size):
         errors.append((forecast(batch) - batch.target).abs().float().cpu())
         variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
+    rolled = _rolled(forecast, windows, n_rolled, batch_size=batch_size, lag=lag, targets=targets) if n_rolled else None
+    return Residuals(torch.cat(errors), torch.cat(variations), lag, rolled)
+
+
+ResidualsFunction = partial[Residuals]
+
+
+def _rolled(
+    forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
+    windows: Windows,
+    n_blocks: int,
+    *,
+    batch_size: int,
+    lag: int,
+    targets: Sequence[int],
+) -> Residuals | None:
+    """Errors after pred_len rows, of evenly spaced windows; None if no window is followed by another."""
+    starts, pred_len = windows.starts, windows.sizes.pred_len
+    # a later horizon must be that of a window which was held out as well; none crosses into another series
+    first = starts[torch.isin(starts + pred_len, starts)]
+    if not len(first):
+        return None
+    errors, variations = [], []
+    for chosen in windows.at(first).thinned(MOST_ROLLED).starts.split(batch_size):
+        batch, is_held_out = (
+            windows.at(chosen).batch(torch.arange(len(chosen))),
+            torch.ones_like(chosen, dtype=torch.bool),
+        )
+        variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
+        rows, blocks = forecast(batch), []
+        for block in range(1, n_blocks + 1):
+            later = chosen + block * pred_len
+            is_held_out = is_held_out & torch.isin(later, starts)
+            batch = windows.at(torch.where(is_held_out, later, chosen)).batch(torch.arange(len(chosen)))
+            rows = torch.cat([rows, forecast(with_forecast_history(batch, rows, targets))], dim=1)
+            error = (rows[:, -pred_len:] - batch.target).abs()
+            blocks.append(error.masked_fill(~is_held_out[:, None, None], torch.nan).float().cpu())
+        errors.append(torch.cat(blocks, dim=1))
     return Residuals(torch.cat(errors), torch.cat(variations), lag)
 
 
 def joined(parts: Sequence[Residuals]) -> Residuals:
     """Concatenate residuals of the same lag."""
+    rolled = [part.rolled for part in parts if part.rolled is not None]
     return Residuals(
-        torch.cat([part.errors for part in parts]), torch.cat([part.differences for part in parts]), parts[0].lag
+        torch.cat([part.errors for part in parts]),
+        torch.cat([part.differences for part in parts]),
+        parts[0].lag,
+        joined(rolled) if rolled else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import final
@@ -13,6 +14,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from informer import checkpoint as checkpoints
+from informer.checkpoint.format import SHORTFALLS
 from informer.checkpoint.restore import restore_model
 from informer.config.lengths import WindowSizes
 from informer.data.columns import Columns
@@ -23,7 +25,8 @@ from informer.data.scaler import PanelScaler
 from informer.data.store import series_numbers
 from informer.data.windows import Batch
 from informer.errors import InputError, counted, listed
-from informer.inference.intervals import saved_calibration, validation_rows
+from informer.inference.coverage import too_narrow
+from informer.inference.intervals import NOTHING_LEARNED, ROUNDING, Calibration, saved_calibration, validation_rows
 from informer.inference.reader import Reader
 from informer.inference.result import Forecast
 from informer.models.base import model_output, point, quantiles_of
@@ -60,8 +63,8 @@ class TrainedModel:
         )
         self.sizes = WindowSizes.of(checkpoint.config)
         self.calendar = checkpoint.calendar
-        self.calibration = saved_calibration(checkpoint)
-        self._has_warned = self._has_warned_about_constants = False
+        self.calibration = saved_calibration(checkpoint, recent=True)
+        self._warned: set[str] = set()
 
     @classmethod
     def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
@@ -71,6 +74,13 @@ class TrainedModel:
             InputError: no readable checkpoint, or the device is not available.
         """
         return cls(checkpoints.load(path), device=device)
+
+    @property
+    def scored(self) -> "TrainedModel":
+        """The model with intervals that know nothing of the test part."""
+        scored = copy(self)
+        scored.calibration = saved_calibration(self.checkpoint)
+        return scored
 
     def check_horizon(self, horizon: int | None) -> int:
         """The number of rows to forecast: `horizon`, or pred_len for None.
@@ -133,7 +143,7 @@ class TrainedModel:
         Args:
             series: at least seq_len rows each, with the input columns in any order; additional columns are allowed.
             horizon: rows to forecast, pred_len by default; rows beyond pred_len are forecast recursively.
-            levels: interval levels in percent; intervals end after pred_len rows.
+            levels: interval levels in percent; where there is none, it is NaN, and a warning says so.
             futures: future covariates of each series, for the horizon rounded up to a multiple of pred_len.
             pad_to: pad the batch to this size, so that no forecast depends on the number of other series (matrix
                 products may round differently for different numbers of rows).
@@ -142,30 +152,36 @@ class TrainedModel:
             InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
                 it does not forecast, or a level without calibration.
         """
-        horizon, widths = self.check_horizon(horizon), self.half_widths(levels)
+        horizon = self.check_horizon(horizon)
+        self.check_levels(levels, horizon)
         if not series:
             return []
         self.warn_about_new([history.name for history in series])
-        batch = self._batch(series, futures)
-        self._warn_about_constants()
-        first = self._output(batch, pad_to)
-        histories, blocks = list(series), [self.rows(batch, first)]
-        while len(blocks) * self.sizes.pred_len < horizon:
+        batch, pred_len = self._batch(series, futures), self.sizes.pred_len
+        if note := self.scaler.constant_note(self.columns):
+            self._warn(note)
+        first, halves = self._output(batch, pad_to), self.halves(batch, levels)
+        histories, blocks, bands = list(series), [self.rows(batch, first)], [self.bands(batch, first, halves)]
+        while len(blocks) * pred_len < horizon:
             ahead: Sequence[Future | None] = futures or [None] * len(series)
             histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
             more = self._batch(histories, futures)
-            blocks.append(self.rows(more, self._output(more, pad_to)))
+            output, begin = self._output(more, pad_to), len(blocks) * pred_len
+            bands.append(self.bands(more, output, {level: half[:, begin:] for level, half in halves.items()}))
+            blocks.append(self.rows(more, output))
         values = np.concatenate(blocks, axis=1)[:, :horizon]
-        bands = self.bands(batch, first, self.halves(batch, widths))
+        for later in bands[1:]:  # the quantiles of a network do not know that its history is a forecast
+            later.update({name: np.full_like(rows, np.nan) for name, rows in later.items() if name.startswith("q")})
+        joined_bands = {name: np.concatenate([block[name] for block in bands], axis=1) for name in bands[0]}
         return [
             Forecast(
                 series=history,
                 targets=self.columns.targets,
                 values=values[i],
-                pred_len=self.sizes.pred_len,
+                pred_len=pred_len,
                 offset=self.sizes.offset,
                 main=self.columns.main,
-                bands={suffix: reaching(rows[i], horizon) for suffix, rows in bands.items()},
+                bands={suffix: rows[i, :horizon] for suffix, rows in joined_bands.items()},
             )
             for i, history in enumerate(series)
         ]
@@ -173,22 +189,21 @@ class TrainedModel:
     def warn_about_new(self, names: Sequence[str]) -> None:
         """Warn once about series that training did not have, if each series has its own scaler."""
         new = [name for name in names if self.scaler.is_new(name)]
-        if new and not self._has_warned:
-            self._has_warned = True
-            log.warning(
+        if new:
+            self._warn(
                 f"scaler.per_series: training had no series named {listed(new)}, scaled by its own "
-                f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.by_series))}"
+                f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.by_series))}",
+                about="series",
             )
 
-    def _warn_about_constants(self) -> None:
-        """Warn once about targets that are constant in training."""
-        note = self.scaler.constant_note(self.columns)
-        if note and not self._has_warned_about_constants:
-            self._has_warned_about_constants = True
-            log.warning(note)
+    def _warn(self, line: str, *, about: str | None = None) -> None:
+        """Warn, once for each subject, by default the line itself."""
+        if (about or line) not in self._warned:
+            self._warned.add(about or line)
+            log.warning(line)
 
-    def half_widths(self, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "pred_len n"]]:
-        """Scaled half widths of intervals by level, for a window of usual variation.
+    def check_levels(self, levels: Sequence[int], horizon: int | None = None) -> None:
+        """Check interval levels, and warn once of what `interval_notes` says.
 
         Raises:
             InputError: the model was not calibrated, or has too few calibration windows for a level.
@@ -200,7 +215,11 @@ class TrainedModel:
                 f"least {validation_rows(80, self.sizes.pred_len, 0.5)} validation rows (dataset.split.val), which an "
                 "80 % interval needs"
             )
-        return {level: calibration.half_width(level).double().numpy() for level in levels} if calibration else {}
+        for level in levels:
+            assert calibration is not None
+            calibration.check(level)
+        for note in interval_notes(self.checkpoint, calibration, levels, horizon):
+            self._warn(note)
 
     def _batch(self, series: Sequence[Series], futures: Sequence[Future] | None) -> Batch:
         batch = history_batch(
@@ -220,34 +239,44 @@ class TrainedModel:
         self,
         batch: Batch,
         output: Float[Tensor, "b pred_len n *q"],
-        halves: Mapping[int, Float64[np.ndarray, "b pred_len n"]],
-    ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
+        halves: Mapping[int, Float64[np.ndarray, "b steps n"]],
+        ahead: Float[Tensor, "b h n"] | None = None,
+    ) -> dict[str, Float64[np.ndarray, "b h n"]]:
         """Extra columns of a batch's forecasts, in data units: quantiles other than the median (q10), and the interval
-        ends for these scaled half widths (lo80, hi80). NaN for constant targets, see `Units`."""
-        center, constant = point(output, self.quantiles).double().cpu(), batch.constant
-        by_level = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
-        bands = {
-            quantile_name(level): self.clipped(_numpy(batch.in_units(values)))
-            for level, values in by_level
-            if level != MEDIAN
-        }
+        ends for these scaled half widths (lo80, hi80), of any number of steps; NaN where there are none.
+
+        Args:
+            batch, output: windows, and the output of the model.
+            halves: scaled half widths by level; NaN where there is no interval.
+            ahead: scaled forecasts of more rows; None: those of `output`.
+        """
+        center = (point(output, self.quantiles) if ahead is None else ahead).double().cpu()
+        bands = {}
+        if self.quantiles:
+            has_collapsed = (output.amax(dim=-1) - output.amin(dim=-1)).amax(dim=1, keepdim=True) <= ROUNDING
+            if has_collapsed.any():
+                self._warn("no quantiles where all of them are equal")
+            if batch.constant is not None:
+                has_collapsed = has_collapsed | batch.constant[:, None]
+            for level, values in zip(self.quantiles, output.unbind(-1), strict=True):
+                if level != MEDIAN:
+                    known = values.masked_fill(has_collapsed, torch.nan)
+                    bands[quantile_name(level)] = self.clipped(_numpy(batch.in_units(known)))
         for level, half in halves.items():
-            for name, end in (("lo", center - torch.from_numpy(half)), ("hi", center + torch.from_numpy(half))):
+            width = torch.from_numpy(reaching(half, center.shape[1]))
+            for name, end in (("lo", center - width), ("hi", center + width)):
                 bands[f"{name}{level}"] = self.clipped(_numpy(batch.in_units(end)))
-        if constant is not None:
-            for values in bands.values():
-                values[np.broadcast_to(_numpy(constant)[:, None], values.shape)] = np.nan
         return bands
 
-    def halves(
-        self, batch: Batch, widths: Mapping[int, Float64[np.ndarray, "pred_len n"]]
-    ) -> dict[int, Float64[np.ndarray, "b pred_len n"]]:
-        """Scaled half widths for each window of a batch, from those of `half_widths`."""
+    def halves(self, batch: Batch, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "b steps n"]]:
+        """Scaled half widths by level, for each window of a batch; NaN where there is no interval."""
         if self.calibration is None:
             return {}
         history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
-        unit = _numpy(self.calibration.unit(history))
-        return {level: width * unit for level, width in widths.items()}
+        halves = {level: self.calibration.half_width(level, history, constant=batch.constant) for level in levels}
+        return {
+            level: half.masked_fill(half.isinf(), torch.nan).double().cpu().numpy() for level, half in halves.items()
+        }
 
     def clipped(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
         """Values in data units, clipped in place at zero for non-negative targets."""
@@ -280,8 +309,41 @@ class TrainedModel:
         )
 
 
+def interval_notes(
+    checkpoint: checkpoints.Checkpoint,
+    calibration: Calibration | None,
+    levels: Sequence[int],
+    horizon: int | None = None,
+) -> list[str]:
+    """Where a model has no intervals of these levels or no quantiles, and whether they were too narrow when tested.
+
+    Args:
+        checkpoint, calibration: the model, and its calibration if any.
+        levels: interval levels in percent for which there is a calibration.
+        horizon: rows to forecast; None: pred_len.
+    """
+    quantiles, pred_len, notes = checkpoint.quantiles, checkpoint.config["pred_len"], list[str]()
+    horizon = horizon or pred_len
+    if not levels and not quantiles:
+        return []
+    absent = [] if calibration is None else np.array(checkpoint.targets)[~calibration.is_learned.numpy()].tolist()
+    if absent:
+        notes.append(f"no intervals for {listed(absent)}: {NOTHING_LEARNED}")
+    if calibration is not None and levels and (steps := min(map(calibration.steps, levels))) < horizon:
+        notes.append(f"no intervals after row {steps} of {horizon}: too few held-out rows for errors so far ahead")
+    scored = saved_calibration(checkpoint)
+    if untested := [f"{level} %" for level in levels if scored is None or not scored.supports(level)]:
+        notes.append(f"intervals of {listed(untested)} are not tested: their widths come from errors on the test part")
+    if quantiles and horizon > pred_len:
+        notes.append(f"no quantiles after row {pred_len} of {horizon}, where the history is itself a forecast")
+    tested = checkpoint.data.get(SHORTFALLS, {})
+    warning = too_narrow({name: tested[name] for name in tested if not name.isdigit() or int(name) in levels})
+    recent = "; these errors have now widened them" if levels else ""
+    return [*notes, f"{warning}{recent}"] if warning else notes
+
+
 def reaching(rows: Float64[np.ndarray, "*b pred_len n"], horizon: int) -> Float64[np.ndarray, "*b h n"]:
-    """Cut or pad to `horizon` rows; padding is NaN, since the errors of recursive forecasts are not known."""
+    """Cut or pad to `horizon` rows; padding is NaN, where no errors are known."""
     lacking = max(0, horizon - rows.shape[-2])
     widths = [(0, 0)] * (rows.ndim - 2) + [(0, lacking), (0, 0)]
     return np.pad(rows[..., :horizon, :], widths, constant_values=np.nan)

@@ -76,16 +76,19 @@ def calibrated_quantiles(
         percent != level or not calibration.supports(level) for percent, level in intervals.items()
     ):
         return None
-    steps, unit = forecast.shape[1], calibration.unit(history).to(forecast)
-    halves = {percent: calibration.half_width(level)[:steps].to(forecast) for percent, level in intervals.items()}
+    steps = forecast.shape[1]
+    halves = {
+        percent: calibration.half_width(level, history, steps).to(forecast) for percent, level in intervals.items()
+    }
 
     def quantiles(windows: slice) -> Iterator[tuple[float, Tensor]]:
-        center, factor, part = forecast[windows], unit[windows], units.mapped(itemgetter(windows))
+        center, part = forecast[windows], units.mapped(itemgetter(windows))
         for level, percent in zip(levels, percents, strict=True):
             if not percent:
                 yield level, center
                 continue
-            values = torch.addcmul(center, halves[percent], factor, value=1 if level > MEDIAN else -1)
+            half = halves[percent][windows]
+            values = torch.where(half.isfinite(), center + half if level > MEDIAN else center - half, center)
             yield level, at_least_zero(values, part, non_negative) if non_negative else values
 
     return quantiles

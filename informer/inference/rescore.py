@@ -82,6 +82,8 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     if evaluation.series and not pictures:
         words = ("checkpoint", settings.checkpoint), ("plot_series", evaluation.worst_series)
         say(console, f"pictures of the worst: {shell_command('eval', *words)}")
+    if evaluation.warning:
+        say(console, f"warning: {evaluation.warning}")
     return evaluation
 
 

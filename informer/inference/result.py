@@ -1,7 +1,7 @@
 """A forecast of one series as a table: timestamps, targets, intervals and quantiles."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from sys import float_info
 
@@ -42,8 +42,7 @@ class Forecast:
         values: one row per step of the horizon.
         pred_len: rows of the model's direct output; later rows are forecast recursively.
         offset: steps between the end of the series and the first row.
-        bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN after pred_len rows, since the
-            errors are not known there.
+        bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN where there are none.
         main: the target that plots show; None: the last one.
     """
 
@@ -77,8 +76,8 @@ class Forecast:
         return [*named, self.series.time_col]
 
     def check_finite(self) -> None:
-        """Raise an InputError if a forecast, or a band within pred_len rows, is not finite."""
-        if not are_finite(self.values, [ends[: self.pred_len] for ends in self.bands.values()]):
+        """Raise an InputError if a forecast is not finite, or a band is infinite."""
+        if not np.isfinite(self.values).all() or any(np.isinf(ends).any() for ends in self.bands.values()):
             raise InputError(
                 f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
             )
@@ -122,13 +121,6 @@ class Forecast:
         if self.series.series_col is not None:
             frame.insert(0, self.series.series_col, self.series.name)
         return frame
-
-
-def are_finite(values: Float64[np.ndarray, "*h n"], bands: Sequence[Float64[np.ndarray, "*b n"]]) -> bool:
-    """Whether forecasts and bands are finite, except the bands of targets that have none (all NaN)."""
-    stacked = np.stack([band.reshape(-1, band.shape[-1]) for band in bands] or [np.zeros((1, values.shape[-1]))])
-    without = np.isnan(stacked).all(axis=(0, 1))
-    return bool(np.isfinite(values).all() and (np.isfinite(stacked) | without).all())
 
 
 def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndarray, "*n"]:

@@ -36,6 +36,7 @@ def figure_on_test_part(model: TrainedModel, data: Data, name: str) -> Figure:
         InputError: no such series, or it has no test window.
     """
     check_series(data, [name])
+    model = model.scored
     place = [series.name for series in data.panel].index(name)
     series, windows = data.panel[place], _last_windows(data, place)
     if not len(windows):
@@ -43,7 +44,7 @@ def figure_on_test_part(model: TrainedModel, data: Data, name: str) -> Figure:
     batch = data.test.batch(windows)
     output = model_output(model.model, batch)
     levels = [level for level in LEVELS if model.calibration is not None and model.calibration.supports(level)]
-    ends = model.bands(batch, output, model.halves(batch, model.half_widths(levels)))
+    ends = model.bands(batch, output, model.halves(batch, levels))
     row = int(data.test.starts[windows[0]]) - int(data.test.store.first_rows[place]) + data.sizes.first
     values = np.concatenate(list(model.rows(batch, output)))
     times, columns = series.timestamps[row : row + len(values)], list(data.targets)

@@ -51,7 +51,7 @@ def held_out_blocks(
     for scratch, windows, fitted_on in _blocks(model, config, data, n_blocks):
         fit_varying(scratch, config, data, fitted_on)
         finish(scratch)
-        yield scratch, windows.thinned(MOST_WINDOWS // n_blocks)
+        yield scratch, windows
 
 
 def choose_varying(model: Linear, config: LinearModelConfig, data: Data, *, n_blocks: int) -> tuple[list[str], float]:

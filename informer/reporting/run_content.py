@@ -89,7 +89,7 @@ def run_content(
             )
         saved = _json(folder / METRICS)
         if saved is None and data is not None:
-            saved = score(model.model, data, batch_size=batch_size, calibration=model.calibration).to_dict()
+            saved = score(model.model, data, batch_size=batch_size, calibration=model.scored.calibration).to_dict()
         if saved is not None:
             add_scores(content, saved)
         if data is not None:

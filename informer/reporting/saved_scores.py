@@ -7,6 +7,7 @@ from typing import Any
 from informer.config.plain import nan_if_none
 from informer.errors import counted, skill_text
 from informer.inference.bootstrap import DRAWS, Interval, Winner
+from informer.inference.coverage import nominal
 from informer.metrics import METRICS, WQL
 from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone, signed
 
@@ -37,6 +38,8 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
     winner = Winner.of(skill, interval)
     content.tone = TONES[winner]
     content.verdict = str(metrics["verdict"]) if rival is None else _verdict(metrics, winner, skill, rival)
+    if warning := metrics.get("warning"):
+        content.verdict += f" The {warning}."
     content.remarks = [*_certainty(interval, rival), *metrics.get("remarks", []), *content.remarks]
     content.scaled, content.original = (_table(scores, model, units, rival) for units in ("scaled", "original"))
     scaled = {name: both["scaled"] for name, both in scores.items()}
@@ -142,8 +145,7 @@ def _table(scores: Mapping[str, Any], model: str, units: str, rival: str | None)
 
 def _coverage(name: str, means: Mapping[str, Any]) -> Coverage:
     """Coverage of an interval level (`80`) or of the range between two quantiles (`q10_q90`)."""
-    ends = name.split("_")
-    expected = float(name) if len(ends) == 1 else float(ends[1][1:]) - float(ends[0][1:])
+    expected = nominal(name)
     return Coverage(
         name=f"{expected:g} %",
         expected=expected,

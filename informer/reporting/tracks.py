@@ -220,11 +220,11 @@ def _forecasts(
     model: TrainedModel, data: Data, indices: Tensor, baselines: Mapping[str, Forecast], name: str
 ) -> tuple[dict[str, np.ndarray], dict[str, tuple[np.ndarray, np.ndarray]]]:
     """Lines and bands in data units, [origins pred_len n]."""
-    batch = data.test.batch(indices)
+    batch, model = data.test.batch(indices), model.scored
     output = model_output(model.model, batch)
     lines = {name: model.rows(batch, output)}
     lines |= {key: batch.in_units(forecast(batch)).cpu().numpy() for key, forecast in baselines.items()}
-    ends = model.bands(batch, output, model.halves(batch, model.half_widths(_levels(model))))
+    ends = model.bands(batch, output, model.halves(batch, _levels(model)))
     return lines, paired_bands(ends)
 
 

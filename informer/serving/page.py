@@ -54,7 +54,9 @@ def _facts(description: Mapping[str, Any]) -> str:
         "time column": description["time_column"],
         "series column": description["series_column"] or "none",
         "future covariates": _names(description["future_covariates"]),
-        "intervals": f"{levels[0]} to {levels[-1]} %" if levels else "none",
+        "intervals": "; ".join(
+            [f"{levels[0]} to {levels[-1]} %" if levels else "none", *description["interval_notes"]]
+        ),
         "limits": ", ".join(f"{name}={value:g}" for name, value in description["limits"].items()),
     }
     return "".join(

@@ -10,7 +10,7 @@ import informer
 from informer.config.serving import ServeConfig
 from informer.errors import InputError
 from informer.inference.intervals import LEVELS
-from informer.inference.predictor import TrainedModel
+from informer.inference.predictor import TrainedModel, interval_notes
 from informer.inference.result import Forecast
 from informer.serving.batching import Batcher, Options, Task
 from informer.serving.bodies import FRAME, Body, read_tasks, to_body
@@ -91,7 +91,7 @@ class Service:
         if options.horizon is not None and options.horizon > most:
             raise InputError(f"horizon: expected at most {most}, found {options.horizon}")
         self.model.check_horizon(options.horizon)
-        self.model.half_widths(options.levels)
+        self.model.check_levels(options.levels, options.horizon)
 
     def _read(self, body: Body, options: Options, name: str) -> list[Task]:
         return read_tasks(self.model, body, self.settings.dataset, name=name or FRAME, options=options)
@@ -111,6 +111,7 @@ class Service:
         """Inputs and outputs of the model, and the limits on requests."""
         model, settings = self.model, self.settings
         checkpoint, calibration = model.checkpoint, model.calibration
+        levels = [] if calibration is None else [level for level in LEVELS if calibration.supports(level)]
         return {
             "version": informer.__version__,
             "model": checkpoint.config["model"].get("family", "informer"),
@@ -127,7 +128,8 @@ class Service:
             "seq_len": model.sizes.seq_len,
             "pred_len": model.sizes.pred_len,
             "quantiles": list(model.quantiles),
-            "intervals": [] if calibration is None else [level for level in LEVELS if calibration.supports(level)],
+            "intervals": levels,
+            "interval_notes": interval_notes(checkpoint, calibration, levels),
             "limits": {
                 name: getattr(settings, name)
                 for name in ("max_mb", "max_series", "max_horizon", "max_requests", "timeout", "batch_size")

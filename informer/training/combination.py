@@ -31,6 +31,7 @@ from informer.data.windows import Batch, Windows
 from informer.inference.season import best_seasonal_naive
 from informer.layers.input_transform import with_quantile_axis
 from informer.linear.moments import runs_of
+from informer.linear.residuals import MOST_WINDOWS as MOST_HELD_OUT
 from informer.linear.residuals import held_out_blocks
 from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.weights import series_weights
@@ -288,7 +289,8 @@ def _naive_share(maps: Linear, repeated: Tensor, settings: TrainConfig, data: Da
     candidates, relative_losses = _offered(has_network=False, has_naive=True), []
     for fitted, held_out in held_out_blocks(maps, maps_config(settings.model), data, n_blocks=FOLDS):
         if len(held_out):
-            losses, counts = score(_Forecasters(fitted, fitted, repeated, candidates), [held_out])
+            windows = held_out.thinned(MOST_HELD_OUT // FOLDS)
+            losses, counts = score(_Forecasters(fitted, fitted, repeated, candidates), [windows])
             means = losses @ counts
             relative_losses.append(means / means[0] if means[0] > 0 else np.ones_like(means))
     if not relative_losses:

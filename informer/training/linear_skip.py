@@ -1,8 +1,6 @@
 """Fit the linear part of a model before its network is trained."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -12,9 +10,9 @@ from informer.config.model import LinearSkip
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.inference.baselines import RidgeForecast, fit_ridge
-from informer.inference.intervals import Residuals, joined, lag_of, residuals
+from informer.inference.intervals import Residuals, joined, residuals_of
 from informer.linear.fold import fit_model
-from informer.linear.residuals import held_out_blocks
+from informer.linear.residuals import MOST_WINDOWS, held_out_blocks
 from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
 from informer.models.linear import Linear, maps_config
@@ -69,23 +67,18 @@ def calibration_errors(
     """
     if data.calibration is None and not settings.trainer.calibration:
         return None
-    errors_of = partial(
-        residuals,
-        batch_size=settings.trainer.eval_batch_size,
-        lag=lag_of(data.frequency.season, data.sizes.seq_len),
-        targets=data.columns.positions(data.targets),
-    )
+    errors_of = residuals_of(data, settings.trainer.eval_batch_size)
     maps, calibration, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
     if not n_blocks or maps is None or not is_closed_form(model, settings):
         return _enough(errors_of(model, calibration)) if calibration else None
     blocks = held_out_blocks(maps, maps_config(settings.model), data, n_blocks=n_blocks, finish=finish)
-    errors = joined([errors_of(fitted, held_out) for fitted, held_out in blocks])
+    errors = joined([errors_of(fitted, held_out, most=MOST_WINDOWS // n_blocks) for fitted, held_out in blocks])
     if calibration and model is not maps:
         network_error, maps_error = (
             errors_of(forecaster, calibration).errors.nanmean() for forecaster in (model, maps)
         )
         if maps_error > 0:  # zero for constant columns
-            errors = replace(errors, errors=errors.errors * (network_error / maps_error))
+            errors = errors.scaled(float(network_error / maps_error))
     return _enough(errors)
 
 

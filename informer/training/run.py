@@ -166,6 +166,8 @@ def _score_and_save(
     _conclude(evaluation, context)  # last: a run with a report counts as finished, and is not resumed
     if evaluation.winner is Winner.baseline and "search" not in context.folder.facts():
         log.info(better_command(settings))
+    if evaluation.warning:
+        log.warning(f"warning: {evaluation.warning}")
     return evaluation
 
 

@@ -8,16 +8,18 @@ from typing import NamedTuple
 
 import torch
 from rich.console import Console
+from torch import Tensor
 
 from informer import checkpoint
-from informer.checkpoint.format import COMBINED
+from informer.checkpoint.format import COMBINED, SHORTFALLS
 from informer.checkpoint.restore import restore_model
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.inference.baselines import FittedBaseline
+from informer.inference.coverage import shortfalls
 from informer.inference.evaluate import baselines_for, score
 from informer.inference.evaluation import Evaluation
-from informer.inference.intervals import Calibration, Residuals
+from informer.inference.intervals import MOST_RECENT, RECENT, Calibration, Residuals, joined, residuals_of
 from informer.inference.quantile_forecasts import CalibratedBaseline
 from informer.metrics import WQL
 from informer.models.base import ForecastModel
@@ -80,10 +82,34 @@ def score_best(
     best = restore_model(saved).to(device)
     errors = calibration_errors(best, settings, data, finish=combiner(saved, data))
     calibration = None if errors is None else errors.calibration()
-    if calibration is not None or COMBINED in saved.data or is_continued:
-        checkpoint.save(path, replace(saved, calibration=None if calibration is None else calibration.state()))
     calibrated = baselines_for(best, data, baselines)
-    return _scored(best, settings, data, calibration, calibrated, searched), errors
+    evaluation = _scored(best, settings, data, calibration, calibrated, searched)
+    short = shortfalls(evaluation.intervals, data.targets)
+    if settings.trainer.calibration or COMBINED in saved.data or short or is_continued:
+        state = states(best, data, errors, calibration, settings) if settings.trainer.calibration else None
+        checkpoint.save(path, replace(saved, calibration=state, data=saved.data | {SHORTFALLS: short}))
+    return evaluation, errors
+
+
+def states(
+    model: ForecastModel, data: Data, errors: Residuals | None, calibration: Calibration | None, settings: TrainConfig
+) -> dict[str, Tensor] | None:
+    """Tensors for the checkpoint of the scored model: its calibration, and one for forecasts after the end of the data
+    (prefix RECENT), which includes errors on the test part, the newest there are; None without earlier errors.
+
+    Args:
+        errors, calibration: errors on windows before the test part, and the calibration from them.
+    """
+    if errors is None:
+        return None
+    errors_of = residuals_of(data, settings.trainer.eval_batch_size)
+    test_errors = errors_of(model.eval(), data.test, most=MOST_RECENT)
+    newer = test_errors if errors.lag != test_errors.lag else joined([errors, test_errors])
+    recent = newer.calibration()
+    state = {} if calibration is None else calibration.state()
+    if bool(recent.is_learned.any()):
+        state |= {f"{RECENT}{name}": tensor for name, tensor in recent.state().items()}
+    return state or None
 
 
 def _scored(

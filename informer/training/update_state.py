@@ -27,7 +27,7 @@ from informer.data.read.source import Series
 from informer.data.rows import rows_table, series_column
 from informer.errors import InputError
 from informer.files import write_atomic
-from informer.inference.intervals import Residuals
+from informer.inference.intervals import Residuals, rolled_blocks
 from informer.linear.blocks import starts_of
 from informer.linear.fold import all_runs, choice, fit_varying, fold, fold_known, linear_fit
 from informer.linear.saved_fit import MOST_BYTES, KeptFit, Reads, bytes_of
@@ -194,7 +194,7 @@ def load(folder: Path, reads: Reads) -> UpdateState | None:
     return UpdateState(
         None if fit is None else KeptFit.from_plain(fit, reads, where),
         repeated,
-        None if errors is None else _errors(errors, reads.sizes, n, where),
+        None if errors is None else _errors(errors, reads.sizes.pred_len, n, where),
     )
 
 
@@ -220,19 +220,22 @@ def _plain_errors(errors: Residuals) -> dict[str, Any]:
         "errors": errors.errors[::step].clone(),
         "differences": errors.differences[::step].clone(),
         "lag": errors.lag,
+        "rolled": None if errors.rolled is None else _plain_errors(errors.rolled),
     }
 
 
-def _errors(plain: Any, sizes: WindowSizes, n: int, where: str) -> Residuals:
-    if not isinstance(plain, Mapping) or set(plain) != {"errors", "differences", "lag"}:
-        raise InputError(f"{where}: errors: expected errors, differences and lag, found others")
-    errors, differences, lag = (plain[name] for name in ("errors", "differences", "lag"))
+def _errors(plain: Any, steps: int, n: int, where: str) -> Residuals:
+    if not isinstance(plain, Mapping) or set(plain) != {"errors", "differences", "lag", "rolled"}:
+        raise InputError(f"{where}: errors: expected errors, differences, lag and rolled, found others")
+    errors, differences, lag, rolled = (plain[name] for name in ("errors", "differences", "lag", "rolled"))
     windows = len(errors) if isinstance(errors, torch.Tensor) and errors.ndim else 0
-    expected = ((errors, (windows, sizes.pred_len, n)), (differences, (windows, n)))
+    expected = ((errors, (windows, steps, n)), (differences, (windows, n)))
     for tensor, shape in expected:
         sound = isinstance(tensor, torch.Tensor) and tensor.dtype is torch.float32 and tuple(tensor.shape) == shape
-        if not windows or not sound or not (tensor.isfinite() & (tensor >= 0)).all():
+        if not windows or not sound or (tensor.isinf() | (tensor < 0)).any():
             raise InputError(f"{where}: errors: expected numbers of at least 0 for each window, found others")
     if type(lag) is not int or lag < 1:
         raise InputError(f"{where}: errors: lag: expected at least 1, found {lag!r:.40}")
-    return Residuals(errors, differences, lag)
+    if rolled is None:
+        return Residuals(errors, differences, lag)
+    return Residuals(errors, differences, lag, _errors(rolled, rolled_blocks(steps, n) * steps, n, where))

@@ -13,7 +13,7 @@ from rich.console import Console
 from informer import checkpoint
 from informer.build import build_data
 from informer.checkpoint.facts import read_facts
-from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint, saved_digest
+from informer.checkpoint.format import COMBINED, REFITTED, SHORTFALLS, Checkpoint, saved_digest
 from informer.checkpoint.paths import BEST, KEPT, LAST, LOG, REFIT, ROWS, forecasting_checkpoint, resolve_latest
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
@@ -32,6 +32,7 @@ from informer.data.rows import RowsFormat, rows_dataset, rows_table, series_colu
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError, counted
 from informer.files import expanded, write_atomic
+from informer.inference.coverage import shortfalls
 from informer.inference.evaluate import evaluate, score, training_scale
 from informer.inference.evaluation import Evaluation
 from informer.inference.trained_data import trained_data
@@ -46,6 +47,7 @@ from informer.training.combination import combiner, repeated_rows
 from informer.training.describe import data_facts
 from informer.training.linear_skip import calibration_errors, is_closed_form
 from informer.training.run_dir import RunFolder
+from informer.training.scoring import states
 from informer.training.update_state import UNTIL, UpdateState
 from informer.updating.fitting import Later, LinearPart, later_errors, newest_errors, windows_of
 from informer.updating.joined_rows import Rows, input_dataset, joined, read_rows
@@ -276,13 +278,15 @@ def _fit_and_score(
         else None
     )
     calibration = None if errors is None else errors.calibration()
+    evaluation = score(model, data, batch_size=new_settings.trainer.eval_batch_size, calibration=calibration)
+    short = {SHORTFALLS: shortfalls(evaluation.intervals, data.targets)}
     best = replace(
-        saved, config=conversion.to_plain(new_settings), weights=model.state_dict(), data=saved.data | data_facts(data),
-        step=saved.step + settings.steps, calibration=None if calibration is None else calibration.state(),
+        saved, config=conversion.to_plain(new_settings), weights=model.state_dict(),
+        data=saved.data | data_facts(data) | short, step=saved.step + settings.steps,
+        calibration=None if errors is None else states(model, data, errors, calibration, new_settings),
     )  # fmt: skip
     checkpoint.save(folder.path / BEST, best)
     checkpoint.save(folder.path / LAST, replace(best, training=training, calibration=None))
-    evaluation = score(model, data, batch_size=new_settings.trainer.eval_batch_size, calibration=calibration)
     evaluation = replace(
         evaluation, notes=(*evaluation.notes, _baseline_note(data), _before(older, new_settings, data))
     )
@@ -292,6 +296,8 @@ def _fit_and_score(
     console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
         log.info(line)
+    if evaluation.warning:
+        log.warning(f"warning: {evaluation.warning}")
     return evaluation
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ import torch
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
-from informer.inference.intervals import Residuals, joined, lag_of, residuals
+from informer.inference.intervals import Residuals, joined, residuals_of
 from informer.linear.blocks import folds
 from informer.linear.fit import LinearFit
 from informer.linear.fold import fold
@@ -125,9 +124,7 @@ def later_errors(
             are used.
     """
     data, errors = later.data, list[Residuals]()
-    lag = lag_of(data.frequency.season, data.sizes.seq_len)
-    targets = data.columns.positions(data.targets)
-    errors_of = partial(residuals, batch_size=settings.trainer.eval_batch_size, lag=lag, targets=targets)
+    errors_of = residuals_of(data, settings.trainer.eval_batch_size)
     for block_model, windows in _held_out(model, settings, later, linear_part):
         untouched = later.untouched(windows)
         if is_tuned:
@@ -169,7 +166,7 @@ def newest_errors(older: Residuals | None, later: Residuals | None) -> Residuals
     room = max(MOST_WINDOWS - len(later.errors), 0)
     if not room:
         return later
-    return joined([Residuals(older.errors[-room:], older.differences[-room:], older.lag), later])
+    return joined([older.last(room), later])
 
 
 def windows_of(runs: Sequence[Run]) -> int:

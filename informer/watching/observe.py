@@ -76,8 +76,8 @@ def observe(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
     pairs = list(zip(panel, firsts, strict=True))
     before = [replace(series, timestamps=series.timestamps[:n], values=series.values[:n]) for series, n in pairs]
     baselines = bounded(baselines_before(model, with_columns(before, model.columns.inputs)), model.model)
-    level = LEVEL if model.calibration is not None and model.calibration.supports(LEVEL) else None
-    half = None if level is None or model.calibration is None else model.calibration.half_width(level)
+    calibration = model.scored.calibration
+    has_intervals = calibration is not None and calibration.supports(LEVEL)
     series_watched = []
     for series, first in pairs:
         errors: dict[str, list[torch.Tensor]] = {
@@ -93,9 +93,12 @@ def observe(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
                 errors[name].append((batch.units.standard(values) - actual).square().mean(dim=(1, 2)))
             steps.append((forecast - batch.target)[:, 0])
             share = torch.full((len(forecast),), torch.nan, dtype=torch.float64)
-            if half is not None and model.calibration is not None:
-                width = half.to(forecast) * model.calibration.unit(batch.enc_x[:, :, positions]).to(forecast)
-                share = ((forecast - batch.target).abs() <= width).double().mean(dim=(1, 2))
+            if calibration is not None and has_intervals:
+                width = calibration.half_width(
+                    LEVEL, batch.enc_x[:, :, positions], forecast.shape[1], batch.constant
+                ).to(forecast)
+                inside_cells = ((forecast - batch.target).abs() <= width).double()
+                share = inside_cells.masked_fill(width.isinf(), torch.nan).nanmean(dim=(1, 2))
             inside.append(share.cpu())
         series_watched.append(
             Watched(
@@ -138,7 +141,8 @@ def findings(model: TrainedModel, series: Sequence[Watched]) -> Findings:
     name, horizon, times = model.model.family, model.sizes.pred_len, _origin_times(series)
     errors = {key: _over_time(times, series, [member.errors[key] for member in series]) for key in series[0].errors}
     inside = [block for member in series for block in member.inside[::horizon]]
-    has_intervals = model.calibration is not None and model.calibration.supports(LEVEL)
+    calibration = model.scored.calibration
+    has_intervals = calibration is not None and calibration.supports(LEVEL)
     return Findings(
         model=name,
         errors=errors,

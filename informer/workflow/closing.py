@@ -49,6 +49,7 @@ class Outcome:
         report: path of the page.
         seconds: total time, reading included.
         levels: interval levels in percent.
+        interval_notes: see `informer.inference.predictor.interval_notes`.
     """
 
     plan: Plan
@@ -63,6 +64,7 @@ class Outcome:
     report: Path
     seconds: float
     levels: Sequence[int]
+    interval_notes: Sequence[str]
 
 
 def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[str, str]]:
@@ -78,6 +80,8 @@ def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[
     yield "Report", str(outcome.report)
     yield "Repeat", repeat_command(plan, settings)
     yield "New rows", _predict_command(outcome.folder, plan.subject.path, outcome.levels)
+    for note in outcome.interval_notes:
+        yield "Warning", note
 
 
 def resume_lines(run: RunFolder, path: str, levels: Sequence[int]) -> Iterator[tuple[str, str]]:
@@ -175,7 +179,7 @@ def _interval_line(outcome: Outcome, requested: Sequence[int]) -> str:
     descriptions = [
         f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in outcome.levels
     ]
-    text = f"{', '.join(descriptions)} of the test values"
+    text = ", ".join(descriptions) + (" of the test values" if means else "")
     absent = [level for level in requested if level not in outcome.levels]
     return f"{text}; too few validation rows for {', '.join(f'{level} %' for level in absent)}" if absent else text
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from informer import checkpoint, progress
 from informer.checkpoint.format import COMBINED
+from informer.checkpoint.paths import forecasting_checkpoint
 from informer.config.commands import EvalDataset, PredictConfig
 from informer.config.forecast import ForecastConfig
 from informer.config.reports import ReportConfig
@@ -23,6 +24,7 @@ from informer.data.scaler import PanelScaler
 from informer.errors import InputError, ReportError, counted, printable, with_addresses
 from informer.inference.intervals import saved_calibration
 from informer.inference.jobs.run import predict
+from informer.inference.predictor import interval_notes
 from informer.linear.shares import Shares
 from informer.progress import Status
 from informer.reporting.command import report
@@ -95,7 +97,9 @@ def _forecast_one(
         with _explained_how_to_continue(folder, subject, settings, console):
             evaluation = train(planned.settings, folder, quiet)
             assert evaluation is not None, "one process, and a new run"
-            levels = _levels(folder.path, settings.intervals)
+            forecasting = checkpoint.load(forecasting_checkpoint(folder.path))
+            calibration = saved_calibration(forecasting, recent=True)
+            levels = [level for level in settings.intervals if calibration is not None and calibration.supports(level)]
             written, n_forecasts = _predict(planned, folder.path, levels, settings)
             display.update(Status(doing="writing the report"))
             where = subject.dataset.path or ""
@@ -117,6 +121,7 @@ def _forecast_one(
         report=page,
         seconds=time.monotonic() - began,
         levels=levels,
+        interval_notes=interval_notes(forecasting, calibration, levels),
     )
 
 
@@ -152,12 +157,6 @@ def _announce(planned: Plan, console: Console, *, several: bool) -> None:
     _line(console, "Season", season_line(planned))
     for line in planned.subject.repairs:
         _line(console, "Repaired", line)
-
-
-def _levels(run: Path, requested: Sequence[int]) -> list[int]:
-    """The interval levels for which the model was calibrated."""
-    calibration = saved_calibration(checkpoint.load(run))
-    return [level for level in requested if calibration is not None and calibration.supports(level)]
 
 
 def _predict(planned: Plan, run: Path, levels: Sequence[int], settings: ForecastConfig) -> tuple[Path, int]:

@@ -47,12 +47,12 @@ def test_half_widths_are_the_order_statistics_of_the_errors(n: int) -> None:
         place = math.ceil(round((n + 1) * level / 100, 9))
         if place > n:
             with pytest.raises(InputError, match=rf"intervals={level}: expected at least \d+ calibration windows"):
-                calibration.half_width(level)
+                calibration.check(level)
             continue
         for step in range(3):
             for column in range(2):
                 errors = sorted(abs(values[i + 1 + step, column].item()) for i in range(n))
-                assert calibration.half_width(level)[step, column].item() == pytest.approx(errors[place - 1])
+                assert calibration.half_widths[level - 1, step, column].item() == pytest.approx(errors[place - 1])
 
 
 def test_the_fewest_windows_of_a_level() -> None:
@@ -67,7 +67,7 @@ def test_coverage_of_exchangeable_draws_is_what_is_promised() -> None:
     covered = []
     for seed in range(200):
         windows = windows_over(draws(n, seed=100 + seed), seq_len=1, pred_len=3)
-        width = calibrated(windows).half_width(80)[0, 0]
+        width = calibrated(windows).half_widths[79, 0, 0]
         covered.append((fresh[:, 0] <= width).double().mean().item())
     assert np.mean(covered) == pytest.approx(math.ceil((n + 1) * 0.8) / (n + 1), abs=0.02)
 
@@ -78,14 +78,14 @@ def test_more_windows_than_fit_are_thinned_evenly(monkeypatch: pytest.MonkeyPatc
     calibration = calibrated(windows_over(values, seq_len=1, pred_len=3))
     assert calibration.windows == 10
     errors = sorted(abs(values[i + 1, 0].item()) for i in range(0, 40, 4))
-    assert calibration.half_width(50)[0, 0].item() == pytest.approx(errors[5])
+    assert calibration.half_widths[49, 0, 0].item() == pytest.approx(errors[5])
 
 
 @pytest.mark.parametrize("level", [0, 100, -5])
 def test_levels_are_percentages(level: int) -> None:
     calibration = calibrated(windows_over(draws(200, seed=0), seq_len=1, pred_len=3))
     with pytest.raises(InputError, match="expected whole percentages from 1 to 99"):
-        calibration.half_width(level)
+        calibration.check(level)
 
 
 def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -> None:
@@ -114,7 +114,7 @@ def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -
 
     expected = np.sort(errors / unit(differences)[:, None], axis=0)[math.ceil(21 * 0.8) - 1]
     expected = expected * unit(np.abs(np.diff(values[300 - seq_len : 300], axis=0)).mean(0))
-    found = forecaster.predict(frame.iloc[:300], intervals=[80])
+    found = Forecaster(forecaster.trained.scored).predict(frame.iloc[:300], intervals=[80])
     for i, name in enumerate(saved.targets):
         np.testing.assert_allclose(found[f"{name}_hi80"] - found[name], expected[:, i], rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(found[name] - found[f"{name}_lo80"], expected[:, i], rtol=1e-3, atol=1e-5)
@@ -136,7 +136,7 @@ def test_errors_that_grow_with_the_variation_choose_its_power(power: float) -> N
     assert calibration.variation is not None
     assert calibration.variation.power == power
     unit = calibration.variation.unit(torch.from_numpy(differences[2000:]).float()[:, None])[:, 0, 0].numpy()
-    inside = errors[2000:] <= calibration.half_width(80).item() * unit
+    inside = errors[2000:] <= calibration.half_widths[79].item() * unit
     for group in np.array_split(np.argsort(differences[2000:]), 2):
         assert inside[group].mean() == pytest.approx(0.8, abs=0.05)
 
@@ -152,25 +152,21 @@ def test_the_power_is_chosen_on_some_windows_and_the_widths_are_those_of_all(mon
     assert (result.windows, result.variation.power) == (6_000, 1.0)
     relative = errors / result.variation.unit(variation[:, None])[:, 0]
     expected = relative[:, 0].sort().values[math.ceil(6_001 * 0.8) - 1]
-    torch.testing.assert_close(result.half_width(80), expected[None, None])
+    torch.testing.assert_close(result.half_widths[79], expected[None, None])
 
 
 def test_the_unit_of_a_window_is_that_of_its_seasonal_differences() -> None:
-    """By a loop over rows; a column that was constant in calibration has intervals alike for all windows."""
+    """By a loop over rows; above the largest variation of calibration, proportional to the variation."""
     history = draws(20, seed=3)[None, :20].repeat(2, 1, 1) * torch.tensor([1.0, 3.0])[:, None, None]
-    usual = torch.tensor([0.5, 0.0])
-    unit = Calibration(5, torch.ones(99, 3, 2), Variation(4, 0.5, usual)).unit(history)
+    usual, largest = torch.tensor([0.5, 0.0]), torch.tensor([1.5, 0.0])
+    variation, ones = Variation(4, 0.5, usual, largest), torch.ones(99, 3, 2)
+    half = Calibration(5, ones, variation, 9 * ones).half_width(80, history)
     for window in range(2):
         total = sum(abs(history[window, t, 0] - history[window, t - 4, 0]).item() for t in range(4, 20)) / 16
-        expected = ((total + 0.05 * 0.5) / (1.05 * 0.5)) ** 0.5
-        assert unit[window, 0].tolist() == pytest.approx([expected, 1.0])
-
-
-def test_a_calibration_without_variation_is_the_same_for_all_windows() -> None:
-    """As in files from before the variation was measured."""
-    calibration = Calibration(5, torch.ones(99, 3, 2))
-    assert set(calibration.state()) == {"windows", "half_widths"}
-    assert calibration.unit(torch.randn(4, 7, 2)).tolist() == torch.ones(4, 1, 2).tolist()
+        expected = ((min(total, 1.5) + 0.05 * 0.5) / (1.05 * 0.5)) ** 0.5 * max(total / 1.5, 1.0)
+        assert half[window, 0].tolist() == pytest.approx([expected, 1.0])
+    assert total > 1.5
+    assert (Calibration(5, ones, variation, 9 * ones).half_width(80, history * 0) == 9).all()
 
 
 @pytest.mark.parametrize(
@@ -181,6 +177,8 @@ def test_a_calibration_without_variation_is_the_same_for_all_windows() -> None:
         {"lag": torch.tensor([1, 2])},
         {"usual": torch.tensor([1.0])},
         {"usual": torch.tensor([math.nan] * 4)},
+        {"largest": torch.tensor([-1.0] * 4)},
+        {"still": torch.zeros(99, 6, 3)},
         {"further": torch.tensor(1)},
     ],
 )
@@ -198,7 +196,7 @@ def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Pat
     targets = ["temperature", "visitors", "price", "demand"]
     ends = [f"{name}_{end}" for name in targets for end in ("lo50", "hi50", "lo90", "hi90")]
     assert list(forecast.columns) == ["date", *targets, *ends, "rolled"]
-    assert forecast[ends].iloc[6:].isna().all(axis=None)
+    assert forecast[ends].iloc[6:].notna().all(axis=None)
     for name in targets:
         order = forecast.loc[:5, [f"{name}_lo90", f"{name}_lo50", name, f"{name}_hi50", f"{name}_hi90"]]
         assert (order.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
@@ -208,11 +206,89 @@ def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Pat
     np.testing.assert_array_equal(long.loc[long["column"] == "price", "hi90"], forecast["price_hi90"])
 
 
+def late(launch: int, n: int = 600) -> pd.DataFrame:
+    """A product sold from a row on: 20 a day with a standard deviation of 4.5, before nothing."""
+    sales = 20 + 4.5 * np.random.default_rng(0).standard_normal(n)
+    return pd.DataFrame(
+        {"date": pd.date_range("2021-01-01", periods=n), "sales": np.where(np.arange(n) < launch, 0, sales)}
+    )
+
+
+@pytest.mark.parametrize("launch", [420, 492, 510, 540])
+def test_widths_after_a_late_launch_are_those_of_the_rows_since(launch: int) -> None:
+    """95 % is 1.96 standard deviations; before, all errors were zero and so were the widths."""
+    frame = late(launch)
+    forecaster = Forecaster.fit(frame, model="linear", target="sales", seq_len=14, pred_len=7)
+    ahead = forecaster.predict(frame, intervals=[95])
+    half = (ahead["sales_hi95"] - ahead["sales_lo95"]).mean() / 2
+    assert 0.75 < half / (1.96 * 4.5) < 2
+
+
+def test_windows_that_vary_and_those_that_do_not_are_calibrated_separately() -> None:
+    """Against numpy: 500 errors of zero after constant histories change no width after others."""
+    rng = np.random.default_rng(1)
+    errors, differences = np.abs(rng.normal(size=99)), rng.uniform(0.5, 2, size=99)
+    zeros = np.zeros(500)
+    alone = residuals_of(errors, differences).calibration()
+    among = residuals_of(np.r_[zeros, errors], np.r_[zeros, differences]).calibration()
+    assert among.variation.power == alone.variation.power
+    torch.testing.assert_close(among.half_widths, alone.half_widths)
+    assert among.windows == 99
+    assert (among.still > 0).all()
+    # launches: one constant history in five is followed by an error of 1 to 3
+    launches = np.r_[zeros[:396], rng.uniform(1, 3, size=99)]
+    still = residuals_of(np.r_[launches, errors], np.r_[np.zeros(495), differences]).calibration().still[94, 0, 0]
+    assert still.item() == pytest.approx(np.sort(launches)[math.ceil(496 * 0.95) - 1])
+
+
+def test_a_column_without_errors_has_no_intervals_and_the_others_have() -> None:
+    errors = torch.rand(50, 2, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 0.0])
+    calibration = Residuals(errors, torch.ones(50, 2), lag=1).calibration()
+    assert calibration.is_learned.tolist() == [True, False]
+    calibration.check(80)
+    assert calibration.half_width(80, draws(9, seed=0)[None]).isinf().all(dim=1).tolist() == [[False, True]]
+    nothing = Residuals(errors * 0, torch.ones(50, 2), lag=1).calibration()
+    with pytest.raises(InputError, match="intervals=80: no calibration window with a varying history had an error"):
+        nothing.check(80)
+
+
+def test_half_widths_of_recursive_steps_are_order_statistics_of_rolled_errors() -> None:
+    """A forecast of zeros errs by the values themselves; windows without later held-out rows are left out."""
+    values = draws(40, seed=5)
+    windows = windows_over(values, seq_len=1, pred_len=3)
+    found = conformal.residuals(Zero(), windows, batch_size=7, lag=1, targets=[0, 1], n_rolled=2).calibration()
+    assert found.half_widths.shape == (99, 9, 2)
+    for step in range(9):
+        later = 3 * (step // 3)
+        errors = sorted(abs(values[i + 1 + step, 1].item()) for i in range(40 - later))
+        expected = errors[math.ceil((len(errors) + 1) * 0.8) - 1]
+        assert found.half_widths[79, step, 1].item() == pytest.approx(expected)
+
+
+def test_intervals_that_are_too_narrow_are_said_so_everywhere(folder: Path) -> None:
+    """The deviation grows eightfold in the test rows; the scored model cannot know."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=400), "load": rng.normal(size=400)})
+    frame.loc[320:, "load"] += 40 + 20 * np.sign(np.sin(np.arange(80) / 3)) * np.arange(80)
+    frame.to_csv("load.csv", index=False)
+    outcome = call("forecast", "load.csv", "model=linear", "budget=1", "output=o", "horizon=5")
+    assert outcome.status == 0
+    saved = json.loads(Path("o/metrics.json").read_text())
+    share = saved["intervals"]["80"]["overall"]["coverage"]
+    assert share < 70
+    said = f"intervals are too narrow: those of 80 % cover {share:.0f} %"
+    assert said in outcome.out.strip().splitlines()[-1]
+    assert said in Path("o/report.html").read_text()
+    predicted = call("predict", "checkpoint=o", "input=load.csv", "output=p", "intervals=[80]")
+    assert said in predicted.out
+    assert said in call("eval", "checkpoint=o").out.strip().splitlines()[-1]
+
+
 def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
     source = f"input={resource('data/sample.csv')}"
     outcome = call("predict", f"checkpoint={trained.run_dir}", source, "intervals=[99]")
     assert outcome.status == 2
-    assert "intervals=99: expected at least 99 calibration windows, the model had 20" in outcome.err
+    assert "intervals=99: expected at least 99 calibration windows, the model had 85" in outcome.err
     assert "expected different whole percentages" in call("predict", source, "intervals=[80,80]").err
     arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "trainer.calibration=0", "run_dir=bare"]
     assert call("train", *arguments).status == 0
@@ -232,7 +308,7 @@ def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
 def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Path) -> None:
     """By hand, from forecasts with intervals at every origin of the test part."""
     frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
-    forecaster = Forecaster.load(trained.run_dir, device="cpu")
+    forecaster = Forecaster(Forecaster.load(trained.run_dir, device="cpu").trained.scored)
     origins = range(250, 320 - 6 + 1)
     ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins], intervals=[80, 95])
     report = json.loads((trained.run_dir / "metrics.json").read_text())["intervals"]

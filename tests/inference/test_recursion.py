@@ -32,7 +32,7 @@ def test_every_origin_is_forecast_as_a_table_that_ends_there(
     origins = range(24, len(frame) - needed + 1, 5)
     assert list(rolled["origin"].unique()) == [frame["date"].iloc[row - 1] for row in origins]
     for row in origins:
-        ahead = model.predict(frame.iloc[:row], horizon=horizon, intervals=[50])
+        ahead = Forecaster(model.trained.scored).predict(frame.iloc[:row], horizon=horizon, intervals=[50])
         own = rolled[rolled["origin"] == frame["date"].iloc[row - 1]]
         for column in COLUMNS:
             one = own[own["column"] == column]

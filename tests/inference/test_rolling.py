@@ -80,7 +80,7 @@ def test_the_table_is_the_backtest(trained: Trained, frame: pd.DataFrame) -> Non
     pd.testing.assert_frame_equal(forecasts, expected, check_dtype=False, rtol=1e-12)
     origins = range(24, len(frame) - 6 + 1, 7)
     assert list(forecasts["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
-    ahead = forecaster.predict(frame.iloc[:45], intervals=[80])
+    ahead = Forecaster(forecaster.trained.scored).predict(frame.iloc[:45], intervals=[80])
     own = forecasts[(forecasts["origin"] == frame["date"].iloc[44]) & (forecasts["column"] == "price")]
     for name, column in (("forecast", "price"), ("lo80", "price_lo80"), ("hi80", "price_hi80")):
         np.testing.assert_allclose(own[name], ahead[column], rtol=1e-4)

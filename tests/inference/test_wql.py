@@ -23,7 +23,7 @@ from informer.data.pipeline import Data
 from informer.data.windows import Batch
 from informer.inference.baselines import NonNegative, SeasonalNaive
 from informer.inference.evaluate import baselines_for, compare, evaluate, fit_baselines, training_scale
-from informer.inference.intervals import Calibration, Residuals, Variation
+from informer.inference.intervals import Calibration, Residuals, Variation, differences
 from informer.inference.quantile_forecasts import (
     DECILES,
     CalibratedBaseline,
@@ -134,7 +134,9 @@ def test_fewer_steps_than_the_forecast_has() -> None:
 @pytest.fixture
 def calibration() -> Calibration:
     errors = torch.rand(40, 3, 2, generator=torch.Generator().manual_seed(1))
-    return Residuals(errors, 0.5 + torch.rand(40, 2), lag=1)._calibration(Variation(1, 1.0, torch.ones(2)))
+    return Residuals(errors, 0.5 + torch.rand(40, 2), lag=1)._calibration(
+        Variation(1, 1.0, torch.ones(2), torch.ones(2))
+    )
 
 
 def test_deciles_are_the_ends_of_intervals(calibration: Calibration) -> None:
@@ -142,12 +144,11 @@ def test_deciles_are_the_ends_of_intervals(calibration: Calibration) -> None:
     forecast, history = torch.randn(5, 3, 2), torch.randn(5, 8, 2)
     found = calibrated_quantiles(calibration, forecast, history, units_of(5, [0, 0], [1, 1]))
     assert found is not None
-    unit = calibration.unit(history)
     expected = {0.1: -80, 0.2: -60, 0.3: -40, 0.4: -20, 0.5: 0, 0.6: 20, 0.7: 40, 0.8: 60, 0.9: 80}
     quantiles = dict(found(slice(1, 4)))
     assert list(quantiles) == list(DECILES) == list(expected)
     for level, percent in expected.items():
-        half = calibration.half_width(abs(percent)) * unit if percent else torch.zeros(1)
+        half = calibration.half_width(abs(percent), history) if percent else torch.zeros(1)
         wanted = forecast + (half if percent > 0 else -half)
         torch.testing.assert_close(quantiles[level], wanted[1:4])
 
@@ -195,11 +196,12 @@ def test_baselines_are_calibrated_on_windows_they_were_not_fitted_on(tmp_path: P
         calibration = baseline.calibration
         assert calibration is not None
         assert calibration.windows == len(starts)
-        errors = (baseline(batch) - batch.target).abs() / calibration.unit(batch.enc_x)
+        changes = differences(batch.enc_x, calibration.variation.lag)
+        errors = (baseline(batch) - batch.target).abs() / calibration.variation.unit(changes)
         for percent in (20, 80):
             for step, column in ((0, 0), (4, 1)):
                 wanted = half_by_hand(errors[:, step, column].numpy(), percent)
-                assert calibration.half_width(percent)[step, column].item() == pytest.approx(wanted, rel=1e-5)
+                assert calibration.half_widths[percent - 1, step, column].item() == pytest.approx(wanted, rel=1e-5)
 
 
 def test_windows_for_calibration_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,9 +219,10 @@ def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
     baseline = NonNegative(SeasonalNaive(1, [0]), (0,))
     (found,) = calibrated([baseline], [windows], [windows.at(windows.starts[:0])], season=1)
     assert found.calibration is not None
-    errors = (baseline(batch) - batch.target).abs() / found.calibration.unit(batch.enc_x)
+    changes = differences(batch.enc_x, found.calibration.variation.lag)
+    errors = (baseline(batch) - batch.target).abs() / found.calibration.variation.unit(changes)
     wanted = half_by_hand(errors[:, 0, 0].numpy(), 80)
-    assert found.calibration.half_width(80)[0, 0].item() == pytest.approx(wanted, rel=1e-5)
+    assert found.calibration.half_widths[79, 0, 0].item() == pytest.approx(wanted, rel=1e-5)
     quantiles = dict(found.quantiles(batch, found(batch))(slice(0, 9)))
     assert quantiles[0.1].min() == 0.0 < quantiles[0.9].min()
 
@@ -308,7 +311,7 @@ def test_a_quantile_model_is_scored_at_its_own_levels(folder: Path) -> None:
         for baseline in baselines_for(restore_model(load(Path("run"))), data):
             assert tuple(baseline.levels) == (0.1, 0.5, 0.9)
             batch = data.test.batch(torch.arange(len(data.test)))
-            half = baseline.calibration.half_width(80) * baseline.calibration.unit(history_of(batch, data))
+            half = baseline.calibration.half_width(80, history_of(batch, data))
             forecast = baseline(batch)
             quantiles = torch.stack([forecast - half, forecast, forecast + half], dim=-1)
             found = loss(batch.target.double().numpy(), quantiles.double().numpy())

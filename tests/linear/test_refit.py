@@ -121,7 +121,7 @@ def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_
     assert errors_of_maps is not None
     calibration, of_maps = errors.calibration(), errors_of_maps.calibration()
     assert calibration.windows == of_maps.windows > len(data.calibration)
-    np.testing.assert_allclose(calibration.half_width(80) / of_maps.half_width(80), sizes[0] / sizes[1], rtol=1e-3)
+    np.testing.assert_allclose(calibration.half_widths[79] / of_maps.half_widths[79], sizes[0] / sizes[1], rtol=1e-3)
 
 
 @pytest.mark.parametrize(

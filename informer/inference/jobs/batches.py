@@ -70,7 +70,8 @@ class Job:
     def check(self, model: TrainedModel) -> None:
         """Raise an InputError if no file can be forecast with these settings."""
         model.check_horizon(self.horizon)
-        model.half_widths(self.levels)
+        # a rolling forecast warns of what its own scores say
+        (model.scored if self.rolling else model).check_levels(self.levels, self.horizon)
         if not self.rolling:
             check_futures(model.columns, has_futures=self.future is not None)
             self.shared_future(model)

@@ -24,7 +24,7 @@ from informer.files import replacing, write_atomic
 from informer.inference.jobs.writing import Writer
 from informer.inference.predictor import TrainedModel, reaching
 from informer.inference.reader import LEFT_OUT
-from informer.inference.result import ROLLED, TIME, are_finite, key_columns
+from informer.inference.result import ROLLED, TIME, key_columns
 from informer.inference.rolling.adaptive import Tracking
 from informer.inference.rolling.recursion import recursive_forecast
 from informer.inference.rolling.scores import Rolling, RollingScores, first_origin, log_begins, summary_lines, too_few
@@ -80,7 +80,8 @@ class Origins:
         self._model, self._series = model, series
         self._steps = np.arange(model.check_horizon(rolling.horizon))
         firsts = origins(model, series, rolling, first=first)
-        self._widths = model.half_widths(rolling.levels)
+        model.check_levels(rolling.levels, len(self._steps))
+        self._levels = rolling.levels
         self._tracking = Tracking(rolling.levels, rolling.delay(model)) if rolling.adaptive else None
         self._windows, targets = _windows(model, series, firsts), model.columns.targets
         self._positions, self._truth = model.columns.positions(targets), column_values(series, targets)
@@ -111,15 +112,19 @@ class Origins:
                 partial(model_forecast, model.model), point(output, model.quantiles), windows, chosen,
                 targets=self._positions, horizon=len(steps),
             )  # fmt: skip
-        halves = {level: half[:, : len(steps)] for level, half in model.halves(batch, self._widths).items()}
+        halves = {level: half[:, : len(steps)] for level, half in model.halves(batch, self._levels).items()}
         if self._tracking is not None:
-            errors = (ahead - actual)[:, : model.sizes.pred_len].abs().double().cpu().numpy()
-            halves = self._tracking(errors, halves)
+            pred_len = model.sizes.pred_len
+            errors = (ahead - actual)[:, :pred_len].abs().double().cpu().numpy()
+            direct = self._tracking(errors, {level: half[:, :pred_len] for level, half in halves.items()})
+            halves = {
+                level: np.concatenate([direct[level], half[:, pred_len:]], axis=1) for level, half in halves.items()
+            }
         if scores is not None:
             scores.add(output, ahead, actual, windows, chosen, halves)
         forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
-        bands = model.bands(batch, output[:, : len(steps)], halves)
-        if not are_finite(forecast, list(bands.values())):
+        bands = model.bands(batch, output[:, : len(steps)], halves, ahead)
+        if not np.isfinite(forecast).all() or any(np.isinf(band).any() for band in bands.values()):
             raise InputError(f"{self._series.name}: a forecast is not finite; look for extreme values")
         rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + steps
         values = {"forecast": forecast} | {name: reaching(band, len(steps)) for name, band in bands.items()}
@@ -204,7 +209,7 @@ def write_rolled(
     Raises:
         InputError: see `roll_panel`, or the path cannot be written.
     """
-    output = rolled_of(name, writer.format)
+    model, output = model.scored, rolled_of(name, writer.format)
     panel, firsts, left_out = with_origins(model, panel, rolling)
     scores = RollingScores(model, panel, firsts, rolling)
     places = decimal_places(panel, model.columns.targets, writer.digits)

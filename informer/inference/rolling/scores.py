@@ -282,4 +282,5 @@ def summary_lines(name: str, scores: Evaluation) -> list[str]:
     means = scores.errors[scores.model].scaled.overall()
     line = f"{name}: {counted(scores.windows, 'origin')}, MSE {means['mse']:.4g} and MAE {means['mae']:.4g}"
     mase = f", MASE {means['mase']:.4g}" if np.isfinite(means["mase"]) else ""
-    return [f"{line} in scaled units{mase}", *([scores.verdict] if len(scores.errors) > 1 else [])]
+    verdict = [scores.verdict] if len(scores.errors) > 1 else []
+    return [f"{line} in scaled units{mase}", *verdict, *filter(None, [scores.warning])]

@@ -12,7 +12,7 @@ from informer.data.pipeline import Data
 from informer.inference.attention_maps import attention_maps
 from informer.inference.baselines import Baseline
 from informer.inference.coverage import REPORTED_LEVELS, IntervalScores
-from informer.inference.intervals import Calibration, lag_of, residuals
+from informer.inference.intervals import Calibration, residuals_of
 from informer.metrics import pinball
 from informer.models.base import ForecastModel, model_forecast, model_output, point, quantiles_of
 from informer.plots import plot_attention, plot_windows
@@ -74,9 +74,10 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
         observed = ~batch.target.isnan()
         for level in REPORTED_LEVELS:
             if calibration is not None and calibration.supports(level):
-                half = (calibration.half_width(level) * calibration.unit(history).cpu()).to(forecast)
+                half = calibration.half_width(level, history, forecast.shape[1]).to(forecast)
                 ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
-                both = sum(pinball(end, batch.target, share)[observed].mean() for end, share in ends)
+                has_ends = observed & half.isfinite()
+                both = sum(pinball(end, batch.target, share)[has_ends].mean() for end, share in ends)
                 losses[str(level)] += float(both) / 2 * counted
     curves: dict[str, float] = {}
     for name, means in scores.intervals.items():
@@ -105,14 +106,7 @@ def forecast_figure(model: nn.Module, data: Data) -> Figure:
 def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibration | None:
     if data.calibration is None:
         return None
-    errors = residuals(
-        model,
-        data.calibration.thinned(MOST_WINDOWS),
-        batch_size=batch_size,
-        lag=lag_of(data.frequency.season, data.sizes.seq_len),
-        targets=data.columns.positions(data.targets),
-    )
-    return errors.calibration()
+    return residuals_of(data, batch_size)(model, data.calibration, most=MOST_WINDOWS, n_rolled=0).calibration()
 
 
 @torch.inference_mode()
