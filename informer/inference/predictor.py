@@ -241,7 +241,7 @@ class TrainedModel:
         output: Float[Tensor, "b pred_len n *q"],
         halves: Mapping[int, Float64[np.ndarray, "b steps n"]],
         ahead: Float[Tensor, "b h n"] | None = None,
-    ) -> dict[str, Float64[np.ndarray, "b h n"]]:
+    ) -> dict[str, Float64[np.ndarray, "b _ n"]]:
         """Extra columns of a batch's forecasts, in data units: quantiles other than the median (q10), and the interval
         ends for these scaled half widths (lo80, hi80), of any number of steps; NaN where there are none.
 

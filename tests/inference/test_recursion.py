@@ -47,7 +47,7 @@ def test_every_origin_is_forecast_as_a_table_that_ends_there(
 
 @pytest.mark.parametrize("horizon", [4, 15])
 def test_all_of_its_rows_are_scored(trained: Trained, frame: pd.DataFrame, horizon: int) -> None:
-    """Red if a step is not scored, or intervals are scored where there are none."""
+    """Red if a step is not scored, or intervals are scored for recursive steps, whose widths are of few errors."""
     arguments = [f"horizon={horizon}", "stride=3", "intervals=[50]", "output=out", "digits=null"]
     outcome = call("predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", *arguments)
     assert outcome.status == 0, outcome.err
@@ -58,8 +58,7 @@ def test_all_of_its_rows_are_scored(trained: Trained, frame: pd.DataFrame, horiz
     for step, expected in square.groupby(table["step"]).mean().items():
         assert scores["original", "all", str(step), "mse"] == pytest.approx(expected, rel=1e-4)
     inside = (table["lo50"] <= table["actual"]) & (table["actual"] <= table["hi50"])
-    within = inside[table["lo50"].notna()].groupby(table["step"]).mean()
-    assert list(within.index) == list(range(1, min(horizon, 6) + 1))
+    within = inside[table["step"] <= 6].groupby(table["step"]).mean()
     for step, expected in within.items():
         assert scores["scaled", "all", str(step), "coverage50"] == pytest.approx(100 * expected)
     assert ("scaled", "all", "7", "coverage50") not in scores.index
