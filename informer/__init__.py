@@ -1,31 +1,24 @@
 """Informer: long-horizon time-series forecasting with exchangeable attention mechanisms.
 
-Modules and packages; each imports only from those further down:
+Packages and modules; each imports only from those further down:
 
-  __main__  cli  the console script `informer`, which runs a command:
-  forecast  train  eval  predict  watch  update  export  inspect  report  score  compare  serve
-  watching      monitoring of a model: forecasts compared with actual values, drift, recommended action
-  workflow      informer forecast: from a file to forecasts and a report
+  __main__  train  eval  predict  what `python -m` starts
+  commands      the console script `informer`, a module for each command, and the workflow of `informer forecast`
   forecaster    frames in, frames out, from Python
-  updating      updates of a trained run with later rows
-  reporting     one HTML page about a run, an evaluation or forecasts; comparison of runs
-  serving       forecasts over HTTP
-  scoring       scores of any forecast file and of baselines
+  service       a trained model in use: serve, update, watch
+  report        one HTML page about a run, an evaluation or forecasts; comparison of runs
   search        model=auto: choice of a model and its settings on validation data before a run
-  training      one run, from its configuration to its report
-  inference     forecasts, scores compared with baselines, intervals; jobs: many files
-  compat        weights from the authors' code
+  training      one run, from its configuration to its scores
+  inference     forecasts of frames, files and folders; rolling forecasts; exports
+  scoring       metrics, baselines, intervals; scores of a model and of any forecast file
   checkpoint    checkpoint files: format, safe loading, restoring
   linear        linear forecasts in closed form, from moments
   build         the only place that creates objects from configuration
-  models | data networks; CSV to windows on the device (data.read: file to series); independent of each other
-  pretrained    the network that forecasts series it has never seen
-  layers        embedding, encoder, decoder, distilling
-  attention     one mechanism per file; base defines the interface
-  ops           fast versions of plain torch expressions
-  config        schema of every command, composition by Hydra
-  console  metrics  quantiles  plots  runtime  locking  files  errors  start  progress  units
-  synthetic     generated series for the pretraining
+  data | pretrained  series to windows on the device, diagnosis of files; the network that comes trained
+  read | networks  files to checked series; models, layers, attention, ops (only torch); independent of each other
+  synthetic     generated series
+  config        settings of every command, composition by Hydra
+  base          errors, files, runtime, console
 
     from informer import Forecaster
     Forecaster.fit(frame, target="sales", model="small").predict(frame)

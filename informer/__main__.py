@@ -1,6 +1,6 @@
 """`python -m informer COMMAND ...`: the console script `informer`."""
 
-from informer.cli import main
+from informer.commands.cli import main
 
 if __name__ == "__main__":
     main()

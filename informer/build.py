@@ -9,25 +9,21 @@ from typing import Any
 
 import torch
 
-from informer.attention.auto import AutoAttention
-from informer.attention.base import Attention, AttentionSpec
+from informer.base.errors import InputError, one_of, reason_of
+from informer.base.runtime import resource
 from informer.config.conversion import read_yaml
-from informer.config.lengths import WindowSizes
-from informer.config.model import ModelConfig
-from informer.config.schema import TrainConfig
-from informer.data.attributes import Attributes
-from informer.data.categories import Trained
-from informer.data.columns import Roles
-from informer.data.pipeline import Data, lay_out
-from informer.data.provenance import Provenance
-from informer.data.read.table import Table
+from informer.config.model import ModelConfig, WindowSizes
+from informer.config.training import TrainConfig
+from informer.data.columns import Roles, Trained
+from informer.data.dataset import Data, Provenance, Source, lay_out, read_source, table_source
+from informer.data.panel import Attributes
 from informer.data.scaler import PanelScaler
-from informer.data.sources import Source, read_source, table_source
-from informer.errors import InputError, one_of, reason_of
-from informer.models.base import AttentionFactory, Attentions, ForecastModel, ModelDims, network_class
-from informer.runtime import resource
+from informer.networks.attention.auto import AutoAttention
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.models.base import AttentionFactory, Attentions, ForecastModel, ModelDims, network_class
+from informer.read.table import Table
 
-ATTENTION_PACKAGE = "informer.attention."
+ATTENTION_PACKAGE = "informer.networks.attention."
 
 
 def attention_names() -> list[str]:

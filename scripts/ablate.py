@@ -34,22 +34,21 @@ from matplotlib.figure import Figure
 from result_files import markdown_table, open_folder, write_rows
 from rich.console import Console
 
+from informer.base.errors import InputError, counted, one_of
+from informer.base.files import write_atomic
+from informer.base.runtime import seed_everything
+from informer.base.start import StopRequest
 from informer.build import build_data, resolve_decoder
 from informer.config.compose import compose
-from informer.config.schema import TrainConfig
-from informer.data.pipeline import Data
-from informer.errors import InputError, counted, one_of
-from informer.files import write_atomic
-from informer.inference.evaluate import evaluate, training_scale
-from informer.models.base import ForecastModel, model_forecast
-from informer.runtime import seed_everything
-from informer.training.checkpointer import Checkpointer
-from informer.training.distributed import Processes
-from informer.training.initial import new_network
-from informer.training.loop import train_epoch
-from informer.training.session import Session
-from informer.training.signals import StopRequest
-from informer.training.tracking.tracker import Tracker
+from informer.config.training import TrainConfig
+from informer.data.dataset import Data
+from informer.networks.models.base import ForecastModel, model_forecast
+from informer.scoring.scores import evaluate, training_scale
+from informer.training.curves import Tracker
+from informer.training.loop import Session, train_epoch
+from informer.training.processes import Processes
+from informer.training.start import new_network
+from informer.training.state import Checkpointer
 
 CPU = torch.device("cpu")
 

@@ -14,9 +14,9 @@ from attention_passes import HEADS, WIDTH, Setup
 from result_files import markdown_table
 from torch import Tensor
 
-from informer.attention.base import AttentionSpec
-from informer.attention.recurrent import RecurrentAttention
 from informer.build import attention_class, attention_names, attention_node, build_attention
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.recurrent import RecurrentAttention
 
 CACHED = "full"
 """The mechanism that keeps keys and values."""

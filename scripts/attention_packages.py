@@ -12,7 +12,7 @@ from typing import Any
 from einops import rearrange
 from torch import Tensor, nn
 
-from informer.attention.base import AttentionSpec
+from informer.networks.attention.base import AttentionSpec
 
 N_FEATURES, PROJ_LEN, N_HASHES, BLOCK = 266, 64, 4, 64
 WINDOW = 32

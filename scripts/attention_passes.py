@@ -13,8 +13,8 @@ import torch
 from attention_packages import PACKAGES
 from torch import Tensor, nn
 
-from informer.attention.base import AttentionSpec
 from informer.build import build_attention
+from informer.networks.attention.base import AttentionSpec
 
 HEADS, WIDTH = 8, 64
 TURNS, SECONDS_A_CELL = 15, 5.0

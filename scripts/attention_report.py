@@ -11,7 +11,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from result_files import markdown_table
 
-from informer.plots import save_figure
+from informer.base.plots import save_figure
 
 BASELINE = "full"
 FIT_FROM = 2048

@@ -34,10 +34,10 @@ from attention_report import BASELINE, Cell, markdown, plot
 from result_files import open_folder, read_rows, write_rows
 from rich.console import Console
 
-from informer.attention.base import Attention
+from informer.base.errors import InputError
+from informer.base.files import write_atomic
 from informer.build import attention_class, attention_names, attention_node
-from informer.errors import InputError
-from informer.files import write_atomic
+from informer.networks.attention.base import Attention
 
 LENGTHS = [128, 256, 512, 1024, 2048, 4096, 8192, 16384]
 MAX_SECONDS, MAX_BYTES = 60.0, 8 << 30

@@ -114,10 +114,10 @@ def measure(way: str, path: str, overrides: list[str]) -> None:
 def _measure_reading(path: str, overrides: list[str], *, memmap: bool) -> None:
     import sklearn.preprocessing  # noqa: F401 (not part of the reading)
 
-    from informer.config.dataset import DatasetConfig
-    from informer.config.lengths import WindowSizes
+    from informer.config.data import DatasetConfig
+    from informer.config.model import WindowSizes
     from informer.data.columns import Roles
-    from informer.data.sources import read_source
+    from informer.data.dataset import read_source
 
     named = dict(override.removeprefix("dataset.").split("=") for override in overrides)
     cache = str(Path(path).parent / f"cache {os.getpid()}")
@@ -132,7 +132,7 @@ def _measure_step(path: str, overrides: list[str]) -> None:
     import sklearn.preprocessing  # noqa: F401 (used by every run)
 
     import informer.search.stage  # noqa: F401 (which imports torch)
-    from informer.train import main as train
+    from informer.commands.train import main as train
     from informer.training import loop
 
     start_bytes, step = memory("VmRSS"), loop.train_step

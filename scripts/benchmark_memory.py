@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
-from informer.models.base import ForecastModel, ModelDims
+from informer.networks.models.base import ForecastModel, ModelDims
 
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -19,12 +19,10 @@ from torch import nn
 
 from informer import checkpoint
 from informer.config.commands import Format
-from informer.config.input_format import InputFormat
-from informer.inference.jobs.batches import Job, chunks, local_engine
-from informer.inference.jobs.inputs import InputFile, name_sources
-from informer.inference.jobs.summary import Journal
-from informer.inference.jobs.writing import Writer
-from informer.inference.predictor import TrainedModel
+from informer.config.data import InputFormat
+from informer.inference.files import InputFile, Job, Journal, chunks, local_engine, name_sources
+from informer.inference.model import TrainedModel
+from informer.inference.writing import Writer
 
 
 class Stopwatch:

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from informer.runtime import resource
+from informer.base.runtime import resource
 
 ROWS, DISTINCT = 96, 200
 """Rows of a history, and how many different ones are sent."""
@@ -32,7 +32,7 @@ ROWS, DISTINCT = 96, 200
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[str, int]]:
     """Run a service; yields its host and port when it is ready."""
-    command = [sys.executable, "-u", "-m", "informer.serve", "port=0", *arguments]
+    command = [sys.executable, "-u", "-m", "informer", "serve", "port=0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

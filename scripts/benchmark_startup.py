@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from informer.runtime import resource
+from informer.base.runtime import resource
 
 TORCH = "import torch"
 BARE = """
@@ -76,7 +76,7 @@ def commands_of(run_dir: Path, sample: Path) -> dict[str, list[str]]:
         "predict": ["predict", f"checkpoint={run_dir}", f"input={sample}", "plots=false"],
     }
     python = [sys.executable]
-    named = {name: [*python, "-m", f"informer.{entry}", *arguments] for name, (entry, *arguments) in calls.items()}
+    named = {name: [*python, "-m", "informer", entry, *arguments] for name, (entry, *arguments) in calls.items()}
     return {
         TORCH: [*python, "-c", TORCH],
         "bare forecast": [*python, "-c", BARE, str(run_dir / "network.pt"), str(sample)],

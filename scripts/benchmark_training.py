@@ -35,11 +35,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig
 from informer.config.training import OptimConfig, Precision
-from informer.models.base import ForecastModel, ModelDims
-from informer.ops.products import HAS_ONEDNN, onednn
-from informer.training.compiling import Compiled
-from informer.training.optim import build_optimizer, gradient_norm
-from informer.training.precision import autocast
+from informer.networks.models.base import ForecastModel, ModelDims
+from informer.networks.ops.products import HAS_ONEDNN, onednn
+from informer.training.loop import Compiled
+from informer.training.optim import autocast, build_optimizer, gradient_norm
 
 SETTINGS = ["96/48/24", "336/336/720", "720/336/336"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}

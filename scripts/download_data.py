@@ -9,11 +9,11 @@ import os
 import sys
 from pathlib import Path
 
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.config.conversion import node_of, read_yaml
-from informer.config.dataset import DatasetConfig
-from informer.data.read.download import file_sha256, find_file
-from informer.errors import InputError
-from informer.runtime import resource
+from informer.config.data import DatasetConfig
+from informer.read.files import file_sha256, find_file
 
 
 def dataset_config(name: str) -> DatasetConfig:

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 
 from informer import Forecaster, checkpoint
-from informer.checkpoint.digest import content_digest
-from informer.checkpoint.format import Checkpoint, to_safetensors
-from informer.errors import InputError, ReportError
-from informer.inference.exporting import description
+from informer.base.errors import InputError, ReportError
+from informer.checkpoint.format import Checkpoint, content_digest, to_safetensors
+from informer.inference.export import description
 
 MOST_SIGNS = 700
 """Of a line that refuses a file."""

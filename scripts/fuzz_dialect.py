@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from informer.config.dataset import DatasetConfig
-from informer.data.read.source import Series, series_from_table, table_of_file
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
+from informer.read.series import Series, series_from_table, table_of_file
 
 DATES = ["%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%Y-%d-%m", "%Y/%d/%m", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y"]
 DATES += ["%m-%d-%Y", "%d-%m-%Y", "%d %m %Y", "%m %d %Y", "%d. %m. %Y", "%d/%m/%y", "%m/%d/%y", "%y-%m-%d", "%d %b %Y"]

@@ -13,15 +13,13 @@ import torch
 import yaml
 from rich.console import Console
 
+from informer.base.errors import InputError
 from informer.checkpoint.restore import restore_model
-from informer.config.schema import TrainConfig
-from informer.errors import InputError
+from informer.config.training import TrainConfig
 from informer.search.stage import resume, settings_to_resume
-from informer.training.optim import build_optimizer
-from informer.training.run_dir import RunFolder
+from informer.training.folder import RunFolder
+from informer.training.optim import EarlyStopping, WeightAverage, build_optimizer
 from informer.training.state import State
-from informer.training.stopping import EarlyStopping
-from informer.training.weight_average import WeightAverage
 
 WHOLLY = 25
 """One case in so many is resumed to its end, which takes a hundred times as long."""

@@ -15,21 +15,21 @@ from typing import Any
 
 import torch
 
-from informer import checkpoint, compat
-from informer.checkpoint import safe_load
+from informer import checkpoint
+from informer.base.console import refuse
+from informer.base.errors import MOST_SIGNS, InputError, reason_of
+from informer.base.files import check_no_input_overwritten
+from informer.base.runtime import resource
+from informer.checkpoint import format as safe_load
+from informer.checkpoint import informer2020 as compat
 from informer.config.conversion import node_of, read_yaml, to_plain
-from informer.config.dataset import DatasetConfig, Features, ScalerConfig
-from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
-from informer.config.schema import TrainConfig, check
-from informer.console import refuse
+from informer.config.data import DatasetConfig, Features, ScalerConfig
+from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.training import TrainConfig, check
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, load_data
-from informer.errors import MOST_SIGNS, InputError, reason_of
-from informer.files import check_no_input_overwritten
-from informer.models.base import ModelDims
-from informer.runtime import resource
-from informer.training.run_dir import RunFolder
+from informer.data.dataset import Data, load_data
+from informer.networks.models.base import ModelDims
+from informer.training.folder import RunFolder
 
 COUNTED = (*(f"{side}_embedding.value_embedding.tokenConv.weight" for side in ("enc", "dec")), "projection.weight")
 """Their weights whose shapes say how many columns there are."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from informer.inference.jobs.ray_engine import cluster
+from informer.inference.ray_engine import cluster
 
 Given = TypeVar("Given")
 

@@ -13,8 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from informer import Forecaster
-from informer.plots import save_figure
-from informer.runtime import resource
+from informer.base.plots import save_figure
+from informer.base.runtime import resource
 
 HORIZON, SHOWN = 48, 120
 """Rows that are forecast, and rows of history before them in the picture."""

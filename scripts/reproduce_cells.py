@@ -3,8 +3,8 @@
 import csv
 from dataclasses import dataclass
 
-from informer.errors import InputError
-from informer.runtime import resource
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 
 TABLES = {"M": "paper_tables.csv", "S": "paper_tables.csv", "long": "long_horizons.csv"}
 M4 = "m4"
@@ -82,7 +82,7 @@ def _cell(row: dict[str, str]) -> Cell:
 
 
 def split_settings(settings: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The name of the table, and the keys for informer.train.
+    """The name of the table, and the keys for informer.commands.train.
 
     Raises:
         InputError: no table, or an unknown one.

@@ -16,7 +16,7 @@ from pathlib import Path
 from result_files import markdown_table, read_rows, write_rows
 from rich.console import Console
 
-from informer.errors import InputError
+from informer.base.errors import InputError
 
 TRAIN, TEST = "m4_hourly_train.csv.gz", "m4_hourly_test.csv.gz"
 KEYS = (
@@ -25,7 +25,7 @@ KEYS = (
     "trainer.keep=false",
 )  # fmt: skip
 NAMES = {"forecast": "linear_plus", "ridge": "ridge", "seasonal naive": "seasonal naive", "naive2": "Naive2"}
-"""Forecasters of informer.score, and what the table calls them."""
+"""Forecasters of informer score, and what the table calls them."""
 
 
 @dataclass(kw_only=True, frozen=True, slots=True)
@@ -71,7 +71,7 @@ def run(folder: Path, extra: tuple[str, ...], console: Console) -> None:
     ):
         with log.open("a") as file:
             result = subprocess.run(
-                [sys.executable, "-m", f"informer.{module}", *keys], cwd=data, stdout=file, stderr=subprocess.STDOUT
+                [sys.executable, "-m", "informer", module, *keys], cwd=data, stdout=file, stderr=subprocess.STDOUT
             )
         if result.returncode != 0:
             raise InputError(f"informer.{module} failed, see {log}")
@@ -81,7 +81,7 @@ def run(folder: Path, extra: tuple[str, ...], console: Console) -> None:
 
 
 def rows_of(scores: dict[str, dict[str, float]], seconds: float, commit: str, command: str) -> list[M4Row]:
-    """Rows from the scores of informer.score, the model first."""
+    """Rows from the scores of informer score, the model first."""
     rows = [
         M4Row(model=called, mase=scores[name]["mase"], smape=scores[name]["smape"], owa=scores[name]["owa"])
         for name, called in NAMES.items()

@@ -20,8 +20,8 @@ from reproduce_cells import ANY_HORIZON, M4, MODELS, Cell, cells, split_settings
 from result_files import markdown_table, read_rows
 from rich.console import Console
 
-from informer.errors import InputError
-from informer.files import write_atomic
+from informer.base.errors import InputError
+from informer.base.files import write_atomic
 
 PAPER, PAPER_FULL, PATCHTST, DUET = "paper", "paper, full attention", "PatchTST", "DUET"
 RIDGE, NAIVE = "ridge", "seasonal naive"

@@ -8,8 +8,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-from informer.errors import InputError
-from informer.files import write_atomic
+from informer.base.errors import InputError
+from informer.base.files import write_atomic
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

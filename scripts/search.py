@@ -22,15 +22,14 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from informer import checkpoint
+from informer.base.console import refuse, say
+from informer.base.errors import InputError
+from informer.base.runtime import resource
+from informer.base.start import Interrupted
 from informer.config import conversion
-from informer.config.compose import check_groups
-from informer.config.messages import explained
-from informer.console import refuse, say
-from informer.errors import InputError
-from informer.runtime import resource
+from informer.config.compose import check_groups, explained
 from informer.search.stage import train
-from informer.training.run_dir import RunFolder
-from informer.training.signals import Interrupted
+from informer.training.folder import RunFolder
 
 try:
     import optuna

@@ -19,11 +19,11 @@ import torch
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from informer.attention.base import AttentionSpec
 from informer.build import attention_class, attention_names, attention_node, build_attention
 from informer.config import conversion, families
 from informer.config.compose import help_of
-from informer.config.schema import TrainConfig
+from informer.config.training import TrainConfig
+from informer.networks.attention.base import AttentionSpec
 
 ROWS, HEADS, WIDTH = 64, 1, 16
 """Of the attention maps in the gallery."""

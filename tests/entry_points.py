@@ -50,12 +50,12 @@ class Outcome(NamedTuple):
 
 
 def call(entry: str, *arguments: str, checked: bool = False) -> Outcome:
-    """`python -m informer.<entry> <arguments>` within this process, in its folder.
+    """`informer <entry> <arguments>` within this process, in its folder.
 
     Shape types are checked only if `checked`, whatever the test's file, see `shape_checks.CHECKED`.
     """
     with switched(checked):
-        return _ran(importlib.import_module(f"informer.{entry}").main, f"informer {entry}", *arguments)
+        return _ran(importlib.import_module(f"informer.commands.{entry}").main, f"informer {entry}", *arguments)
 
 
 def call_export(*arguments: str) -> Outcome:
@@ -112,7 +112,7 @@ def call_script(name: str, *arguments: object) -> Outcome:
 def launch(entry: str, *arguments: str, cwd: Path) -> Outcome:
     """Run a command in a separate process."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", f"informer.{entry}", *map(str, arguments)]
+    command = [sys.executable, "-m", "informer", entry, *map(str, arguments)]
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     return Outcome(done.returncode, done.stdout, done.stderr)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from informer.checkpoint.digest import content_digest
+from informer.checkpoint.format import content_digest
 
 
 def content_of(path: Path) -> dict[str, Any]:

@@ -6,8 +6,8 @@ A program of its own, because Ray ends the process that connects to it when its 
 
 import ray
 
-from informer import train
-from informer.search.engines import OnRay
+from informer.commands import train
+from informer.search.trials import OnRay
 
 begin = OnRay.begin
 

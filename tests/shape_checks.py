@@ -44,8 +44,9 @@ def install() -> None:
 
 
 def checked(function: Function) -> Function:
-    """The function with checks; functions inside functions have no shapes and would be decorated at every call."""
-    return function if "<locals>" in function.__qualname__ else beartype(function)
+    """The function with checks if it has shapes; functions inside functions would be decorated at every call."""
+    has_shapes = "jaxtyping" in repr(function.__annotations__)
+    return beartype(function) if has_shapes and "<locals>" not in function.__qualname__ else function
 
 
 def switch(path: Path) -> None:

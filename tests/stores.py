@@ -6,12 +6,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from informer.config.dataset import DatasetConfig
-from informer.config.lengths import WindowSizes
-from informer.data.future import Future, future_of_table
-from informer.data.read.source import Series, series_from_table, table_of_file
-from informer.data.read.table import name_of, table_of_frame
+from informer.config.data import DatasetConfig
+from informer.config.model import WindowSizes
+from informer.data.history import Future, future_of_table
 from informer.data.windows import Store
+from informer.read.series import Series, series_from_table, table_of_file
+from informer.read.table import name_of, table_of_frame
 
 
 def one_series(values: Tensor, marks: Tensor | None = None) -> Store:

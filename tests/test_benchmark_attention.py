@@ -11,8 +11,8 @@ import pytest
 import torch
 from entry_points import ROOT, call_script
 
-from informer.attention.base import AttentionSpec
 from informer.build import build_attention
+from informer.networks.attention.base import AttentionSpec
 
 SCRIPTS = ROOT / "scripts"
 

@@ -11,11 +11,11 @@ from entry_points import call
 from forgery import content_of, write_forged
 
 from informer import Forecaster, checkpoint
-from informer.config.calendar import FIELDS, Calendar
+from informer.base.errors import InputError
+from informer.config.data import FIELDS, Calendar
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks, mark_fields, mark_sizes
-from informer.data.read.frequency import Frequency
-from informer.errors import InputError
+from informer.read.frequency import Frequency
 
 # from the calendars of 2024, of Germany and of Bavaria in addition
 GERMAN = ["01-01", "03-29", "04-01", "05-01", "05-09", "05-20", "10-03", "12-25", "12-26"]

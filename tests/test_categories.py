@@ -10,8 +10,8 @@ import torch
 from entry_points import call, call_export
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
 from informer.checkpoint.restore import restore_model
-from informer.errors import InputError
 
 RUN = [
     "dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "attn=full", "model=tiny", "model.d_model=16",

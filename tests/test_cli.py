@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from entry_points import ROOT, Outcome
 
-from informer import __version__, cli, start
+from informer import __version__
+from informer.base import start
+from informer.commands import cli
+from informer.commands.predict import with_keys
 from informer.config import conversion
-from informer.predict import with_keys
 
 
 def informer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Outcome:
@@ -33,7 +35,7 @@ def test_every_command_with_a_configuration_is_a_subcommand() -> None:
 
 def test_the_script_is_installed() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["informer"] == "informer.cli:main"
+    assert scripts["informer"] == "informer.commands.cli:main"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])

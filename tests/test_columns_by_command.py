@@ -14,12 +14,10 @@ import pytest
 from entry_points import Outcome, call, call_export
 
 from informer import Forecaster, checkpoint
-from informer.config.serving import ServeConfig
+from informer.config.commands import ServeConfig
 from informer.data.calendar import calendar_marks
-from informer.data.read.frequency import Frequency
-from informer.serving.batching import Options
-from informer.serving.bodies import CSV, JSON, Body
-from informer.serving.service import Service
+from informer.read.frequency import Frequency
+from informer.service.requests import CSV, JSON, Body, Options, Service
 
 ROWS, AHEAD, SEQ_LEN = 140, 5, 10
 SETTINGS = [

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from informer.compat import DEFAULTS, from_informer2020, our_name
-from informer.errors import InputError
-from informer.models.informer import Informer
+from informer.base.errors import InputError
+from informer.checkpoint.informer2020 import DEFAULTS, from_informer2020, our_name
+from informer.networks.models.informer import Informer
 
 PARITY = Path(__file__).parent / "parity"
 CASES = ["informer_full_timef", "informer_stack_fixed"]

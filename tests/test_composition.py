@@ -13,8 +13,8 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
+from informer.base.runtime import resource
 from informer.config import conversion
-from informer.runtime import resource
 
 CASES = [
     ("train", ["dataset=sample", *SMALL, "run_dir=x"]),

@@ -10,17 +10,16 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from published_files import published_folder
 
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.build import build_data, build_model, dims_of, read_dataset, resolve_decoder
 from informer.config import conversion
 from informer.config.compose import PARSED
 from informer.config.model import InformerConfig, Shortening
-from informer.config.schema import TrainConfig
-from informer.errors import InputError
-from informer.models.base import ModelDims, model_output
-from informer.runtime import resource
-from informer.training.loss import build_loss
-from informer.training.optim import build_optimizer
-from informer.training.target_transform import with_transform
+from informer.config.training import TrainConfig
+from informer.networks.models.base import ModelDims, model_output
+from informer.training.optim import build_loss, build_optimizer
+from informer.training.run import with_transform
 
 CONF = resource("conf")
 SLOTS = ("attn", "attn@decoder_attn", "attn@cross_attn")
@@ -107,7 +106,7 @@ def test_the_experiment_is_the_authors_computation() -> None:
     settings = composed("experiment=informer2020", "attn.factor=3")
     assert settings.model.mix
     assert settings.attn == {
-        "_target_": "informer.attention.prob.ProbAttention",
+        "_target_": "informer.networks.attention.prob.ProbAttention",
         "factor": 3,
         "sample_factor": None,
         "rounding": "ceil_ln",

@@ -8,7 +8,7 @@ import pytest
 from entry_points import call
 
 from informer import Forecaster, checkpoint
-from informer.errors import InputError
+from informer.base.errors import InputError
 
 RUN = [
     "dataset=csv", "dataset.path=driven.csv", "attn=full", "model=tiny", "model.d_model=16", "model.encoder_stacks=[1]",

@@ -6,10 +6,10 @@ import pytest
 import torch
 from entry_points import call
 
+from informer.base.errors import InputError
+from informer.base.runtime import pick_device
 from informer.config.conversion import from_plain, to_plain
-from informer.config.schema import TrainConfig
-from informer.errors import InputError
-from informer.runtime import pick_device
+from informer.config.training import TrainConfig
 
 
 @pytest.fixture

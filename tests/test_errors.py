@@ -2,7 +2,7 @@
 
 import pytest
 
-from informer.errors import counted
+from informer.base.errors import counted
 
 
 @pytest.mark.parametrize(("n", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from informer import Forecaster
-from informer.errors import InputError
+from informer.base.errors import InputError
 
 SETTINGS = {"model": "linear", "seq_len": 48, "pred_len": 12, "device": "cpu"}
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")

@@ -12,7 +12,7 @@ import pytest
 from entry_points import SMALL, Trained, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from informer.config.dataset import DatasetConfig
+from informer.config.data import DatasetConfig
 from informer.data.recorded import Recorded, find_again
 
 MAPS = ("attention_encoder_1.1", "attention_encoder_1.2", "attention_decoder_1", "attention_cross_1")

@@ -10,14 +10,14 @@ import torch
 from entry_points import call
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.data.windows import Windows
-from informer.errors import InputError
-from informer.inference.exporting import description, example, exported
-from informer.inference.predictor import TrainedModel
-from informer.inference.trained_data import trained_data
-from informer.models.base import model_forecast
+from informer.inference.export import description, example, exported
+from informer.inference.model import TrainedModel
+from informer.inference.rescore import trained_data
+from informer.networks.models.base import model_forecast
 
 RUN = [
     "dataset=csv",

@@ -9,8 +9,8 @@ from entry_points import SMALL, Trained, call
 from sklearn.exceptions import NotFittedError
 
 from informer import Forecaster, checkpoint
-from informer.errors import InputError
-from informer.runtime import resource
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_training_reads_no_file(frame: pd.DataFrame, folder: Path, monkeypatch: 
     def refuse(*arguments: object, **settings: object) -> None:
         raise AssertionError("a file was read")
 
-    monkeypatch.setattr("informer.data.read.source.read_table", refuse)
+    monkeypatch.setattr("informer.read.series.read_table", refuse)
     config = {**SIZES, "trainer.max_steps": 1, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
     fitted = Forecaster.fit(frame, **config)
     assert [path.name for path in folder.iterdir()] == []

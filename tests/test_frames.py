@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from informer import Forecaster
-from informer.data.read.frames import frame_of, like
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.read.series import frame_of, like
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")

@@ -9,16 +9,14 @@ import torch.nn.functional as F
 from stores import one_series
 from torch import Tensor
 
-from informer.config.lengths import WindowSizes
+from informer.config.model import WindowSizes
 from informer.config.training import LossConfig, LossKind
-from informer.data.windows import Windows
-from informer.inference.baselines import SeasonalNaive, fit_ridge
-from informer.inference.by_series import by_series
-from informer.inference.coverage import IntervalScores
-from informer.inference.intervals import Residuals, Variation, differences, rank
-from informer.metrics import Errors, MaseScale, seasonal_scale
-from informer.training.loss import build_loss, observed_share
-from informer.units import Units
+from informer.data.windows import Units, Windows
+from informer.scoring.baselines import SeasonalNaive, fit_ridge
+from informer.scoring.intervals import IntervalScores, Residuals, Variation, differences, rank
+from informer.scoring.metrics import Errors, MaseScale, seasonal_scale
+from informer.scoring.scores import by_series
+from informer.training.optim import build_loss, observed_share
 
 QUANTILES = (0.1, 0.5, 0.9)
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from test_compat import informer2020_state
 
-from informer.compat import from_informer2020
+from informer.base.runtime import resource
+from informer.checkpoint.informer2020 import from_informer2020
 from informer.forecaster import Forecaster
-from informer.runtime import resource
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "import_informer2020.py"
 SIZES = {"seq_len": 20, "label_len": 7, "out_len": 5, "d_model": 8, "n_heads": 2, "d_ff": 16, "d_layers": 1}

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from entry_points import Outcome, call
 
-from informer.runtime import resource
+from informer.base.runtime import resource
 
 QUICK = ["model=tiny", "trainer.max_steps=1", "trainer.tracker=[]", "run_dir=run"]
 ROWS = 400

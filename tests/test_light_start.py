@@ -54,8 +54,8 @@ def modules_of(code: str, *arguments: object, cwd: Path = ROOT) -> set[str]:
 
 
 def command(name: str) -> str:
-    """`python -m informer.<name>` as code."""
-    return f"import runpy; sys.argv[0] = {name!r}; runpy.run_module('informer.{name}', run_name='__main__')"
+    """`python -m informer <name>` as code."""
+    return f"import runpy; sys.argv[:1] = ['informer', {name!r}]; runpy.run_module('informer', run_name='__main__')"
 
 
 def test_composing_imports_nothing_heavy() -> None:
@@ -95,9 +95,9 @@ ONE_AFTER_THE_OTHER = """
 import json, runpy, sys
 found, seen = [], set()
 for name, arguments in json.loads(sys.argv[1]):
-    sys.argv = [name, *arguments]
+    sys.argv = ["informer", name, *arguments]
     try:
-        runpy.run_module(f"informer.{name}", run_name="__main__")
+        runpy.run_module("informer", run_name="__main__")
     except SystemExit:
         pass
     now = {module.split(".")[0] for module in sys.modules}
@@ -128,7 +128,7 @@ def test_help_and_refusals_import_nothing_heavy(number: int, imported: list[set[
 
 def test_the_console_scripts_help_imports_next_to_nothing() -> None:
     """Red when `informer --help` waits for the configuration of some command."""
-    modules = modules_of("import informer.cli; sys.argv = ['informer', '--help']; informer.cli.main()")
+    modules = modules_of("from informer.commands import cli; sys.argv = ['informer', '--help']; cli.main()")
     assert modules & {"hydra", "omegaconf", "rich", *HEAVY} == set()
 
 

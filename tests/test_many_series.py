@@ -10,10 +10,9 @@ import pytest
 from entry_points import call
 
 from informer import Forecaster, checkpoint
-from informer.files import file_stems
-from informer.inference.predictor import TrainedModel
-from informer.inference.tested_forecasts import figure_on_test_part
-from informer.inference.trained_data import trained_data
+from informer.base.files import file_stems
+from informer.inference.model import TrainedModel
+from informer.inference.rescore import figure_on_test_part, trained_data
 
 RUN = [
     "dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3",

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_percentage_error, root_mean_squared_error
 
-from informer.metrics import METRICS, Errors, ErrorSums, MaseScale, seasonal_scale, to_float64
-from informer.units import Units
+from informer.data.windows import Units
+from informer.scoring.metrics import METRICS, Errors, ErrorSums, MaseScale, seasonal_scale, to_float64
 
 
 def loops(forecast, actual, scale):

@@ -9,7 +9,7 @@ import pytest
 from entry_points import Trained, call
 
 from informer import Forecaster
-from informer.runtime import resource
+from informer.base.runtime import resource
 
 N_FILES = 1000
 

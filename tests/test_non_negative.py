@@ -10,10 +10,10 @@ import torch
 from entry_points import call
 
 from informer import checkpoint
+from informer.base.errors import InputError
 from informer.checkpoint.restore import restore_model
-from informer.errors import InputError
-from informer.inference.evaluate import fit_baselines
-from informer.inference.trained_data import trained_data
+from informer.inference.rescore import trained_data
+from informer.scoring.scores import fit_baselines
 
 
 def write(path: str) -> pd.DataFrame:
@@ -67,7 +67,7 @@ def test_scores_are_of_the_forecasts_that_are_made(run: Path) -> None:
     """The floor is applied in scaled units too, where the report is made."""
     model = restore_model(checkpoint.load(run))
     assert model.non_negative == (0,)
-    from informer.models.base import at_least_zero
+    from informer.networks.models.base import at_least_zero
 
     class Scaled:
         center, scale = torch.tensor([[4.0, 1.0, 1.0]]), torch.tensor([[2.0, 1.0, 1.0]])

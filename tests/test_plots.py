@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.dates import num2date
 
-from informer.plots import (
+from informer.base.plots import (
     plot_attention,
     plot_error_by_step,
     plot_forecast,
@@ -145,7 +145,7 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path):
 
 
 def test_pyplot_is_never_loaded():
-    program = "import sys, informer.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
+    program = "import sys, informer.base.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 

@@ -10,12 +10,12 @@ from entry_points import SMALL, Trained, call
 from forgery import content_of, write_forged
 
 from informer import checkpoint
+from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
-from informer.data.read.frequency import Frequency
 from informer.forecaster import Forecaster
-from informer.runtime import resource
+from informer.read.frequency import Frequency
 
 SAMPLE = resource("data/sample.csv")
 

@@ -14,11 +14,12 @@ from entry_points import Outcome, Trained, call
 from forgery import content_of, write_forged
 from rich.console import Console
 
-from informer import Forecaster, predict
+from informer import Forecaster
+from informer.base.runtime import resource
+from informer.commands import predict
 from informer.config.commands import PredictConfig
-from informer.inference.jobs import run as jobs
-from informer.inference.jobs import writing
-from informer.runtime import resource
+from informer.inference import job as jobs
+from informer.inference import writing
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 N_FILES = 7

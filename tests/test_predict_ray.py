@@ -18,8 +18,8 @@ import pytest
 from entry_points import ROOT, Trained, call, launch
 
 from informer import Forecaster
-from informer.inference.jobs import ray_engine
-from informer.runtime import resource
+from informer.base.runtime import resource
+from informer.inference import ray_engine
 
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None or not Path("/proc/self/fd").exists(), reason="needs ray, and Linux's list of open files"

@@ -12,12 +12,12 @@ from entry_points import SMALL, Trained, call
 from sklearn.metrics import mean_pinball_loss
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
 from informer.config.training import LossConfig, LossKind
-from informer.errors import InputError
-from informer.inference.predictor import TrainedModel
-from informer.runtime import resource
-from informer.training.loss import build_loss
+from informer.inference.model import TrainedModel
+from informer.training.optim import build_loss
 
 LEVELS = [0.05, 0.1, 0.5, 0.9]
 TARGETS = ["temperature", "visitors", "price", "demand"]

@@ -16,7 +16,7 @@ from entry_points import ROOT, SMALL, Outcome, call
 from forgery import content_of, write_forged
 
 from informer import Forecaster
-from informer.data.read import remote
+from informer.read import files as remote
 
 fsspec = pytest.importorskip("fsspec")
 

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.linalg
 from threadpoolctl import threadpool_info
 
-from informer.runtime import one_blas_thread
+from informer.base.runtime import one_blas_thread
 
 
 def test_blas_computes_with_one_thread_within_the_function_and_as_before_after_it():

@@ -7,8 +7,8 @@ import pytest
 from entry_points import ROOT, SMALL, call_script, script
 from hydra import initialize_config_dir
 
+from informer.base.errors import InputError
 from informer.config import conversion
-from informer.errors import InputError
 
 optuna = pytest.importorskip("optuna")
 

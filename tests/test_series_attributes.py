@@ -10,8 +10,8 @@ import torch
 from entry_points import call, call_export
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
 from informer.data.scaler import PanelScaler
-from informer.errors import InputError
 
 RUN = [
     "dataset=csv", "dataset.path=stores.csv", "dataset.series_col=store", "attn=full", "model=tiny",

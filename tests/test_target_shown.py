@@ -13,10 +13,10 @@ from stores import read_series
 from informer import checkpoint
 from informer.build import build_data
 from informer.config.conversion import from_plain
-from informer.inference.jobs.picture import figure_of
-from informer.inference.predictor import TrainedModel
-from informer.reporting.run_content import run_content
-from informer.training.tracking.curves import forecast_figure
+from informer.inference.model import TrainedModel
+from informer.inference.writing import figure_of
+from informer.report.run import run_content
+from informer.training.curves import forecast_figure
 
 COLUMNS = [*(f"c{i}" for i in range(19)), "sales"]
 

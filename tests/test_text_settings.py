@@ -13,14 +13,13 @@ from entry_points import SMALL, call
 from omegaconf import OmegaConf
 
 from informer import Forecaster
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.config import conversion
-from informer.config.arguments import split_positional
-from informer.config.compose import compose, for_hydra
+from informer.config.compose import compose, for_hydra, split_positional
 from informer.config.conversion import flat
 from informer.config.overrides import overrides_of, shell_command, to_display, unquoted
 from informer.config.plain import read_saved_yaml
-from informer.errors import InputError
-from informer.runtime import resource
 
 NUMBERS = ["1.10", "1e3", "+5", "-5", ".5", "0.50", "1_000", "0x10", "0o7", "007", "12:30", "2020-01-01", "inf", "nan"]
 WORDS = ["true", "Yes", "on", "off", "None", "~", "", "kW", "[kW]", "Last [kW]", "a]b", "{a: 1}", "${seed}", "\\${x}"]

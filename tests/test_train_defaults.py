@@ -11,9 +11,9 @@ from rich.console import Console
 
 from informer.checkpoint.paths import resolve_latest
 from informer.config.compose import compose
-from informer.config.dataset import Features
-from informer.training.describe import better_command
-from informer.training.tracking.tracker import EVERY, MEASURED, WARM, Tracker
+from informer.config.data import Features
+from informer.training.curves import EVERY, MEASURED, WARM, Tracker
+from informer.training.run import better_command
 
 
 @pytest.fixture

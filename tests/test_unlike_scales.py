@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import torch
 
-from informer.config.dataset import ScalerConfig, ScalerKind
+from informer.config.data import ScalerConfig, ScalerKind
 from informer.data.scaler import PanelScaler, Scaler
 from informer.data.seasonality import find_seasons
 from informer.forecaster import Forecaster
-from informer.inference.result import decimals_for, rounded
-from informer.models.base import constants_held
-from informer.reporting.data_checks import _problems
+from informer.inference.model import decimals_for, rounded
+from informer.networks.models.base import constants_held
+from informer.report.run import _problems
 
 NOISE = np.random.default_rng(5).normal(size=(400, 9))
 SPREADS = [1e-3, 1.0, 1e12, 1e-9, 1e-307, 1e-14, 1.0, 1e28, 1e-3]

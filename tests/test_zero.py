@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from informer.attention.base import AttentionSpec
-from informer.attention.full import FullAttention
-from informer.attention.prob import ProbAttention
-from informer.layers.attention_layer import AttentionLayer
-from informer.layers.distilling import Distil, halved_mask
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.prob import ProbAttention
+from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.layers.encoder import Distil, halved_mask
 from informer.pretrained.network import HISTORY, HORIZON, LEVELS, PATCH, Zero, copy_weights, pinball, read
 from informer.synthetic import generate
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from informer.config.model import ModelConfig
-from informer.models.base import ForecastModel
+from informer.networks.models.base import ForecastModel
 
 
 @dataclass(kw_only=True, slots=True)

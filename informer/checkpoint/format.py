@@ -1,25 +1,200 @@
-"""The checkpoint: one file with a trained model and everything needed to use it, as plain data without code."""
+"""The checkpoint: one file with a trained model and everything needed to use it, as plain data without code.
 
+SHA-256 of a checkpoint's content, independent of the file format; detects damaged files and files of another run.
+
+It is not a signature: anyone who changes a file on purpose can also write a matching digest.
+
+Read files of tensors from untrusted sources: no code is executed, nothing unpacks to more than the file's size.
+"""
+
+import hashlib
 import io
-from collections.abc import Mapping, Sequence
+import json
+import math
+import pickle
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from informer.checkpoint import safe_load as archive
-from informer.checkpoint.digest import content_digest
-from informer.checkpoint.facts import read_facts
-from informer.checkpoint.paths import FACTS, locate, resolve_latest
-from informer.config.calendar import Calendar
+from informer.base.errors import InputError
+from informer.base.files import write_atomic
+from informer.checkpoint.paths import FACTS, locate, read_facts, resolve_latest
 from informer.config.conversion import model_of, node_of
-from informer.config.dataset import DatasetConfig, without_location
+from informer.config.data import Calendar, DatasetConfig, without_location
 from informer.config.plain import check_plain
-from informer.errors import InputError
-from informer.files import write_atomic
+
+
+def content_digest(content: Any) -> str:
+    """SHA-256 over nested containers of numbers, strings and dense tensors, as hex.
+
+    The order of mappings, the difference between lists and tuples and the device of tensors do not change it, because
+    file formats do not keep them.
+
+    Raises:
+        TypeError: `content` contains something else.
+    """
+    digest = hashlib.sha256()
+    for chunk in _encoded(content):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _encoded(node: Any) -> Iterator[bytes | memoryview]:
+    """Pieces of a prefix-free encoding: no content encodes to the beginning of another."""
+    if isinstance(node, dict):
+        yield f"dict {len(node)};".encode()
+        for key in sorted(node, key=lambda key: (type(key).__name__, str(key))):
+            yield from _encoded(key)
+            yield from _encoded(node[key])
+    elif isinstance(node, list | tuple) and node and all(type(element) is float for element in node):
+        numbers = np.array(node, dtype="<f8")  # all at once: scalers contain many numbers
+        yield f"floats {len(node)};".encode() + np.where(np.isnan(numbers), np.nan, numbers).tobytes()
+    elif isinstance(node, list | tuple):
+        yield f"list {len(node)};".encode()
+        for element in node:
+            yield from _encoded(element)
+    elif isinstance(node, Tensor):
+        # flipping a single bit of a .pt file can set requires_grad
+        yield f"tensor {node.dtype} {list(node.shape)}{' requires_grad' * node.requires_grad};".encode()
+        flat = node.detach().cpu().contiguous().reshape(-1)
+        # torch calls a tensor of one element contiguous whatever its stride, which a flipped bit can change
+        flat = flat if flat.stride() == (1,) else flat.clone(memory_format=torch.contiguous_format)
+        yield flat.view(torch.uint8).numpy().data
+    elif isinstance(node, str):
+        text = node.encode(errors="surrogatepass")
+        yield f"str {len(text)};".encode() + text
+    elif isinstance(node, float):
+        yield b"float nan;" if math.isnan(node) else f"float {node.hex()};".encode()
+    elif node is None or isinstance(node, bool | int):
+        yield f"{type(node).__name__} {node};".encode()
+    else:
+        raise TypeError(f"expected plain content, found {type(node).__name__}")
+
+
+MAX_DEPTH = 20
+"""Deepest nesting of containers; a configuration has four levels."""
+SAFETENSORS = ".safetensors"
+METADATA_KEY = "informer"
+"""Key in the header of a .safetensors file; the header only maps strings to strings."""
+CONTAINERS = (dict, list, tuple, set)
+
+
+def read(path: Path) -> Any:
+    """Read a file written by `torch.save` that contains plain containers and dense tensors, onto the CPU.
+
+    Raises:
+        InputError: it is not such a file, or its content is larger than the file.
+    """
+    try:
+        _check_directory(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        _check_containers(content)
+    except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        raise refusal(path, str(error).strip().split("\n")[0].split(". ")[0]) from error
+    except MemoryError as error:
+        raise refusal(path, "it asks for more memory than there is") from error
+    except Exception as error:  # a damaged or forged pickle can raise anything
+        raise refusal(path, f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}") from error
+    if sum(x.numel() * x.element_size() for x in _leaves(content) if isinstance(x, Tensor)) > path.stat().st_size:
+        raise refusal(path, "its tensors claim more numbers than the file holds")
+    return content
+
+
+def read_safetensors(path: Path) -> Any:
+    """Read a file written by `safetensors_bytes`: the metadata, with the tensors as entry `weights`.
+
+    Raises:
+        InputError: it is not such a file, or the safetensors library is not installed.
+    """
+    library = _safetensors()
+    try:
+        with library.safe_open(path, framework="pt") as file:
+            content = json.loads((file.metadata() or {})[METADATA_KEY])
+            _check_containers(content)
+            return content | {"weights": {name: file.get_tensor(name) for name in file.keys()}}  # noqa: SIM118
+    except Exception as error:  # as above
+        raise refusal(path, f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}") from error
+
+
+def safetensors_bytes(weights: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> bytes:
+    """Content of a .safetensors file with dense tensors, and plain metadata as JSON under one key of the header."""
+    _safetensors()
+    from safetensors.torch import save
+
+    dense = {name: tensor.contiguous() for name, tensor in weights.items()}
+    return save(dense, {METADATA_KEY: json.dumps(metadata)})
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+    except ImportError as error:
+        raise InputError("a .safetensors file needs safetensors: pip install safetensors") from error
+    return safetensors
+
+
+def refusal(path: Path, reason: str) -> InputError:
+    """The error for a file that is not a checkpoint."""
+    return InputError(f"checkpoint: {path} cannot be read as a checkpoint: {reason}")
+
+
+def _check_directory(path: Path) -> None:
+    """Check that the zip archive is not compressed and its entries do not overlap, so it cannot unpack to more."""
+    if not zipfile.is_zipfile(path):  # torch.load would try older formats on it, with warnings
+        raise zipfile.BadZipFile("not an archive of tensors, or not the whole of it")
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+    if any(entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size for entry in entries):
+        raise zipfile.BadZipFile("its entries are compressed, which torch.save never does")
+    if sum(entry.file_size for entry in entries) > path.stat().st_size:
+        raise zipfile.BadZipFile("its entries overlap")
+
+
+def _check_containers(content: Any) -> None:
+    """Check that no container occurs twice, since sharing could expand without end, and that all tensors are dense."""
+    visited: set[int] = set()
+
+    def visit(node: Any, depth: int) -> None:
+        if isinstance(node, Tensor) and (node.layout is not torch.strided or node.is_quantized):
+            raise pickle.UnpicklingError("expected only dense tensors")
+        if not isinstance(node, CONTAINERS) or _is_small(node):
+            return
+        if id(node) in visited or depth > MAX_DEPTH:
+            raise pickle.UnpicklingError(f"expected containers in one place each, at most {MAX_DEPTH} deep")
+        visited.add(id(node))
+        for child in _children(node):
+            visit(child, depth + 1)
+
+    visit(content, 0)
+
+
+def _is_small(node: Any) -> bool:
+    """Whether it is a short tuple of numbers and names; optimisers share these between parameter groups."""
+    return isinstance(node, tuple) and len(node) <= 8 and not any(isinstance(element, CONTAINERS) for element in node)
+
+
+def _children(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict):
+        yield from node  # keys may be tuples
+        yield from node.values()
+    else:
+        yield from node
+
+
+def _leaves(node: Any) -> Iterator[Any]:
+    if isinstance(node, CONTAINERS):
+        for child in _children(node):
+            yield from _leaves(child)
+    else:
+        yield node
+
 
 FORMAT = 3
 """Format of the files; it increases whenever an older reader would misread them."""
@@ -61,7 +236,7 @@ REFITTED = "refit"
 
 SHORTFALLS = "too_narrow"
 """Entry of `Checkpoint.data`: coverage in percent, on the test part, of intervals that are too narrow; see
-`informer.inference.coverage.shortfalls`."""
+`informer.scoring.intervals.shortfalls`."""
 
 CALIBRATION = "calibration."
 """Prefix of the calibration's tensors in a .safetensors file."""
@@ -161,7 +336,7 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
         f"{CALIBRATION}{name}": tensor for name, tensor in (checkpoint.calibration or {}).items()
     }
     plain = {name: value for name, value in checkpoint.entries().items() if name != "weights"}
-    return archive.safetensors_bytes(tensors, plain | {"calibration": None, "digest": checkpoint.digest})
+    return safetensors_bytes(tensors, plain | {"calibration": None, "digest": checkpoint.digest})
 
 
 def _with_calibration(content: dict[str, Any]) -> dict[str, Any]:
@@ -203,9 +378,7 @@ def saved_digest(path: Path) -> str:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    content = (
-        _with_calibration(archive.read_safetensors(path)) if path.suffix == archive.SAFETENSORS else archive.read(path)
-    )
+    content = _with_calibration(read_safetensors(path)) if path.suffix == SAFETENSORS else read(path)
     if not isinstance(content, dict) or "format" not in content:
         raise InputError(f"checkpoint: {path} was not written by this program (it has no format number)")
     return content

@@ -1,20 +1,25 @@
-"""Paths of checkpoints and names of the other files in a run directory; does not import torch."""
+"""Paths of checkpoints and names of the other files in a run directory; does not import torch.
+
+Entries of run.json: the origin of a run, its data, the runs that resumed it and the digests of its files.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from informer.config.dataset import is_plain_name
+from informer.base.errors import InputError
+from informer.base.files import expanded, write_atomic
+from informer.config.data import is_plain_name
 from informer.config.overrides import shell_command
-from informer.errors import InputError
-from informer.files import expanded, write_atomic
+from informer.config.plain import read_json
 
 BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
 """Model that is scored on the test part; last state of training; model fitted again on all rows."""
 KEPT, ROWS = "kept.pt", "rows.csv"
 """Files `informer update` continues from: moments and errors; the last rows of each series."""
 CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
-METRICS = "metrics.json"
-REPORT = (METRICS, "metrics.csv")
+METRICS_FILE = "metrics.json"
+REPORT = (METRICS_FILE, "metrics.csv")
 BY_SERIES = "metrics_by_series.csv"
 SEARCH = "search.csv"
 EVENTS = "events.out.tfevents.run"
@@ -120,3 +125,30 @@ def forecasting_checkpoint(path: str | Path) -> Path:
     """The checkpoint to forecast with: that of a run fitted on all rows if there is one, else `path`."""
     path = resolve_latest(path)
     return path / REFIT if (path / REFIT).exists() else path
+
+
+KINDS = {"data": dict, "search": dict, "digests": dict, "parent": dict, "resumed": list}
+"""Entries that the program reads, with their types; the others are only for people."""
+PARTS = {"digests": (str, type(None)), "resumed": dict}
+"""Types of the values in these entries."""
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """The content of run.json; empty without the file.
+
+    Raises:
+        InputError: the file is damaged, or an entry has the wrong type.
+    """
+    path = folder / FACTS
+    if not path.exists():
+        return {}
+    facts = read_json(path)
+    for name, kind in KINDS.items():
+        entry = facts.get(name, kind())
+        elements = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        if not isinstance(entry, kind) or not all(isinstance(element, PARTS.get(name, object)) for element in elements):
+            raise InputError(f"{path}: {name}: found {entry!r:.80}, which no run writes; put the run's own file back")
+    updates = facts.get("parent", {}).get("updates", 0)
+    if type(updates) is not int:
+        raise InputError(f"{path}: updates: expected how many there were, found {updates!r:.80}")
+    return facts

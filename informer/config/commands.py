@@ -1,15 +1,93 @@
-"""Configuration of eval, predict, export and inspect."""
+"""Configuration of eval, predict, export and inspect.
+
+Where independent tasks run: the keys `engine` and `workers`.
+
+Configuration of `informer forecast`: from files to forecasts and a report.
+
+Configuration of `informer serve`: forecasts over HTTP.
+
+Configuration of the commands that show and score results: report, compare, score.
+
+Configuration of the commands that maintain a trained model: update, watch.
+"""
 
 from dataclasses import dataclass, field
 from enum import Enum
 
-from informer.config.dataset import DatasetConfig, Place
-from informer.config.engines import EngineName, workers_problems
-from informer.config.input_format import InputFormat, optional_settings
-from informer.config.lengths import WindowSizes
+from informer.base.errors import InputError
+from informer.base.runtime import device_problems
+from informer.config.data import DatasetConfig, InputFormat, Place, optional_settings
+from informer.config.model import WindowSizes
 from informer.config.overrides import NAME
-from informer.errors import InputError
-from informer.runtime import device_problems
+
+
+class EngineName(Enum):
+    """local: in this process. ray: by actors of the Ray cluster at RAY_ADDRESS, or of a local cluster."""
+
+    local = "local"
+    ray = "ray"
+
+
+def workers_problems(engine: EngineName, workers: int | None) -> list[str]:
+    """One sentence for each value out of range."""
+    if workers is None:
+        return []
+    problems = [f"workers: expected at least 1, found {workers}"] if workers < 1 else []
+    if engine is EngineName.local:
+        problems.append(f"workers: only used with engine=ray, found workers={workers}")
+    return problems
+
+
+class Repair(Enum):
+    """What to do about problems in the data that a repair would solve."""
+
+    none = "none"
+    """Report them, with the settings that would repair them, and stop."""
+    auto = "auto"
+    """Repair them, and log what was changed."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ForecastConfig:
+    """`informer forecast FILE`."""
+
+    input: str | None = None
+    """The file to forecast, or a folder or pattern of many files."""
+    horizon: int | None = None
+    """Rows to forecast; null: two seasons (48 hours, 14 days, ...), one if the data are short, and at most 96."""
+    target: str | None = field(default=None, metadata=NAME)
+    """Column to forecast, with all others as inputs; null: forecast every numeric column."""
+    budget: float = 5.0
+    """Time limit for everything in minutes; several datasets share it."""
+    repair: Repair = Repair.none
+    """none: stop if the data need repairs; auto: repair them."""
+    intervals: list[int] = field(default_factory=lambda: [80, 95])
+    """Interval levels in percent."""
+    output: str | None = None
+    """Folder for all results; null: runs/<time>_<file>."""
+    model_name: str = "auto"
+    """An option of training's `model`; auto chooses on validation data within the budget."""
+    seed: int = 0
+    """Seed of all random numbers."""
+    device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    """Format of the file, repairs and split, as far as they should not be detected."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        problems = self.dataset.problems() + device_problems(self.device)
+        if not self.input:
+            problems.append("input: expected a file or folder to forecast, found none: informer forecast FILE.csv")
+        if self.horizon is not None and self.horizon < 1:
+            problems.append(f"horizon: expected at least 1, found {self.horizon}")
+        if not self.budget > 0:
+            problems.append(f"budget: expected more than 0 minutes, found {self.budget}")
+        if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
+            problems.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
+        if self.dataset.path is not None:
+            problems.append(f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key")
+        return problems
 
 
 class Plots(Enum):
@@ -203,7 +281,7 @@ class ExportFormat(Enum):
 
 @dataclass(kw_only=True, slots=True)
 class ExportConfig:
-    """`python -m informer.export`."""
+    """`informer export`."""
 
     checkpoint: str = "runs/latest"
     """A run directory or a checkpoint file."""
@@ -218,7 +296,7 @@ class ExportConfig:
 
 @dataclass(kw_only=True, slots=True)
 class InspectConfig:
-    """`python -m informer.inspect`."""
+    """`informer inspect`."""
 
     input: str | None = None
     """The file to inspect, or a folder or pattern of many files."""
@@ -244,4 +322,184 @@ class InspectConfig:
             self.sizes  # noqa: B018 (its constructor checks the lengths)
         except InputError as error:
             problems.append(str(error))
+        return problems
+
+
+@dataclass(kw_only=True, slots=True)
+class ServeConfig:
+    """`informer serve checkpoint=RUN`."""
+
+    checkpoint: str = "runs/latest"
+    """A run directory or a checkpoint file."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 means every address of the machine."""
+    port: int = 8000
+    """Port to listen on; 0: any free port, printed at the start."""
+    device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
+    dataset: InputFormat = field(default_factory=InputFormat)
+    """Format of the tables in requests, if different from the training data."""
+    batch_size: int = 16
+    """Series per forward pass; every pass is padded to this size, so that answers do not depend on other requests."""
+    timeout: float = 30.0
+    """Seconds from the first byte of a request to its answer."""
+    max_mb: float = 10.0
+    """Maximum size of a request's body in MB."""
+    max_series: int = 1000
+    """Maximum number of series in a request."""
+    max_horizon: int = 1000
+    """Maximum number of rows to forecast."""
+    max_requests: int = 128
+    """Maximum number of requests in progress; further ones are refused at once."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        problems = self.dataset.problems() + device_problems(self.device)
+        if self.dataset.attributes is not None:
+            problems.append("dataset.attributes: expected none; requests contain the attributes of new series")
+        if not 0 <= self.port <= 65535:
+            problems.append(f"port: expected 0 to 65535, found {self.port}")
+        for name in ("batch_size", "max_series", "max_horizon", "max_requests"):
+            if (value := getattr(self, name)) < 1:
+                problems.append(f"{name}: expected at least 1, found {value}")
+        for name in ("timeout", "max_mb"):
+            if not 0 < (value := getattr(self, name)) <= 1e6:
+                problems.append(f"{name}: expected more than 0, at most 1e6, found {value}")
+        return problems
+
+
+@dataclass(kw_only=True, slots=True)
+class ReportConfig:
+    """`informer report runs/latest`."""
+
+    input: str = "runs/latest"
+    """A run directory, a checkpoint file, the folder of an evaluation, or a file or folder of forecasts."""
+    output: str | None = None
+    """HTML file to write; null: report.html in the input folder, or next to the input file."""
+    history: str | None = None
+    """For forecasts: file with the values before them; null: the file named in their summary, if it exists."""
+    actuals: str | None = None
+    """For forecasts: file with actual values, if known."""
+    dataset: EvalDataset = field(default_factory=EvalDataset)
+    """For a run: location and format of its data, if they have changed since training."""
+    data_dir: str | None = None
+    """Folder of the datasets' files; null: as in training."""
+    device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
+    batch_size: int = 256
+    """Windows per batch."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        problems = self.dataset.problems() + device_problems(self.device)
+        if self.batch_size < 1:
+            problems.append(f"batch_size: expected at least 1, found {self.batch_size}")
+        return problems
+
+
+@dataclass(kw_only=True, slots=True)
+class CompareConfig:
+    """`informer compare runs/*`."""
+
+    runs: list[str] = field(default_factory=list)
+    """Run directories."""
+    output: str | None = None
+    """HTML file to write; null: only print the table."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        return [] if self.runs else ["runs: expected run directories, found none: informer compare runs/*"]
+
+
+@dataclass(kw_only=True, slots=True)
+class ScoreConfig:
+    """`informer score forecasts=FILE actuals=FILE history=FILE`."""
+
+    forecasts: str | None = None
+    """File of forecasts, long or wide."""
+    actuals: str | None = None
+    """File of actual values, long or wide."""
+    history: str | None = None
+    """File of earlier values, for the baselines, MASE and OWA; missing cells and rows keep their places."""
+    season: int | None = None
+    """Rows per season; null: derived from the time step of the history."""
+    output: str | None = None
+    """Folder for scores.json and scores.csv; null: only print the table."""
+    dataset: InputFormat = field(default_factory=InputFormat)
+    """Format of the files, as far as it should not be detected."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        problems = self.dataset.problems()
+        for name in ("forecasts", "actuals", "history"):
+            if not getattr(self, name):
+                problems.append(f"{name}: expected a file, found none; set {name}=FILE.csv")
+        if self.dataset.attributes is not None:
+            problems.append("dataset.attributes: expected none, scores need no attributes; leave it out")
+        if self.season is not None and self.season < 1:
+            problems.append(f"season: expected at least 1, found {self.season}")
+        return problems
+
+
+@dataclass(kw_only=True, slots=True)
+class UpdateConfig:
+    """`informer update checkpoint=RUN input=FILE`."""
+
+    checkpoint: str = "runs/latest"
+    """A run directory."""
+    input: str | None = None
+    """File with the rows after the training data; it may contain earlier rows too."""
+    output: str | None = None
+    """Folder of the new run; null: runs/<time>_update_<name of the older run>."""
+    steps: int = 0
+    """Further training steps of the network, starting from the state of its optimiser; 0: it is not changed."""
+    lr: float | None = None
+    """Learning rate of these steps; null: that of the older run at its last step."""
+    dataset: InputFormat = field(default_factory=InputFormat)
+    """Format and repairs of the file, if different from the training data."""
+    trained: EvalDataset = field(default_factory=EvalDataset)
+    """For a run without saved rows and moments: location and format of its training data, if they have changed."""
+    data_dir: str | None = None
+    """For a run without saved rows and moments: folder of the datasets' files; null: as in training."""
+    device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        problems = [] if self.input else ["input: expected a file with later rows, found none; set input=FILE.csv"]
+        problems += [*self.dataset.problems(), *self.trained.problems(), *device_problems(self.device)]
+        if self.steps < 0:
+            problems.append(f"steps: expected at least 0, found {self.steps}")
+        if self.lr is not None and not self.lr > 0:
+            problems.append(f"lr: expected more than 0, found {self.lr}")
+        if self.lr is not None and not self.steps:
+            problems.append("lr: only used with steps, found steps=0")
+        return problems
+
+
+@dataclass(kw_only=True, slots=True)
+class WatchConfig:
+    """`informer watch checkpoint=RUN input=FILE`."""
+
+    checkpoint: str = "runs/latest"
+    """A run directory or a checkpoint file."""
+    input: str | None = None
+    """File with the rows since training; it may contain earlier rows too."""
+    output: str | None = None
+    """Folder for watch.json and watch.html; null: `watch` next to the checkpoint."""
+    dataset: InputFormat = field(default_factory=InputFormat)
+    """Format and repairs of the file, if different from the training data."""
+    device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
+    batch_size: int = 256
+    """Windows per batch."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        problems = (
+            [] if self.input else ["input: expected a file with rows since training, found none; set input=FILE.csv"]
+        )
+        problems += [*self.dataset.problems(), *device_problems(self.device)]
+        if self.batch_size < 1:
+            problems.append(f"batch_size: expected at least 1, found {self.batch_size}")
         return problems

@@ -17,19 +17,27 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from informer.config.commands import EvalConfig, ExportConfig, InspectConfig, PredictConfig
-from informer.config.dataset import without_location
+from informer.base.errors import MOST_SHOWN, InputError, reason_of
+from informer.base.runtime import resource
+from informer.config.commands import (
+    CompareConfig,
+    EvalConfig,
+    ExportConfig,
+    ForecastConfig,
+    InspectConfig,
+    PredictConfig,
+    ReportConfig,
+    ScoreConfig,
+    ServeConfig,
+    UpdateConfig,
+    WatchConfig,
+)
+from informer.config.data import without_location
 from informer.config.families import config_class, family_of
-from informer.config.forecast import ForecastConfig
 from informer.config.model import ModelConfig
 from informer.config.overrides import NAME, TextKey
 from informer.config.plain import check_plain, escaped
-from informer.config.reports import CompareConfig, ReportConfig, ScoreConfig
-from informer.config.schema import TrainConfig, check
-from informer.config.serving import ServeConfig
-from informer.config.updating import UpdateConfig, WatchConfig
-from informer.errors import MOST_SHOWN, InputError, reason_of
-from informer.runtime import resource
+from informer.config.training import TrainConfig, check
 
 Node = TypeVar("Node")
 

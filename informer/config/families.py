@@ -1,6 +1,6 @@
 """Model families by name and their configuration dataclasses; a family is imported only when it is chosen.
 
-A family is a module of `informer.models`, or is defined by a module that the user has imported or named in
+A family is a module of `informer.networks.models`, or is defined by a module that the user has imported or named in
 INFORMER_MODELS. A configuration may come from an untrusted checkpoint, so it names a family and never a module.
 """
 
@@ -13,13 +13,13 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from informer.base.errors import InputError, one_of
 from informer.config.model import InformerConfig, ModelConfig
-from informer.errors import InputError, one_of
 
 VARIABLE = "INFORMER_MODELS"
 """Environment variable with comma-separated modules that define further families."""
 
-FOLDER = Path(__file__).parents[1] / "models"
+FOLDER = Path(__file__).parents[1] / "networks" / "models"
 
 _configs: dict[str, type[ModelConfig]] = {"informer": InformerConfig}
 
@@ -49,7 +49,7 @@ def config_class(family: Any) -> type[ModelConfig]:
 def load(family: Any) -> None:
     """Import the module of a family. Errors as in `config_class`."""
     if family in package_families():
-        importlib.import_module(f"informer.models.{family}")
+        importlib.import_module(f"informer.networks.models.{family}")
         return
     for module in filter(None, re.split(r"[\s,]+", os.environ.get(VARIABLE, ""))):
         try:

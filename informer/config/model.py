@@ -1,11 +1,96 @@
-"""Sizes and parts of the network: the node `model`."""
+"""Sizes and parts of the network: the node `model`.
 
-from collections.abc import Sequence
+What the weights of linear maps may vary with: `model.varying`.
+
+Lengths of a window.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 from typing import Any, ClassVar
 
-from informer.config.varying import varying_problems
+from informer.base.errors import InputError
+
+VARY_WITH = ("day", "week", "year", "spread", "season", "last")
+"""Allowed values; see `informer.networks.layers.varying`."""
+
+
+def varying_problems(names: Sequence[str], penalty: float, *, has_maps: bool) -> list[str]:
+    """Problems of `model.varying` and `model.varying_penalty`."""
+    if names and not has_maps:
+        return [f"model.varying: expected none without linear maps, found {list(names)}"]
+    if len(set(names) & set(VARY_WITH)) < len(names):
+        return [f"model.varying: expected some of {', '.join(VARY_WITH)}, each once, found {list(names)}"]
+    return [] if 0 < penalty < inf else [f"model.varying_penalty: expected a number above 0, found {penalty}"]
+
+
+LONGEST = 10_000_000
+"""Largest number of rows of a part of a window; more could exceed the range of timestamps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSizes:
+    """Numbers of rows of a window.
+
+    Args:
+        seq_len: lookback window, at least 1.
+        label_len: start token of the decoder (the end of the lookback window), 0 to seq_len.
+        pred_len: forecast horizon, at least 1.
+        offset: rows between lookback window and horizon, which are neither read nor forecast.
+
+    Raises:
+        InputError: a length out of range.
+    """
+
+    seq_len: int
+    label_len: int
+    pred_len: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        lengths = (("seq_len", 1), ("label_len", 0), ("pred_len", 1), ("offset", 0))
+        for name, least in lengths:
+            length = getattr(self, name)
+            if not least <= length <= LONGEST:
+                key = "model.offset" if name == "offset" else name
+                bound = f"at least {least}" if length < least else f"at most {LONGEST}"
+                raise InputError(f"{key}: expected {bound}, found {length}")
+        if self.label_len > self.seq_len:
+            raise InputError(
+                f"label_len: expected at most seq_len={self.seq_len} (the start token is the end of the history), "
+                f"found {self.label_len}"
+            )
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "WindowSizes":
+        """The lengths in a saved configuration."""
+        lengths = {name: config[name] for name in ("seq_len", "label_len", "pred_len")}
+        return cls(**lengths, offset=config["model"].get("offset") or 0)
+
+    @property
+    def first(self) -> int:
+        """Index in a window of the first row of the horizon."""
+        return self.seq_len + self.offset
+
+    @property
+    def reach(self) -> int:
+        """Rows from the end of the lookback window to the end of the horizon."""
+        return self.offset + self.pred_len
+
+    @property
+    def rows(self) -> int:
+        """Rows of one window."""
+        return self.seq_len + self.reach
+
+    def starts(self, rows: range) -> range:
+        """First rows of the windows whose horizon lies in `rows`; their lookback window may start before it."""
+        return range(max(rows.start - self.first, 0), max(rows.stop - self.rows + 1, 0))
+
+    def least_rows(self, first_row: int) -> int:
+        """Rows that a part starting at `first_row` needs for one window."""
+        return self.pred_len + max(self.first - first_row, 0)
 
 
 class Activation(Enum):
@@ -46,7 +131,7 @@ class LinearSkip(Enum):
 
 
 class Shortening(Enum):
-    """How the sequence is halved between encoder layers; defined in `informer.layers.shortening`."""
+    """How the sequence is halved between encoder layers; defined in `informer.networks.layers.encoder`."""
 
     conv = "conv"
     max = "max"
@@ -71,7 +156,7 @@ class ModelConfig:
     """Keys of the node `model` that all families have; each family has a subclass with its own sizes."""
 
     family: str
-    """Name of the family: a module of `informer.models`, or defined by a module named in INFORMER_MODELS."""
+    """Name of the family: a module of `informer.networks.models`, or defined by a module named in INFORMER_MODELS."""
     embed: CalendarEmbed = CalendarEmbed.timeF
     """How calendar marks are embedded."""
     offset: int = 0
@@ -84,7 +169,7 @@ class ModelConfig:
     fitted."""
 
     varying: list[str] = field(default_factory=list)
-    """What the weights of linear maps vary with, see `informer.layers.varying`; chosen by model=auto."""
+    """What the weights of linear maps vary with, see `informer.networks.layers.varying`; chosen by model=auto."""
     varying_penalty: float = 1.0
     """Ridge penalty of these weights, relative to the sum of squares of their input."""
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import yaml
 
-from informer.errors import InputError
+from informer.base.errors import InputError
 
-MECHANISM = re.compile(r"informer\.attention\.\w+\.\w+")
+MECHANISM = re.compile(r"informer\.networks\.attention\.\w+\.\w+")
 """Allowed values of a saved `_target_`."""
 REFERENCE = re.compile(r"(\\*)\$\{")
 """Start of a reference; an odd number of backslashes before it makes it literal text."""
@@ -61,7 +61,7 @@ def check_plain(node: Any, where: str) -> None:
         where: where it comes from, for the message.
 
     Raises:
-        InputError: a `_target_` outside of `informer.attention`, a reference `${...}` (which could read the
+        InputError: a `_target_` outside of `informer.networks.attention`, a reference `${...}` (which could read the
             environment), or a value that is not plain.
     """
     if isinstance(node, str) and any(len(begin[1]) % 2 == 0 for begin in REFERENCE.finditer(node)):
@@ -73,7 +73,7 @@ def check_plain(node: Any, where: str) -> None:
         for key, value in node.items():
             if key == "_target_" and not MECHANISM.fullmatch(str(value)):
                 raise InputError(
-                    f"{where}: expected a _target_ below informer.attention, found {value!r}; nothing was run"
+                    f"{where}: expected a _target_ below informer.networks.attention, found {value!r}; nothing was run"
                 )
             check_plain(key, where)
             check_plain(value, where)

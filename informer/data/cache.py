@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from informer.config.dataset import DatasetConfig, settings_that
-from informer.data.attributes import Attributes
-from informer.data.panel import series_names
-from informer.errors import InputError
-from informer.files import expanded, write_atomic
-from informer.runtime import versions
+from informer.base.errors import InputError
+from informer.base.files import expanded, write_atomic
+from informer.base.runtime import versions
+from informer.config.data import DatasetConfig, settings_that
+from informer.data.panel import Attributes, series_names
 
 log = logging.getLogger(__name__)
 

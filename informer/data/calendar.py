@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float32, Float64
 
-from informer.config.calendar import Calendar
+from informer.base.errors import InputError
+from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed
-from informer.data.read.frequency import Frequency, Unit
-from informer.data.read.steps import DAY, nanos_of
-from informer.errors import InputError
+from informer.read.frequency import DAY, Frequency, Unit, nanos_of
 
 Field = Callable[[pd.DatetimeIndex], "np.ndarray | pd.Index"]
 

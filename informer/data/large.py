@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from informer.config.dataset import DatasetConfig
-from informer.data.attributes import Attributes
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
 from informer.data.cache import Cache, is_whole, write_checked
 from informer.data.history import future_index
-from informer.data.long import series_codes
-from informer.data.panel import aligned, series_names
-from informer.data.read.frequency import Frequency
-from informer.data.read.source import Series, inspect_table, prepared
-from informer.data.read.table import Table, read_pieces
-from informer.data.read.time_column import find_time_column
-from informer.data.read.timestamps import find_format
-from informer.data.read.value_columns import text_columns
-from informer.errors import InputError
+from informer.data.panel import Attributes, aligned, series_codes, series_names
+from informer.read.columns import text_columns
+from informer.read.frequency import Frequency
+from informer.read.series import Series, inspect_table, prepared
+from informer.read.table import Table, read_pieces
+from informer.read.time_columns import find_time_column
+from informer.read.times import find_format
 
 VALUES = "values"
 

@@ -1,33 +1,449 @@
-"""Many series for one model, with the same columns and step, from one file each or from a single file."""
+"""Many series for one model, with the same columns and step, from one file each or from a single file.
 
+Tables with many series one below the other: the rows of each series, and a fast path for series without problems.
+
+Checking a series takes a millisecond or two, most of it for the frame of its rows. With thousands of series, those with
+numbers in every cell and the time step of the first series are taken from arrays of the whole table.
+
+Attributes of series, read from a separate table with one row per series and added as columns to its rows.
+
+A checkpoint contains the attributes of the training series, so later commands need no attribute file; a file named in a
+checkpoint is never read.
+"""
+
+import hashlib
+import json
 import logging
+import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float64, Int
+from pandas.api.types import is_datetime64_any_dtype
 
-from informer.config.dataset import DatasetConfig, Short
-from informer.config.lengths import WindowSizes
-from informer.data.attributes import Attributes, read_attributes
-from informer.data.long import LongTable, SoundSeries
-from informer.data.read.categories import CategoryReader
-from informer.data.read.dialect import Dialect
-from informer.data.read.memory import release_free
-from informer.data.read.report import Report
-from informer.data.read.source import Series, column_values, series_from_table, table_of_file, with_whole_times
-from informer.data.read.table import Table, name_of
-from informer.data.read.time_column import find_time_column
-from informer.data.read.timestamps import find_format, parse_timestamps
-from informer.data.read.value_columns import text_columns
-from informer.data.split import Split, cut_rows, shortage
-from informer.errors import InputError, listed
+from informer.base.errors import InputError, listed
+from informer.base.files import expanded, fingerprint
+from informer.config.data import DatasetConfig, Short, settings_that
+from informer.config.model import WindowSizes
+from informer.config.overrides import to_display
+from informer.data.rows import UNKNOWN
+from informer.read.cells import is_encoded
+from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note
+from informer.read.columns import CategoryReader, Labels, are_plain, is_text, label, numbers, text_columns
+from informer.read.dialect import Dialect
+from informer.read.files import local_path, without_query
+from informer.read.series import Series, column_values, series_from_table, table_of_file, with_whole_times
+from informer.read.split import Split, cut_rows, shortage, split_rows
+from informer.read.table import Table, name_of, read_table, release_free, shown, table_of_frame, without
+from informer.read.time_columns import find_time_column
+from informer.read.times import find_format, parse_timestamps
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LongTable:
+    """The rows of a table by series, in the order in which the series begin.
+
+    Args:
+        all_rows: the table without the column of series names.
+        series_col: that column.
+        names: names of the series.
+        order: row numbers grouped by series; None if the table is already grouped.
+        ends: end of each series in `order`.
+    """
+
+    all_rows: Table
+    series_col: str
+    names: Sequence[str]
+    order: Int[np.ndarray, "t"] | None
+    ends: Int[np.ndarray, "s"]
+
+    @classmethod
+    def of(cls, table: Table, series_col: str) -> "LongTable":
+        """Find the series of a table.
+
+        Raises:
+            InputError: no such column, an empty cell in it, or no rows.
+        """
+        codes, names = series_codes(table, series_col)
+        table, borders = table.without([series_col]), np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        if len(borders) == len(names) - 1:
+            return cls(table, series_col, names, None, np.append(borders, len(codes)))
+        order, counts = np.argsort(codes, kind="stable"), np.bincount(codes, minlength=len(names))
+        return cls(table, series_col, names, order, np.cumsum(counts))
+
+    def rows(self, k: int) -> slice:
+        """Rows of series number `k`, as a slice of `order`."""
+        return slice(int(self.ends[k - 1]) if k else 0, int(self.ends[k]))
+
+    def table(self, k: int) -> Table:
+        """Rows of series number `k` as a table."""
+        rows = self.rows(k)
+        frame = self.all_rows.frame.iloc[rows if self.order is None else self.order[rows]]
+        return replace(self.all_rows, name=f"{self.all_rows.name}, {self.series_col} {self.names[k]}", frame=frame)
+
+    def tables(self) -> Iterator[tuple[Table, str]]:
+        """The table and the name of each series."""
+        return ((self.table(k), name) for k, name in enumerate(self.names))
+
+
+def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[str]]:
+    """The series number of each row, and the names of the series in the order in which they begin.
+
+    Raises:
+        InputError: no such column, an empty cell in it, or no rows.
+    """
+    if column not in table.columns:
+        raise table.missing("dataset.series_col", column)
+    if not len(table.frame):
+        raise table.without_rows()
+    codes, texts = _factorized(table.frame[column])
+    names = [str(name) for name in texts]
+    empty = codes < 0 if "" not in names else (codes < 0) | (codes == names.index(""))
+    if empty.any():
+        raise InputError(f"{table.at(int(empty.argmax()), column)}: expected the name of a series, found an empty cell")
+    return codes, names
+
+
+def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, "t"], Sequence[object]]:
+    """The number of each cell's text in the order of their first rows, and the texts."""
+    if is_encoded(cells):  # numbered in this order already, unless these are a part of the rows
+        codes, texts = np.asarray(cells.array.codes), list(cells.cat.categories)
+        firsts = np.maximum.accumulate(codes[np.append(True, codes[1:] != codes[:-1])])
+        numbers = np.unique(firsts[firsts >= 0])
+        if len(numbers) == len(texts) and (np.diff(firsts, prepend=-1) <= 1).all():
+            return codes, texts
+    codes, uniques = pd.factorize(cells)
+    return codes, list(uniques)
+
+
+@dataclass(frozen=True, slots=True)
+class SoundSeries:
+    """Series that need no repairs, as arrays in the order of a `LongTable`.
+
+    Args:
+        long_table: the table.
+        config: how to read its series.
+        first: one of its series, read and checked; the others must have its columns and step.
+        times, values: timestamps and values of all rows.
+    """
+
+    long_table: LongTable
+    config: DatasetConfig
+    first: Series
+    times: pd.DatetimeIndex
+    values: Float64[np.ndarray, "t c"]
+
+    @classmethod
+    def of(cls, long: LongTable, config: DatasetConfig, first: Series) -> "SoundSeries | None":
+        """The series of a table; None if there is something to report, or cells are not numbers."""
+        table, columns = long.all_rows, first.columns
+        if config.time_col != first.time_col or table.doubts or table.repeated:
+            return None
+        cells = table.frame[first.time_col]
+        value_columns = [column for column in table.columns if column != first.time_col]
+        expected = value_columns if config.columns is None else config.columns
+        if not is_datetime64_any_dtype(cells) or list(columns) != list(expected) or not are_plain(table, columns):
+            return None
+        values, times = numbers(table, columns)[0], pd.DatetimeIndex(cells, name=None)
+        if long.order is not None:
+            values, times = values[long.order], times[long.order]
+        return cls(long, config, first, times, values)
+
+    def series(self, k: int, sizes: WindowSizes | None) -> Series | None:
+        """Series number `k`; None if it must be read separately, which reports its problems.
+
+        Args:
+            k: number of the series.
+            sizes: sizes of a window; each part of the split must have room for one. None: no check.
+
+        Raises:
+            InputError: the series is too short for `sizes`.
+        """
+        rows, first, name = self.long_table.rows(k), self.first, self.long_table.names[k]
+        values, times = self.values[rows], self.times[rows]
+        constant = values.min(axis=0) == values.max(axis=0)
+        may_be = [*self.config.categorical, *self.config.static_covariates]
+        if not are_sound(values).all():
+            return None
+        if len(times) > 1 and any(column not in may_be for column in np.array(first.columns)[constant]):
+            return None
+        if times.equals(first.timestamps):
+            times = first.timestamps
+        elif not (np.diff(times.asi8) > 0).all() or first.frequency.follows(times) < len(times):
+            return None
+        if sizes is not None:
+            split_rows(times, first.frequency, self.config.split, sizes=sizes, name=name)
+        series = replace(first, name=name, timestamps=times, values=values, n_rows=len(times), repairs=())
+        return replace(series, dialect=self.long_table.all_rows.dialect, time_format=self.config.time_format)
+
+
+SETTING = "dataset.attributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Columns with one value per series.
+
+    Args:
+        where: the setting and the file, for errors; None: recorded by a checkpoint.
+        names: names of the series.
+        values: by column, a number or a text for each series.
+    """
+
+    where: str | None
+    names: Sequence[str]
+    values: Mapping[str, Sequence[float | str]]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.values)
+
+    def named_in(self, config: DatasetConfig) -> DatasetConfig:
+        """`config` with these columns as static covariates, among the columns to read if those are listed."""
+        static = [*config.static_covariates, *without(self.columns, config.static_covariates)]
+        columns = config.columns
+        if columns is not None:
+            columns = [*columns, *without(self.columns, columns)]
+        return replace(config, static_covariates=static, columns=columns)
+
+    def with_recorded(self, recorded: "Attributes | None") -> "Attributes":
+        """These attributes, and the recorded ones for series that are not among them.
+
+        Raises:
+            InputError: a recorded column is missing.
+        """
+        if recorded is None:
+            return self
+        if lacking := without(recorded.columns, self.columns):
+            raise InputError(
+                f"{self.where}: expected the columns {listed(recorded.columns)} as in training, found no "
+                f"{listed(lacking)}; add them"
+            )
+        names = set(self.names)
+        added = [position for position, name in enumerate(recorded.names) if name not in names]
+        values = {
+            column: [*self.values[column], *(cells[position] for position in added)]
+            for column, cells in recorded.values.items()
+        }
+        return Attributes(self.where, [*self.names, *(recorded.names[position] for position in added)], values)
+
+    def of(self, names: Sequence[str]) -> "Attributes":
+        """The attributes of these series, in this order, without series that have none."""
+        positions = {name: position for position, name in enumerate(self.names)}
+        present = [name for name in names if name in positions]
+        values = {column: [cells[positions[name]] for name in present] for column, cells in self.values.items()}
+        return Attributes(self.where, present, values)
+
+    def joined(self, table: Table, series_col: str | None, name: str, labels: Labels | None = None) -> Table:
+        """Add these columns to the rows of a table; recorded ones only if the table does not have them.
+
+        Args:
+            series_col: the column with the name of each row's series; a table without it is the series `name`.
+            name: see `series_col`.
+            labels: categories of a trained model, where a series without attributes gets an unknown category. If None,
+                or if a column contains numbers, such a series is an error.
+
+        Raises:
+            InputError: a column is in both tables, or a series has no attributes.
+        """
+        both = [column for column in self.columns if column in table.columns]
+        if both and self.where is not None:
+            raise InputError(f"{self.where}: {listed(both)}: a column of {table.name} too; remove it from one of them")
+        added = without(self.columns, both)
+        if not added:
+            return table
+        codes, names = np.zeros(len(table.frame), dtype=np.int64), [name]
+        if series_col is not None and series_col in table.columns:
+            codes, names = series_codes(table, series_col)
+        positions = {series: position for position, series in enumerate(self.names)}
+        unknown = [series for series in names if series not in positions]
+        if unknown and not all(column in (labels or {}) for column in added):
+            raise self._lacking(table, series_col, names.index(unknown[0]), codes, unknown, added)
+        cells = {}
+        for column in added:
+            values = [self.values[column][positions[series]] if series in positions else UNKNOWN for series in names]
+            is_number = not any(isinstance(value, str) for value in values)
+            cells[column] = np.array(values, dtype=np.float64 if is_number else object)[codes]
+        more = pd.DataFrame(cells, index=table.frame.index)
+        return replace(table, frame=pd.concat([table.frame, more], axis="columns"))
+
+    def _lacking(
+        self, table: Table, series_col: str | None, code: int, codes: np.ndarray, unknown: list[str], added: list[str]
+    ) -> InputError:
+        row = int((codes == code).argmax())
+        at = table.name if series_col is None or series_col not in table.columns else table.at(row, series_col)
+        more = count_note(len(unknown), "such series")
+        if self.where is None:
+            return InputError(
+                f"{at}: no {listed(added)} of the series {shown(unknown[0])}, which training did not have{more}; add "
+                f"these columns, or name a file with a row for it: {SETTING}=FILE"
+            )
+        return InputError(
+            f"{at}: no row for the series {shown(unknown[0])} in {self.where}{more}; add one, or leave the series out"
+        )
+
+    @property
+    def sha256(self) -> str:
+        """Checksum of the names and values."""
+        return hashlib.sha256(json.dumps(self.to_plain()).encode()).hexdigest()
+
+    def to_plain(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"names": list(self.names), "values": {column: list(cells) for column, cells in self.values.items()}}
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> "Attributes":
+        """The inverse of `to_plain`.
+
+        Raises:
+            InputError: other content.
+        """
+        names = plain.get("names") if isinstance(plain, dict) else None
+        values = plain.get("values") if isinstance(plain, dict) else None
+        if (
+            not isinstance(names, list)
+            or not all(isinstance(name, str) for name in names)
+            or len(set(names)) < len(names)
+            or not isinstance(values, dict)
+            or not all(isinstance(column, str) and _is_column(cells, len(names)) for column, cells in values.items())
+        ):
+            raise InputError("checkpoint: attributes: expected a number or a text for each series, found others")
+        return cls(None, names, values)
+
+
+def _is_column(cells: Any, n: int) -> bool:
+    """Whether this is a list of n strings or n finite numbers."""
+    if not isinstance(cells, list) or len(cells) != n:
+        return False
+    is_text = all(isinstance(cell, str) for cell in cells)
+    return is_text or all(type(cell) is float and math.isfinite(cell) for cell in cells)
+
+
+@final
+class KnownAttributes:
+    """Attributes of a trained model and of files, for tables to forecast.
+
+    Args:
+        recorded: attributes of the training series.
+        labels: categories of the model by column.
+    """
+
+    def __init__(self, recorded: Attributes | None, labels: Labels) -> None:
+        self._recorded, self._labels = recorded, labels
+        self._last: tuple[object, Attributes] | None = None
+
+    def with_attributes(self, attributes: Attributes) -> "KnownAttributes":
+        """A copy with additional attributes, which have priority."""
+        return KnownAttributes(attributes.with_recorded(self._recorded), self._labels)
+
+    def joined(self, table: Table, config: DatasetConfig, name: str) -> Table:
+        """See `Attributes.joined`; a file that `config` names has priority, and is read again when it changed."""
+        attributes = self._recorded
+        if config.attributes is not None:
+            settings = [getattr(config, setting) for setting in settings_that(reading=True)]
+            key = (config.attributes, fingerprint(expanded(config.attributes)), settings)
+            if self._last is None or self._last[0] != key:
+                self._last = key, attributes_from(config.attributes, config).with_recorded(self._recorded)
+            attributes = self._last[1]
+        return table if attributes is None else attributes.joined(table, config.series_col, name, self._labels)
+
+
+def read_attributes(config: DatasetConfig) -> Attributes | None:
+    """Read the file `config.attributes`, in the format of the data files unless detected otherwise; None if not set.
+
+    Raises:
+        InputError: no `series_col`, an unreadable file, or see `attributes_of`.
+    """
+    if config.attributes is None:
+        return None
+    path = expanded(local_path(SETTING, config.attributes, config.limits))
+    table = read_table(path, replace(config.hints, sheet=None), config.as_text, config.limits)
+    return attributes_of(table, config, f"{SETTING}={without_query(config.attributes)}")
+
+
+def attributes_from(attributes: pd.DataFrame | str, config: DatasetConfig) -> Attributes:
+    """Like `read_attributes`, for a table in memory or the path or address of a file."""
+    if isinstance(attributes, str):
+        from_file = read_attributes(replace(config, attributes=attributes))
+        assert from_file is not None, "the file is named"
+        return from_file
+    return attributes_of(table_of_frame(attributes, "attributes"), config, "attributes")
+
+
+def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes:
+    """The attributes in a table: the columns that `config.static_covariates` names, by default all.
+
+    Args:
+        where: the setting and the file, for errors.
+
+    Raises:
+        InputError: no column with the names of series, no rows, two rows of a series, no such columns, or cells that
+            are empty, times, or neither all numbers nor all text.
+    """
+    key = config.series_col
+    if key is None:
+        raise InputError(
+            f"{where}: expected dataset.series_col with it, the column that names the series in both files"
+        )
+    if key not in table.columns:
+        raise InputError(
+            f"{table.name}: expected a column {key!r} with the names of the series, as dataset.series_col says, found "
+            f"{listed(table.columns)}; rename the column that has them"
+        )
+    if not len(table.frame):
+        raise InputError(f"{table.name}: a header without rows, expected one row for each series")
+    codes, names = series_codes(table, key)
+    if len(names) < len(codes):
+        repeated = np.flatnonzero(pd.Series(codes).duplicated())
+        row = int(repeated[0])
+        raise InputError(
+            f"{table.at(row, key)}: a second row for the series {shown(names[codes[row]])}"
+            f"{count_note(len(repeated), 'rows repeat a series')}; keep one row per series"
+        )
+    columns = _columns(table, config, key, where)
+    report = Report()
+    check_doubts(table, columns, report)
+    report.refuse()
+    return Attributes(where, names, {column: _cells(table, column, config) for column in columns})
+
+
+def _columns(table: Table, config: DatasetConfig, key: str, where: str) -> list[str]:
+    candidates = [column for column in table.columns if column != key]
+    if repeated := [column for column in table.repeated if column in candidates]:
+        raise InputError(f"{table.name}, row 1: column names repeat: {listed(repeated)}; rename them")
+    columns = [column for column in candidates if column in config.static_covariates or not config.static_covariates]
+    if not columns:
+        expected = listed(config.static_covariates) if config.static_covariates else f"attributes next to {key!r}"
+        raise InputError(f"{where}: expected columns {expected}, found {listed(candidates)}; add one")
+    return columns
+
+
+def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str]:
+    """A text or a number per row. Errors as in `attributes_of`."""
+    cells = table.frame[column]
+    if column in config.categorical or is_text(table, column):
+        return [label(cell) for cell in cells]
+    values = numbers(table, [column])[0][:, 0]
+    wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InputError(
+            f"{table.at(row, column)}: expected a number, found {shown(cells.iloc[row])}"
+            f"{count_note(len(wrong), 'such cells')}; fix the cell, read the column as categories with "
+            f"dataset.categorical={to_display([column])}, or name the other columns in dataset.static_covariates"
+        )
+    return values.tolist()
+
 
 MOST = 3
 """Largest number of problems and names in one line."""

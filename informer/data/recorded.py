@@ -15,15 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
 
+from informer.base.errors import InputError
+from informer.base.files import expanded, writing
+from informer.base.runtime import resource
 from informer.config.conversion import node_of
-from informer.config.dataset import PUBLISHED, DatasetConfig, is_plain_name
+from informer.config.data import PUBLISHED, DatasetConfig, is_plain_name
 from informer.config.plain import read_saved_yaml, unescaped
-from informer.data.read.download import files_sha256, list_files
-from informer.data.read.partitions import files_of
-from informer.data.read.remote import is_remote
-from informer.errors import InputError
-from informer.files import expanded, writing
-from informer.runtime import resource
+from informer.read.files import files_of, files_sha256, is_remote, list_files
 
 NETWORK = ("//", "\\\\")
 """Prefixes of paths that open a connection to another machine on some systems."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from informer.config.dataset import DatasetConfig, Short, SplitConfig, settings_that
-from informer.data.read.categories import Labels
-from informer.data.read.source import Series
+from informer.config.data import DatasetConfig, Short, SplitConfig, settings_that
+from informer.read.columns import Labels
+from informer.read.series import Series
 
 UNKNOWN = "(unknown)"
 """Cell of a category that training did not contain."""

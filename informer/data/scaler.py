@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from informer.config.dataset import ScalerConfig, ScalerKind, Transform
+from informer.base.errors import InputError, listed, reason_of
+from informer.config.data import ScalerConfig, ScalerKind, Transform
 from informer.data.columns import Columns
-from informer.errors import InputError, listed, reason_of
 
 Table = Float64[np.ndarray, "_ c"]
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.data.read.frequency import Frequency
 from informer.data.scaler import ROUNDING
+from informer.read.frequency import Frequency
 
 CYCLES = 3
 """Minimum number of times that a season must occur."""

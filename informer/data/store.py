@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
+from informer.base.errors import InputError
 from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
 from informer.data.calendar import Marks, calendar_marks, mark_fields
-from informer.data.read.source import Series, column_values
 from informer.data.scaler import Scaler
 from informer.data.windows import Store
-from informer.errors import InputError
+from informer.read.series import Series, column_values
 
 Rows = TypeVar("Rows", np.ndarray, pd.DatetimeIndex)
 

@@ -4,21 +4,84 @@ A window has `seq_len` rows of history, `offset` rows that no batch contains, an
 decoder reads the last `label_len` rows of the history (the start token), then the horizon, where targets and past
 covariates are zero and future covariates have their known values. A batch is one gather of row indices, without Python
 code per sample.
+
+Conversion of scaled values to data units, with or without a power transform.
+
+Missing values (dataset.fill=mask): which columns get a mask column, which windows have enough observed rows.
+
+Missing values stay NaN in the series, the store and the batches.
+
+Windows of the training, validation and test part over one store.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
+from operator import itemgetter
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int, Int64
 from torch import Tensor
 
-from informer.config.lengths import WindowSizes
-from informer.data.columns import Columns
-from informer.units import Units
+from informer.base.errors import InputError, listed
+from informer.config.data import DatasetConfig
+from informer.config.model import WindowSizes
+from informer.data.columns import Columns, Trained
+from informer.read.series import Series, column_values
+from informer.read.split import Split
+
+
+class Units(NamedTuple):
+    """How the scaled targets of each window convert to data units: u = scaled * scale + center, then sign(u) |u|^(1/p).
+
+    Args:
+        center, scale: center and scale of the scaler, per window and target.
+        power: exponent p of the transform that values had before they were scaled; None: no transform.
+        untransformed_scale: scale of the values without the transform; None with `power=None`, where it is `scale`.
+        constant: targets that are constant in training, which a model forecasts as their last value, without quantiles
+            and, until they vary, without intervals; None: none.
+    """
+
+    center: Float64[Tensor, "b n"]
+    scale: Float64[Tensor, "b n"]
+    power: Float64[Tensor, "b n"] | None = None
+    untransformed_scale: Float64[Tensor, "b n"] | None = None
+    constant: Bool[Tensor, "b n"] | None = None
+
+    def unscaled(self, scaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
+        """Values before scaling, still transformed."""
+        return scaled.to(self.scale.device).double() * self.scale[:, None] + self.center[:, None]
+
+    def untransformed(self, unscaled: Float64[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
+        """Values in data units, from those of `unscaled`."""
+        return unscaled if self.power is None else signed_power(unscaled, 1 / self.power[:, None])
+
+    def original(self, scaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
+        """Values in data units."""
+        return self.untransformed(self.unscaled(scaled))
+
+    def standard(self, scaled: Float[Tensor, "b h n"]) -> Float[Tensor, "b h n"]:
+        """Values whose differences are in scaled units without the transform, so that errors of models with and without
+        one compare. Unchanged if there is no transform; otherwise data units divided by `untransformed_scale`."""
+        return scaled if self.untransformed_scale is None else self.original(scaled) / self.untransformed_scale[:, None]
+
+    def split(self, n_windows: int) -> Iterator["Units"]:
+        """Units of consecutive windows, `n_windows` at a time."""
+        for begin in range(0, len(self.scale), n_windows):
+            yield self.mapped(itemgetter(slice(begin, begin + n_windows)))
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> "Units":
+        """Units with every part changed by the same function."""
+        return Units(*(None if tensor is None else change(tensor) for tensor in self))  # type: ignore[arg-type]
+
+
+def signed_power(values: Float[Tensor, "*t n"], power: Float64[Tensor, "*#t n"]) -> Float[Tensor, "*t n"]:
+    """sign(x) |x|^p: increasing and odd; p < 1 stabilises a variance that grows with the level."""
+    return torch.copysign(values.abs() ** power, values)
 
 
 class Batch(NamedTuple):
@@ -184,3 +247,152 @@ def _columns(selected: Sequence[int], values: Tensor) -> Tensor | None:
 
 def _pick(values: Tensor, columns: Tensor | None) -> Tensor:
     return values if columns is None else values.index_select(-1, columns.to(values.device))
+
+
+NOT_READ = (
+    "dataset.fill=mask: the model was trained without it, and reads no gaps; set dataset.fill=ffill, linear or zero, "
+    "or train with dataset.fill=mask"
+)
+
+ROUNDING = 1e-9
+"""Tolerance for rounding errors in a share times a number of rows."""
+
+
+def masks_of(
+    panel: Sequence[Series], splits: Sequence[Split], *, keeps_gaps: bool, trained: Trained | None
+) -> tuple[int, ...] | None:
+    """Positions of the columns with a mask column, as in training if the model is trained; None: gaps are not read.
+
+    Raises:
+        InputError: gaps are to be kept, but the trained model does not read them.
+    """
+    if trained is None:
+        return gap_columns(panel, splits) if keeps_gaps else None
+    if keeps_gaps and trained.masked is None:
+        raise InputError(NOT_READ)
+    return trained.masked
+
+
+def gap_columns(panel: Sequence[Series], splits: Sequence[Split]) -> tuple[int, ...]:
+    """Positions of the columns with a missing value in the training rows of some series.
+
+    Other columns have no mask: a network cannot learn from a mask that is constant in training.
+    """
+    has_gap = np.zeros(len(panel[0].columns), dtype=bool)
+    for series, split in zip(panel, splits, strict=True):
+        has_gap |= np.isnan(series.values[split.train.start : split.train.stop]).any(axis=0)
+    return tuple(int(position) for position in np.flatnonzero(has_gap))
+
+
+def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.ndarray, "rows"]:
+    """For the rows of all series, one after the other: whether some target is observed."""
+    return np.concatenate([~np.isnan(series.values[:, list(targets)]).all(axis=1) for series in panel])
+
+
+def well_observed(
+    starts: Int64[np.ndarray, "n"], observed: Bool[np.ndarray, "rows"], sizes: WindowSizes, min_observed: float
+) -> Int64[np.ndarray, "k"]:
+    """The windows whose lookback window and horizon each have at least this share of observed rows.
+
+    Args:
+        starts: first row of each window.
+        observed: see `observed_rows`.
+        sizes: sizes of a window.
+        min_observed: share above 0.
+    """
+    before = np.concatenate([[0], np.cumsum(observed)])
+
+    def count(first: int, stop: int) -> Int64[np.ndarray, "n"]:
+        return before[starts + stop] - before[starts + first]
+
+    enough = count(0, sizes.seq_len) >= least_rows(sizes.seq_len, min_observed)
+    return starts[enough & (count(sizes.first, sizes.rows) >= least_rows(sizes.pred_len, min_observed))]
+
+
+def seen_before(
+    firsts: Sequence[int], observed: Bool[np.ndarray, "rows"], seq_len: int, min_observed: float
+) -> list[int]:
+    """First rows of the lookback windows that have at least this share of observed rows; see `well_observed`."""
+    before = np.concatenate([[0], np.cumsum(observed)])
+    needed = least_rows(seq_len, min_observed)
+    return [first for first in firsts if before[first + seq_len] - before[first] >= needed]
+
+
+def least_rows(rows: int, share: float) -> int:
+    """Least number of whole rows that make up this share of `rows`, at least one."""
+    return max(ceil(share * rows - ROUNDING), 1)
+
+
+def sparse_history(series: Series, targets: Sequence[str], seq_len: int, min_observed: float) -> str | None:
+    """The error message of a history with too few rows with a value of some target; None if there are enough."""
+    values = column_values(series, targets)[-seq_len:]
+    observed = int((~np.isnan(values)).any(axis=1).sum())
+    if observed >= least_rows(len(values), min_observed):
+        return None
+    return (
+        f"{series.name}: expected dataset.min_observed={min_observed:g} of the last {len(values)} rows with "
+        f"a value of {listed(targets)}, found {observed} rows; "
+        f"{'lower it to forecast anyway' if observed else 'a forecast needs at least one: add later rows'}"
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class WindowCutter:
+    """Cuts the rows of all series into windows.
+
+    Args:
+        store: rows of all series.
+        columns: roles of the columns.
+        sizes: sizes of a window.
+        dataset: gives the name for errors, and how much of a window must be observed.
+        observed: rows of the store in which some target is observed; None: nothing is missing.
+    """
+
+    store: Store
+    columns: Columns
+    sizes: WindowSizes
+    dataset: DatasetConfig
+    observed: Bool[np.ndarray, "rows"] | None
+
+    @classmethod
+    def of(
+        cls, panel: Sequence[Series], store: Store, columns: Columns, sizes: WindowSizes, dataset: DatasetConfig
+    ) -> "WindowCutter":
+        """A cutter for the store of these series."""
+        observed = observed_rows(panel, columns.positions(columns.targets)) if dataset.keeps_gaps else None
+        return cls(store=store, columns=columns, sizes=sizes, dataset=dataset, observed=observed)
+
+    def __call__(self, name: str, rows: Sequence[range]) -> Windows:
+        """Windows whose targets lie in these rows of their series and of which enough is observed.
+
+        Raises:
+            InputError: there is none; the message names the part.
+        """
+        starts = self._starts(rows)
+        if not len(starts):
+            raise InputError(f"{self.dataset.name}: no series has a window in its {name} part; use longer series")
+        windows = self._enough(starts)
+        if not len(windows):
+            raise InputError(
+                f"{self.dataset.name}: no window of the {name} part has dataset.min_observed="
+                f"{self.dataset.min_observed:g} of its rows observed, in its history and in its horizon; lower it, or "
+                "change dataset.split"
+            )
+        return windows
+
+    def or_none(self, rows: Sequence[range]) -> Windows | None:
+        """Like calling the cutter, but returns None if there are no windows."""
+        return self._enough(self._starts(rows)) or None
+
+    def _enough(self, starts: Int64[np.ndarray, "n"]) -> Windows:
+        if self.observed is not None:
+            starts = well_observed(starts, self.observed, self.sizes, self.dataset.min_observed)
+        return Windows.of_columns(self.store, self.columns, starts=torch.from_numpy(starts), sizes=self.sizes)
+
+    def _starts(self, rows: Sequence[range]) -> Int64[np.ndarray, "n"]:
+        """Store rows at which the windows of all series start whose targets lie in these rows."""
+        ranges = [self.sizes.starts(part) for part in rows]
+        counts = np.array([len(starts) for starts in ranges])
+        firsts = self.store.first_rows.cpu().numpy() + np.array([starts.start for starts in ranges])
+        # one count over all windows, minus the number of windows in previous series
+        return np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)

@@ -11,36 +11,25 @@ from typing import final
 import numpy as np
 import pandas as pd
 
+from informer.base.errors import InputError, listed
+from informer.base.files import fingerprint
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import attributes_in
 from informer.config.conversion import node_of
-from informer.config.dataset import DatasetConfig, Short, without_location
-from informer.config.input_format import InputFormat
-from informer.config.schema import check
-from informer.data.attributes import KnownAttributes, attributes_from
+from informer.config.data import DatasetConfig, InputFormat, Short, without_location
+from informer.config.training import check
 from informer.data.calendar import mark_fields, mark_sizes
-from informer.data.future import Futures, future_of_table
-from informer.data.gaps import NOT_READ, sparse_history
-from informer.data.long import LongTable
-from informer.data.panel import left_padded
-from informer.data.read.categories import coded, unknown
-from informer.data.read.content import cells_of_content
-from informer.data.read.examine import TimesCache
-from informer.data.read.frequency import Frequency
-from informer.data.read.report import Report
-from informer.data.read.source import (
-    Series,
-    cells_of_file,
-    column_values,
-    prepared,
-    series_from_table,
-    with_whole_times,
-)
-from informer.data.read.table import Table, table_of_frame
-from informer.data.read.time_column import find_time_column
-from informer.data.read.timestamps import find_format
-from informer.errors import InputError, listed
-from informer.files import fingerprint
+from informer.data.history import Futures, future_of_table
+from informer.data.panel import KnownAttributes, LongTable, attributes_from, left_padded
+from informer.data.windows import NOT_READ, sparse_history
+from informer.read.checks import Report
+from informer.read.columns import coded, unknown
+from informer.read.frequency import Frequency
+from informer.read.repair import TimesCache
+from informer.read.series import Series, cells_of_file, column_values, prepared, series_from_table, with_whole_times
+from informer.read.table import Table, cells_of_content, table_of_frame
+from informer.read.time_columns import find_time_column
+from informer.read.times import find_format
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +87,7 @@ class Reader:
         """A reader that also knows the attributes of series in a table or file with one row for each.
 
         Raises:
-            InputError: see `informer.data.attributes.attributes_of`.
+            InputError: see `informer.data.panel.attributes_of`.
         """
         reader = copy.copy(self)
         reader._attributes = self._attributes.with_attributes(attributes_from(attributes, self._as_trained))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import RANGES
-from informer.models.linear import HARMONICS
+from informer.networks.models.linear import HARMONICS
 
 _DAYS = {"day": 1.0, "week": 7.0, "year": 365.25}
 

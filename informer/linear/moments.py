@@ -1,21 +1,159 @@
 """Sums of products over windows, the sufficient statistics of least squares.
 
 With z = [history, future, features] of a window, the moments are sum z z^T.
+
+Sums over windows of a column with gaps.
+
+A missing row of the lookback window is replaced by the last observed one, as in forecasting. A missing row of the
+horizon is skipped: a product with it is summed over the windows in which it is observed, and `Moments` scales the sum
+to all windows (available-case analysis: R. Little and D. Rubin, "Statistical Analysis with Missing Data", chapter 3).
+This is consistent if values are missing independently of their size. Leaving out every window with a gap would leave
+hardly any if single cells are missing. Windows with few observed values, for which replacing fails, are left out.
+
+Sums of products of overlapping windows.
+
+Consecutive windows share all rows but one, so the products are running sums along diagonals: O(n^2) for windows of n
+rows after one correlation over the rows, instead of a matrix product over all windows.
+
+Weights of many series in their shared map.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import nan
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64, Int64
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
+from informer.config.model import WindowSizes
 from informer.data.windows import Store, Windows
 from informer.linear.features import OriginFeatures
-from informer.linear.observed import ObservedRows, carried_rows, scaled_up
-from informer.linear.products import window_products
+
+LEAST_SHARE = 0.5
+"""Windows are left out if their lookback window or horizon has less than this times the column's share of observed
+rows."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ObservedRows:
+    """Rows of one column of one series.
+
+    Args:
+        carried: rows with missing values replaced by the last observed one, at the start by the first; 0 if none is.
+        zeroed: rows with missing values replaced by 0.
+        observed: True where a value is not missing.
+    """
+
+    carried: Float64[np.ndarray, "t"]
+    zeroed: Float64[np.ndarray, "t"]
+    observed: Bool[np.ndarray, "t"]
+
+    @classmethod
+    def of(cls, rows: Float64[np.ndarray, "t"]) -> "ObservedRows":
+        """From rows whose missing values are NaN."""
+        observed = ~np.isnan(rows)
+        return cls(carried_rows(rows[:, None])[:, 0], np.where(observed, rows, 0.0), observed)
+
+    def windows(
+        self, starts: Int64[np.ndarray, "w"], seq_len: int, ahead: Int64[np.ndarray, "h"]
+    ) -> tuple[Int64[np.ndarray, "k"], Float64[np.ndarray, "k z"], Int64[np.ndarray, "h"]]:
+        """Windows with enough observed values.
+
+        Args:
+            starts: first rows of the windows.
+            seq_len: rows of the lookback window.
+            ahead: offsets of the horizon's rows from the first row of the window.
+
+        Returns:
+            Indices of these windows in `starts`, their lookback windows and horizons, and for each row of the
+            horizon the number of windows in which it is observed.
+        """
+        in_horizon, in_lookback = (
+            self.observed[starts[:, None] + ahead],
+            sliding_window_view(self.observed, seq_len)[starts],
+        )
+        least = LEAST_SHARE * self.observed.mean()
+        usable = np.flatnonzero(
+            (in_lookback.mean(axis=1) >= least) & (in_horizon.mean(axis=1) >= least) & in_lookback.any(axis=1)
+        )
+        first = starts[usable]
+        history = sliding_window_view(self.carried, seq_len)[first]
+        return usable, np.hstack([history, self.zeroed[first[:, None] + ahead]]), in_horizon[usable].sum(axis=0)
+
+
+def carried_rows(rows: Float64[np.ndarray, "t c"]) -> Float64[np.ndarray, "t c"]:
+    """`ObservedRows.carried` for several columns."""
+    observed = ~np.isnan(rows)
+    if observed.all():
+        return rows
+    indices = np.maximum.accumulate(np.where(observed, np.arange(len(rows))[:, None], -1), axis=0)
+    indices = np.where(indices < 0, observed.argmax(axis=0), indices)
+    return np.nan_to_num(np.take_along_axis(rows, indices, axis=0))
+
+
+def scaled_up(
+    products: Float64[np.ndarray, "z z"], windows: int | float, observed: Float64[np.ndarray, "h"], first: int
+) -> Float64[np.ndarray, "z z"]:
+    """Scale sums of products to what they would be if all rows of the horizon were observed in all windows.
+
+    Args:
+        products: sums in which a missing row of the horizon counts as 0.
+        windows: number of windows.
+        observed: number of windows in which each row of the horizon is observed; above 0.
+        first: position of the horizon's first row.
+    """
+    factor = np.ones(len(products))
+    factor[first : first + len(observed)] = windows / observed
+    scaled = products * factor * factor[:, None]
+    np.fill_diagonal(scaled, products.diagonal() * factor)
+    return scaled
+
+
+_CHUNK = 8192
+"""Windows of one matrix product."""
+
+_MOST_STRIDE = 8
+"""Largest stride of windows for which running sums are faster than a matrix product."""
+
+
+def window_products(
+    rows: Float64[np.ndarray, "t"], n: int, kept: np.ndarray | None = None, *, stride: int = 1
+) -> Float64[np.ndarray, "n n"]:
+    """X^T X of the windows of n rows that begin at rows 0, stride, 2 stride, ..., with X [windows n]; only the rows and
+    columns `kept`.
+
+    Entry (i + stride, j + stride) is entry (i, j) minus the first product of rows plus one after the last.
+    """
+    kept = np.arange(n) if kept is None else kept
+    every = sliding_window_view(rows, n)[::stride]
+    count = len(every)
+    if count < n // 2 or stride > _MOST_STRIDE:
+        chunks = (every[first : first + _CHUNK, kept] for first in range(0, count, _CHUNK))
+        return sum((chunk.T @ chunk for chunk in chunks), np.zeros((len(kept), len(kept))))
+    padded = np.concatenate([rows, np.zeros(n)])
+    shifted, end = sliding_window_view(padded, n), stride * count
+    diagonals = np.empty((n, n))
+    for phase in range(min(stride, n)):
+        # correlate is fast for rows next to each other
+        diagonals[phase] = (
+            np.correlate(rows, rows[:count], mode="valid") if stride == 1 else
+            rows[phase : phase + end : stride][:count] @ shifted[phase : phase + end : stride][:count]
+        )  # fmt: skip
+    overlap = max(n - stride, 0)
+    leaving = rows[:overlap, None] * shifted[:overlap]
+    entering = padded[end : end + overlap, None] * shifted[end : end + overlap]
+    diagonals[stride:] = entering - leaving
+    for phase in range(min(stride, n)):
+        np.cumsum(diagonals[phase::stride], axis=0, out=diagonals[phase::stride])
+    products = np.empty((n, n))
+    for row in range(n):
+        products[row, row:] = diagonals[row, : n - row]
+        products[row:, row] = diagonals[row, : n - row]
+    return products[np.ix_(kept, kept)]
+
 
 _SIZE = 8192
 """Rows of a Fourier transform, unless a window is longer than an eighth of that."""
@@ -64,7 +202,7 @@ class Moments:
         products: the sum; a missing value of the future counts as 0.
         windows: number of windows.
         observed: number of windows in which each row of the future is observed; None: all. See
-            `informer.linear.observed`.
+            `informer.linear.moments`.
         rounding: bound on the rounding error of each diagonal entry, if the sum is a difference of sums.
     """
 
@@ -269,3 +407,49 @@ def joined(train: Sequence[Run], val: Sequence[Run]) -> list[Run]:
 def in_order(runs: Sequence[Run]) -> list[Run]:
     """Runs in the order of the store."""
     return sorted(runs, key=lambda run: run.first)
+
+
+LEAST_ERROR = 0.1
+"""Lower bound of a series' error, as a multiple of the median: a series that repeats exactly must not dominate."""
+
+
+def series_weights(
+    store: Store, sizes: WindowSizes, runs: Sequence[Run], channels: Sequence[tuple[int, int]], *, period: int
+) -> list[float]:
+    """Weights inverse to the mean squared error of the seasonal naive, so that volatile series do not dominate.
+
+    Args:
+        store: rows of all series.
+        sizes: sizes of a window.
+        runs: training windows.
+        channels: pairs of series and column.
+        period: rows of a season.
+
+    Returns:
+        One weight per channel, with mean 1.
+    """
+    if len(store.first_rows) == 1:
+        return [1.0] * len(channels)
+    by_series: dict[int, list[Run]] = {}
+    for run in runs:
+        by_series.setdefault(run.series, []).append(run)
+    errors = np.array(
+        [_naive_error(store, sizes, by_series.get(series, []), column, period) for series, column in channels]
+    )
+    valid = errors[np.isfinite(errors) & (errors > 0)]
+    if not len(valid):
+        return [1.0] * len(channels)
+    typical = float(np.median(valid))
+    weights = 1 / np.maximum(np.nan_to_num(errors, nan=typical), LEAST_ERROR * typical)
+    return list(weights / weights.mean())
+
+
+def _naive_error(store: Store, sizes: WindowSizes, runs: Sequence[Run], column: int, period: int) -> float:
+    """Mean squared change from season to season over the observed rows of these windows; NaN if there is none."""
+    if not runs:
+        return nan
+    rows = store.values[runs[0].first : runs[-1].stop + sizes.rows - 1, column].double()
+    if len(rows) <= period:
+        return nan
+    changes = (rows[period:] - rows[:-period]).square()
+    return float(changes[~changes.isnan()].mean())

@@ -1,19 +1,98 @@
-"""Choice of penalties and lookback window by leave-one-block-out cross-validation, from moments."""
+"""Choice of penalties and lookback window by leave-one-block-out cross-validation, from moments.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+Blocks of time for cross-validation.
+
+Moments of the fitted and the held-out part of each fold, within a time limit.
+
+Moments of all channels over the same windows, sufficient statistics of maps with given strengths.
+
+Moments of disjoint windows add up, except for rounding, so a fit on all rows needs only the earlier moments and the
+later rows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import groupby
 from math import inf, isfinite
 from operator import add
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
+from informer.base.runtime import one_blas_thread
 from informer.linear.features import Group
-from informer.linear.moments import Moments
+from informer.linear.moments import Moments, Run
+from informer.linear.settings import Strengths
 from informer.linear.solve import Layout, Normal, blended, normal_equations, penalties, solve
-from informer.linear.strengths import Strengths
-from informer.runtime import one_blas_thread
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Windows held out, and windows to fit on; no row is in the horizon of both."""
+
+    held: list[Run]
+    fitted: list[Run]
+    between: list[Run]
+    """Windows in neither, because their horizons share rows with those of held-out windows."""
+
+
+def folds(runs: Sequence[Run], n_blocks: int, pred_len: int) -> list[Fold]:
+    """Folds of leave-one-block-out cross-validation: block i is the i-th part of each series' windows.
+
+    Args:
+        runs: windows, in order of time within each series.
+        n_blocks: number of blocks.
+        pred_len: rows of the forecast horizon. Windows closer than this to a held-out one are not used in the fit.
+    """
+    blocks: list[Fold] = [Fold([], [], []) for _ in range(n_blocks)]
+    for _, group in groupby(runs, key=lambda run: run.series):
+        series_runs = list(group)
+        bounds = np.linspace(0, sum(map(len, series_runs)), n_blocks + 1).round().astype(int)
+        for fold, first, stop in zip(blocks, bounds[:-1], bounds[1:], strict=True):
+            held_out = _numbered(series_runs, int(first), int(stop))
+            fold.held.extend(held_out)
+            fold.fitted.extend(_away_from(series_runs, held_out, pred_len) if held_out else series_runs)
+            fold.between.extend(_next_to(series_runs, held_out, pred_len) if held_out else [])
+    return blocks
+
+
+def starts_of(runs: Sequence[Run]) -> Int64[np.ndarray, "windows"]:
+    """Store rows at which the windows start."""
+    return np.concatenate([np.arange(run.first, run.stop) for run in runs])
+
+
+def _numbered(runs: Sequence[Run], first: int, stop: int) -> list[Run]:
+    """Windows number [first, stop) of consecutive runs."""
+    selected, n_before = [], 0
+    for run in runs:
+        low, high = max(first - n_before, 0), min(stop - n_before, len(run))
+        if low < high:
+            selected.append(Run(run.series, run.first + low, run.first + high))
+        n_before += len(run)
+    return selected
+
+
+def _away_from(runs: Sequence[Run], held_out: Sequence[Run], pred_len: int) -> list[Run]:
+    low, high = held_out[0].first - pred_len + 1, held_out[-1].stop + pred_len - 1
+    return _within(runs, ((runs[0].first, low), (high, runs[-1].stop)))
+
+
+def _next_to(runs: Sequence[Run], held_out: Sequence[Run], pred_len: int) -> list[Run]:
+    first, stop = held_out[0].first, held_out[-1].stop
+    return _within(runs, ((first - pred_len + 1, first), (stop, stop + pred_len - 1)))
+
+
+def _within(runs: Sequence[Run], bounds: Sequence[tuple[int, int]]) -> list[Run]:
+    """The windows that begin within any of the bounds."""
+    selected = []
+    for run in runs:
+        for low, high in bounds:
+            first, stop = max(run.first, low), min(run.stop, high)
+            if first < stop:
+                selected.append(Run(run.series, first, stop))
+    return selected
+
 
 SHARED = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 OWN = (inf, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1)
@@ -275,3 +354,135 @@ class Choice:
         if best is not current:
             self.log(f"{best}: {bar:.4f}")
         return best
+
+
+MOMENTS_SHARE = 0.4
+"""Largest share of the time limit for computing moments."""
+
+Channel = tuple[int, int]
+"""(series, column)."""
+
+
+def fold_moments(
+    blocks: Sequence[Fold],
+    channels: Sequence[Channel],
+    moments: Callable[[Channel, Sequence[Run]], Moments],
+    left: Callable[[], float],
+) -> tuple[list[Channel], list[FoldMoments]]:
+    """Moments of each fold for as many channels as the time allows (at least one), spread evenly over all.
+
+    Every window is summed once or twice: the moments of a fold's fitted part are the total minus its block and the
+    windows close to it.
+
+    Args:
+        blocks: the folds.
+        channels: channels to sum.
+        moments: computes the moments of a channel over runs.
+        left: returns the seconds left for the whole choice; at most MOMENTS_SHARE of them are used here.
+
+    Returns:
+        The channels used, in their order, and their moments by fold.
+    """
+    budget, by_channel = left(), dict[Channel, list[tuple[Moments, Moments]]]()
+    for n_done, position in enumerate(evenly_ordered(len(channels))):
+        elapsed = budget - left() if isfinite(budget) else 0.0
+        if n_done and elapsed * (n_done + 1) / n_done > MOMENTS_SHARE * budget:
+            break
+        channel = channels[position]
+        held_out = [moments(channel, block.held) for block in blocks]
+        between = [moments(channel, block.between) for block in blocks]
+        summed = reduce(add, held_out)
+        fitted = [_without(summed, block_moments, near) for block_moments, near in zip(held_out, between, strict=True)]
+        by_channel[channel] = list(zip(fitted, held_out, strict=True))
+    used_channels = [channel for channel in channels if channel in by_channel]
+    by_fold = zip(*(by_channel[channel] for channel in used_channels), strict=True)
+    return used_channels, [FoldMoments(*zip(*pairs, strict=True)) for pairs in by_fold]
+
+
+def evenly_ordered(n: int) -> list[int]:
+    """0 to n - 1, ordered so that every prefix is spread evenly: first, middle, quarters, ..."""
+    step, order = 1 << max(n - 1, 0).bit_length(), [0] if n else []
+    while step > 1:
+        order += range(step // 2, n, step)
+        step //= 2
+    return order
+
+
+def _without(summed: Moments, *excluded: Moments) -> Moments:
+    """Moments of windows in none of the parts; exactly zero if there are no such windows."""
+    remaining = summed - reduce(add, excluded)
+    return remaining if remaining.is_known else Moments(np.zeros_like(remaining.products), 0)
+
+
+class Once:
+    """Caches the moments of up to `most` channels."""
+
+    def __init__(self, compute: Callable[[tuple[int, int]], Moments], most: int) -> None:
+        self._compute, self._most = compute, most
+        self._known: dict[tuple[int, int], Moments] = {}
+
+    def __call__(self, channel: tuple[int, int]) -> Moments:
+        if channel in self._known:
+            return self._known[channel]
+        moments = self._compute(channel)
+        if len(self._known) < self._most:
+            self._known[channel] = moments
+        return moments
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sums:
+    """Moments of channels over windows.
+
+    Args:
+        pooled: weighted sum over all channels.
+        own: moments of each channel; empty if all channels share one map.
+    """
+
+    pooled: Moments
+    own: Mapping[Channel, Moments]
+
+    @classmethod
+    def over(
+        cls, channels: Sequence[Channel], weights: Sequence[float], keeps: bool, moments: Callable[[Channel], Moments]
+    ) -> "Sums":
+        """Sum the moments of each channel, one channel at a time.
+
+        Args:
+            channels, weights: all channels, at least one, and their weights.
+            keeps: also keep the moments of each channel.
+            moments: returns the moments of a channel.
+        """
+        pooled, by_channel = None, {}
+        for channel, weight in zip(channels, weights, strict=True):
+            channel_moments = moments(channel)
+            weighted = channel_moments.times(weight)
+            pooled = weighted if pooled is None else pooled + weighted
+            if keeps:
+                by_channel[channel] = channel_moments
+        assert pooled is not None, "at least one channel"
+        return cls(pooled, by_channel)
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(
+            self.pooled + other.pooled, {channel: self.own[channel] + other.own[channel] for channel in self.own}
+        )
+
+    def __sub__(self, other: "Sums") -> "Sums":
+        return Sums(
+            self.pooled - other.pooled, {channel: self.own[channel] - other.own[channel] for channel in self.own}
+        )
+
+
+def packed(products: Float64[np.ndarray, "z z"]) -> Float64[np.ndarray, "t"]:
+    """The upper triangle of a symmetric matrix, row by row."""
+    return products[np.triu_indices(len(products))]
+
+
+def unpacked(triangle: Float64[np.ndarray, "t"], size: int) -> Float64[np.ndarray, "z z"]:
+    """The symmetric matrix of `size` rows whose `packed` upper triangle is `triangle`."""
+    products = np.zeros((size, size))
+    rows, columns = np.triu_indices(size)
+    products[rows, columns] = triangle
+    products[columns, rows] = triangle
+    return products

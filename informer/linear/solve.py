@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotri
 
 from informer.linear.features import Group, OriginFeatures
 from informer.linear.moments import Moments
-from informer.linear.strengths import Strengths
+from informer.linear.settings import Strengths
 
 NEWEST = 0.2
 """Smallest age, in seasons, that enters the penalty."""

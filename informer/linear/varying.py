@@ -16,13 +16,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from informer.config.varying import VARY_WITH
+from informer.base.runtime import one_blas_thread
+from informer.config.model import VARY_WITH
 from informer.data.windows import Windows
-from informer.layers.varying import VaryingMaps
 from informer.linear.select import LEAST_GAIN_OF_INPUT, SURE_OF_INPUT
-from informer.models.base import model_output
-from informer.models.linear import FIRST_PAIRS, HARMONICS, Linear
-from informer.runtime import one_blas_thread
+from informer.networks.layers.varying import VaryingMaps
+from informer.networks.models.base import model_output
+from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, Linear
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Penalties to choose from, relative to the sum of squares of an input."""

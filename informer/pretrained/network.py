@@ -24,16 +24,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from informer.attention.base import Attention, AttentionSpec
-from informer.attention.full import FullAttention
 from informer.config.model import Activation
-from informer.layers.attention_layer import AttentionLayer
-from informer.layers.decoder import DecoderLayer
-from informer.layers.distilling import Distil, halved_mask
-from informer.layers.encoder import EncoderLayer
-from informer.layers.feed_forward import FeedForward
-from informer.layers.quantile_head import QuantileHead
-from informer.ops.products import Linear
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.full import FullAttention
+from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.layers.decoder import DecoderLayer
+from informer.networks.layers.encoder import Distil, EncoderLayer, halved_mask
+from informer.networks.layers.feed_forward import FeedForward
+from informer.networks.layers.quantile_head import QuantileHead
+from informer.networks.ops.products import Linear
 
 HISTORY, CONTEXT, LABEL, HORIZON, PATCH = 1024, 512, 64, 96, 16
 """Rows: read for seasonal lags, read by the encoder, of the start token, of a forecast, of a patch.

@@ -1,171 +1,346 @@
-"""Baselines from the history only: seasonal naive, ridge, and Naive2, the reference of OWA in the M4 competition."""
+"""Two baselines for every model: a seasonal naive forecast, and a linear map fitted by ridge regression.
 
-import math
-from collections.abc import Sequence
+Season of the seasonal naive: the default for the step, or one detected in the training rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
 
-from informer.config.lengths import WindowSizes
-from informer.data.scaler import standard_deviation
-from informer.data.seasonality import bridged
-from informer.data.windows import Batch, Store, Windows
-from informer.errors import InputError
-from informer.inference.baselines import fit_ridge
+from informer.base.errors import InputError, counted, listed
+from informer.base.runtime import one_blas_thread
+from informer.data.columns import Columns
+from informer.data.dataset import Data
+from informer.data.diagnosis import seasons_of
+from informer.data.windows import Batch, Windows
+from informer.linear.effects import NO_EFFECTS, KnownEffects
+from informer.linear.moments import ObservedRows, scaled_up, window_products
+from informer.networks.models.base import ForecastModel, at_least_zero
+from informer.networks.ops.gaps import carried, history_of
+from informer.read.series import Series
+from informer.scoring.metrics import to_float64
 
-Histories = Sequence[Float64[np.ndarray, "_"]]
+PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
+MAX_ROWS = 300_000
+"""Maximum number of histories (windows times columns) that ridge reads per part; more are thinned evenly."""
 
 
-def seasonal_naive(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
-    """Repeat the last season, filling missing values (NaN) from the season before, or the last observed value if there
-    is none."""
-    return np.stack([_repeat(history, season, steps) for history in histories])
+@final
+@dataclass(frozen=True, slots=True)
+class SeasonalNaive:
+    """The last season repeated; a season of 1 repeats the last value.
 
-
-def seasonal_naive_quantiles(
-    histories: Histories, season: int, forecast: Float64[np.ndarray, "u h"], levels: Sequence[float]
-) -> dict[float, Float64[np.ndarray, "u h"]]:
-    """Quantiles around `seasonal_naive` by level; NaN where a history has too few errors.
-
-    Quantile q is the end of a conformal interval of level w = |2 q - 1|: its half width is the ceil((n + 1) w)-th
-    smallest of the n absolute errors of the seasonal naive at the same step ahead over the unit's history, without
-    missing values (NaN).
+    A missing value is replaced by that of the most recent earlier season in the history; without any, by the last
+    observed value; without that, by 0 (the training mean).
 
     Args:
-        forecast: the result of `seasonal_naive`.
-        levels: levels of the quantiles.
+        season: steps in one season.
+        positions: the index of each target among the inputs.
+        note: how the baseline was chosen, shown with its scores.
+        offset: rows between the history and the forecast.
+        seasons: season of each target; empty: `season` for all.
     """
-    widths = sorted({round(abs(2 * level - 1), 8) for level in levels} - {0.0})
-    halves = np.stack([_half_widths(history, season, forecast.shape[1], widths) for history in histories])
-    quantiles = {}
-    for level in levels:
-        width = round(abs(2 * level - 1), 8)
-        half = halves[:, widths.index(width)] if width else np.zeros_like(forecast)
-        quantiles[level] = forecast + math.copysign(1.0, level - 0.5) * half
-    return quantiles
+
+    season: int
+    positions: Sequence[int]
+    note: str = ""
+    offset: int = 0
+    seasons: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+        return "naive" if {self.season, *self.seasons} == {1} else "seasonal naive"
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+        """Forecast in scaled units."""
+        seasons = self.seasons or (self.season,) * len(self.positions)
+        if max(seasons) > batch.enc_x.shape[1]:
+            raise ValueError(f"season: expected at most seq_len={batch.enc_x.shape[1]}, found {max(seasons)}")
+        steps = self.offset + torch.arange(batch.target.shape[1], device=batch.enc_x.device)
+        lengths = torch.tensor(seasons, device=steps.device)
+        rows = batch.enc_x.shape[1] - lengths + steps[:, None] % lengths
+        forecast = batch.enc_x[:, rows, torch.tensor(self.positions, device=steps.device)]
+        if not bool(forecast.isnan().any()):
+            return forecast
+        history = batch.enc_x[:, :, list(self.positions)]
+        last = carried(history, ~history.isnan())[:, -1:]
+        each = (_of_season(history[:, :, i], rows[:, i], season) for i, season in enumerate(seasons))
+        forecast = torch.stack(list(each), dim=2)
+        return torch.where(forecast.isnan(), last, forecast)
 
 
-def _half_widths(
-    history: Float64[np.ndarray, "_"], season: int, steps: int, widths: Sequence[float]
-) -> Float64[np.ndarray, "w h"]:
-    """Half widths of intervals of the levels `widths`, between 0 and 1; NaN if there are too few errors."""
-    # rows between a value and the one repeated there
-    ahead = np.arange(1, steps + 1)
-    lags = ahead if len(history) < season else season * -(-ahead // season)
-    halves = np.full((len(widths), steps), np.nan)
-    for lag in np.unique(lags):
-        errors = np.abs(history[lag:] - history[:-lag])
-        errors = np.sort(errors[~np.isnan(errors)])
-        for i, width in enumerate(widths):
-            rank = math.ceil(round((len(errors) + 1) * width, 6))
-            if rank <= len(errors):
-                halves[i, lags == lag] = errors[rank - 1]
-    return halves
+def _of_season(history: Float[Tensor, "b l"], rows: Int[Tensor, "h"], season: int) -> Float[Tensor, "b h"]:
+    """Values of these rows, each from the most recent season in which it is observed; NaN if none is."""
+    values = history[:, rows]
+    for back in range(season, history.shape[1], season):
+        older = history[:, (rows - back).clamp(min=0)].masked_fill(rows < back, torch.nan)
+        values = torch.where(values.isnan(), older, values)
+    return values
 
 
-def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
-    """The last value of the seasonally adjusted history, with seasonality added back.
+def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int, offset: int = 0) -> SeasonalNaive:
+    """Repeat the last season if the history contains one, otherwise the last value; `name` and `note` say which."""
+    if season == 1:
+        return SeasonalNaive(1, positions, "naive: the last value repeated")
+    if season <= seq_len:
+        return SeasonalNaive(season, positions, f"seasonal naive: the last {season} steps repeated", offset)
+    note = f"naive: the last value repeated, since seq_len={seq_len} does not cover one season of {season} steps"
+    return SeasonalNaive(1, positions, note)
 
-    A history counts as seasonal if its autocorrelation at one season passes the 90 % test; the adjustment is a
-    multiplicative classical decomposition (Makridakis, Spiliotis & Assimakopoulos 2020, "The M4 Competition", section
-    2.3 and its public code). Missing values (NaN) are interpolated linearly.
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class RidgeForecast:
+    """forecast = mean + weight^T (history - mean), for each target from its own history.
+
+    Known effects are subtracted from the history and added to the forecast. Missing values of the history are filled
+    with the last observed one.
+
+    Args:
+        weight: linear map shared by all columns.
+        positions: the index of each target among the inputs.
+        penalty: L2 penalty chosen on validation.
+        note: how the baseline was fitted, shown with its scores.
+        known: effects of future covariates and holidays.
     """
-    return np.stack([_naive2(bridged(history), season, steps) for history in histories])
+
+    weight: Float[Tensor, "seq_len pred_len"]
+    positions: Sequence[int]
+    penalty: float
+    note: str = ""
+    name: str = "ridge"
+    known: KnownEffects = NO_EFFECTS
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+        """Forecast in scaled units."""
+        history, steps = batch.enc_x[:, :, list(self.positions)], self.weight.shape[1]
+        if not self.known.nonzero:
+            return self._mapped(history)
+        # missing values of the horizon are set to the training mean
+        ahead = self.known(batch.dec_x[:, -steps:].nan_to_num(0.0), batch.dec_mark[:, -steps:])
+        return self._mapped(history - self.known(batch.enc_x, batch.enc_mark)) + ahead
+
+    def _mapped(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b pred_len n"]:
+        rows = history_of(history).transpose(1, 2)
+        mean = rows.mean(dim=-1, keepdim=True)
+        return ((rows - mean) @ self.weight.to(rows) + mean).transpose(1, 2)
 
 
-def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.ndarray, "u h"], str] | None:
-    """The package's ridge baseline, fitted on all histories together, and a note about it.
+FittedBaseline = SeasonalNaive | RidgeForecast
 
-    The penalty is chosen on the last `steps` rows of the histories, twice as many if values are missing. Each history
-    is scaled by its own mean and standard deviation; missing values (NaN) are ignored. Returns None if fewer than two
-    windows fit into every history, or if some step is observed in no window.
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class AtLeastZero:
+    """A baseline clipped at zero like the model it is compared with.
+
+    Args:
+        baseline: the fitted baseline.
+        places: indices of the targets whose forecasts are at least zero in data units.
     """
-    shortest = min(map(len, histories))
-    # one window of the last rows may not observe every step
-    held_out_rows = 2 * steps if any(np.isnan(history).any() for history in histories) else steps
-    seq_len = min(max(2 * season, 2 * steps), shortest - steps - held_out_rows)
-    if seq_len < max(2, season):
-        return None
-    sizes = WindowSizes(seq_len=seq_len, label_len=0, pred_len=steps)
-    center = np.array([np.nanmean(history) for history in histories])[:, None]
-    spread = np.array([standard_deviation(history) for history in histories])[:, None]
-    scale = np.where(spread > 0, spread, 1.0)
-    scaled = [(history - c) / s for history, c, s in zip(histories, center, scale, strict=True)]
-    firsts = np.cumsum([0, *map(len, scaled[:-1])])
-    store = Store(
-        values=torch.from_numpy(np.concatenate(scaled)[:, None]).float(),
-        marks=torch.zeros(sum(map(len, scaled)), 0),
-        first_rows=torch.from_numpy(firsts),
-        first_marks=torch.from_numpy(firsts),
-        center=torch.from_numpy(center),
-        scale=torch.from_numpy(scale),
-        numbers=torch.full((len(scaled),), -1),
-    )
-    ends = [(first, first + len(history)) for first, history in zip(firsts, scaled, strict=True)]
-    train = [np.arange(first, end - held_out_rows - sizes.rows + 1) for first, end in ends]
-    val = [np.arange(end - held_out_rows - seq_len, end - sizes.rows + 1) for _, end in ends]
-    fitted_on, held_out = (
-        Windows(store, starts=torch.from_numpy(np.concatenate(each)), sizes=sizes, targets=[0]) for each in (train, val)
-    )
-    try:
-        fitted = fit_ridge(fitted_on, held_out, [0])
-    except InputError:  # of steps that are never observed
-        return None
-    n = len(histories)
-    batch = Batch(
-        enc_x=torch.from_numpy(np.stack([history[-seq_len:] for history in scaled])[:, :, None]).float(),
-        enc_mark=torch.zeros(n, seq_len, 0),
-        dec_x=torch.zeros(n, steps, 1),
-        dec_mark=torch.zeros(n, steps, 0),
-        target=torch.zeros(n, steps, 1),
-        center=store.center,
-        scale=store.scale,
-        series=store.numbers,
-    )
-    return batch.in_units(fitted(batch))[:, :, 0].numpy(), fitted.note
+
+    baseline: FittedBaseline
+    places: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+        return self.baseline.name
+
+    @property
+    def note(self) -> str:
+        """Note of the baseline, and the clipping."""
+        return f"{self.baseline.note}; not below zero where the model is not"
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+        """Forecast in scaled units."""
+        return at_least_zero(self.baseline(batch), batch, self.places)
 
 
-def _repeat(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
-    observed = history[~np.isnan(history)]
-    if len(history) < season:
-        return np.full(steps, observed[-1])
-    by_place = (history[len(history) - season + place :: -season] for place in range(season))
-    latest = [
-        observed_values[0] if len(observed_values := phase_values[~np.isnan(phase_values)]) else observed[-1]
-        for phase_values in by_place
+Baseline = FittedBaseline | AtLeastZero
+
+
+def bounded(baselines: Sequence[FittedBaseline], model: ForecastModel) -> list[Baseline]:
+    """Baselines clipped at zero where the model is, so that clipping does not decide the comparison."""
+    places = model.non_negative
+    return [AtLeastZero(baseline, places) if places else baseline for baseline in baselines]
+
+
+def fit_ridge(
+    train: Windows,
+    val: Windows,
+    positions: Sequence[int],
+    *,
+    penalties: Sequence[float] = PENALTIES,
+    max_rows: int = MAX_ROWS,
+    known: KnownEffects = NO_EFFECTS,
+) -> RidgeForecast:
+    """Least squares with an L2 penalty on mean-free histories, in scaled units.
+
+    Minimises |X W - Y|^2 + penalty |W|^2 over the rows (window, column) of `train`; the penalty is the one with the
+    lowest squared error on `val`. Memory is O(seq_len (seq_len + pred_len)) for any number of windows.
+
+    Args:
+        known: known effects, see `RidgeForecast`: the model's own, so that the two differ only in how they use the
+            past.
+
+    Raises:
+        InputError: a part has no windows, or a step of the horizon is never observed.
+    """
+    fitted, held_out = (_moments(windows, known, positions, max_rows) for windows in (train, val))
+    weights = {penalty: fitted.solve(penalty) for penalty in penalties}
+    best = min(weights, key=lambda penalty: held_out.rank(weights[penalty]))
+    note = (
+        f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
+        f"penalty {best:g} chosen on validation, fitted on {fitted.windows} of {len(train)} training windows"
+    )
+    if known.nonzero:
+        note += f", with the effects of {counted(len(known.nonzero), 'known covariate')}"
+    return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note, known=known)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Moments:
+    """X^T X and X^T Y over rows of mean-free histories X and futures Y: sufficient statistics of ridge."""
+
+    gram: np.ndarray
+    cross: np.ndarray
+    windows: int
+
+    @one_blas_thread
+    def solve(self, penalty: float) -> np.ndarray:
+        """The weight that minimises |X W - Y|^2 + penalty |W|^2."""
+        return np.linalg.solve(self.gram + penalty * np.eye(len(self.gram)), self.cross)
+
+    def rank(self, weight: np.ndarray) -> float:
+        """|X weight - Y|^2 - |Y|^2; the second term is constant."""
+        return float((weight * (self.gram @ weight - 2 * self.cross)).sum())
+
+
+def _moments(windows: Windows, effects: KnownEffects, positions: Sequence[int], max_rows: int) -> _Moments:
+    """Moments over evenly spaced windows, as many as `max_rows` allows, after subtracting known effects."""
+    if not len(windows):
+        raise InputError("ridge baseline: expected training and validation windows, found a part without any")
+    thinned = windows.at(windows.starts[:: -(-len(windows) * len(positions) // max_rows)])
+    sizes, values = windows.sizes, effects.without(windows.store, positions).values
+    row_offsets = np.concatenate([np.arange(sizes.seq_len), np.arange(sizes.first, sizes.rows)])
+    sums, total = np.zeros((len(row_offsets), len(row_offsets))), 0
+    observed = np.zeros(sizes.pred_len)
+    for first, count, stride in _evenly_spaced(thinned):
+        last = first + stride * (count - 1) + sizes.rows
+        for column in positions:
+            rows = values[first:last, column].double().cpu().numpy()
+            # constant columns then give zeros, and no other result changes: windows lose their own mean below
+            missing = np.isnan(rows)
+            rows = rows - (rows[~missing].mean() if not missing.all() else 0.0)
+            if missing.any():
+                places = stride * np.arange(count)
+                _, z, n_observed = ObservedRows.of(rows).windows(places, sizes.seq_len, row_offsets[sizes.seq_len :])
+                sums, total, observed = sums + z.T @ z, total + len(z), observed + n_observed
+                continue
+            sums += window_products(rows, sizes.rows, row_offsets, stride=stride)
+            total, observed = total + count, observed + count
+    if (observed < total).any():
+        if not observed.all():
+            raise InputError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
+        sums = scaled_up(sums, total, observed, sizes.seq_len)
+    sums -= sums[: sizes.seq_len].mean(axis=0)
+    sums -= sums[:, : sizes.seq_len].mean(axis=1, keepdims=True)
+    history, ahead = slice(0, sizes.seq_len), slice(sizes.seq_len, None)
+    return _Moments(sums[history, history], sums[history, ahead], len(thinned))
+
+
+def _evenly_spaced(windows: Windows) -> Iterator[tuple[int, int, int]]:
+    """First row, count and stride of runs of equally spaced windows within one series."""
+    starts = np.sort(windows.starts.cpu().numpy())
+    series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right")
+    steps = np.diff(starts)
+    step = int(np.median(steps)) if len(steps) else 1
+    for run in np.split(starts, np.flatnonzero((steps != step) | (np.diff(series) != 0)) + 1):
+        yield int(run[0]), len(run), step
+
+
+GAIN = 0.02
+"""Minimum relative reduction of the validation error for a detected season to replace the default."""
+
+MOST_WINDOWS = 2_000
+"""Maximum number of validation windows on which seasons are compared, evenly spaced."""
+
+MOST_COLUMNS, MOST_SEASONS, MOST_NAMES = 12, 6, 3
+"""Maximum number of targets searched for seasons, of seasons compared, and of target names in a note."""
+
+
+def best_seasonal_naive(data: Data) -> SeasonalNaive:
+    """Seasonal naive with, for each target, the season of lowest error on the validation windows."""
+    slices = (slice(split.train.start, split.train.stop) for split in data.splits)
+    training = [
+        replace(series, timestamps=series.timestamps[rows], values=series.values[rows])
+        for series, rows in zip(data.panel, slices, strict=True)
     ]
-    return np.resize(latest, steps)
+    return seasonal_naive_for(training, data.columns, data.val)
 
 
-def _naive2(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
-    if not is_seasonal(history, season):
-        return np.full(steps, history[-1])
-    factors = seasonal_factors(history, season)
-    places = np.arange(len(history), len(history) + steps) % season
-    return history[-1] / factors[(len(history) - 1) % season] * factors[places]
+@torch.inference_mode()
+def seasonal_naive_for(training: Sequence[Series], columns: Columns, val: Windows) -> SeasonalNaive:
+    """See `best_seasonal_naive`.
+
+    Args:
+        training: training rows of each series, in which seasons are detected.
+        columns: roles of the columns.
+        val: windows on which seasons are compared.
+    """
+    positions, frequency = columns.positions(columns.targets), training[0].frequency
+    seq_len, offset = val.sizes.seq_len, val.sizes.offset
+    usual = seasonal_naive(frequency.season, positions, seq_len=seq_len, offset=offset)
+    seasons = _found(training, columns.targets)
+    candidates = [season for season in seasons if season <= seq_len and season not in (1, usual.season)]
+    if not candidates:
+        return usual
+    seasons = [usual.season, *candidates]
+    errors = _errors([SeasonalNaive(season, positions, offset=offset) for season in seasons], val)
+    errors[1:] /= 1 - GAIN
+    chosen = tuple(seasons[place] for place in errors.argmin(dim=0).tolist())
+    if set(chosen) == {usual.season}:
+        return usual
+    return replace(usual, seasons=chosen, offset=offset, note=_note(usual, chosen, columns.targets))
 
 
-def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
-    """Whether the autocorrelation at one season exceeds its 90 % limits (Bartlett); False below three seasons."""
-    n = len(history)
-    if season < 2 or n < 3 * season:
-        return False
-    centred = history - history.mean()
-    total = float(centred @ centred)
-    if total == 0.0:
-        return False
-    correlation = np.array([centred[lag:] @ centred[: n - lag] for lag in range(1, season + 1)]) / total
-    limit = 1.645 * np.sqrt((1 + 2 * (correlation[:-1] ** 2).sum()) / n)
-    return bool(abs(correlation[-1]) > limit)
+def _note(usual: SeasonalNaive, chosen: Sequence[int], targets: Sequence[str]) -> str:
+    """The chosen seasons and their targets, as text."""
+    instead = "the last value" if usual.season == 1 else f"the last {usual.season} steps"
+    by_season = {
+        season: [name for name, chosen_season in zip(targets, chosen, strict=True) if chosen_season == season]
+        for season in chosen
+    }
+    by_season.pop(usual.season, None)
+    if len(by_season) == 1 and len(set(chosen)) == 1:
+        return f"seasonal naive: the last {chosen[0]} steps repeated, better on validation than {instead}"
+    exceptions = ", ".join(f"{season} for {listed(names, MOST_NAMES)}" for season, names in by_season.items())
+    return f"seasonal naive: {instead} repeated, except where better on validation: {exceptions}"
 
 
-def seasonal_factors(history: Float64[np.ndarray, "_"], season: int) -> Float64[np.ndarray, "m"]:
-    """Multiplicative seasonal indices with mean 1, by position in the season: mean ratios to a moving average."""
-    half = season // 2
-    weights = np.full(season, 1.0 / season) if season % 2 else np.r_[0.5, np.ones(season - 1), 0.5] / season
-    trend = np.convolve(history, weights, mode="valid")
-    ratios = history[half : half + len(trend)] / trend
-    places = np.arange(half, half + len(trend)) % season
-    factors = np.array([ratios[places == place].mean() for place in range(season)])
-    return factors / factors.mean()
+def _found(training: Sequence[Series], targets: Sequence[str]) -> list[int]:
+    """Seasons detected in the targets' training rows, and a week for steps shorter than a day."""
+    periods = [season.period for season in seasons_of(training, targets[:MOST_COLUMNS])][:MOST_SEASONS]
+    a_day = training[0].frequency.per_day or 1
+    return list(dict.fromkeys([*periods, *([7 * a_day] if a_day > 1 else [])]))
+
+
+def _errors(baselines: Sequence[SeasonalNaive], val: Windows) -> Float64[Tensor, "baselines n"]:
+    """Sum of squared errors of each baseline and target over the validation windows."""
+    n, sums = len(val), torch.zeros(len(baselines), 1, dtype=torch.float64)
+    for numbers in torch.arange(0, n, max(1, -(-n // MOST_WINDOWS))).split(256):
+        batch = val.batch(numbers)
+        sums = sums + torch.stack(
+            [
+                (to_float64(baseline(batch)) - to_float64(batch.target)).square().nansum(dim=(0, 1)).cpu()
+                for baseline in baselines
+            ]
+        )
+    return sums

@@ -1,25 +1,663 @@
-"""Scores of forecasts compared with baselines: overall, by step and by series, with intervals of the differences."""
+"""Scores of forecasts compared with baselines: overall, by step and by series, with intervals of the differences.
+
+Metrics of forecasts by unit and step, from plain arrays.
+
+MSE: mean (f - y)^2. MAE: mean |f - y|. sMAPE: mean 200 |f - y| / (|f| + |y|), 0 where both are zero. MASE: MAE / mean
+|y_t - y_(t - season)| over the history of the unit (Hyndman & Koehler 2006). OWA: mean of sMAPE and MASE, each divided
+by that of Naive2 (M4 competition). Coverage: in percent. Weighted quantile loss: 2 sum pinball / sum |y|, mean over the
+quantiles (as in GluonTS; Park et al. 2022).
+
+Baselines from the history only: seasonal naive, ridge, and Naive2, the reference of OWA in the M4 competition.
+
+Read forecasts, actual values and histories in one of four layouts into a tidy table.
+
+long: one row per series and time (and target): series, time, [column], y, [lo80, hi80, q10]; the first two may have any
+name. wide: a time column, then one column per target, with a column of series names if there are several; interval
+columns are called OT_lo80. rolling: [series], origin, step, time, column, forecast, [lo80, ...], actual. rows: one row
+per series, its name and then its values in order, without times (as the files of the M competitions).
+
+Units of scoring: one per series, column and origin, with forecast, actual values and history.
+
+Score a forecast file, from the checked configuration to the table and the written files.
+"""
 
 import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float64
+from rich import table as rich_table
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.console import Console
 
+from informer.base.console import logging_to, say
+from informer.base.errors import InputError, counted, listed
+from informer.base.files import check_no_input_overwritten, write_atomic
+from informer.config.commands import ScoreConfig
+from informer.config.data import DatasetConfig, InputFormat
+from informer.config.model import WindowSizes
 from informer.config.plain import without_nan
-from informer.errors import counted
-from informer.files import write_atomic
-from informer.inference.bootstrap import Interval, skill_interval
-from informer.scoring import metrics
-from informer.scoring.baselines import naive2, ridge, seasonal_naive, seasonal_naive_quantiles
-from informer.scoring.units import Units
+from informer.data.scaler import standard_deviation
+from informer.data.seasonality import bridged
+from informer.data.windows import Batch, Store, Windows
+from informer.read.columns import has_words, number_columns, numbers
+from informer.read.frequency import Frequency
+from informer.read.series import table_of_file
+from informer.read.table import Table, without
+from informer.read.time_columns import find_time_column
+from informer.read.times import changing_zone, find_format, parse_timestamps, zone_advice
+from informer.scoring.baselines import fit_ridge
+from informer.scoring.bootstrap import Interval, skill_interval
+
+Cells = Float64[np.ndarray, "u h"]
+Mean = Callable[[Cells], Float64[np.ndarray, "_"]]
+"""Mean over the cells of each group, without NaN."""
+
+
+def mase_scale(history: Float64[np.ndarray, "_"], season: int) -> float:
+    """Mean absolute seasonal difference of observed pairs; NaN if it is zero or there is no pair."""
+    differences = np.abs(history[season:] - history[:-season])
+    differences = differences[~np.isnan(differences)]
+    scale = float(differences.mean()) if len(differences) else 0.0
+    return scale if scale > 0 else np.nan
+
+
+def point_cells(forecast: Cells, actual: Cells, scales: Float64[np.ndarray, "u"]) -> dict[str, Cells]:
+    """Point metrics of each cell, before averaging."""
+    error = np.abs(forecast - actual)
+    total = np.abs(forecast) + np.abs(actual)
+    smape = 200 * np.divide(error, total, out=np.zeros_like(error), where=total > 0)
+    return {
+        "mse": error**2,
+        "mae": error,
+        "mase": error / scales[:, None],
+        "smape": np.where(np.isnan(error), np.nan, smape),
+    }
+
+
+def owa(errors: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> np.ndarray:
+    """OWA from averaged sMAPE and MASE; NaN if an error of the reference is zero."""
+    ratios = [
+        np.divide(errors[name], reference[name], out=np.full_like(errors[name], np.nan), where=reference[name] > 0)
+        for name in ("smape", "mase")
+    ]
+    return (ratios[0] + ratios[1]) / 2
+
+
+def levels_of(bands: Sequence[str]) -> list[str]:
+    """Levels of the intervals that have both ends, as written in the column names."""
+    return [name[2:] for name in bands if name.startswith("lo") and f"hi{name[2:]}" in bands]
+
+
+def inside_cells(low: Cells, high: Cells, actual: Cells) -> Cells:
+    """100 if the actual value is inside the interval, 0 if not, NaN if any of them is missing."""
+    unknown = np.isnan(low) | np.isnan(high) | np.isnan(actual)
+    return np.where(unknown, np.nan, 100.0 * ((low <= actual) & (actual <= high)))
+
+
+def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[float, Cells]:
+    """Forecasts by level: q10 is 0.1, the ends of an 80 % interval are 0.1 and 0.9, the forecast is the median.
+
+    Empty if there are neither intervals nor quantiles.
+    """
+    by_level: dict[float, Cells] = {}
+    for name, cells in bands.items():
+        end, number = re.fullmatch(r"(lo|hi|q)(.*)", name).groups()  # type: ignore[union-attr]
+        share = float(number) / 100
+        level = {"q": share, "lo": (1 - share) / 2, "hi": (1 + share) / 2}[end]
+        by_level.setdefault(round(level, 8), cells)
+    if by_level:
+        by_level.setdefault(0.5, forecast)
+    return dict(sorted(by_level.items()))
+
+
+def weighted_quantile_loss(quantiles: Mapping[float, Cells], actual: Cells, mean: Mean) -> Float64[np.ndarray, "_"]:
+    """2 sum pinball / sum |y| for each group, averaged over the quantiles."""
+    losses = []
+    for level, cells in quantiles.items():
+        error = actual - cells
+        pinball = np.maximum(level * error, (level - 1) * error)
+        size = np.where(np.isnan(pinball), np.nan, np.abs(actual))
+        total = mean(size)
+        losses.append(np.divide(2 * mean(pinball), total, out=np.full_like(total, np.nan), where=total > 0))
+    return np.mean(losses, axis=0)
+
+
+Histories = Sequence[Float64[np.ndarray, "_"]]
+
+
+def seasonal_naive(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
+    """Repeat the last season, filling missing values (NaN) from the season before, or the last observed value if there
+    is none."""
+    return np.stack([_repeat(history, season, steps) for history in histories])
+
+
+def seasonal_naive_quantiles(
+    histories: Histories, season: int, forecast: Float64[np.ndarray, "u h"], levels: Sequence[float]
+) -> dict[float, Float64[np.ndarray, "u h"]]:
+    """Quantiles around `seasonal_naive` by level; NaN where a history has too few errors.
+
+    Quantile q is the end of a conformal interval of level w = |2 q - 1|: its half width is the ceil((n + 1) w)-th
+    smallest of the n absolute errors of the seasonal naive at the same step ahead over the unit's history, without
+    missing values (NaN).
+
+    Args:
+        forecast: the result of `seasonal_naive`.
+        levels: levels of the quantiles.
+    """
+    widths = sorted({round(abs(2 * level - 1), 8) for level in levels} - {0.0})
+    halves = np.stack([_half_widths(history, season, forecast.shape[1], widths) for history in histories])
+    quantiles = {}
+    for level in levels:
+        width = round(abs(2 * level - 1), 8)
+        half = halves[:, widths.index(width)] if width else np.zeros_like(forecast)
+        quantiles[level] = forecast + math.copysign(1.0, level - 0.5) * half
+    return quantiles
+
+
+def _half_widths(
+    history: Float64[np.ndarray, "_"], season: int, steps: int, widths: Sequence[float]
+) -> Float64[np.ndarray, "w h"]:
+    """Half widths of intervals of the levels `widths`, between 0 and 1; NaN if there are too few errors."""
+    # rows between a value and the one repeated there
+    ahead = np.arange(1, steps + 1)
+    lags = ahead if len(history) < season else season * -(-ahead // season)
+    halves = np.full((len(widths), steps), np.nan)
+    for lag in np.unique(lags):
+        errors = np.abs(history[lag:] - history[:-lag])
+        errors = np.sort(errors[~np.isnan(errors)])
+        for i, width in enumerate(widths):
+            rank = math.ceil(round((len(errors) + 1) * width, 6))
+            if rank <= len(errors):
+                halves[i, lags == lag] = errors[rank - 1]
+    return halves
+
+
+def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
+    """The last value of the seasonally adjusted history, with seasonality added back.
+
+    A history counts as seasonal if its autocorrelation at one season passes the 90 % test; the adjustment is a
+    multiplicative classical decomposition (Makridakis, Spiliotis & Assimakopoulos 2020, "The M4 Competition", section
+    2.3 and its public code). Missing values (NaN) are interpolated linearly.
+    """
+    return np.stack([_naive2(bridged(history), season, steps) for history in histories])
+
+
+def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.ndarray, "u h"], str] | None:
+    """The package's ridge baseline, fitted on all histories together, and a note about it.
+
+    The penalty is chosen on the last `steps` rows of the histories, twice as many if values are missing. Each history
+    is scaled by its own mean and standard deviation; missing values (NaN) are ignored. Returns None if fewer than two
+    windows fit into every history, or if some step is observed in no window.
+    """
+    shortest = min(map(len, histories))
+    # one window of the last rows may not observe every step
+    held_out_rows = 2 * steps if any(np.isnan(history).any() for history in histories) else steps
+    seq_len = min(max(2 * season, 2 * steps), shortest - steps - held_out_rows)
+    if seq_len < max(2, season):
+        return None
+    sizes = WindowSizes(seq_len=seq_len, label_len=0, pred_len=steps)
+    center = np.array([np.nanmean(history) for history in histories])[:, None]
+    spread = np.array([standard_deviation(history) for history in histories])[:, None]
+    scale = np.where(spread > 0, spread, 1.0)
+    scaled = [(history - c) / s for history, c, s in zip(histories, center, scale, strict=True)]
+    firsts = np.cumsum([0, *map(len, scaled[:-1])])
+    store = Store(
+        values=torch.from_numpy(np.concatenate(scaled)[:, None]).float(),
+        marks=torch.zeros(sum(map(len, scaled)), 0),
+        first_rows=torch.from_numpy(firsts),
+        first_marks=torch.from_numpy(firsts),
+        center=torch.from_numpy(center),
+        scale=torch.from_numpy(scale),
+        numbers=torch.full((len(scaled),), -1),
+    )
+    ends = [(first, first + len(history)) for first, history in zip(firsts, scaled, strict=True)]
+    train = [np.arange(first, end - held_out_rows - sizes.rows + 1) for first, end in ends]
+    val = [np.arange(end - held_out_rows - seq_len, end - sizes.rows + 1) for _, end in ends]
+    fitted_on, held_out = (
+        Windows(store, starts=torch.from_numpy(np.concatenate(each)), sizes=sizes, targets=[0]) for each in (train, val)
+    )
+    try:
+        fitted = fit_ridge(fitted_on, held_out, [0])
+    except InputError:  # of steps that are never observed
+        return None
+    n = len(histories)
+    batch = Batch(
+        enc_x=torch.from_numpy(np.stack([history[-seq_len:] for history in scaled])[:, :, None]).float(),
+        enc_mark=torch.zeros(n, seq_len, 0),
+        dec_x=torch.zeros(n, steps, 1),
+        dec_mark=torch.zeros(n, steps, 0),
+        target=torch.zeros(n, steps, 1),
+        center=store.center,
+        scale=store.scale,
+        series=store.numbers,
+    )
+    return batch.in_units(fitted(batch))[:, :, 0].numpy(), fitted.note
+
+
+def _repeat(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
+    observed = history[~np.isnan(history)]
+    if len(history) < season:
+        return np.full(steps, observed[-1])
+    by_place = (history[len(history) - season + place :: -season] for place in range(season))
+    latest = [
+        observed_values[0] if len(observed_values := phase_values[~np.isnan(phase_values)]) else observed[-1]
+        for phase_values in by_place
+    ]
+    return np.resize(latest, steps)
+
+
+def _naive2(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
+    if not is_seasonal(history, season):
+        return np.full(steps, history[-1])
+    factors = seasonal_factors(history, season)
+    places = np.arange(len(history), len(history) + steps) % season
+    return history[-1] / factors[(len(history) - 1) % season] * factors[places]
+
+
+def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
+    """Whether the autocorrelation at one season exceeds its 90 % limits (Bartlett); False below three seasons."""
+    n = len(history)
+    if season < 2 or n < 3 * season:
+        return False
+    centred = history - history.mean()
+    total = float(centred @ centred)
+    if total == 0.0:
+        return False
+    correlation = np.array([centred[lag:] @ centred[: n - lag] for lag in range(1, season + 1)]) / total
+    limit = 1.645 * np.sqrt((1 + 2 * (correlation[:-1] ** 2).sum()) / n)
+    return bool(abs(correlation[-1]) > limit)
+
+
+def seasonal_factors(history: Float64[np.ndarray, "_"], season: int) -> Float64[np.ndarray, "m"]:
+    """Multiplicative seasonal indices with mean 1, by position in the season: mean ratios to a moving average."""
+    half = season // 2
+    weights = np.full(season, 1.0 / season) if season % 2 else np.r_[0.5, np.ones(season - 1), 0.5] / season
+    trend = np.convolve(history, weights, mode="valid")
+    ratios = history[half : half + len(trend)] / trend
+    places = np.arange(half, half + len(trend)) % season
+    factors = np.array([ratios[places == place].mean() for place in range(season)])
+    return factors / factors.mean()
+
+
+KEYS = ("series", "column", "time")
+"""Columns of a tidy table before `value` and the bands."""
+BAND = re.compile(r"(?:(?P<target>.+)_)?(?P<end>lo|hi|q)(?P<level>\d+(?:\.\d+)?)")
+_SERIES = ("unique_id", "series", "id")
+_VALUE = ("y", "forecast", "value")
+_TIME = ("ds", "timestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tidy:
+    """A table with one row per value.
+
+    Args:
+        name: name of the file.
+        frame: columns `series`, `column`, `time` (timestamps, or whole numbers in layout rows), `value`, then bands by
+            suffix (`lo80`); in layout rolling also `origin` and `actual`.
+        bands: suffixes of the bands, in order.
+        timed: whether times are timestamps.
+        in_utc: whether they had a zone, and are now in UTC.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    bands: tuple[str, ...] = ()
+    timed: bool = True
+    in_utc: bool = False
+
+
+def read_tidy(path: Path, input_format: InputFormat | None = None) -> Tidy:
+    """Read a file in one of the four layouts.
+
+    Args:
+        input_format: format of the file (delimiter, names of columns, ...). Default: detected.
+
+    Raises:
+        InputError: the layout is not recognised, or a cell is not a number.
+    """
+    config = (input_format or InputFormat()).applied_to(DatasetConfig())
+    table = table_of_file(path, config)
+    if not len(table.frame):
+        raise table.without_rows()
+    columns = table.columns
+    if {"origin", "step", "column", "forecast"} <= set(columns) and columns[-1] != "step":
+        return _long(table, config, time=columns[list(columns).index("step") + 1], value="forecast")
+    time = _time_column(table, config)
+    if time is None:
+        return _rows(table)
+    value = next((name for name in _VALUE if name in columns), None)
+    if value is not None and (time in _TIME or "column" in columns):
+        return _long(table, config, time=time, value=value)
+    return _wide(table, config, time)
+
+
+def _time_column(table: Table, config: DatasetConfig) -> str | None:
+    named = [name for name in (config.time_col, *_TIME) if name in table.columns]
+    if named:
+        return named[0]
+    try:
+        return find_time_column(table, config.time_col)
+    except InputError:
+        if config.time_col is not None:
+            raise
+        return None
+
+
+class _Kind(NamedTuple):
+    """Whether a column of times contains timestamps, and whether these have a zone."""
+
+    timed: bool
+    in_utc: bool
+
+
+def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) -> tuple[pd.Series, _Kind]:
+    """Times as timestamps or row numbers, and their kind; each time may occur once per value of the columns `by`."""
+    cells = table.frame[column]
+    if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
+        return cells, _Kind(timed=False, in_utc=False)
+    groups = table.frame.groupby(list(by), sort=False).ngroup().to_numpy() if by and config.timezone else None
+    time_format = find_format(table, column, config.time_format)
+    times = parse_timestamps(table, column, time_format, timezone=config.timezone, groups=groups)
+    if times.hasnans:
+        row = int(np.flatnonzero(times.isna())[0])
+        raise InputError(f"{table.at(row, column)}: expected a time, found {cells.iloc[row]!r}")
+    kind = _Kind(timed=True, in_utc=times.tz is not None)
+    if kind.in_utc:
+        times = times.tz_convert("UTC").tz_localize(None)
+    return pd.Series(times, index=cells.index), kind
+
+
+def _series_column(table: Table, config: DatasetConfig, candidates: Sequence[str]) -> str | None:
+    if config.series_col is not None:
+        if config.series_col not in table.columns:
+            raise table.missing("dataset.series_col", config.series_col)
+        return config.series_col
+    named = [name for name in _SERIES if name in candidates]
+    worded = [name for name in candidates if name != "column" and has_words(table, name)]
+    return next(iter([*named, *worded]), None)
+
+
+def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Columns as numbers, NaN for empty cells."""
+    words = without(names, number_columns(table, names))
+    bad = [name for name in words if table.frame[name].notna().any()]
+    if bad:
+        raise InputError(f"{table.name}: expected numbers in the columns {listed(bad)}, found text")
+    values, _ = numbers(table, list(names))
+    return {name: values[:, i] for i, name in enumerate(names)}
+
+
+def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy:
+    columns = [name for name in table.columns if name not in (time, value, "column", "step", "origin", "actual")]
+    # in forecasts of many series the bands are named after the target: y_lo80 next to y
+    bands = {name: match["end"] + match["level"] for name in columns if (match := BAND.fullmatch(name))}
+    # columns of a file written by this package are in this order: [series], origin, step, time; or series, time, column
+    leading = _before(table.columns, "origin" if "origin" in table.columns else time)
+    is_written = config.series_col is None and "column" in table.columns and len(leading) == 1
+    candidates = [name for name in columns if name not in bands]
+    series = leading[0] if is_written else _series_column(table, config, candidates)
+    by = [name for name in (series, "column", "origin") if name in table.columns]
+    times, kind = _times(table, time, config, by)
+    frame = pd.DataFrame({"time": times})
+    frame["series"] = table.frame[series].astype(str) if series else ""
+    frame["column"] = table.frame["column"].astype(str) if "column" in table.columns else value
+    extra = [name for name in ("actual",) if name in table.columns]
+    for name, cells in _numbers(table, [value, *bands, *extra]).items():
+        frame["value" if name == value else bands.get(name, name)] = cells
+    if "origin" in table.columns:
+        frame["origin"] = _times(table, "origin", config, [])[0]
+    return Tidy(name=table.name, frame=frame, bands=tuple(bands.values()), **kind._asdict())
+
+
+def _before(columns: Sequence[str], name: str) -> Sequence[str]:
+    """Columns to the left of `name`."""
+    return list(columns)[: list(columns).index(name)]
+
+
+def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
+    columns = [name for name in table.columns if name not in (time, "rolled")]
+    series = _series_column(table, config, columns)
+    times, kind = _times(table, time, config, [series] if series else [])
+    if series is None and times.duplicated().any():
+        again = times[times.duplicated()].iloc[0]
+        zone = changing_zone(pd.DatetimeIndex(times)) if kind.timed else None
+        raise InputError(
+            f"{table.name}, column {time}: duplicate timestamp {again}; name the column that separates the series, "
+            "dataset.series_col=NAME"
+            if zone is None
+            else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; "
+            f"{zone_advice(zone)}"
+        )
+    values = list(number_columns(table, [name for name in columns if name != series]))
+    bands = {name: match for name in values if (match := BAND.fullmatch(name)) and match["target"] in values}
+    targets = [name for name in values if name not in bands]
+    if not targets:
+        raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(columns)}")
+    cells = _numbers(table, values)
+    suffixes = list(dict.fromkeys(match["end"] + match["level"] for match in bands.values()))
+    frames = []
+    for target in targets:
+        frame = pd.DataFrame({"time": times, "value": cells[target]})
+        frame["series"] = table.frame[series].astype(str) if series else ""
+        frame["column"] = target
+        for suffix in suffixes:
+            name = f"{target}_{suffix}"
+            frame[suffix] = cells[name] if name in bands else np.nan
+        frames.append(frame)
+    return Tidy(name=table.name, frame=pd.concat(frames, ignore_index=True), bands=tuple(suffixes), **kind._asdict())
+
+
+def _rows(table: Table) -> Tidy:
+    """Values to the right of the name; empty cells at the end of a row are not values."""
+    first, *value_columns = table.columns
+    if not value_columns or has_words(table, value_columns[0]):
+        raise InputError(
+            f"{table.name}: expected a time column, or one row per series (its name, then its values), found columns "
+            f"{listed(table.columns)}; name the time column, dataset.time_col=NAME"
+        )
+    values = np.stack(list(_numbers(table, value_columns).values()), axis=1)
+    observed = ~np.isnan(values)
+    lengths = np.where(observed.any(axis=1), observed.shape[1] - observed[:, ::-1].argmax(axis=1), 0)
+    frame = pd.DataFrame(
+        {
+            "series": np.repeat(table.frame[first].astype(str).to_numpy(), lengths),
+            "column": "y",
+            "time": np.concatenate([np.arange(1, n + 1) for n in lengths]),
+            "value": np.concatenate([row[:n] for row, n in zip(values, lengths, strict=True)]),
+        }
+    )
+    return Tidy(name=table.name, frame=frame, timed=False)
+
+
+def named_alike(forecasts: Tidy, table: Tidy) -> Tidy:
+    """`table` with the series (or column) name of `forecasts`, if both have only one."""
+    frame = table.frame
+    for key in ("series", "column"):
+        names, other_names = forecasts.frame[key].unique(), frame[key].unique()
+        if len(names) == len(other_names) == 1 and names[0] != other_names[0]:
+            frame = frame.assign(**{key: names[0]})
+    return replace(table, frame=frame)
+
+
+MOST_MISSING, MOST_MISSING_SHARE = 1 << 20, 8
+"""Missing rows of a history: as many, or as many times its rows, if that is more. Each takes memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Units:
+    """Forecasts, actual values and histories, one unit each.
+
+    Args:
+        names: series and column of each unit.
+        forecast, actual: one row per unit, one column per step; NaN if a unit has no such step.
+        bands: interval ends and quantiles by suffix (`lo80`).
+        histories: values before the first step, oldest first, one for each time step; NaN if unknown, except the first.
+        notes: remarks for the reader.
+    """
+
+    names: Sequence[tuple[str, str]]
+    forecast: Float64[np.ndarray, "u h"]
+    actual: Float64[np.ndarray, "u h"]
+    bands: Mapping[str, Float64[np.ndarray, "u h"]]
+    histories: Sequence[Float64[np.ndarray, "_"]]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
+    """Match forecasts with actual values and histories.
+
+    Raises:
+        InputError: no forecast has an actual value or a history, a time is repeated, or a forecast is not finite.
+    """
+    actuals, history = named_alike(forecasts, actuals), named_alike(forecasts, history)
+    rows, notes = _joined(forecasts, actuals)
+    forecast_keys = set(zip(rows["series"], rows["column"], strict=True))
+    rows_of = dict(list(history.frame.groupby(["series", "column"], sort=False)))
+    past = {key: _Past.of(rows_of[key], history) for key in rows_of if key in forecast_keys}
+    names, histories, groups = [], [], []
+    without: list[str] = []
+    for key, group in rows.groupby(["series", "column", "origin"], sort=False, dropna=False):
+        past_rows = past.get((key[0], key[1]))
+        if not group["actual"].notna().any():
+            continue
+        ordered = group.sort_values("time")
+        earlier = np.empty(0) if past_rows is None else past_rows.before(ordered["time"].iloc[0])
+        if not len(earlier):
+            without.append("/".join(str(each) for each in key[:2] if each))
+            continue
+        names.append((str(key[0]), str(key[1])))
+        histories.append(earlier)
+        groups.append(ordered)
+    if not groups:
+        raise InputError(
+            f"{history.name}: expected rows before the first forecast of {without[0] or forecasts.name}, found none"
+        )
+    if without:
+        notes.append(f"skipped {counted(len(without), 'forecast')} without a history, such as {without[0]}")
+    steps = max(int(np.flatnonzero(group["actual"].notna())[-1]) + 1 for group in groups)
+    columns = ["value", "actual", *forecasts.bands]
+    stacked = {name: np.full((len(groups), steps), np.nan) for name in columns}
+    for i, group in enumerate(groups):
+        for name in columns:
+            stacked[name][i, : len(group)] = group[name][:steps]
+    return Units(
+        names=names,
+        forecast=stacked["value"],
+        actual=stacked["actual"],
+        bands={name: stacked[name] for name in forecasts.bands},
+        histories=histories,
+        notes=notes,
+    )
+
+
+def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
+    """Forecast rows with their actual values, NaN for rows without one, which are counted in a note."""
+    if forecasts.timed != actuals.timed:
+        raise InputError(f"{actuals.name}: expected times as in {forecasts.name}; one of them has one row per series")
+    frame = forecasts.frame.drop(columns="actual", errors="ignore")
+    if "origin" not in frame:
+        frame = frame.assign(origin=np.datetime64("NaT", "ns"))
+    keys = ["series", "column", "time"]
+    for each, rows, by in ((forecasts, frame, [*keys, "origin"]), (actuals, actuals.frame, keys)):
+        again = rows.duplicated(by)
+        if again.any():
+            first = rows[again].iloc[0]
+            raise InputError(f"{each.name}: duplicate row for {first['series'] or first['column']} at {first['time']}")
+    truth = actuals.frame[[*keys, "value"]].rename(columns={"value": "actual"})
+    merged = frame.merge(truth, on=keys, how="left")
+    if not np.isfinite(merged["value"]).all():
+        raise InputError(f"{forecasts.name}: expected a finite forecast in each row, found an empty cell or infinity")
+    has_actual = merged["actual"].notna()
+    if not has_actual.any():
+        some = merged.iloc[0]
+        raise InputError(
+            f"{actuals.name}: no actual value for any forecast of {forecasts.name} (the first is {some['series']} "
+            f"{some['column']} at {some['time']}); expected the same names of series and columns, and the same times"
+        )
+    n_missing = int((~has_actual).sum())
+    notes = [f"{n_missing:,} of {len(merged):,} forecast values have no actual value"] if n_missing else []
+    return merged, notes
+
+
+def step_of(times: pd.DatetimeIndex, name: str) -> Frequency:
+    """The step of the times of one series, some of which may be missing.
+
+    Raises:
+        InputError: the times are not whole multiples of one step apart.
+    """
+    try:
+        step, regular = Frequency.closest(times)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}; set season=24") from error
+    if not (step.strides(times) > 0).all():
+        raise InputError(
+            f"{name}: no regular step: {step.code} holds for the first {regular} rows only; score rows that are whole "
+            "steps apart"
+        )
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """The rows of one series in the order of their times; `step` is None for files without times."""
+
+    name: str
+    times: pd.DatetimeIndex
+    values: Float64[np.ndarray, "_"]
+    step: Frequency | None
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, history: Tidy) -> "_Past":
+        if not history.timed:
+            return cls(history.name, pd.DatetimeIndex([]), rows["value"].to_numpy(dtype=float), None)
+        rows = rows.sort_values("time")
+        times = pd.DatetimeIndex(rows["time"])
+        step = step_of(times, history.name) if len(times) > 1 else None
+        return cls(history.name, times, rows["value"].to_numpy(dtype=float), step)
+
+    def before(self, first: pd.Timestamp | np.integer) -> Float64[np.ndarray, "_"]:
+        """Values before the first forecast, one for each step of the time from the first known one; of files without
+        times, all of them."""
+        if not len(self.times):
+            return _from_first_known(self.values)
+        n = int(self.times.searchsorted(first))
+        if n == 0 or self.step is None:
+            return _from_first_known(self.values[:n])
+        # rows may be missing right before the forecast, too
+        strides = self.step.strides(pd.DatetimeIndex(self.times[:n].append(pd.DatetimeIndex([first]))))
+        if not strides[-1]:
+            raise InputError(
+                f"{self.name}: expected steps of {self.step.code} up to the forecast at {first}, found "
+                f"{self.times[n - 1]}"
+            )
+        missing = int(strides.sum()) - n
+        if missing > max(MOST_MISSING, MOST_MISSING_SHARE * n):
+            raise InputError(
+                f"{self.name}: expected a history up to the forecast at {first}, found {n:,} rows and {missing:,} "
+                f"missing ones at steps of {self.step.code}, up to {self.times[n - 1]}; leave out what is far before, "
+                "or add the rows in between"
+            )
+        places = np.concatenate([[0], np.cumsum(strides)])
+        values = np.full(int(places[-1]), np.nan)
+        values[places[:-1]] = self.values[:n]
+        return _from_first_known(values)
+
+
+def _from_first_known(values: Float64[np.ndarray, "_"]) -> Float64[np.ndarray, "_"]:
+    observed = np.flatnonzero(~np.isnan(values))
+    return values[observed[0] :] if len(observed) else values[:0]
+
 
 OWN, NAIVE, NAIVE2 = "forecast", "seasonal naive", "naive2"
 ROW = ("forecaster", "series", "column", "step", "metric", "value")
@@ -120,10 +758,10 @@ class Scoreboard:
     def _to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
 
-    def table(self) -> Table:
+    def table(self) -> rich_table.Table:
         """Table of the overall scores, the forecast first."""
         metric_names = list(dict.fromkeys(metric for by_metric in self.overall.values() for metric in by_metric))
-        table = Table(box=SIMPLE_HEAD, padding=0)
+        table = rich_table.Table(box=SIMPLE_HEAD, padding=0)
         table.add_column("forecaster")
         for metric in metric_names:
             table.add_column(HEADINGS.get(metric, metric.replace("coverage", "in ") + " %"), justify="right")
@@ -142,12 +780,12 @@ def score_units(units: Units, season: int) -> Scoreboard:
     """
     notes = list(units.notes)
     forecasts = _forecasts(units, season, notes)
-    scales = np.array([metrics.mase_scale(history, season) for history in units.histories])
+    scales = np.array([mase_scale(history, season) for history in units.histories])
     if np.isnan(scales).any():
         notes.append(f"MASE is undefined for {counted(int(np.isnan(scales).sum()), 'forecast')}: a constant history")
     # baselines are scored in the cells in which the forecast has an actual value
     actual = np.where(np.isnan(units.forecast), np.nan, units.actual)
-    cells = {name: metrics.point_cells(values, actual, scales) for name, values in forecasts.items()}
+    cells = {name: point_cells(values, actual, scales) for name, values in forecasts.items()}
     quantiles = _quantiles(units, season, forecasts[NAIVE], actual, notes)
     names = list(dict.fromkeys(units.names))
     place = {name: i for i, name in enumerate(names)}
@@ -188,7 +826,7 @@ def _quantiles(
     units: Units, season: int, naive: np.ndarray, actual: np.ndarray, notes: list[str]
 ) -> dict[str, dict[float, np.ndarray]]:
     """Quantiles by forecaster and level: those of the forecast, and of the seasonal naive in the same cells."""
-    own = metrics.quantile_forecasts(units.forecast, units.bands)
+    own = quantile_forecasts(units.forecast, units.bands)
     if not own:
         return {}
     found, is_short = seasonal_naive_quantiles(units.histories, season, naive, list(own)), np.zeros(len(naive), bool)
@@ -210,24 +848,24 @@ def _averaged(
     actual: np.ndarray,
     cells: Mapping[str, Mapping[str, np.ndarray]],
     quantiles: Mapping[str, Mapping[float, np.ndarray]],
-    mean: metrics.Mean,
+    mean: Mean,
 ) -> dict[str, dict[str, list[float]]]:
     """Every metric of every forecaster, one value per group."""
     means = {name: {metric: mean(values) for metric, values in by_metric.items()} for name, by_metric in cells.items()}
     for name, by_metric in means.items():
-        by_metric["owa"] = metrics.owa(by_metric, means[NAIVE2])
+        by_metric["owa"] = owa(by_metric, means[NAIVE2])
         if name == OWN:
             by_metric |= _coverage(units, actual, mean)
         if name in quantiles:
-            by_metric["wql"] = metrics.weighted_quantile_loss(quantiles[name], actual, mean)
+            by_metric["wql"] = weighted_quantile_loss(quantiles[name], actual, mean)
     return {name: {metric: each.tolist() for metric, each in by_metric.items()} for name, by_metric in means.items()}
 
 
-def _coverage(units: Units, actual: np.ndarray, mean: metrics.Mean) -> dict[str, np.ndarray]:
+def _coverage(units: Units, actual: np.ndarray, mean: Mean) -> dict[str, np.ndarray]:
     """Coverage of each interval."""
     return {
-        f"coverage{level}": mean(metrics.inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], actual))
-        for level in metrics.levels_of(list(units.bands))
+        f"coverage{level}": mean(inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], actual))
+        for level in levels_of(list(units.bands))
     }
 
 
@@ -274,3 +912,35 @@ def _grouped(values: np.ndarray, owners: np.ndarray, n: int) -> np.ndarray:
 
 def _shown(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4g}"
+
+
+def score(settings: ScoreConfig, console: Console) -> Scoreboard:
+    """Print the scores, and write them to `settings.output` if given.
+
+    Raises:
+        InputError: a file cannot be read, or the files do not match.
+    """
+    paths = [Path(name or "") for name in (settings.forecasts, settings.actuals, settings.history)]
+    if settings.output:
+        check_no_input_overwritten(paths, (Path(settings.output, name) for name in WRITTEN), "output")
+    with logging_to(console, quiet=True):
+        forecasts, actuals, history = (read_tidy(path, settings.dataset) for path in paths)
+        units = gather_units(forecasts, actuals, history)
+        scoreboard = score_units(units, settings.season or _season(history))
+    console.print(scoreboard.table())
+    for line in [*scoreboard.notes, *(each.sentence for each in scoreboard.differences)]:
+        say(console, line)
+    if settings.output:
+        scoreboard.save(Path(settings.output))
+        say(console, f"scores: {settings.output}")
+    return scoreboard
+
+
+def _season(history: Tidy) -> int:
+    """Rows per season for the time step of the first series."""
+    if not history.timed:
+        raise InputError(f"season: expected a number, since {history.name} has no times; set season=24")
+    first = history.frame.iloc[0]
+    rows = history.frame[(history.frame["series"] == first["series"]) & (history.frame["column"] == first["column"])]
+    times = pd.DatetimeIndex(rows["time"].sort_values())
+    return step_of(times, history.name).season

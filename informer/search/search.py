@@ -7,28 +7,101 @@ rates and calendar marks, and the best of all are trained for longer. Every tria
 windows. The best network is trained for the rest of the budget if its loss is lower than that of the linear forecast by
 more than LEAST_GAIN; otherwise the linear forecast is the model. Source for the rounds: K. Jamieson and A. Talwalkar,
 "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016 (successive halving).
+
+Time budget of a search and the run that follows it.
+
+Refinements of the linear forecast of a search, used where they lower its validation loss.
 """
 
 import logging
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from informer.config.schema import TrainConfig
-from informer.errors import counted
+from informer.base.errors import counted
+from informer.base.start import Interrupted
+from informer.config.training import TrainConfig
 from informer.linear.fit import BLOCKS
-from informer.models.linear import maps_config
-from informer.search.budget import Budget
-from informer.search.engines import Local, TrialEngine
-from informer.search.record import Record, Trial
-from informer.search.refined import bounded, varied
+from informer.linear.maps import varying_in_words
+from informer.networks.models.linear import maps_config
 from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
-from informer.search.trials import OutOfTime, Start, TrialRunner
-from informer.training.signals import Interrupted
+from informer.search.trials import Local, OutOfTime, Record, Start, Trial, TrialEngine, TrialRunner
 
 log = logging.getLogger(__name__)
+
+
+@final
+class Budget:
+    """Time budget of a search and its run together.
+
+    Args:
+        minutes: length of the budget. None: unlimited.
+        clock: returns the current time in seconds.
+        began: start of the budget, in seconds of `clock`. Default: now.
+    """
+
+    def __init__(
+        self, minutes: float | None, *, clock: Callable[[], float] = time.monotonic, began: float | None = None
+    ) -> None:
+        self.clock = clock
+        self._begin = clock() if began is None else began
+        self.whole = math.inf if minutes is None else 60 * minutes
+        self._end = self._begin + self.whole
+
+    @property
+    def left(self) -> float:
+        """Seconds left; negative once the budget is used up."""
+        return self._end - self.clock()
+
+    @property
+    def spent(self) -> float:
+        """Seconds used."""
+        return self.clock() - self._begin
+
+    def spend(self, seconds: float) -> None:
+        """Count `seconds` that were used before this process started."""
+        self._begin, self._end = self._begin - seconds, self._end - seconds
+
+
+LEAST_GAIN_OF_FLOOR = 0.002
+"""Share by which `model.floor` must lower the loss of the linear forecast to be used."""
+
+
+def bounded(runner: TrialRunner, start: Start, loss: float) -> tuple[Start, float]:
+    """Use `model.floor` if it lowers the validation loss."""
+    if runner.settings.model.floor:
+        return start, loss
+    other = _loss(runner, start._replace(floor=True))
+    if not other < (1 - LEAST_GAIN_OF_FLOOR) * loss:
+        runner.begin_with(start)
+        return start, loss
+    note = f"{start.note}; not below the smallest value of the history (validation loss {loss:.5f} without)"
+    return start._replace(floor=True, note=note), other
+
+
+def varied(runner: TrialRunner, start: Start, loss: float) -> tuple[Start, float]:
+    """Use weights that vary with the window if they lower the errors on held-out blocks for sure, and the validation
+    loss."""
+    if runner.settings.model.varying:
+        return start, loss
+    varying, penalty = runner.choose_varying(start.seq_len)
+    refined = start._replace(varying=varying, varying_penalty=penalty)
+    other = _loss(runner, refined) if varying else math.inf
+    if not other < loss:
+        runner.begin_with(start)
+        return start, loss
+    note = f"{start.note}; {varying_in_words(varying, penalty)} (validation loss {loss:.5f} without)"
+    return refined._replace(note=note), other
+
+
+def _loss(runner: TrialRunner, start: Start) -> float:
+    """Validation loss of a linear forecast, with which later networks start."""
+    runner.begin_with(start)
+    return runner.trial(cheapest(runner.settings, start.seq_len), steps=0, seconds=math.inf)
+
 
 FIRST_STEPS, MORE_STEPS = 96, 3
 """Steps of a trial in the first round; each later round keeps the best third and trains it three times as long."""

@@ -7,18 +7,16 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, get_args, get_type_hints
 
+from informer.base.errors import InputError
+from informer.config.commands import EngineName
 from informer.config.conversion import flat, to_plain
-from informer.config.dataset import Short
-from informer.config.engines import EngineName
-from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed, InformerConfig
-from informer.config.schema import SEARCHED, TrainConfig, check
-from informer.config.training import LossKind
+from informer.config.data import Short
+from informer.config.model import CalendarEmbed, InformerConfig, WindowSizes
+from informer.config.training import SEARCHED, LossKind, TrainConfig, check
+from informer.data.dataset import Source
 from informer.data.panel import divide
 from informer.data.seasonality import bridged, find_seasons, usual_periods
-from informer.data.sources import Source
-from informer.data.split import cut_rows
-from informer.errors import InputError
+from informer.read.split import cut_rows
 
 MOST_ROWS = 1024
 """Longest lookback window."""

@@ -12,33 +12,27 @@ from typing import Any
 
 from rich.console import Console
 
+from informer.base.console import say
+from informer.base.errors import InputError, with_addresses
+from informer.base.runtime import provenance, seed_everything
+from informer.base.start import Interrupted, StopRequest
 from informer.build import check_attention, read_dataset, with_static
 from informer.checkpoint.format import ATTRIBUTES, Checkpoint
 from informer.checkpoint.paths import LAST, LOG, SEARCH
 from informer.checkpoint.restore import attributes_in
-from informer.config.dataset import OWN_PLACES
-from informer.config.lengths import WindowSizes
+from informer.config.data import OWN_PLACES
+from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command, to_display
-from informer.config.schema import TrainConfig
-from informer.console import say
+from informer.config.training import TrainConfig
+from informer.data.dataset import Source
 from informer.data.recorded import find_again, own_cache
-from informer.data.sources import Source
-from informer.errors import InputError, with_addresses
-from informer.inference.evaluation import Evaluation
-from informer.runtime import provenance, seed_everything
-from informer.search.budget import Budget
-from informer.search.engines import trial_engine
-from informer.search.record import Record, Trial
-from informer.search.search import Search
+from informer.scoring.scores import Evaluation
+from informer.search.search import Budget, Search
 from informer.search.space import Values, cheapest, comparable, fixed_values, least_sizes, lengths, with_values
-from informer.search.trials import TrialRunner
-from informer.training.continuing import check_goes_on, extended, resumable
-from informer.training.run import RunContext, prepare, run_context, train_and_score
-from informer.training.run_dir import LENGTH, RunFolder
-from informer.training.scoring import SearchResult
-from informer.training.signals import Interrupted, StopRequest
-from informer.training.state import check_training
-from informer.training.target_transform import with_transform
+from informer.search.trials import Record, Trial, TrialRunner, trial_engine
+from informer.training.folder import LENGTH, RunFolder
+from informer.training.run import RunContext, SearchResult, prepare, run_context, train_and_score, with_transform
+from informer.training.state import check_goes_on, check_training, extended, resumable
 
 Read = Callable[[WindowSizes], Source]
 """Reads the series of a dataset; the argument is the size of the shortest windows that will be used."""

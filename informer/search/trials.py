@@ -1,44 +1,221 @@
-"""Trials: the linear forecast, or a network that starts from it, scored on the same validation windows."""
+"""Trials: the linear forecast, or a network that starts from it, scored on the same validation windows.
 
+Trials of a search: one row each in search.csv of the run directory, written after every trial, and a table.
+
+Where the trials of networks run: in this process, or on a Ray cluster, several at a time.
+
+A trial is determined by its settings and the data, so both engines find the same losses, up to the rounding of other
+processors or numbers of threads.
+"""
+
+import csv
+import io
+import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, NoReturn, final
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, Protocol, final
 
 import torch
+from rich.box import SIMPLE
 from rich.console import Console
+from rich.table import Table
 
-from informer import progress
+from informer.base import progress
+from informer.base.errors import InputError, counted, reason_of
+from informer.base.files import write_atomic
+from informer.base.progress import Status
+from informer.base.runtime import seed_everything
+from informer.base.start import Interrupted, StopRequest
 from informer.build import build_data
-from informer.config.calendar import DATE_FIELDS
+from informer.config.commands import EngineName
+from informer.config.data import DATE_FIELDS
 from informer.config.model import InformerConfig, ModelConfig
-from informer.config.schema import TrainConfig
+from informer.config.plain import read_text
+from informer.config.training import SEARCHED, TrainConfig
 from informer.data.calendar import mark_fields
-from informer.data.pipeline import Data
-from informer.data.sources import Source
-from informer.errors import InputError
-from informer.inference.evaluate import fit_baselines
-from informer.inference.quantile_forecasts import calibrate
+from informer.data.dataset import Data, Source
+from informer.inference.ray_engine import capacity, cluster
 from informer.linear.fit import BLOCKS
-from informer.linear.fold import linear_fit
-from informer.linear.residuals import choose_varying
-from informer.linear.shares import maps_of
-from informer.linear.strengths import in_words
-from informer.models.base import Attentions, ForecastModel, ModelDims
-from informer.models.linear import Linear, LinearModelConfig, maps_config
-from informer.progress import Status
-from informer.runtime import seed_everything
+from informer.linear.maps import choose_varying, linear_fit, maps_of
+from informer.linear.settings import in_words
+from informer.networks.models.base import Attentions, ForecastModel, ModelDims
+from informer.networks.models.linear import Linear, LinearModelConfig, maps_config
+from informer.scoring.intervals import calibrate
+from informer.scoring.scores import fit_baselines
 from informer.search.space import Values, cheapest, with_values
-from informer.training.checkpointer import Checkpointer
-from informer.training.distributed import Processes
-from informer.training.initial import freeze, new_network
-from informer.training.linear_skip import FittedMaps, fit_skip, start_of
-from informer.training.loop import train_epoch, validate
-from informer.training.session import Session
-from informer.training.signals import StopRequest
-from informer.training.state import State
-from informer.training.tracking.tracker import Tracker
+from informer.training.curves import Tracker
+from informer.training.loop import Session, train_epoch, validate
+from informer.training.processes import Processes
+from informer.training.start import FittedMaps, fit_skip, freeze, new_network, start_of
+from informer.training.state import Checkpointer, State
+
+MOST_SHOWN = 12
+"""Trials shown in the table, best first; search.csv contains all."""
+
+HEADINGS = {
+    "seq_len": "seq_len",
+    "model.d_model": "width",
+    "model.dropout": "dropout",
+    "model.embed": "marks",
+    "model.patch_len": "patch",
+    "model.channel_independent": "indep",
+    "optim.lr": "lr",
+    "optim.ema": "ema",
+    "loss.training": "loss",
+}
+"""Columns of the table by configuration key; the other values follow from these."""
+
+MEASURED = ("steps", "val_loss", "seconds", "closing_seconds")
+
+START = ("seq_len", "maps", "note", "floor", "varying", "varying_penalty", "fit_seconds")
+"""Further columns of the file for the linear forecast."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One trial.
+
+    Args:
+        values: values of the searched keys, by dotted key.
+        steps: optimiser steps; 0 for the linear forecast.
+        val_loss: training loss over the validation windows; infinite if training failed.
+        seconds: duration of the trial.
+        closing_seconds: estimated time of everything after training, without fits of linear maps.
+        seq_len, maps, note, floor, varying, varying_penalty: the linear forecast, see `informer.search.trials.Start`.
+        fit_seconds: time to fit the maps of the linear forecast once they are chosen.
+    """
+
+    values: Mapping[str, Any]
+    steps: int
+    val_loss: float
+    seconds: float
+    closing_seconds: float = 0.0
+    seq_len: int = 0
+    maps: list[dict[str, Any]] = field(default_factory=list)
+    note: str = ""
+    floor: bool = False
+    varying: list[str] = field(default_factory=list)
+    varying_penalty: float = 1.0
+    fit_seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Identifies a trial within a search."""
+        return trial_key(self.values, self.steps)
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The row of the file, numbers in full precision."""
+        measured = {name: getattr(self, name) for name in MEASURED}
+        start = {f"linear.{name}": json.dumps(getattr(self, name)) for name in START} if not self.steps else {}
+        return {name: str(value) for name, value in {**self.values, **measured}.items()} | start
+
+
+def trial_key(values: Mapping[str, Any], steps: int) -> tuple[str, ...]:
+    """Values and steps as text, as in the file."""
+    return (*(str(values.get(key, "")) for key in SEARCHED), str(steps))
+
+
+def _measured(row: Mapping[str, str]) -> dict[str, Any]:
+    return {name: float(row[name]) for name in MEASURED if name != "steps"}
+
+
+def _start(row: Mapping[str, str]) -> dict[str, Any]:
+    """The linear forecast of a row; raises KeyError or ValueError if the row is damaged."""
+    start = {name: json.loads(row[f"linear.{name}"]) for name in START}
+    kinds = {
+        "seq_len": int, "maps": list, "note": str, "floor": bool, "varying": list, "varying_penalty": float,
+        "fit_seconds": float,
+    }  # fmt: skip
+    wrong = [name for name, kind in kinds.items() if not isinstance(start[name], kind)]
+    if wrong:
+        raise ValueError(f"linear.{wrong[0]}: no {kinds[wrong[0]].__name__}")
+    return start
+
+
+@final
+@dataclass(slots=True)
+class Record:
+    """The trials of a search.
+
+    Args:
+        path: the file, rewritten after each trial; trials of an interrupted search are read from it.
+        trials: trials of this process, including those taken from the file.
+    """
+
+    path: Path
+    trials: list[Trial] = field(default_factory=list)
+    _before: dict[tuple[str, ...], dict[str, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._before = self._rows() if self.path.exists() else {}
+
+    def _rows(self) -> dict[tuple[str, ...], dict[str, str]]:
+        """Rows of the file by trial, checked."""
+        text = read_text(self.path)
+        try:
+            rows = list(csv.DictReader(io.StringIO(text), restval=""))
+            for row in rows:
+                _measured(row)
+                if int(row["steps"]) == 0:
+                    _start(row)
+            return {trial_key(row, int(row["steps"])): row for row in rows}
+        except (csv.Error, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{self.path}: expected the trials of a search, found: {reason_of(error)}") from error
+
+    def known(self, values: Mapping[str, Any], steps: int) -> Trial | None:
+        """The trial if the file contains it, else None."""
+        row = self._before.get(trial_key(values, steps))
+        if row is None:
+            return None
+        return replace(Trial(values=values, steps=steps, val_loss=0.0, seconds=0.0), **_measured(row))
+
+    def known_start(self) -> Trial | None:
+        """The linear forecast if the file contains it, else None."""
+        row = next((row for row in self._before.values() if int(row["steps"]) == 0), None)
+        if row is None:
+            return None
+        start = _start(row)
+        values = {"seq_len": start["seq_len"]} if row.get("seq_len") else {}
+        return replace(Trial(values=values, steps=0, val_loss=0.0, seconds=0.0), **_measured(row), **start)
+
+    def add(self, trial: Trial) -> None:
+        """Store a finished trial and report progress."""
+        self.trials.append(trial)
+        linear = min((recorded.val_loss for recorded in self.trials if not recorded.steps), default=None)
+        best = min(recorded.val_loss for recorded in self.trials)
+        progress.report(Status(best=best, baseline=linear, baseline_name="linear forecast"))
+        text = io.StringIO()
+        used = [*(recorded.values for recorded in self.trials), *self._before.values()]
+        names = [key for key in SEARCHED if any(key in values for values in used)]
+        start = [f"linear.{name}" for name in START]
+        writer = csv.DictWriter(text, [*names, *MEASURED, *start], lineterminator="\n", restval="")
+        writer.writeheader()
+        rows = {recorded.key: recorded.cells for recorded in self.trials}
+        writer.writerows({**self._before, **rows}.values())
+        write_atomic(self.path, text.getvalue())
+
+    def table(self, chosen: Trial) -> Table:
+        """A table of the linear forecast and the best networks, with the chosen trial in bold."""
+        start = [trial for trial in self.trials if not trial.steps]
+        networks = sorted((trial for trial in self.trials if trial.steps), key=lambda trial: trial.val_loss)
+        title = f"search: the linear forecast, {counted(len(networks), 'trial')} of networks"
+        table = Table(title=title, title_justify="left", box=SIMPLE, padding=0)  # as wide as a terminal, 80 columns
+        headings = {key: name for key, name in HEADINGS.items() if any(key in trial.values for trial in self.trials)}
+        for heading in (*headings.values(), "steps", "val loss", "s"):
+            table.add_column(heading, justify="right")
+        for trial in [*start, *networks[:MOST_SHOWN]]:
+            cells = [f"{trial.values.get(key, '')}" for key in headings]
+            cells.append(str(trial.steps) if trial.steps else "linear")
+            cells += [f"{trial.val_loss:.5f}" if math.isfinite(trial.val_loss) else "failed", f"{trial.seconds:.1f}"]
+            table.add_row(*cells, style="bold" if trial is chosen else None, end_section=trial in start)
+        return table
+
 
 MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 """Most validation windows of a trial, and most windows times target columns."""
@@ -280,3 +457,145 @@ def _trained_loss(session: Session, clock: Callable[[], float]) -> tuple[float, 
     except (InputError, torch.OutOfMemoryError):  # loss or gradient not finite, or not enough GPU memory
         return math.inf, 0.0
     return loss if math.isfinite(loss) else math.inf, clock() - began
+
+
+POLL = 0.2
+"""Seconds between looks at a stop request while waiting for a trial."""
+
+RETRIES = 2
+"""How often a worker that dies is started again, and its trial repeated; more often, memory is probably short."""
+
+
+class Result(NamedTuple):
+    """A finished trial; the fields are those of `informer.search.trials.Trial`."""
+
+    val_loss: float
+    seconds: float
+    closing_seconds: float
+
+
+class TrialEngine(Protocol):
+    """Runs trials."""
+
+    n_parallel: int
+    """Number of trials to begin before waiting for the first of them."""
+
+    def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Result]:
+        """Begin a trial.
+
+        Args:
+            runner: knows the settings, the data and the linear forecast from which networks start.
+            values, steps, seconds: see `TrialRunner.trial`.
+
+        Returns:
+            Waits for the trial, and raises what `TrialRunner.trial` raises.
+        """
+
+
+@final
+class Local:
+    """In this process, one after the other."""
+
+    n_parallel = 1
+
+    def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Result]:
+        """See `TrialEngine`; the trial runs when its result is asked for."""
+        return partial(measured, runner, values, steps=steps, seconds=seconds)
+
+
+def measured(runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Result:
+    """A trial and its duration."""
+    began = runner.clock()
+    loss = runner.trial(values, steps=steps, seconds=seconds)
+    taken = runner.clock() - began
+    return Result(loss, taken, runner.closing_seconds(values, steps=steps))
+
+
+@contextmanager
+def trial_engine(settings: TrainConfig, device: torch.device) -> Iterator[TrialEngine]:
+    """The configured engine; a local Ray cluster ends with the context.
+
+    Raises:
+        InputError: Ray is not installed, or there is no cluster.
+    """
+    if settings.engine is EngineName.local:
+        yield Local()
+        return
+    with cluster(settings.workers):
+        unit = "GPU" if device.type == "cuda" else "CPU"
+        most = capacity(unit)  # further actors would wait forever
+        yield OnRay(min(settings.workers or most, most), unit)
+
+
+@final
+class OnRay:
+    """On the connected Ray cluster, by actors that each hold the data, one CPU (or GPU) and one thread.
+
+    Args:
+        n_parallel: number of actors.
+        unit: what an actor needs, "CPU" or "GPU".
+    """
+
+    def __init__(self, n_parallel: int, unit: str) -> None:
+        self.n_parallel, self._unit = n_parallel, unit
+        self._actors: list[Any] = []
+        self._begun = 0
+
+    def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Result]:
+        """See `TrialEngine`."""
+        if not self._actors:
+            self._start(runner)
+        actor = self._actors[self._begun % self.n_parallel]
+        self._begun += 1
+        return partial(self._wait, runner.stop, actor.measured.remote(dict(values), steps, seconds))
+
+    def _start(self, runner: TrialRunner) -> None:
+        import ray
+
+        progress.report(Status(doing=f"searching: {counted(self.n_parallel, 'worker')} on Ray"))
+        source = ray.put(runner.source)
+        make = ray.remote(
+            num_cpus=1, num_gpus=int(self._unit == "GPU"), max_restarts=RETRIES, max_task_retries=RETRIES
+        )(_Worker).remote  # fmt: skip
+        device = "cuda" if self._unit == "GPU" else runner.device.type
+        self._actors = [make(runner.settings, source, device) for _ in range(self.n_parallel)]
+
+    def _wait(self, stop: StopRequest, trial: Any) -> Result:
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+
+        while not ray.wait([trial], timeout=POLL)[0]:
+            if stop.signal:
+                raise Interrupted(stop.signal)
+        try:
+            result = ray.get(trial)
+        except RayTaskError as error:
+            raise error.cause from error
+        except RayError as error:
+            raise InputError(
+                f"engine=ray: a worker of the search was lost {RETRIES + 1} times ({type(error).__name__}), perhaps "
+                "because memory was short; continue the search with: informer train resume=RUN"
+            ) from error
+        if result is None:
+            raise OutOfTime
+        return Result(*result)
+
+
+@final
+class _Worker:
+    """An actor: fits the linear forecast once, then runs trials."""
+
+    def __init__(self, settings: TrainConfig, source: Source, device: str) -> None:
+        torch.set_num_threads(1)  # as many as Ray reserves
+        self._runner = TrialRunner(
+            settings=settings, source=source, device=torch.device(device), stop=StopRequest(), clock=time.monotonic
+        )
+        lookback = max(maps["lookback"] for maps in settings.model.maps)
+        self._runner.n_windows(cheapest(settings, lookback))  # so that no trial is charged for the fit
+
+    def measured(self, values: dict[str, Any], steps: int, seconds: float) -> tuple[float, ...] | None:
+        """`Result` as a plain tuple; None if the trial took too long."""
+        try:
+            return tuple(measured(self._runner, values, steps=steps, seconds=seconds))
+        except OutOfTime:
+            return None

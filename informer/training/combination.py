@@ -25,22 +25,20 @@ from torch import Tensor
 from informer.checkpoint.format import COMBINED, Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.model import Decoding
-from informer.config.schema import TrainConfig
-from informer.data.pipeline import Data
+from informer.config.training import TrainConfig
+from informer.data.dataset import Data
 from informer.data.windows import Batch, Windows
-from informer.inference.season import best_seasonal_naive
-from informer.layers.input_transform import with_quantile_axis
-from informer.linear.moments import runs_of
-from informer.linear.residuals import MOST_WINDOWS as MOST_HELD_OUT
-from informer.linear.residuals import held_out_blocks
-from informer.linear.shares import Shares, apply, maps_of
-from informer.linear.weights import series_weights
-from informer.models.base import ForecastModel, model_output
-from informer.models.informer import Informer
-from informer.models.linear import Linear, at_least_history, maps_config
-from informer.ops.gaps import history_of
-from informer.training import linear_skip
-from informer.training.loss import Loss, build_loss, observed_share
+from informer.linear.maps import MOST_WINDOWS as MOST_HELD_OUT
+from informer.linear.maps import Shares, apply, held_out_blocks, maps_of
+from informer.linear.moments import runs_of, series_weights
+from informer.networks.layers.input_transform import with_quantile_axis
+from informer.networks.models.base import ForecastModel, model_output
+from informer.networks.models.informer import Informer
+from informer.networks.models.linear import Linear, at_least_history, maps_config
+from informer.networks.ops.gaps import history_of
+from informer.scoring.baselines import best_seasonal_naive
+from informer.training.optim import Loss, build_loss, observed_share
+from informer.training.start import is_closed_form
 
 log = logging.getLogger("informer.train")
 
@@ -135,7 +133,7 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     losses_by_batch, counts = score(_Forecasters(model, maps, repeated, offered), splits)
     each, horizons = _horizons(splits, data)
     candidates, singles = list(range(len(offered))), _singles(offered)
-    fits_blocks = linear_skip.is_closed_form(model, settings) and (
+    fits_blocks = is_closed_form(model, settings) and (
         settings.trainer.calibration_blocks == FOLDS or len(data.panel) * len(data.targets) <= FEW_MAPS
     )
     if is_linear and repeated is not None and each < ENOUGH_HORIZONS and fits_blocks:

@@ -1,30 +1,240 @@
 """Training from the first step to the last: `fit` runs epochs, an epoch runs `train_step`.
 
 `State` is all that persists between two steps: a saved and restored run continues as if it had never stopped.
+
+Compile the network; on a GPU as CUDA graphs, which avoid launch overhead.
+
+The error for a step whose loss or gradient is not finite.
+
+Shared objects of a training run: settings, data, state and reporting.
 """
 
 import logging
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isinf
+from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from informer.base.errors import InputError, counted
+from informer.config.training import TrainConfig
+from informer.data.dataset import Data
 from informer.data.windows import Windows
-from informer.errors import counted
-from informer.models.base import model_output
-from informer.training.distributed import Processes
-from informer.training.divergence import divergence, is_finite
-from informer.training.loss import Loss, observed_share
-from informer.training.optim import gradient_norm, set_learning_rate
-from informer.training.precision import autocast
-from informer.training.session import Session
-from informer.training.state import Progress
-from informer.training.stopping import EarlyStopping
-from informer.training.tracking.curves import track_epoch
-from informer.training.tracking.step_log import READ_EVERY, StepLog
+from informer.networks.models.base import ForecastModel, model_output
+from informer.training.curves import READ_EVERY, StepLog, StepRecord, Tracker, track_epoch
+from informer.training.optim import (
+    EarlyStopping,
+    Loss,
+    WeightAverage,
+    autocast,
+    build_loss,
+    build_optimizer,
+    gradient_norm,
+    learning_rate,
+    observed_share,
+    set_learning_rate,
+)
+from informer.training.processes import Processes
+from informer.training.state import Checkpointer, Progress, State
 
 log = logging.getLogger(__name__)
+
+
+def check_compiler(device: torch.device) -> None:
+    """Compile a small function.
+
+    Raises:
+        InputError: there is no usable compiler.
+    """
+    try:
+        torch.compile(lambda x: x.sin() + 1)(torch.zeros(2, device=device))
+    except Exception as error:  # torch raises its own types for compiler problems
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"compile=true: expected a compiler that torch can use, found: {reason}; install one (g++, or triton for a "
+            "GPU), or use compile=false"
+        ) from error
+
+
+@final
+class Compiled(nn.Module):
+    """A network as called in training steps, compiled on its first call.
+
+    Elsewhere, the network itself is called: compiling each batch size of validation and test takes longer than the
+    time it saves. Parameters and their names are the network's.
+
+    Args:
+        network: a network, or its wrapper for distributed training.
+        device: its device.
+    """
+
+    def __init__(self, network: nn.Module, device: torch.device) -> None:
+        super().__init__()
+        self.module = getattr(network, "module", network)  # the name that torch's wrappers have
+        mode = "reduce-overhead" if device.type == "cuda" else None
+        # training has two batch sizes, the last batch of an epoch's being smaller: a graph for each is faster than
+        # one for any size
+        self.compiled = torch.compile(network, mode=mode, dynamic=False)
+
+    def forward(self, *inputs: Any) -> Any:
+        """The network's output."""
+        return self.compiled(*inputs)
+
+
+NAMED = 3
+"""Maximum number of windows listed."""
+
+
+def is_finite(record: StepRecord) -> bool:
+    """Whether loss and gradient norm are finite."""
+    return math.isfinite(record.loss) and math.isfinite(record.gradient_norm)
+
+
+def divergence(record: StepRecord, data: Data, *, step: int, epoch: int, learning_rate: float) -> InputError:
+    """The error that stops a run: the step, what is not finite, and its windows, most extreme first.
+
+    Args:
+        record: the first step that was not finite; the weights are those before it.
+        data: the record's indices refer to its training windows.
+        step, epoch: counted from 1.
+        learning_rate: learning rate of that step.
+    """
+    what = (
+        f"gradient norm is {record.gradient_norm}" if math.isfinite(record.loss) else f"training loss is {record.loss}"
+    )
+    return InputError(
+        f"step {step} (epoch {epoch}, learning rate {learning_rate:.3g}): {what}, expected a finite number; "
+        f"its {len(record.windows)} windows, those with the largest scaled values first: "
+        f"{_named(data, record.windows)}; lower optim.lr, set optim.clip_norm, or look for extreme values there"
+    )
+
+
+def _named(data: Data, windows: Tensor) -> str:
+    """`ETTh1.csv 2016-07-01 00:00:00 to 2016-07-05 23:00:00 (up to 3.1), ...`."""
+    batch = data.train.batch(windows)
+    magnitudes = [
+        values.abs().nan_to_num(0.0, posinf=math.inf).amax(dim=(1, 2)) for values in (batch.enc_x, batch.target)
+    ]
+    peaks = torch.maximum(*magnitudes)
+    most = peaks.argsort(descending=True)[:NAMED]
+    starts = data.train.starts[windows.to(most.device)][most]
+    firsts, lasts = (_times(data, starts + shift) for shift in (0, data.sizes.rows - 1))
+    named = [
+        f"{first} to {last} (up to {peak:.3g})"
+        for first, last, peak in zip(firsts, lasts, peaks[most].tolist(), strict=True)
+    ]
+    more = [] if len(windows) <= NAMED else [f"{len(windows) - NAMED} more"]
+    return f"{data.provenance.path.name} {', '.join([*named, *more])}"
+
+
+def _times(data: Data, rows: Tensor) -> list[str]:
+    """Timestamps of rows of the store."""
+    ends = np.cumsum([len(series) for series in data.panel])
+    times = []
+    for row in rows.tolist():
+        i = int(np.searchsorted(ends, row, side="right"))
+        times.append(str(data.panel[i].timestamps[row - ends[i]]))  # counted from the series' end
+    return times
+
+
+@dataclass(kw_only=True, slots=True)
+class Session:
+    """One training run, from its first step to its last."""
+
+    settings: TrainConfig
+    data: Data
+    """Training windows for the steps, validation windows to choose the best epoch."""
+    state: State
+    network: nn.Module
+    """The state's model as called in training steps: compiled, and averaging gradients over processes, if so set."""
+    loss: Loss
+    """Loss of a training step."""
+    val_loss: Loss
+    """Loss of the validation windows."""
+    tracker: Tracker
+    checkpointer: Checkpointer
+    processes: Processes
+    ends_at: float
+    """End of training on the checkpointer's clock; infinite without a time limit."""
+
+    @classmethod
+    def begin(
+        cls,
+        settings: TrainConfig,
+        model: ForecastModel,
+        data: Data,
+        *,
+        tracker: Tracker,
+        checkpointer: Checkpointer,
+        processes: Processes,
+        resumed: Mapping[str, Any] | None = None,
+    ) -> "Session":
+        """A new or resumed training run.
+
+        Args:
+            settings: complete configuration of the run.
+            model: updated in place, on the device of the data.
+            tracker: receives curves and progress.
+            checkpointer: saves the state after each epoch, at regular intervals, and on a stop request.
+            processes: processes that share every batch.
+            resumed: saved `State.training()`; None: a new run.
+        """
+        optimizer = build_optimizer(settings.optim, model)
+        average = WeightAverage(model, settings.optim.ema) if settings.optim.ema else None
+        stopping = EarlyStopping(settings.trainer.patience)
+        state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
+        if resumed is not None:
+            state.restore(resumed)
+        network = processes.wrap(model)
+        return cls(
+            settings=settings,
+            data=data,
+            state=state,
+            network=Compiled(network, data.train.starts.device) if settings.compile else network,
+            loss=build_loss(settings.loss.of_steps, has_gaps=data.train.store.has_gaps),
+            val_loss=build_loss(settings.loss, has_gaps=data.train.store.has_gaps),
+            tracker=tracker,
+            checkpointer=checkpointer,
+            processes=processes,
+            ends_at=checkpointer.now() + 60.0 * (settings.trainer.max_minutes or inf),
+        )
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time limit is reached; a collective operation, so all processes must call it together."""
+        if isinf(self.ends_at):
+            return False
+        return bool(self.processes.maximum([float(self.checkpointer.now() >= self.ends_at)], self.device)[0])
+
+    @property
+    def device(self) -> torch.device:
+        """Device of data and model."""
+        return self.data.train.starts.device
+
+    @property
+    def last_step(self) -> int:
+        """The last step, unless the run stops early."""
+        return self.settings.trainer.n_steps(len(self.data.train))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no epoch is in progress or left."""
+        progress = self.state.progress
+        used_up = progress.epoch >= self.settings.trainer.max_epochs or progress.step >= self.last_step
+        return progress.n_seen == 0 and (used_up or self.state.stopping.should_stop or self.is_late)
+
+    def rate(self, done: int) -> float:
+        """Learning rate of the step after `done` steps, in the current epoch."""
+        return learning_rate(
+            self.settings.optim,
+            epoch=self.state.progress.epoch + 1,
+            done=done / self.last_step,
+        )
 
 
 def fit(session: Session) -> EarlyStopping:

@@ -14,13 +14,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from informer.base.console import main_console, say
+from informer.base.errors import printable
 from informer.config.compose import job_number, job_overrides
 from informer.config.overrides import unquoted
-from informer.console import main_console, say
-from informer.errors import printable
 
 if TYPE_CHECKING:
-    from informer.inference.evaluation import Evaluation
+    from informer.scoring.scores import Evaluation
 
 ROWS = "INFORMER_MULTIRUN_ROWS"
 """Environment variable with the folder of the rows; jobs on machines without this folder write none."""

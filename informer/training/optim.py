@@ -1,14 +1,81 @@
-"""Optimiser and learning-rate schedule."""
+"""Optimiser and learning-rate schedule.
+
+Early stopping, and the best epoch.
+
+Precision of matrix products in training; weights, optimiser and losses are always float32.
+
+Losses on scaled values.
+
+Exponential moving average of the weights, which is validated, saved and used instead of them.
+
+w_average <- d w_average + (1 - d) w after each step, with d = min(ema, (1 + n) / (10 + n)) after n steps, so that the
+initial weights do not dominate a short run. B. Polyak and A. Juditsky, "Acceleration of Stochastic Approximation by
+Averaging", 1992.
+"""
 
 import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from functools import partial
 from typing import Any, final
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.training import OptimConfig, Schedule
+from informer.base.errors import InputError
+from informer.checkpoint.restore import check_numbers, differing_shape
+from informer.config.training import LossConfig, LossKind, OptimConfig, Precision, Schedule
+from informer.networks.models.base import ForecastModel
+from informer.scoring.metrics import pinball
+
+
+@final
+class EarlyStopping:
+    """Counts epochs without a new lowest validation loss.
+
+    Args:
+        patience: epochs without improvement after which training stops.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.start_loss: float | None = None
+        self.best_loss = math.inf
+        self.best_epoch = 0
+        self.epochs_without_improvement = 0
+
+    def update(self, loss: float, epoch: int) -> bool:
+        """Record the validation loss of `epoch` (from 1; 0: before the first step); True if it is the lowest so far.
+
+        Raises:
+            InputError: the loss is not finite.
+        """
+        if not math.isfinite(loss):
+            raise InputError(
+                f"epoch {epoch}: validation loss is {loss}; expected a finite number: "
+                "lower optim.lr or look for extreme values in the data"
+            )
+        if epoch == 0:
+            self.start_loss = loss
+        if loss < self.best_loss:
+            self.best_loss, self.best_epoch, self.epochs_without_improvement = loss, epoch, 0
+            return True
+        self.epochs_without_improvement += 1
+        return False
+
+    @property
+    def epochs(self) -> int:
+        """The last recorded epoch."""
+        return self.best_epoch + self.epochs_without_improvement
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether patience has run out."""
+        return self.epochs_without_improvement >= self.patience
 
 
 @final
@@ -77,3 +144,117 @@ def gradient_norm(model: nn.Module, clip_norm: float | None) -> torch.Tensor:
     if clip_norm is not None:
         torch.nn.utils.clip_grads_with_norm_(model.parameters(), clip_norm, norm)
     return norm
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Precision:
+    """The precision to use on `device`: float32 or bf16."""
+    if precision is not Precision.auto:
+        return precision
+    return Precision.bf16 if _has_native_bf16(device) else Precision.float32
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Context for the forward pass of a step."""
+    enabled = resolve_precision(precision, device) is Precision.bf16
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
+
+
+def _has_native_bf16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
+    """A loss function of network output and actual values; with `has_gaps`, missing actual values (NaN) are ignored."""
+    losses: dict[LossKind, Loss] = {
+        LossKind.mse: F.mse_loss,
+        LossKind.mae: F.l1_loss,
+        LossKind.huber: F.huber_loss,
+        LossKind.spectral: partial(spectral, alpha=config.alpha),
+        LossKind.quantile: partial(mean_pinball, levels=config.quantiles),
+    }
+    return partial(observed_loss, loss=losses[config.kind]) if has_gaps else losses[config.kind]
+
+
+def observed_loss(
+    output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"], *, loss: Loss
+) -> Float[Tensor, ""]:
+    """`loss` over forecasts whose actual value is observed. The spectral loss needs all rows of a horizon, so it is an
+    error with gaps (see `TrainConfig.problems`)."""
+    observed = ~actual.isnan()
+    if bool(observed.all()):
+        return loss(output, actual)
+    return loss(output[observed][:, None, None], actual[observed][:, None, None])
+
+
+def observed_share(actual: Float[Tensor, "b pred_len n"]) -> float:
+    """Number of windows of a batch, each weighted by the share of its actual values that is observed."""
+    return float((~actual.isnan()).sum()) / actual[0].numel()
+
+
+def spectral(
+    forecast: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"], *, alpha: float
+) -> Float[Tensor, ""]:
+    """MAE plus alpha times the mean size of the error's Fourier coefficients over the horizon.
+
+    The coefficients are less correlated than the errors of neighbouring steps. H. Wang et al., "FreDF: Learning to
+    Forecast in the Frequency Domain", ICLR 2025, equation 4. They are scaled by 1 / sqrt(pred_len), so that alpha has
+    the same effect for every horizon.
+    """
+    return F.l1_loss(forecast, actual) + alpha * torch.fft.rfft(forecast - actual, dim=1, norm="ortho").abs().mean()
+
+
+def mean_pinball(
+    quantiles: Float[Tensor, "b pred_len n q"], actual: Float[Tensor, "b pred_len n"], *, levels: Sequence[float]
+) -> Float[Tensor, ""]:
+    """Mean over levels and values of `pinball`."""
+    losses = [pinball(values, actual, level).mean() for values, level in zip(quantiles.unbind(-1), levels, strict=True)]
+    return torch.stack(losses).mean()
+
+
+AVERAGE = "checkpoint: average of the weights"
+
+
+@final
+class WeightAverage:
+    """A network with averaged weights and the buffers of the trained network.
+
+    Args:
+        model: the network being trained.
+        ema: maximum decay d, below 1.
+    """
+
+    def __init__(self, model: ForecastModel, ema: float) -> None:
+        self.model = deepcopy(model).requires_grad_(False)
+        self._ema, self._steps = ema, 0
+
+    @torch.no_grad()
+    def update(self, model: ForecastModel) -> None:
+        """Update the average after a step of `model`."""
+        decay = min(self._ema, (1 + self._steps) / (10 + self._steps))
+        for average, weight in zip(self.model.parameters(), model.parameters(), strict=True):
+            average.lerp_(weight, 1 - decay)
+        for averaged_buffer, buffer in zip(self.model.buffers(), model.buffers(), strict=True):
+            averaged_buffer.copy_(buffer)
+        self._steps += 1
+
+    def state(self) -> dict[str, Any]:
+        """State for a checkpoint."""
+        return {"steps": self._steps, "weights": self.model.state_dict()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the average from `state()`.
+
+        Raises:
+            InputError: the state does not fit the network.
+        """
+        weights, steps, current = state["weights"], state["steps"], self.model.state_dict()
+        if set(weights) != set(current) or differing_shape(weights, current):
+            raise InputError(f"{AVERAGE}: expected the weights of the network, found others")
+        check_numbers(current, weights)
+        self.model.load_state_dict(weights)
+        self._steps = steps

@@ -2,60 +2,526 @@
 
 Used by the command, `Forecaster.fit` and the search. `prepare` completes the configuration, `run_context` sets up
 device, log and processes, and `train_and_score` is the run.
+
+Saves a table trained on from memory in the run directory, so that `eval` and `resume` find it.
+
+Descriptions of a run for its log, for run.json and for its checkpoints.
+
+Choice of the transform of targets before scaling (`scaler.transform=auto`), on validation data.
+
+For each transform ridge regressions forecast blocks of training and validation windows, each fitted on the other blocks
+and scored in the units of the data. A transform is used if it clearly lowers the mean of RMSE, MASE and sMAPE, each
+relative to no transform (as the M4 competition's OWA averages relative errors), and RMSE rises by little. Least squares
+of transformed values forecast closer to a median than to a mean, so that relative errors may fall while squared errors
+rise.
+
+Score the best checkpoint of a run on the test part, within the remaining time budget.
 """
 
+import hashlib
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import timezone
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+import pandas as pd
 import torch
+from jaxtyping import Float64
 from rich.console import Console
+from torch import Tensor
 
-from informer import checkpoint, progress
-from informer.build import build_data, dims_of, resolve_decoder
-from informer.checkpoint.format import Checkpoint
+from informer import checkpoint
+from informer.base import progress
+from informer.base.console import logging_to
+from informer.base.errors import InputError, counted, listed, with_addresses
+from informer.base.files import write_atomic
+from informer.base.progress import Status
+from informer.base.runtime import pick_device, provenance, seed_everything, set_deterministic
+from informer.base.start import Interrupted, StopRequest
+from informer.build import build_data, dims_of, picked_by_length, resolve_decoder
+from informer.checkpoint.format import ATTRIBUTES, CATEGORIES, COMBINED, NAMES, SHORTFALLS, STATIC, Checkpoint
 from informer.checkpoint.paths import LOG, LOSSES
-from informer.checkpoint.restore import attributes_in, dims_in
+from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config import conversion
-from informer.config.overrides import next_command, shell_command
-from informer.config.schema import TrainConfig
-from informer.console import logging_to
-from informer.data.pipeline import Data
-from informer.data.sources import Source
-from informer.errors import InputError
-from informer.inference.baselines import FittedBaseline
-from informer.inference.bootstrap import Winner
-from informer.inference.evaluate import fit_baselines
-from informer.inference.evaluation import Evaluation
-from informer.models.base import ForecastModel
-from informer.progress import Status
-from informer.runtime import pick_device, provenance, seed_everything, set_deterministic
-from informer.training.checkpointer import Checkpointer
-from informer.training.compiling import check_compiler
-from informer.training.continuing import note_of_length
-from informer.training.describe import better_command, checkpoint_facts, data_facts, log_gain, log_run
-from informer.training.distributed import Processes
-from informer.training.initial import initial_network
-from informer.training.loop import fit
-from informer.training.loss import build_loss
-from informer.training.run_dir import RunFolder
-from informer.training.scoring import SearchResult, final_metrics, score_best
-from informer.training.session import Session
-from informer.training.signals import Interrupted, StopRequest
-from informer.training.state import EVENTS, State
-from informer.training.stopping import EarlyStopping
-from informer.training.target_transform import with_transform
-from informer.training.tracking.curves import reference_losses
-from informer.training.tracking.loss_table import LossFile
-from informer.training.tracking.sinks import Sink, check_installed, open_sinks
-from informer.training.tracking.tracker import Tracker
+from informer.config.data import DatasetConfig, NonNegative, Transform
+from informer.config.model import LinearSkip
+from informer.config.overrides import Word, changed_settings, next_command, shell_command
+from informer.config.training import TrainConfig
+from informer.data.columns import Columns
+from informer.data.dataset import Data, Provenance, Source
+from informer.data.scaler import POWERS
+from informer.data.store import with_columns
+from informer.linear.moments import joined, runs_of
+from informer.linear.select import folds, starts_of
+from informer.networks.models.base import ForecastModel
+from informer.read.dialect import known_marks
+from informer.scoring.baselines import AtLeastZero, FittedBaseline, fit_ridge
+from informer.scoring.bootstrap import Winner
+from informer.scoring.intervals import (
+    MOST_RECENT,
+    RECENT,
+    CalibratedBaseline,
+    Calibration,
+    Residuals,
+    joined_errors,
+    residuals_of,
+    shortfalls,
+    validation_rows,
+)
+from informer.scoring.metrics import WQL
+from informer.scoring.scores import Evaluation, baselines_for, evaluate, fit_baselines, score, training_scale
+from informer.training.combination import combined, combiner, table_of
+from informer.training.curves import LossFile, Tracker, reference_losses, tag_of
+from informer.training.folder import RunFolder
+from informer.training.loop import Session, check_compiler, fit
+from informer.training.optim import EarlyStopping, build_loss, resolve_precision
+from informer.training.processes import Processes
+from informer.training.sinks import Sink, check_installed, open_sinks
+from informer.training.start import FittedMaps, calibration_errors, initial_network
+from informer.training.state import EVENTS, Checkpointer, State, note_of_length
 from informer.training.update_state import save_refit_and_state
 
-log = logging.getLogger("informer.train")
+log = logging.getLogger(__name__)
+
+
+NAME = "frame"
+"""Name of the table in messages, of its series and, with an ending, of the file."""
+
+
+def saved_path(table: pd.DataFrame, run_dir: Path) -> Path:
+    """Path of a CSV file, or of a parquet file if times have a time zone: text would store only their UTC offset."""
+    zones = [dtype.tz for dtype in table.dtypes if isinstance(dtype, pd.DatetimeTZDtype)]
+    in_zone = any(not isinstance(zone, timezone) and str(zone) != "UTC" for zone in zones)
+    return run_dir / f"{NAME}.{'parquet' if in_zone else 'csv'}"
+
+
+@contextmanager
+def saved_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
+    """Write the table to `path` in a new run directory; it is removed if the run fails before it starts.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    if path.exists():
+        raise InputError(f"run_dir={path.parent}: expected a new folder, found {path.name} in it; choose another")
+    content = _content(table, path)
+    write_atomic(path, content)
+    try:
+        yield Provenance(path, hashlib.sha256(content).hexdigest())
+    except InputError:
+        if not RunFolder(path.parent).contains_run:
+            path.unlink()
+        raise
+
+
+def _content(table: pd.DataFrame, path: Path) -> bytes:
+    if path.suffix == ".csv":
+        return table.to_csv(index=False).encode()
+    return table.to_parquet(index=False)
+
+
+ROLES = ("features", "target", "targets", "past_covariates", "future_covariates")
+"""Settings that say which columns are forecast and read."""
+
+FEWEST_ZEROS = 0.01
+"""Minimum share of zeros for a target without negative values to count as non-negative, unless it is integer."""
+
+FEW_ROWS = 10
+"""Minimum number of training rows per category, on average, to learn an embedding."""
+
+FITTED = {LinearSkip.ridge: "ridge", LinearSkip.maps: "the linear maps"}
+
+
+def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: torch.device) -> None:
+    """Log data, windows, network and run directory before the first step."""
+    n_parameters = sum(p.numel() for p in model.parameters())
+    series = f"{len(data.panel)} series, " if len(data.panel) > 1 else ""
+    n_rows = sum(map(len, data.panel))
+    windows = ", ".join(f"{n} {name}" for name, n in window_counts(data).items())
+    log.info(
+        f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, "
+        f"{counted(len(data.inputs), 'column')} in, {len(data.targets)} out; windows {windows}"
+    )
+    validation = [split.val for split in data.splits]
+    by_blocks = settings.model.CLOSED_FORM and settings.trainer.max_steps == 0
+    if settings.trainer.calibration and data.calibration is None and not by_blocks:
+        needs = validation_rows(80, settings.pred_len, settings.trainer.calibration)
+        log.warning(
+            "validation part too short to be divided: no calibration, so this model has no intervals; an 80 % interval "
+            f"needs {needs} validation rows in a series (dataset.split.val), found {max(map(len, validation))}"
+        )
+    _warn_of_rare_categories(data)
+    precision = resolve_precision(settings.precision, device).value
+    log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
+    if settings.non_negative is NonNegative.auto and (names := non_negative(settings, data)):
+        log.info(
+            f"forecasts of {listed(names)} are at least zero, like their training rows (non_negative=none turns it off)"
+        )
+    if settings.decoder_attn_reason:
+        log.info(settings.decoder_attn_reason)
+    picked = picked_by_length(model)
+    if picked:
+        log.info(f"attention by length: {', '.join(picked)}")
+
+
+def _warn_of_rare_categories(data: Data) -> None:
+    """Warn about columns with too few rows per category to learn embeddings, such as names that never repeat."""
+    n_rows = sum(len(split.train) for split in data.splits)
+    for name, categories in data.categories.items():
+        if name not in data.columns.static_covariates and n_rows < FEW_ROWS * len(categories):
+            log.warning(
+                f"column {name!r}: {len(categories):,} categories in {n_rows:,} training rows, too few rows to learn "
+                "an embedding of each; drop the column, or merge rare categories"
+            )
+
+
+def log_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:
+    """Log the network's improvement over what was fitted before training."""
+    if settings.model.CLOSED_FORM and settings.trainer.max_steps == 0:
+        return
+    if stopping.start_loss:  # zero for a constant series: cannot be improved
+        share = 1.0 - stopping.best_loss / stopping.start_loss
+        what, fitted = ("the network", FITTED.get(settings.model.skip, "the closed form"))
+        what = "training" if settings.model.CLOSED_FORM else what
+        start = fitted if settings.init_from is None else "the initial weights"
+        log.info(
+            f"{what} reduced the validation loss of {start} by {share:.2%} "
+            f"({stopping.start_loss:.5f}, now {stopping.best_loss:.5f})"
+        )
+
+
+def better_command(settings: TrainConfig) -> str:
+    """Message with a command to try after a baseline was better."""
+    dataset = settings.dataset
+    data: list[Word] = [f"dataset={dataset.name}"]
+    if dataset.path is not None:
+        dataset_settings = asdict(replace(dataset, name=DatasetConfig().name, path=None))
+        data = ["dataset=csv", ("dataset.path", dataset.path)]
+        data += changed_settings("dataset", dataset_settings, asdict(DatasetConfig()))
+    roles = {name: getattr(settings, name) for name in ROLES}
+    columns = changed_settings("", roles, {name: getattr(TrainConfig(), name) for name in ROLES})
+    words = [*data, *columns, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
+    command = shell_command("train", *words)
+    return f"try: {command} (starts from the best linear map), or model=linear, which takes seconds"
+
+
+def data_facts(data: Data) -> dict[str, Any]:
+    """Source, format and size of the data, in plain containers."""
+    path = str(data.provenance.path)
+    where = with_addresses(path)  # an address, if `path` is the copy of one
+    return {
+        "path": where,
+        "absolute": str(data.provenance.path.absolute()) if where == path else where,
+        "sha256": data.provenance.sha256,
+        "series": len(data.panel),
+        "rows": sum(map(len, data.panel)),
+        "time_col": data.panel[0].time_col,
+        "time_format": data.panel[0].time_format,
+        "timezone": getattr(data.panel[0].timestamps.tz, "key", None),
+        "trained_until": str(
+            max(series.timestamps[split.val.stop - 1] for series, split in zip(data.panel, data.splits, strict=True))
+        ),
+        "marks": known_marks(data.panel[0].dialect),
+        "windows": window_counts(data),
+        **({ATTRIBUTES: data.attributes.columns} if data.attributes else {}),
+    }
+
+
+def non_negative(settings: TrainConfig, data: Data) -> list[str]:
+    """Targets whose forecasts are clipped at zero: set by the user, or detected in the training rows."""
+    if settings.non_negative is not NonNegative.auto:
+        return list(data.targets) if settings.non_negative is NonNegative.all else []
+    names: list[str] = []
+    for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
+        least, zeros, n, all_integer = math.inf, 0, 0, True
+        for series, split in zip(data.panel, data.splits, strict=True):
+            values = np.asarray(series.values[split.train.start : split.train.stop, place])
+            values = values[~np.isnan(values)]
+            least, n = min(least, values.min(initial=math.inf)), n + len(values)
+            zeros += int((values == 0).sum())
+            all_integer = all_integer and bool((values == np.round(values)).all())
+        if least >= 0 and n and (all_integer or zeros >= FEWEST_ZEROS * n):
+            names.append(name)
+    return names
+
+
+def window_counts(data: Data) -> dict[str, int]:
+    """Number of windows of each part."""
+    by_part = {"train": data.train, "val": data.val, "calibration": data.calibration, "test": data.test}
+    return {name: len(windows) for name, windows in by_part.items() if windows is not None}
+
+
+def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
+    """The entries common to all checkpoints of a run."""
+    return {
+        "config": conversion.to_plain(settings),
+        "dims": dims_of(data).to_plain(),
+        "inputs": list(data.inputs),
+        "targets": list(data.targets),
+        "future_covariates": list(data.columns.future_covariates),
+        "frequency": data.frequency.code,
+        "scaler": data.scaler.state(),
+        "data": data_facts(data)
+        | {NAMES: list(data.trained_series), "non_negative": non_negative(settings, data)}
+        | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
+        | ({CATEGORIES: {name: list(labels) for name, labels in data.categories.items()}} if data.categories else {})
+        | ({ATTRIBUTES: data.attributes.to_plain()} if data.attributes else {}),
+    }
+
+
+MOST_SERIES, MOST_TARGETS, MOST_VALUES = 200, 32, 20_000_000
+"""Series of a panel and targets that are used, evenly spaced; if they have more values than MOST_VALUES, nothing is
+transformed."""
+
+MOST_ROWS, MOST_WINDOWS, MOST_FORECASTS = 50_000, 1024, 65_536
+"""Most histories in a fit, most held-out windows, and most windows times targets, over all blocks."""
+
+BLOCKS = 4
+
+LEAST_GAIN, SURE, MOST_LOSS = 0.01, 2.0, 0.01
+"""Share, and standard errors over blocks, by which a transform must lower the mean of the three errors; share by which
+it may raise RMSE."""
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Errors with one transform, an element per block; RMSE and MASE in scaled units without a transform, sMAPE in
+    percent."""
+
+    rmse: Float64[np.ndarray, "blocks"]
+    mase: Float64[np.ndarray, "blocks"]
+    smape: Float64[np.ndarray, "blocks"]
+
+    def relative(self, reference: "Scores") -> Float64[np.ndarray, "blocks"]:
+        """Mean of the errors, relative to those of `reference`."""
+        return (self.rmse / reference.rmse + self.mase / reference.mase + self.smape / reference.smape) / 3
+
+
+def with_transform(settings: TrainConfig, source: Source, device: torch.device) -> tuple[TrainConfig, str]:
+    """The configuration with `scaler.transform=auto` replaced by a choice, and a note; "" without a choice.
+
+    Raises:
+        InputError: the data have no training or no validation window.
+    """
+    if settings.scaler.transform is not Transform.auto:
+        return settings, ""
+    plain = _with(settings, Transform.none)
+    if not _is_applicable(plain, source):
+        return plain, ""
+    panel = _evenly(source.panel, MOST_SERIES)
+    targets = tuple(_evenly(source.columns.targets, MOST_TARGETS))
+    if len(targets) * sum(map(len, panel)) > MOST_VALUES:
+        return plain, f"scaler.transform=none: not chosen with more than {MOST_VALUES:,} values; try sqrt for counts"
+    columns = Columns(inputs=targets, targets=targets)
+    sample = replace(source, panel=with_columns(panel, targets), columns=columns, labels={}, cache=None)
+    scores = {transform: _scores(_with(settings, transform), sample, device) for transform in POWERS}
+    chosen, note = choose(scores)
+    return _with(settings, chosen), note
+
+
+def choose(scores: dict[Transform, Scores]) -> tuple[Transform, str]:
+    """The transform to use, and why."""
+    chosen, base = Transform.none, scores[Transform.none]
+    for stronger in (Transform.sqrt, Transform.fourth_root):
+        if _is_better(scores[stronger], scores[chosen]):
+            chosen = stronger
+    if chosen is Transform.none:
+        return chosen, "scaler.transform=none: no root of the targets clearly forecasts better on held-out blocks"
+    best = scores[chosen]
+    return chosen, (
+        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {best.mase.mean():.3g} instead of "
+        f"{base.mase.mean():.3g}, sMAPE {best.smape.mean():.3g} instead of {base.smape.mean():.3g} %, RMSE "
+        f"{best.rmse.mean():.3g} instead of {base.rmse.mean():.3g}"
+    )
+
+
+def _is_better(candidate: Scores, other: Scores) -> bool:
+    """Whether the gain is large enough and consistent across blocks, and RMSE not much higher."""
+    is_known = all((errors > 0).all() for errors in (other.rmse, other.mase, other.smape))  # MASE may be undefined
+    if len(other.rmse) < 2 or not is_known:
+        return False
+    relative = candidate.relative(other)
+    error = relative.std(ddof=1) / len(relative) ** 0.5
+    is_gain = relative.mean() <= 1 - max(LEAST_GAIN, SURE * error)
+    return bool(is_gain and (candidate.rmse / other.rmse).mean() <= 1 + MOST_LOSS)
+
+
+def _evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
+    """At most `most` of the items, evenly spaced."""
+    return items[:: -(-len(items) // most)]
+
+
+def _with(settings: TrainConfig, transform: Transform) -> TrainConfig:
+    return replace(settings, scaler=replace(settings.scaler, transform=transform))
+
+
+def _is_applicable(settings: TrainConfig, source: Source) -> bool:
+    """Whether some target has no negative value at all."""
+    targets = source.columns.positions(source.columns.targets)
+    lows = [np.nanmin(series.values[:, targets], axis=0, initial=np.inf) for series in source.panel]
+    return bool((np.min(lows, axis=0) >= 0).any())
+
+
+def _scores(settings: TrainConfig, source: Source, device: torch.device) -> Scores:
+    data = build_data(settings, device, source=source)
+    positions = data.columns.positions(data.targets)
+    places = tuple(data.targets.index(name) for name in non_negative(settings, data))
+    most = max(min(MOST_WINDOWS, MOST_FORECASTS // len(positions)) // BLOCKS, 1)
+    scale, rows = training_scale(data), []
+    for block in folds(joined(runs_of(data.train), runs_of(data.val)), BLOCKS, data.sizes.pred_len):
+        if not (block.held and block.fitted):
+            continue
+        held_out, fitted = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
+        held_out = held_out.thinned(most)
+        ridge = fit_ridge(fitted, held_out, positions, max_rows=MOST_ROWS)
+        errors = evaluate(AtLeastZero(ridge, places) if places else ridge, held_out, mase_scale=scale)
+        scaled = errors.scaled.overall()
+        rows.append((scaled["rmse"], scaled["mase"], errors.original.overall()["smape"]))
+    return Scores(*np.array(rows).reshape(-1, 3).T)
+
+
+PROBE, MORE = 16, 4
+"""Scoring is timed on PROBE and on MORE * PROBE test windows."""
+
+LEAST, LEAST_VALUES = 128, 1 << 22
+"""Minimum number of windows, or of their values, that are scored regardless of time."""
+
+SAFE = 1.3
+"""Safety factor on measured times."""
+
+
+class SearchResult(NamedTuple):
+    """Results of a search for its final run.
+
+    Args:
+        maps: fitted linear maps to start from; None: not fitted yet.
+        fit_seconds: time for fitting them.
+        seconds_left: returns the remaining seconds of the budget.
+    """
+
+    maps: FittedMaps | None
+    fit_seconds: float
+    seconds_left: Callable[[], float]
+
+
+def score_best(
+    settings: TrainConfig,
+    data: Data,
+    folder: RunFolder,
+    console: Console,
+    device: torch.device,
+    baselines: Sequence[FittedBaseline],
+    searched: SearchResult | None,
+) -> tuple[Evaluation, Residuals | None]:
+    """Choose the combination, calibrate the intervals, save the best checkpoint and score it on the test part.
+
+    Returns:
+        The scores, and the errors used for calibration.
+
+    Raises:
+        InputError: the checkpoint belongs to another run.
+    """
+    path = folder.path / checkpoint.BEST
+    saved = checkpoint.load(path)
+    folder.check_own(settings, saved, checkpoint.BEST)
+    if settings.trainer.combine and COMBINED not in saved.data:
+        saved, losses = combined(saved, settings, data, device)
+        console.print(table_of(losses))
+    config = checkpoint_facts(settings, data)["config"]
+    is_continued, saved = saved.config != config, replace(saved, config=config)
+    best = restore_model(saved).to(device)
+    errors = calibration_errors(best, settings, data, finish=combiner(saved, data))
+    calibration = None if errors is None else errors.calibration()
+    calibrated = baselines_for(best, data, baselines)
+    evaluation = _scored(best, settings, data, calibration, calibrated, searched)
+    short = shortfalls(evaluation.intervals, data.targets)
+    if settings.trainer.calibration or COMBINED in saved.data or short or is_continued:
+        state = states(best, data, errors, calibration, settings) if settings.trainer.calibration else None
+        checkpoint.save(path, replace(saved, calibration=state, data=saved.data | {SHORTFALLS: short}))
+    return evaluation, errors
+
+
+def states(
+    model: ForecastModel, data: Data, errors: Residuals | None, calibration: Calibration | None, settings: TrainConfig
+) -> dict[str, Tensor] | None:
+    """Tensors for the checkpoint of the scored model: its calibration, and one for forecasts after the end of the data
+    (prefix RECENT), which includes errors on the test part, the newest there are; None without earlier errors.
+
+    Args:
+        errors, calibration: errors on windows before the test part, and the calibration from them.
+    """
+    if errors is None:
+        return None
+    errors_of = residuals_of(data, settings.trainer.eval_batch_size)
+    test_errors = errors_of(model.eval(), data.test, most=MOST_RECENT)
+    newer = test_errors if errors.lag != test_errors.lag else joined_errors([errors, test_errors])
+    recent = newer.calibration()
+    state = {} if calibration is None else calibration.state()
+    if bool(recent.is_learned.any()):
+        state |= {f"{RECENT}{name}": tensor for name, tensor in recent.state().items()}
+    return state or None
+
+
+def _scored(
+    model: ForecastModel,
+    settings: TrainConfig,
+    data: Data,
+    calibration: Calibration | None,
+    baselines: Sequence[CalibratedBaseline],
+    searched: SearchResult | None,
+) -> Evaluation:
+    """Score on all test windows, or on evenly spaced ones if the time budget requires it."""
+    n_windows = len(data.test)
+
+    def scores(of: Data) -> Evaluation:
+        batch_size = settings.trainer.eval_batch_size
+        return score(model, of, batch_size=batch_size, calibration=calibration, baselines=baselines)
+
+    least = max(LEAST, LEAST_VALUES // (data.sizes.pred_len * len(data.targets)))
+    if searched is None or math.isinf(searched.seconds_left()) or n_windows <= least:
+        return scores(data)
+    probes = [data.test.thinned(PROBE), data.test.thinned(MORE * PROBE)]
+    marks = [searched.seconds_left()]
+    for probe in probes:
+        scores(replace(data, test=probe))
+        marks.append(searched.seconds_left())
+    seconds = [earlier - later for earlier, later in pairwise(marks)]
+    # the difference cancels the fixed cost of scoring
+    pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
+    room = searched.seconds_left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
+    most = max(int(room / (SAFE * pace)), least) if pace > 0 else n_windows
+    if most >= n_windows:
+        return scores(data)
+    fewer = data.test.thinned(most)
+    evaluation = scores(replace(data, test=fewer))
+    note = f"scored on {len(fewer):,} evenly spaced of {n_windows:,} test windows, as many as the time budget allowed"
+    stride = -(-n_windows // most)
+    return replace(evaluation, notes=(*evaluation.notes, note), block=max(-(-evaluation.block // stride), 1))
+
+
+def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:
+    """Scores of the run by tag, the most important first."""
+    scaled = {name: errors.scaled.overall() for name, errors in evaluation.errors.items()}
+    model_scores = scaled.pop(evaluation.model)
+    metrics = {"test/skill": evaluation.skill, "test/mse": model_scores["mse"], "test/mae": model_scores["mae"]}
+    metrics |= {f"test/mse_{tag_of(name)}": other["mse"] for name, other in scaled.items()}
+    metrics |= {f"test/coverage_{name}": means.overall()["coverage"] for name, means in evaluation.intervals.items()}
+    original = evaluation.errors[evaluation.model].original.overall()
+    if WQL in original:
+        metrics["test/wql"] = original[WQL]
+    if evaluation.quantiles:
+        metrics["test/pinball"] = evaluation.mean_pinball
+    return metrics | {"val/best_loss": stopping.best_loss}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

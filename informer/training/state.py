@@ -1,17 +1,33 @@
-"""State of a run: after saving and restoring it, the run continues as if it had never stopped."""
+"""State of a run: after saving and restoring it, the run continues as if it had never stopped.
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+Saves a run between two steps, and stops it there on request.
+
+Continue a run that was stopped, or one that is finished beyond its original length.
+"""
+
+import logging
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
-from informer.errors import InputError, reason_of
-from informer.models.base import ForecastModel
-from informer.training.optim import GuardedAdam
-from informer.training.stopping import EarlyStopping
-from informer.training.weight_average import WeightAverage
+from informer.base.errors import InputError, reason_of
+from informer.base.start import Interrupted, StopRequest
+from informer.checkpoint.format import Checkpoint
+from informer.config import conversion
+from informer.config.overrides import shell_command
+from informer.config.training import Schedule, TrainConfig, check
+from informer.networks.models.base import ForecastModel, network_class
+from informer.training.folder import LENGTH, RunFolder
+from informer.training.optim import EarlyStopping, GuardedAdam, WeightAverage, learning_rate
+from informer.training.processes import Processes
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -156,3 +172,146 @@ def _checked_moments(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer)
 
 def _cuda_rng() -> torch.Tensor | None:
     return torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+
+
+Save = Callable[[State, bool], None]
+"""Saves the state; the flag says whether its validation loss is the lowest so far."""
+
+
+@final
+class Checkpointer:
+    """Saves at regular intervals and on a stop request.
+
+    Args:
+        save: writes the state.
+        every_minutes: interval between saves; None: only on a stop request.
+        stop: the stop request.
+        processes: processes of the run, which must agree.
+        device: device of their communication.
+        clock: time in seconds.
+    """
+
+    def __init__(
+        self,
+        save: Save,
+        *,
+        every_minutes: float | None,
+        stop: StopRequest,
+        processes: Processes,
+        device: torch.device,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._save = save
+        self._stop = stop
+        self._seconds = None if every_minutes is None else 60.0 * every_minutes
+        self._processes = processes
+        self._device = device
+        self._clock = clock
+        self._saved_at = clock()
+        self._signal = 0
+
+    def now(self) -> float:
+        """Time of the clock in seconds."""
+        return self._clock()
+
+    def is_due(self, *, together: bool) -> bool:
+        """Whether to save now.
+
+        Args:
+            together: all processes call this at the same step; otherwise a run with several processes does not save.
+        """
+        if self._processes.size > 1 and not together:
+            return False
+        late = self._seconds is not None and self._clock() - self._saved_at >= self._seconds
+        requested, late_anywhere = self._processes.maximum([float(self._stop.signal), float(late)], self._device)
+        self._signal = int(requested)
+        return bool(requested or late_anywhere)
+
+    def save(self, state: State, *, is_best: bool = False) -> None:
+        """Save the state.
+
+        Raises:
+            Interrupted: the last call of `is_due` found a stop request.
+        """
+        self._save(state, is_best)
+        self._saved_at = self._clock()
+        if self._signal:
+            raise Interrupted(self._signal)
+
+
+def extended(settings: TrainConfig, requested: TrainConfig, set_keys: Collection[str]) -> TrainConfig:
+    """The configuration of a run with new values of the keys in `LENGTH`.
+
+    Args:
+        settings: saved configuration of the run.
+        requested: configuration with the new values.
+        set_keys: keys that the user set.
+
+    Raises:
+        InputError: a value out of range, or the run's search is not finished.
+    """
+    if settings.search:
+        raise InputError("resume: the search of model=auto is not finished; continue it first, without other keys")
+    names = [key.partition(".")[2] for key in LENGTH if key in set_keys]
+    trainer = replace(settings.trainer, **{name: getattr(requested.trainer, name) for name in names})
+    return check(replace(settings, trainer=trainer))
+
+
+def check_goes_on(settings: TrainConfig, last: Checkpoint | None) -> None:
+    """Raise an InputError if the run would end before another step.
+
+    Args:
+        settings: configuration with the new length.
+        last: the run's last saved state; None: none was saved.
+    """
+    if last is None or last.training is None:
+        return
+    progress, stopping, trainer = last.training["progress"], last.training["stopping"], settings.trainer
+    waited = stopping["epochs_without_improvement"]
+    limits = [
+        ("max_epochs", trainer.max_epochs, progress["epoch"], "epochs already done"),
+        ("max_steps", trainer.max_steps, progress["step"], "steps already done"),
+        ("patience", trainer.patience, waited, "epochs since the lowest validation loss"),
+    ]
+    for name, limit, completed, what in limits:
+        if limit is not None and limit <= completed:
+            raise InputError(
+                f"resume: the run would end at once: trainer.{name}={limit}, expected more than the {completed} "
+                f"{what}; set trainer.{name}={max(2 * completed, 1)}"
+            )
+
+
+def note_of_length(settings: TrainConfig, last: Checkpoint, n_windows: int) -> str | None:
+    """Message about settings that depend on the changed length of a run; None if there are none.
+
+    Args:
+        settings: configuration with the new length.
+        last: the run's last saved state.
+        n_windows: number of training windows.
+    """
+    before = conversion.from_plain(last.config).trainer.n_steps(n_windows)
+    now = settings.trainer.n_steps(n_windows)
+    if now == before:
+        return None
+    affected = []
+    if settings.optim.schedule is Schedule.cosine:
+        rates = (learning_rate(settings.optim, epoch=last.epoch, done=last.step / total) for total in (before, now))
+        affected.append("optim.schedule=cosine, whose rate changes from {:.2g} to {:.2g}".format(*rates))
+    if network_class(settings.model).begin_step is not ForecastModel.begin_step:
+        affected.append(f"the share of actual values that {settings.model.family} reads in training")
+    if not affected:
+        return None
+    return f"{' and '.join(affected)}: depends on the total length, now {now} steps; continuing from step {last.step}"
+
+
+@contextmanager
+def resumable(folder: RunFolder) -> Iterator[None]:
+    """Ctrl-C where no step can be completed first, as while scoring: the run keeps what it saved, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not folder.contains_run or folder.is_finished:
+            raise
+        interrupted = Interrupted(signal.SIGINT)
+        log.info(f"{interrupted}; continue with: {shell_command('train', ('resume', folder.path))}")
+        raise interrupted from None

@@ -14,28 +14,36 @@ from typing import Any
 import torch
 
 from informer import checkpoint
-from informer.checkpoint import safe_load
-from informer.checkpoint.digest import content_digest
-from informer.checkpoint.facts import read_facts
-from informer.checkpoint.format import REFITTED
-from informer.checkpoint.paths import FACTS, KEPT, REFIT, ROWS
+from informer.base.errors import InputError
+from informer.base.files import write_atomic
+from informer.checkpoint import format as safe_load
+from informer.checkpoint.format import REFITTED, content_digest
+from informer.checkpoint.paths import FACTS, KEPT, REFIT, ROWS, read_facts
 from informer.checkpoint.restore import restore_model
-from informer.config.lengths import WindowSizes
-from informer.config.schema import TrainConfig
-from informer.data.pipeline import Data
-from informer.data.read.source import Series
+from informer.config.model import WindowSizes
+from informer.config.training import TrainConfig
+from informer.data.dataset import Data
 from informer.data.rows import rows_table, series_column
-from informer.errors import InputError
-from informer.files import write_atomic
-from informer.inference.intervals import Residuals, rolled_blocks
-from informer.linear.blocks import starts_of
-from informer.linear.fold import all_runs, choice, fit_varying, fold, fold_known, linear_fit
-from informer.linear.saved_fit import MOST_BYTES, KeptFit, Reads, bytes_of
-from informer.linear.shares import maps_of
-from informer.models.base import ForecastModel
-from informer.models.linear import maps_config
+from informer.linear.maps import (
+    MOST_BYTES,
+    KeptFit,
+    Reads,
+    all_runs,
+    bytes_of,
+    choice,
+    fit_varying,
+    fold,
+    fold_known,
+    linear_fit,
+    maps_of,
+)
+from informer.linear.select import starts_of
+from informer.networks.models.base import ForecastModel
+from informer.networks.models.linear import maps_config
+from informer.read.series import Series
+from informer.scoring.intervals import Residuals, rolled_blocks
 from informer.training.combination import combiner, repeated_rows
-from informer.training.linear_skip import is_closed_form
+from informer.training.start import is_closed_form
 
 MOST_VALUES = 1 << 17
 """Maximum number of saved values of all series, unless one window less one row of each needs more."""

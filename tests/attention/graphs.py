@@ -12,8 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from informer.attention.base import AttentionSpec
 from informer.build import build_attention
+from informer.networks.attention.base import AttentionSpec
 
 N_HEADS, LENGTH, D_HEAD = 3, 97, 8
 

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from informer.attention.base import Attention, AttentionSpec
-from informer.ops import chunks as chunking
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.ops import chunks as chunking
 
 Row = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 """(head, one query [e], its allowed keys [n e]) -> weights over those keys [n]."""

@@ -7,9 +7,9 @@ import torch
 from naive import assert_realises, assert_same, draw, results, softmax, spec_of
 from torch import Tensor
 
-from informer.attention import blocks
-from informer.attention.base import Attention
-from informer.ops import chunks
+from informer.networks.attention import blocks
+from informer.networks.attention.base import Attention
+from informer.networks.ops import chunks
 
 Pair = Callable[[int, int, int], bool]
 """(head, row, key): is the pair in the pattern?"""

@@ -17,8 +17,8 @@ from naive import (
     spec_of,
 )
 
-from informer.attention.additive import AdditiveAttention
-from informer.ops import chunks as chunking
+from informer.networks.attention.additive import AdditiveAttention
+from informer.networks.ops import chunks as chunking
 
 
 def make(sizes, **facts):

@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 import torch
 
-from informer.attention.auto import AutoAttention
-from informer.attention.base import AttentionSpec
-from informer.attention.full import FullAttention
-from informer.attention.prob import ProbAttention
 from informer.build import build_attention
+from informer.networks.attention.auto import AutoAttention
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.prob import ProbAttention
 
 
 def inputs(spec: AttentionSpec) -> list[torch.Tensor]:

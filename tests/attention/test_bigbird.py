@@ -7,8 +7,8 @@ from patterns import SIZES, assert_pattern, assert_slices_agree
 from test_etc import summary_matrix
 from test_longformer import spread
 
-from informer.attention.base import AttentionSpec
-from informer.attention.bigbird import BigBirdAttention, BigBirdETC
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.bigbird import BigBirdAttention, BigBirdETC
 
 PARAMS = [
     {"window": 0, "n_global": 0, "n_random": 1},

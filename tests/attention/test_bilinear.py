@@ -16,8 +16,8 @@ from naive import (
     spec_of,
 )
 
-from informer.attention.bilinear import BilinearAttention
-from informer.attention.full import FullAttention
+from informer.networks.attention.bilinear import BilinearAttention
+from informer.networks.attention.full import FullAttention
 
 
 def make(sizes, **facts):

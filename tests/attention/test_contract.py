@@ -1,6 +1,6 @@
-"""The contract of every name that `attn=` accepts (see `informer/attention/base.py`); new yaml files are included
-automatically. Lengths are odd, there are three heads, keys and values have different widths, and arithmetic is float64,
-unless a test says otherwise."""
+"""The contract of every name that `attn=` accepts (see `informer/networks/attention/base.py`); new yaml files are
+included automatically. Lengths are odd, there are three heads, keys and values have different widths, and arithmetic is
+float64, unless a test says otherwise."""
 
 import json
 import os
@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from informer.attention.base import Attention, AttentionSpec
-from informer.attention.full import FullAttention
 from informer.build import attention_class, attention_names, attention_node, build_attention
-from informer.layers.attention_layer import AttentionLayer
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.full import FullAttention
+from informer.networks.layers.attention_layer import AttentionLayer
 
 NAMES = attention_names()
 CLASSES = {name: attention_class(attention_node(name)["_target_"]) for name in NAMES}

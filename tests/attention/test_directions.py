@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from informer.attention.performer import chi_quantiles, random_directions
+from informer.networks.attention.performer import chi_quantiles, random_directions
 
 
 def draw(n, e, *, orthogonal=True, radii="gaussian", seed=0):

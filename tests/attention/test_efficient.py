@@ -17,8 +17,8 @@ from naive import (
     spec_of,
 )
 
-from informer.attention import efficient
-from informer.attention.efficient import EfficientAttention
+from informer.networks.attention import efficient
+from informer.networks.attention.efficient import EfficientAttention
 
 LONG = (1, 2, 131, 131, 3, 4)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from naive import CROSS, SELF, assert_gradients, assert_realises, draw, softmax, spec_of
 
-from informer.attention.em import EMAttention
+from informer.networks.attention.em import EMAttention
 
 
 def make(sizes, *, seed=0, **params):

@@ -6,8 +6,8 @@ import torch
 from naive import assert_gradients, assert_realises, draw, softmax, spec_of
 from patterns import SIZES, assert_slices_agree
 
-from informer.attention.base import AttentionSpec
-from informer.attention.etc import ETCAttention
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.etc import ETCAttention
 
 
 def summary_matrix(q, k, g, local):

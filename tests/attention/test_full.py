@@ -19,8 +19,8 @@ from naive import (
     spec_of,
 )
 
-from informer.attention.full import FullAttention
 from informer.build import build_attention
+from informer.networks.attention.full import FullAttention
 
 
 def row_of(scale):

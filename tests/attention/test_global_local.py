@@ -6,9 +6,9 @@ import torch
 from naive import assert_gradients, draw, softmax, spec_of
 from torch import Tensor
 
-from informer.attention.base import AttentionSpec
-from informer.attention.global_local import GlobalLocalAttention
 from informer.build import build_attention
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.global_local import GlobalLocalAttention
 
 SIZES = [(2, 3, 9, 5, 4), (1, 1, 1, 3, 3), (1, 2, 37, 4, 2)]
 """Sizes b, h, rows l, features e, value features d."""

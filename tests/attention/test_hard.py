@@ -16,7 +16,7 @@ from naive import (
     spec_of,
 )
 
-from informer.attention.hard import HardAttention, gumbel_noise
+from informer.networks.attention.hard import HardAttention, gumbel_noise
 
 
 def row(_head, query, keys):

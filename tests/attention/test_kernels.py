@@ -4,13 +4,13 @@ import pytest
 import torch
 from naive import assert_same, draw, results, spec_of
 
-from informer.attention import kernels
-from informer.attention.efficient import EfficientAttention
-from informer.attention.kernels import running_sums
-from informer.attention.linear import LinearAttention
-from informer.attention.performer import PerformerAttention
-from informer.attention.running_sums import ordered_sum
-from informer.attention.taylor import TaylorAttention
+from informer.networks.attention import kernels
+from informer.networks.attention.efficient import EfficientAttention
+from informer.networks.attention.kernels import running_sums
+from informer.networks.attention.linear import LinearAttention
+from informer.networks.attention.performer import PerformerAttention
+from informer.networks.attention.running_sums import ordered_sum
+from informer.networks.attention.taylor import TaylorAttention
 
 SIZES = (2, 2, 150, 150, 3, 4)
 

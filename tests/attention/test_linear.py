@@ -5,7 +5,7 @@ import pytest
 import torch
 from naive import CROSS, SELF, assert_blind_to_future, assert_gradients, assert_realises, draw, matrix, spec_of
 
-from informer.attention.linear import LinearAttention
+from informer.networks.attention.linear import LinearAttention
 
 LONG = (1, 2, 130, 130, 3, 4)  # three chunks, the last of them padded
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from naive import CROSS, SELF, assert_gradients, draw, softmax, spec_of
 
-from informer.attention.linformer import LinformerAttention
+from informer.networks.attention.linformer import LinformerAttention
 
 
 def make(sizes, *, causal=False, dropout=0.0, **params):

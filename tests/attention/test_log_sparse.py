@@ -5,8 +5,8 @@ import torch
 from naive import assert_blind_to_future, assert_drops_weights, draw, spec_of
 from patterns import SIZES, assert_pattern, assert_slices_agree
 
-from informer.attention.base import AttentionSpec
-from informer.attention.log_sparse import LogSparseAttention
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.log_sparse import LogSparseAttention
 
 LONG = (1, 1, 263, 263, 3, 2)
 """Reaches distances that are gathered, not taken from the band."""

@@ -5,9 +5,9 @@ import torch
 from naive import assert_blind_to_future, assert_drops_weights, draw, spec_of
 from patterns import SIZES, assert_pattern, assert_slices_agree
 
-from informer.attention.base import AttentionSpec
-from informer.attention.global_positions import evenly_spaced
-from informer.attention.longformer import LongformerAttention
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.global_positions import evenly_spaced
+from informer.networks.attention.longformer import LongformerAttention
 
 
 def pair_of(window, dilations, positions):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from informer.attention.parameters import MOST, at_least, choice, flag, positive
+from informer.networks.attention.parameters import MOST, at_least, choice, flag, positive
 
 
 @pytest.mark.parametrize("value", [1, 2.0, True, "4", None])

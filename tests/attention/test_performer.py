@@ -5,9 +5,9 @@ import pytest
 import torch
 from naive import CROSS, SELF, assert_blind_to_future, assert_gradients, draw, matrix, spec_of
 
-from informer.attention import kernels
-from informer.attention.full import FullAttention
-from informer.attention.performer import PerformerAttention
+from informer.networks.attention import kernels
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.performer import PerformerAttention
 
 LONG = (1, 2, 130, 130, 3, 4)
 KINDS = ["positive", "trig"]

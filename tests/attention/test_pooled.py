@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from naive import CROSS, SELF, assert_drops_weights, assert_gradients, draw, softmax, spec_of
 
-from informer.attention.full import FullAttention
-from informer.attention.pooled import PooledAttention
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.pooled import PooledAttention
 
 
 def make(sizes, *, causal=False, dropout=0.0, **params):

@@ -8,9 +8,9 @@ import pytest
 import torch
 from naive import CROSS, SELF, assert_gradients, assert_realises, assert_recomputed_alike, draw, softmax, spec_of
 
-from informer.attention import sparsity as measurement
-from informer.attention.prob import ProbAttention, log_count, probsparse
-from informer.attention.sparsity import sparsity
+from informer.networks.attention import sparsity as measurement
+from informer.networks.attention.prob import ProbAttention, log_count, probsparse
+from informer.networks.attention.sparsity import sparsity
 
 PARITY = Path(__file__).parents[1] / "parity"
 SHAPES = [(x, c) for x in SELF for c in (False, True)] + [(x, False) for x in CROSS]

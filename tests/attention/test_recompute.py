@@ -4,7 +4,7 @@ import pytest
 import torch
 from naive import autograd_over_pieces
 
-from informer.ops.recompute import over_pieces
+from informer.networks.ops.recompute import over_pieces
 
 
 def pieces(q, k):

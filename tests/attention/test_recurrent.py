@@ -4,10 +4,10 @@ import pytest
 import torch
 from naive import draw, spec_of
 
-from informer.attention.base import Attention
-from informer.attention.full import FullAttention
-from informer.attention.recurrent import FeatureState, KernelState, RecurrentAttention
 from informer.build import build_attention
+from informer.networks.attention.base import Attention
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.recurrent import FeatureState, KernelState, RecurrentAttention
 
 SIZES = (2, 3, 150, 150, 5, 4)  # three chunks of the causal forward
 CASES = {

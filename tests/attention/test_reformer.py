@@ -16,10 +16,10 @@ from naive import (
     spec_of,
 )
 
-from informer.attention import reformer
-from informer.attention.base import AttentionSpec
-from informer.attention.full import FullAttention
-from informer.attention.reformer import ReformerAttention
+from informer.networks.attention import reformer
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.reformer import ReformerAttention
 
 LONG = (1, 2, 97, 97, 5, 4)
 

@@ -15,7 +15,7 @@ from naive import (
     spec_of,
 )
 
-from informer.attention.relu import ReluAttention
+from informer.networks.attention.relu import ReluAttention
 
 
 def row(_head, query, keys):

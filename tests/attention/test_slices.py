@@ -5,9 +5,9 @@ import torch
 from naive import assert_gradients, assert_same, draw, results, spec_of
 from patterns import force_slices
 
-from informer.attention.bigbird import BigBirdAttention
-from informer.attention.truncated import TruncatedAttention
-from informer.ops import chunks
+from informer.networks.attention.bigbird import BigBirdAttention
+from informer.networks.attention.truncated import TruncatedAttention
+from informer.networks.ops import chunks
 
 SIZES = (2, 3, 41, 41, 3, 2)
 

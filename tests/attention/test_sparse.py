@@ -5,9 +5,9 @@ import torch
 from naive import assert_blind_to_future, assert_drops_weights, draw, spec_of
 from patterns import SIZES, assert_pattern, assert_slices_agree
 
-from informer.attention import sparse
-from informer.attention.base import AttentionSpec
-from informer.attention.sparse import SparseAttention
+from informer.networks.attention import sparse
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.sparse import SparseAttention
 
 BOTH = pytest.mark.parametrize("pattern", ["strided", "fixed"])
 

@@ -18,8 +18,8 @@ from naive import (
     spec_of,
 )
 
-from informer.attention.synthesizer import SynthesizerAttention
 from informer.build import build_attention
+from informer.networks.attention.synthesizer import SynthesizerAttention
 
 
 def make(sizes, kind="random", **facts):

@@ -17,8 +17,8 @@ from naive import (
     spec_of,
 )
 
-from informer.attention.full import FullAttention
-from informer.attention.topk import TopKAttention
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.topk import TopKAttention
 
 
 def row_of(k):

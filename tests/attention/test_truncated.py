@@ -5,8 +5,8 @@ import torch
 from naive import assert_blind_to_future, assert_drops_weights, draw, spec_of
 from patterns import SIZES, assert_pattern, assert_slices_agree
 
-from informer.attention.base import AttentionSpec
-from informer.attention.truncated import TruncatedAttention
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.truncated import TruncatedAttention
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -5,9 +5,9 @@ import pytest
 import torch
 from naive import CROSS, SELF, assert_blind_to_future, assert_realises, draw, matrix, softmax, spec_of
 
-from informer.attention import kernels, straight_through
-from informer.attention.full import FullAttention
-from informer.attention.vq import VQAttention
+from informer.networks.attention import kernels, straight_through
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.vq import VQAttention
 
 LONG = (2, 2, 150, 150, 3, 4)  # three blocks
 SHAPES = [(x, c) for x in [*SELF, LONG] for c in (False, True)] + [(x, False) for x in CROSS]

@@ -18,9 +18,9 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.conversion import to_plain
 from informer.config.model import InformerConfig
-from informer.config.schema import TrainConfig
-from informer.models.base import ModelDims
-from informer.models.lstma import LstmaConfig
+from informer.config.training import TrainConfig
+from informer.networks.models.base import ModelDims
+from informer.networks.models.lstma import LstmaConfig
 
 LENGTHS = {"seq_len": 40, "label_len": 9, "pred_len": 14}
 DIMS = {"enc_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), **LENGTHS}

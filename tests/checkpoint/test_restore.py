@@ -9,14 +9,14 @@ from entry_points import Trained, call
 from forgery import content_of, write_forged
 
 from informer import checkpoint
+from informer.base.errors import InputError
 from informer.build import attention_names, attention_node, build_model, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.conversion import to_plain
 from informer.config.model import CalendarEmbed, InformerConfig
-from informer.config.schema import TrainConfig
-from informer.errors import InputError
-from informer.models.base import ModelDims
+from informer.config.training import TrainConfig
+from informer.networks.models.base import ModelDims
 
 DIMS = {"enc_in": 2, "c_out": 1, "mark_sizes": (1, 1), "seq_len": 24, "label_len": 7, "pred_len": 5}
 DATA = {"path": "own.csv", "sha256": "0" * 64, "time_col": "date"}
@@ -125,8 +125,8 @@ def test_sizes_of_the_network(change: dict[str, Any], part: str) -> None:
     [
         ("performer", {"n_features": 10**12}, "weights do not fit"),
         ("prob", {"surplus": 5}, "no parameter 'surplus'"),
-        ("full", {"_target_": "informer.attention.base.AttentionSpec"}, "is not an Attention"),
-        ("full", {"_target_": "informer.attention.base.torch.nn.Linear"}, "does not exist"),
+        ("full", {"_target_": "informer.networks.attention.base.AttentionSpec"}, "is not an Attention"),
+        ("full", {"_target_": "informer.networks.attention.base.torch.nn.Linear"}, "does not exist"),
     ],
 )
 def test_parameters_of_the_mechanism(name: str, change: dict[str, Any], part: str) -> None:
@@ -170,7 +170,7 @@ def config_of(trained: Trained) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("slot", ["attn", "decoder_attn", "cross_attn", "optim", "dataset"])
-@pytest.mark.parametrize("target", ["os.system", "informer.attention.full.os.system", "torch.nn.Linear", 3])
+@pytest.mark.parametrize("target", ["os.system", "informer.networks.attention.full.os.system", "torch.nn.Linear", 3])
 def test_a_configuration_that_names_code(
     slot: str, target: object, folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +178,7 @@ def test_a_configuration_that_names_code(
     config = config_of(trained)
     config[slot] = config[slot] | {"_target_": target, "command": "touch exploded"}
     path = forged(trained, folder / "forged.pt", config=config)
-    with pytest.raises(InputError, match=r"expected a _target_ below informer\.attention, found"):
+    with pytest.raises(InputError, match=r"expected a _target_ below informer\.networks\.attention, found"):
         checkpoint.load(path)
 
 

@@ -14,9 +14,9 @@ import torch
 from entry_points import Trained
 
 from informer import checkpoint
-from informer.checkpoint import safe_load as archive
+from informer.base.errors import InputError
+from informer.checkpoint import format as archive
 from informer.checkpoint.restore import restore_model
-from informer.errors import InputError
 
 
 def refused(path: Path, part: str) -> None:

@@ -7,9 +7,9 @@ import pandas as pd
 import yaml
 from omegaconf import OmegaConf
 
-from informer.config.dataset import DatasetConfig
-from informer.config.lengths import WindowSizes
-from informer.runtime import resource
+from informer.base.runtime import resource
+from informer.config.data import DatasetConfig
+from informer.config.model import WindowSizes
 
 SIZES = WindowSizes(seq_len=13, label_len=5, pred_len=4)
 

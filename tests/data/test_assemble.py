@@ -9,12 +9,14 @@ import pandas as pd
 import pyarrow
 import pytest
 
-from informer.data.read import assemble, memory, timestamps
-from informer.data.read.cells import decoded, is_encoded
-from informer.data.read.numeric import has_numbers, has_words, numbers
-from informer.data.read.table import Table, read_table
-from informer.data.read.timestamps import parse_timestamps
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.read import table as assemble
+from informer.read import table as memory
+from informer.read import times as timestamps
+from informer.read.cells import decoded, is_encoded
+from informer.read.columns import has_numbers, has_words, numbers
+from informer.read.table import Table, read_table
+from informer.read.times import parse_timestamps
 
 N = 40
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
 
 GOOD = "date,a,b\n2020-01-01 00:00,1,2\n2020-01-01 01:00,3,4\n2020-01-01 02:00,5,6\n2020-01-01 03:00,7,8\n"
 AMBIGUOUS = "date,a\n01/02/2010,1\n02/02/2010,2\n03/02/2010,3\n"

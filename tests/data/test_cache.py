@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 from dataset_cases import SIZES, made, write
 
-from informer.config.dataset import DatasetConfig, Short, SplitConfig, SplitKind
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, Short, SplitConfig, SplitKind
 from informer.data import cache
 from informer.data.cache import dataset_cache
 from informer.data.columns import Roles
-from informer.data.read.source import Series
-from informer.data.sources import read_source
-from informer.errors import InputError
+from informer.data.dataset import read_source
+from informer.read.series import Series
 
 NOT_READING: Mapping[str, list[Any]] = {
     "name": ["x"],

@@ -8,7 +8,7 @@ import pytest
 
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks, mark_sizes
-from informer.data.read.frequency import Frequency
+from informer.read.frequency import Frequency
 
 Formula = Callable[[pd.DatetimeIndex], np.ndarray]
 

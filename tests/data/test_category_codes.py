@@ -8,16 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informer.config.dataset import DatasetConfig, ScalerConfig, SplitConfig, SplitKind
-from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
-from informer.config.repairs import Duplicates, Fill
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, Duplicates, Fill, ScalerConfig, SplitConfig, SplitKind
+from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, lay_out
-from informer.data.read.categories import coded, label, unknown
-from informer.data.read.table import table_of_frame
-from informer.data.sources import table_source
-from informer.errors import InputError
+from informer.data.dataset import Data, lay_out, table_source
+from informer.read.columns import coded, label, unknown
+from informer.read.table import table_of_frame
 
 SIZES = WindowSizes(seq_len=3, label_len=1, pred_len=2)
 WORDS = st.text("abxyz0.", min_size=1, max_size=3).filter(lambda word: not word.replace(".", "").isdigit())

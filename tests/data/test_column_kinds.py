@@ -7,15 +7,11 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informer.config.calendar import Calendar
-from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind, SplitConfig, SplitKind
-from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
-from informer.config.repairs import Fill
+from informer.config.data import Calendar, DatasetConfig, Fill, ScalerConfig, ScalerKind, SplitConfig, SplitKind
+from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, lay_out
-from informer.data.read.table import table_of_frame
-from informer.data.sources import table_source
+from informer.data.dataset import Data, lay_out, table_source
+from informer.read.table import table_of_frame
 
 SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=3)
 TRAIN, VAL, TEST = 24, 12, 14

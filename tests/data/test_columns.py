@@ -2,9 +2,9 @@
 
 import pytest
 
-from informer.config.dataset import Features
+from informer.base.errors import InputError
+from informer.config.data import Features
 from informer.data.columns import Roles
-from informer.errors import InputError
 
 M, S, MS = Features
 FOUND = ["a", "b", "c", "d"]

@@ -9,14 +9,13 @@ import yaml
 from dataset_cases import dataset
 from omegaconf import OmegaConf
 
-from informer.config.dataset import Features, ScalerConfig, ScalerKind
-from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
+from informer.base.errors import InputError
+from informer.base.runtime import resource
+from informer.config.data import Features, ScalerConfig, ScalerKind
+from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
-from informer.data.pipeline import load_data
-from informer.data.read.download import find_file
-from informer.errors import InputError
-from informer.runtime import resource
+from informer.data.dataset import load_data
+from informer.read.files import find_file
 
 DATASETS = sorted(path.stem for path in resource("conf/dataset").glob("*.yaml"))
 SCALERS = sorted(path.stem for path in resource("conf/scaler").glob("*.yaml"))

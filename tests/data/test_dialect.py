@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import read_series
 
-from informer.config.dataset import DatasetConfig
-from informer.config.lengths import WindowSizes
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
+from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.data.read.content import cells_of_content
-from informer.data.read.dialect import Dialect, find_encoding, find_separator
-from informer.data.read.number_marks import find_marks
-from informer.data.read.source import Series, series_from_table
-from informer.data.read.table import read_table
-from informer.errors import InputError
+from informer.read.dialect import Dialect, find_encoding, find_separator
+from informer.read.number_marks import find_marks
+from informer.read.series import Series, series_from_table
+from informer.read.table import cells_of_content, read_table
 
 HEADERS = {
     "utf-8": ["größe", "温度", "c"],

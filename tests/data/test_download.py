@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from informer.config.dataset import DatasetConfig
-from informer.data.read.download import fetch, find_file
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
+from informer.read.files import fetch, find_file
 
 BODY = b"date,a\n2020-01-01,1\n2020-01-02,2\n" * 50
 SHA256 = hashlib.sha256(BODY).hexdigest()

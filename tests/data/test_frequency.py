@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from informer.data.read.frequency import Frequency, Unit
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.read.frequency import Frequency, Unit
 
 # spelling -> canonical code, unit, rows in a season, rows in a day
 OFFSETS = {

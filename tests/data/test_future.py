@@ -9,15 +9,14 @@ import torch
 from dataset_cases import SIZES, made, write
 from stores import future_from_frame, series_from_frame
 
-from informer.config.dataset import DatasetConfig, ScalerConfig
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, ScalerConfig
 from informer.config.model import CalendarEmbed
 from informer.data.columns import Columns
-from informer.data.future import Future, future_of_table
-from informer.data.history import history_batch
-from informer.data.read.table import read_table
+from informer.data.history import Future, future_of_table, history_batch
 from informer.data.scaler import PanelScaler
 from informer.data.windows import Batch
-from informer.errors import InputError
+from informer.read.table import read_table
 
 FRAME = made(60)
 AHEAD = pd.DatetimeIndex(FRAME["date"][40:44])

@@ -9,13 +9,12 @@ import pytest
 from dataset_cases import made, write
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind
-from informer.config.lengths import WindowSizes
-from informer.config.repairs import Fill
-from informer.data.gaps import gap_columns, least_rows, observed_rows, seen_before, well_observed
+from informer.base.errors import ReportError
+from informer.config.data import DatasetConfig, Fill, ScalerConfig, ScalerKind
+from informer.config.model import WindowSizes
 from informer.data.scaler import PanelScaler, Scaler
-from informer.data.split import Split
-from informer.errors import ReportError
+from informer.data.windows import gap_columns, least_rows, observed_rows, seen_before, well_observed
+from informer.read.split import Split
 
 MASK = DatasetConfig(fill=Fill.mask)
 

@@ -10,16 +10,16 @@ import pytest
 import torch
 from dataset_cases import SIZES, made, write
 
-from informer.config.dataset import DatasetConfig, Features, ScalerConfig, ScalerKind, Short, Transform
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, Features, ScalerConfig, ScalerKind, Short, Transform
 from informer.config.model import CalendarEmbed
 from informer.data import large, scaler, store
 from informer.data.cache import Cache
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, load_data
-from informer.data.read import table
-from informer.data.read.table import read_pieces
-from informer.errors import InputError
-from informer.inference.evaluate import training_scale
+from informer.data.dataset import Data, load_data
+from informer.read import table
+from informer.read.table import read_pieces
+from informer.scoring.scores import training_scale
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +215,7 @@ def test_files_that_are_no_series(content: bytes, message: str, tmp_path: Path) 
 
 def test_rows_are_counted_over_the_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if the row of a message counts from the start of its piece, here some ten rows."""
-    monkeypatch.setattr("informer.data.read.table.PIECE", 128)
+    monkeypatch.setattr("informer.read.table.PIECE", 128)
     path = tmp_path / "f.csv"
     for last, message in (
         (b"2020-09-01,1,2\n", "row 202: expected 2 cells as in the header, found 3 in '2020-09-01,1,2'"),

@@ -7,14 +7,13 @@ import pandas as pd
 import pytest
 from dataset_cases import SIZES
 
-from informer.config.dataset import DatasetConfig, Short
+from informer.base.errors import InputError, ReportError
+from informer.config.data import DatasetConfig, Short
 from informer.data import panel
-from informer.data.long import LongTable, series_codes
-from informer.data.panel import table_panel
-from informer.data.read.cells import dictionary_encoded
-from informer.data.read.source import Series, series_from_table
-from informer.data.read.table import Table, table_of_frame
-from informer.errors import InputError, ReportError
+from informer.data.panel import LongTable, series_codes, table_panel
+from informer.read.cells import dictionary_encoded
+from informer.read.series import Series, series_from_table
+from informer.read.table import Table, table_of_frame
 
 CONFIG = DatasetConfig(series_col="id", short=Short.pad)
 

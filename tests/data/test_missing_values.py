@@ -9,13 +9,12 @@ from entry_points import SMALL, call
 from stores import read_series, series_from_frame
 
 from informer import Forecaster
-from informer.config.dataset import DatasetConfig
-from informer.config.lengths import WindowSizes
-from informer.config.repairs import Fill
+from informer.base.errors import ReportError
+from informer.config.data import DatasetConfig, Fill
+from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.data.read import assemble
-from informer.data.read.checks import missing_words
-from informer.errors import ReportError
+from informer.read import table as assemble
+from informer.read.checks import missing_words
 
 WORDS = ["closed", "off line", "-999"]
 CONFIG = DatasetConfig(fill=Fill.mask, missing_values=WORDS)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from informer.config.lengths import WindowSizes
+from informer.base.errors import InputError
+from informer.config.model import WindowSizes
 from informer.data.windows import Batch, Store, Windows
-from informer.errors import InputError
-from informer.inference.baselines import fit_ridge, seasonal_naive
+from informer.scoring.baselines import fit_ridge, seasonal_naive
 
 SIZES = WindowSizes(seq_len=5, label_len=2, pred_len=3, offset=4)
 

@@ -11,19 +11,19 @@ import torch
 from dataset_cases import SIZES, made, write
 from stores import series_from_frame
 
-from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind, Short, SplitConfig, SplitKind
+from informer.base.errors import InputError, ReportError
+from informer.config.data import DatasetConfig, ScalerConfig, ScalerKind, Short, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
 from informer.data.calendar import calendar_marks
 from informer.data.columns import Columns, Roles
+from informer.data.dataset import Data, load_data
 from informer.data.history import future_index, history_batch
 from informer.data.large import mapped_panel
 from informer.data.panel import left_padded
-from informer.data.pipeline import Data, load_data
-from informer.data.read.frequency import Frequency
-from informer.data.read.table import read_table
 from informer.data.scaler import PanelScaler
-from informer.errors import InputError, ReportError
+from informer.read.frequency import Frequency
+from informer.read.table import read_table
 
 SEQ, LABEL, PRED = SIZES.seq_len, SIZES.label_len, SIZES.pred_len
 RATIO = SplitConfig(kind=SplitKind.ratio, train=0.6, val=0.2, test=0.2)

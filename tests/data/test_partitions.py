@@ -7,9 +7,9 @@ import pytest
 from entry_points import call
 
 from informer import Forecaster
-from informer.config.dataset import DatasetConfig
-from informer.data.read.source import table_of_file
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
+from informer.read.series import table_of_file
 
 LINEAR = ["model=linear", "seq_len=14", "pred_len=7", "dataset.series_col=store"]
 

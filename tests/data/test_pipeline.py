@@ -11,15 +11,14 @@ from dataset_cases import SIZES, dataset, made, write
 from published_files import published_folder
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig, Features, ScalerConfig, ScalerKind, SplitConfig, SplitKind
-from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, Features, ScalerConfig, ScalerKind, SplitConfig, SplitKind
+from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks
 from informer.data.columns import Columns, Roles
+from informer.data.dataset import Data, load_data
 from informer.data.history import future_index, history_batch
-from informer.data.pipeline import Data, load_data
 from informer.data.scaler import PanelScaler
-from informer.errors import InputError
 
 ROWS = SplitConfig(kind=SplitKind.rows, train=150, val=60, test=70)
 

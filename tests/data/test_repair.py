@@ -8,11 +8,10 @@ import pytest
 from dataset_cases import made, write
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig, with_repairs
-from informer.config.repairs import Duplicates, Fill
+from informer.base.errors import ReportError
+from informer.config.data import DatasetConfig, Duplicates, Fill, with_repairs
+from informer.data.diagnosis import survey_file
 from informer.data.rows import RowsFormat, rows_dataset, rows_table
-from informer.data.survey import survey_file
-from informer.errors import ReportError
 
 COLUMNS = ["a", "b", "c"]
 

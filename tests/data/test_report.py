@@ -8,10 +8,10 @@ import pytest
 from dataset_cases import made, write
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig
-from informer.config.lengths import WindowSizes
-from informer.data.read.report import MOST_LINES
-from informer.errors import ReportError
+from informer.base.errors import ReportError
+from informer.config.data import DatasetConfig
+from informer.config.model import WindowSizes
+from informer.read.checks import MOST_LINES
 
 SIZES = WindowSizes(seq_len=24, label_len=5, pred_len=8)
 NUMBER = "or exclude the column with dataset.exclude"

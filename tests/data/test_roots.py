@@ -7,11 +7,11 @@ import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from informer.config.dataset import ScalerConfig, ScalerKind, Transform
+from informer.base.errors import InputError
+from informer.config.data import ScalerConfig, ScalerKind, Transform
 from informer.data.scaler import PanelScaler, Scaler
-from informer.errors import InputError
-from informer.metrics import Errors, MaseScale
-from informer.units import Units
+from informer.data.windows import Units
+from informer.scoring.metrics import Errors, MaseScale
 
 RNG = np.random.default_rng(5)
 COUNTS = RNG.poisson(9.0, (80, 1)).astype(float)

@@ -13,9 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig
-from informer.config.repairs import Fill
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, Fill
 
 FORMATS = [
     "%d/%m/%Y %H:%M:%S",

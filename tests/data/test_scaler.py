@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from informer.config.dataset import ScalerConfig, ScalerKind
+from informer.base.errors import InputError
+from informer.config.data import ScalerConfig, ScalerKind
 from informer.data.scaler import PanelScaler, Scaler
-from informer.errors import InputError
 
 VALUES = np.random.default_rng(3).normal([5.0, -200.0, 1e-3], [1.0, 30.0, 1e-4], (57, 3))
 

@@ -10,16 +10,15 @@ import pytest
 from dataset_cases import made, write
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig
-from informer.config.lengths import WindowSizes
-from informer.config.repairs import Fill
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, Fill
+from informer.config.model import WindowSizes
 from informer.data.history import future_index
 from informer.data.panel import read_panel
-from informer.data.read.examine import TimesCache
-from informer.data.read.source import inspect_table, series_from_table
-from informer.data.read.table import table_of_frame
-from informer.errors import InputError
-from informer.inference.jobs.writing import stamps
+from informer.inference.writing import stamps
+from informer.read.repair import TimesCache
+from informer.read.series import inspect_table, series_from_table
+from informer.read.table import table_of_frame
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
 FORMATS += ["%d.%m.%Y %H:%M", "%m-%d-%Y %I:%M %p", "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %H:%M:%S.%f"]

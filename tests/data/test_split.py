@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from informer.config.dataset import SplitConfig, SplitKind
-from informer.config.lengths import WindowSizes
-from informer.data.read.frequency import Frequency
-from informer.data.split import split_rows
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import SplitConfig, SplitKind
+from informer.config.model import WindowSizes
+from informer.read.frequency import Frequency
+from informer.read.split import split_rows
 
 SMALL = WindowSizes(seq_len=3, label_len=1, pred_len=2)
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from informer.data.read.frequency import Frequency
-from informer.data.read.step_words import adjective, lasting
+from informer.read.frequency import Frequency, adjective, lasting
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from entry_points import SMALL, call
 from stores import read_series, series_from_frame
 
 from informer import Forecaster
-from informer.config.dataset import DatasetConfig
-from informer.config.lengths import WindowSizes
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
+from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.data.read.source import Series
-from informer.errors import InputError
+from informer.read.series import Series
 
 HOURS = pd.date_range("2023-12-30", periods=400, freq="h")
 LOAD = np.arange(400.0) % 24 + np.arange(400) / 100

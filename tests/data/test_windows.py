@@ -8,9 +8,9 @@ import pytest
 import torch
 from stores import one_series
 
-from informer.config.lengths import WindowSizes
+from informer.base.errors import InputError
+from informer.config.model import WindowSizes
 from informer.data.windows import Store, Windows
-from informer.errors import InputError
 
 
 def over(

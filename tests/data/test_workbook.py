@@ -13,12 +13,10 @@ import pytest
 from entry_points import Trained, call
 from stores import read_series
 
-from informer.config.dataset import DatasetConfig
-from informer.config.file_format import Hints
-from informer.config.repairs import Limits
-from informer.data.read.source import series_from_table
-from informer.data.read.table import read_pieces, read_table
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, Hints, Limits
+from informer.read.series import series_from_table
+from informer.read.table import read_pieces, read_table
 
 TIMES = pd.date_range("2024-02-28", periods=40, freq="h")
 VALUES = np.random.default_rng(0).normal(size=40).round(3)

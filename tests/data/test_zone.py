@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from stores import read_series
 
-from informer.config.dataset import DatasetConfig, Short, SplitConfig
-from informer.config.lengths import WindowSizes
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig, Short, SplitConfig
+from informer.config.model import WindowSizes
+from informer.data.diagnosis import survey_file
 from informer.data.panel import read_panel
-from informer.data.survey import survey_file
-from informer.errors import InputError
 
 YEAR = pd.date_range("2022-12-31 23:00", periods=8760 * 4, freq="15min", tz="UTC").tz_convert("Europe/Berlin")
 """A year in Germany, with both clock changes."""

@@ -8,11 +8,10 @@ import torch
 from published_files import published_folder
 from stores import one_series
 
-from informer.config.dataset import DatasetConfig, Features, ScalerConfig, SplitConfig, SplitKind
-from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
+from informer.config.data import DatasetConfig, Features, ScalerConfig, SplitConfig, SplitKind
+from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, load_data
+from informer.data.dataset import Data, load_data
 from informer.data.windows import Windows
 
 MONTHS = SplitConfig(kind=SplitKind.months, train=12, val=4, test=4)

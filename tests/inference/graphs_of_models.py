@@ -17,17 +17,16 @@ import torch
 from onnx_registry import registry_once
 from torch import Tensor
 
+from informer.base.errors import InputError
 from informer.build import attention_node, build_model, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.conversion import to_plain
 from informer.config.model import CalendarEmbed, InformerConfig
-from informer.config.schema import TrainConfig
-from informer.config.training import LossConfig, LossKind
-from informer.errors import InputError
-from informer.inference.exporting import INPUTS, example, exported
-from informer.models.base import ModelDims
+from informer.config.training import LossConfig, LossKind, TrainConfig
+from informer.inference.export import INPUTS, example, exported
+from informer.networks.models.base import ModelDims
 
 DIMS = {"enc_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
 

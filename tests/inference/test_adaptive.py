@@ -8,8 +8,8 @@ import pytest
 from entry_points import Trained, call
 
 from informer import Forecaster
-from informer.inference.rolling.adaptive import RATE, Tracking
-from informer.runtime import resource
+from informer.base.runtime import resource
+from informer.inference.rolling import RATE, Tracking
 
 
 @pytest.mark.parametrize(("stride", "horizon"), [(1, 6), (4, 6), (7, 6), (2, 3), (3, 9)])

@@ -10,13 +10,13 @@ import torch
 from informer.build import build_model
 from informer.config.model import InformerConfig
 from informer.data.windows import Batch
-from informer.inference import attention_maps as module
-from informer.inference.attention_maps import attention_maps, thinned
-from informer.layers.attention_layer import AttentionLayer
-from informer.models.base import ModelDims
-from informer.models.informer import Informer
+from informer.inference import explain as module
+from informer.inference.explain import attention_maps, thinned
+from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.models.base import ModelDims
+from informer.networks.models.informer import Informer
 
-FULL = {"_target_": "informer.attention.full.FullAttention"}
+FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=14, label_len=5, pred_len=4)
 
 

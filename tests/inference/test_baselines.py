@@ -6,9 +6,9 @@ import torch
 from data_cases import made, published, windows_over
 from sklearn.linear_model import Ridge
 
-from informer.errors import InputError
-from informer.inference.baselines import fit_ridge, seasonal_naive
-from informer.inference.evaluate import compare, evaluate, training_scale
+from informer.base.errors import InputError
+from informer.scoring.baselines import fit_ridge, seasonal_naive
+from informer.scoring.scores import compare, evaluate, training_scale
 
 
 def table(rows, columns, seed=0):

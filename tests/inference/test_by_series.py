@@ -9,10 +9,9 @@ import pytest
 import torch
 from entry_points import SMALL, call
 
-from informer.inference.by_series import by_series, worst_series
-from informer.inference.evaluation import Evaluation
-from informer.metrics import Errors, MaseScale
-from informer.units import Units
+from informer.data.windows import Units
+from informer.scoring.metrics import Errors, MaseScale
+from informer.scoring.scores import Evaluation, by_series, worst_series
 
 
 def errors_of(values: np.ndarray, scale: float = 2.0) -> Errors:

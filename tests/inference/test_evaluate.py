@@ -13,12 +13,11 @@ import torch
 from data_cases import made
 from rich.console import Console
 
-from informer.errors import InputError
-from informer.files import write_atomic
-from informer.inference.evaluate import compare, evaluate, training_scale
-from informer.inference.evaluation import Evaluation
-from informer.metrics import METRICS, Errors, MaseScale
-from informer.units import Units
+from informer.base.errors import InputError
+from informer.base.files import write_atomic
+from informer.data.windows import Units
+from informer.scoring.metrics import METRICS, Errors, MaseScale
+from informer.scoring.scores import Evaluation, compare, evaluate, training_scale
 
 
 def last_value(batch):

@@ -13,11 +13,11 @@ import torch
 from entry_points import ROOT, Trained, call, call_export
 
 from informer import checkpoint
+from informer.base.errors import InputError
 from informer.build import attention_names
 from informer.config.commands import ExportFormat
-from informer.errors import InputError
-from informer.inference import exporting as export
-from informer.inference.exporting import exported
+from informer.inference import export
+from informer.inference.export import exported
 
 SAMPLE = ROOT / "data" / "sample.csv"
 VARIANTS = ["global_tokens", "no_calendar", "quantiles"]

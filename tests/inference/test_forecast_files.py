@@ -15,12 +15,10 @@ from stores import read_series
 
 from informer import Forecaster
 from informer.config.commands import Format
-from informer.config.dataset import DatasetConfig
-from informer.config.input_format import InputFormat
-from informer.inference.jobs.batches import Job, forecast_files
-from informer.inference.jobs.inputs import InputFile
-from informer.inference.jobs.writing import Writer, to_csv
-from informer.inference.result import Forecast
+from informer.config.data import DatasetConfig, InputFormat
+from informer.inference.files import InputFile, Job, forecast_files
+from informer.inference.model import Forecast
+from informer.inference.writing import Writer, to_csv
 
 STEPS = ["h", "B", "ME"]
 TINY = {"model": "tiny", "seq_len": 12, "label_len": 5, "pred_len": 4, "device": "cpu"}

@@ -14,12 +14,12 @@ from entry_points import SMALL, Trained, call
 from torch import Tensor, nn
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.checkpoint.format import to_safetensors
 from informer.data.windows import Windows
-from informer.errors import InputError
-from informer.inference import intervals as conformal
-from informer.inference.intervals import Calibration, Residuals, Variation, min_windows, validation_rows
-from informer.runtime import resource
+from informer.scoring import intervals as conformal
+from informer.scoring.intervals import Calibration, Residuals, Variation, min_windows, validation_rows
 
 
 class Zero(nn.Module):

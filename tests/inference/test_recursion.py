@@ -8,7 +8,7 @@ import pytest
 from entry_points import SMALL, Trained, call
 
 from informer import Forecaster
-from informer.runtime import resource
+from informer.base.runtime import resource
 
 COLUMNS = ["temperature", "visitors", "price", "demand"]
 

@@ -13,10 +13,10 @@ from entry_points import SMALL, Outcome, Trained, call
 from rich.console import Console
 
 from informer import Forecaster
+from informer.base.runtime import resource
 from informer.config.commands import Mode, PredictConfig
-from informer.inference.jobs import run as jobs
-from informer.inference.rolling import forecasts as rolling
-from informer.runtime import resource
+from informer.inference import job as jobs
+from informer.inference import rolling
 
 TARGETS = ["temperature", "visitors", "price", "demand"]
 TIDY = ["origin", "step", "date", "column", "forecast", "actual"]

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from data_cases import made
 
-from informer.inference.evaluate import compare
-from informer.training import scoring
-from informer.training.scoring import SearchResult
+from informer.scoring.scores import compare
+from informer.training import run as scoring
+from informer.training.run import SearchResult
 
 
 class Scorer:

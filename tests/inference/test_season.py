@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from data_cases import load
 
-from informer.config.dataset import DatasetConfig
-from informer.inference.evaluate import fit_baselines
-from informer.inference.season import best_seasonal_naive
+from informer.config.data import DatasetConfig
+from informer.scoring.baselines import best_seasonal_naive
+from informer.scoring.scores import fit_baselines
 
 HOURS = np.arange(24 * 7 * 12)
 

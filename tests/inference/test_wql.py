@@ -17,24 +17,26 @@ from rich.console import Console
 from sklearn.metrics import mean_pinball_loss
 from torch import Tensor
 
+from informer.base.runtime import resource
 from informer.checkpoint import load
 from informer.checkpoint.restore import restore_model
-from informer.data.pipeline import Data
-from informer.data.windows import Batch
-from informer.inference.baselines import NonNegative, SeasonalNaive
-from informer.inference.evaluate import baselines_for, compare, evaluate, fit_baselines, training_scale
-from informer.inference.intervals import Calibration, Residuals, Variation, differences
-from informer.inference.quantile_forecasts import (
+from informer.data.dataset import Data
+from informer.data.windows import Batch, Units
+from informer.inference.rescore import trained_data
+from informer.scoring.baselines import AtLeastZero, SeasonalNaive
+from informer.scoring.intervals import (
     DECILES,
     CalibratedBaseline,
+    Calibration,
+    Residuals,
+    Variation,
     calibrate,
     calibrated,
     calibrated_quantiles,
+    differences,
 )
-from informer.inference.trained_data import trained_data
-from informer.metrics import WQL, Errors, MaseScale
-from informer.runtime import resource
-from informer.units import Units
+from informer.scoring.metrics import WQL, Errors, MaseScale
+from informer.scoring.scores import baselines_for, compare, evaluate, fit_baselines, training_scale
 
 LEVELS = (0.1, 0.5, 0.9)
 
@@ -84,7 +86,7 @@ def test_every_view_is_that_of_scikit_learn(
 ) -> None:
     """Red if a missing value counts, if windows of a batch are matched with quantiles of others, if a mean over columns
     of different scales is one of their losses, or if values in data units lose their center."""
-    monkeypatch.setattr("informer.metrics.AT_ONCE", at_once)
+    monkeypatch.setattr("informer.scoring.metrics.AT_ONCE", at_once)
     actual, quantiles = drawn
     center, scale = [10.0, -300.0], [2.0, 50.0]
     errors = added(errors_of(2), actual, quantiles, units_of(9, center, scale))
@@ -207,7 +209,7 @@ def test_baselines_are_calibrated_on_windows_they_were_not_fitted_on(tmp_path: P
 def test_windows_for_calibration_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a long series makes the baselines expensive."""
     data = made(tmp_path)
-    monkeypatch.setattr("informer.inference.quantile_forecasts.MOST_WINDOWS", 50)
+    monkeypatch.setattr("informer.scoring.intervals.MOST_WINDOWS", 50)
     naive, ridge = calibrate(fit_baselines(data), data)
     assert (naive.calibration.windows, ridge.calibration.windows) == (math.ceil(363 / 8), 48)
 
@@ -216,7 +218,7 @@ def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
     """A series around zero whose forecasts are at least zero: no error is that of a negative forecast."""
     windows = windows_over(torch.randn(60, 1, generator=torch.Generator().manual_seed(2)), seq_len=6, pred_len=2)
     batch = windows.batch(torch.arange(len(windows)))
-    baseline = NonNegative(SeasonalNaive(1, [0]), (0,))
+    baseline = AtLeastZero(SeasonalNaive(1, [0]), (0,))
     (found,) = calibrated([baseline], [windows], [windows.at(windows.starts[:0])], season=1)
     assert found.calibration is not None
     changes = differences(batch.enc_x, found.calibration.variation.lag)

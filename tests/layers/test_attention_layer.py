@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from informer.attention.base import AttentionSpec
 from informer.build import build_attention
-from informer.layers.attention_layer import AttentionLayer
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.layers.attention_layer import AttentionLayer
 
 
 def layer(

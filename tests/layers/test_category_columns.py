@@ -8,9 +8,9 @@ from torch import Tensor
 
 from informer.build import build_model
 from informer.config.model import InformerConfig, LinearSkip, ModelConfig
-from informer.layers.categories import CategoryColumns, CategoryLayout, width_of
-from informer.models.base import ForecastModel, ModelDims
-from informer.models.lstma import LstmaConfig
+from informer.networks.layers.categories import CategoryColumns, CategoryLayout, width_of
+from informer.networks.models.base import ForecastModel, ModelDims
+from informer.networks.models.lstma import LstmaConfig
 
 SIZES = (0, 4, 0, 2, 0)
 """Numbers, four categories, numbers, two categories (known ahead), numbers."""
@@ -18,7 +18,7 @@ DIMS = ModelDims(
     enc_in=5, c_out=2, mark_sizes=(1,), seq_len=24, label_len=8, pred_len=4, targets=(2, 4), known=(3,),
     categories=SIZES,
 )  # fmt: skip
-FULL = {"_target_": "informer.attention.full.FullAttention"}
+FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 
 
 def windows() -> tuple[Tensor, ...]:

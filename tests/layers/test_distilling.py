@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from informer.layers.distilling import Distil, distilled_length, halve
+from informer.networks.layers.encoder import Distil, distilled_length, halve
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 13])

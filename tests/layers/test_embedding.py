@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from informer.config.model import CalendarEmbed
-from informer.layers.embedding import CalendarEmbedding, Embedding, sinusoid_table
+from informer.networks.layers.embedding import CalendarEmbedding, Embedding, sinusoid_table
 
 
 @pytest.mark.parametrize(("length", "width"), [(1, 1), (7, 5), (6000, 8)])

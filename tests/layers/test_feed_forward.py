@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from informer.config.model import Activation
-from informer.layers import feed_forward as module
-from informer.layers.feed_forward import FeedForward
-from informer.ops.dropout import dropped
+from informer.networks.layers import feed_forward as module
+from informer.networks.layers.feed_forward import FeedForward
+from informer.networks.ops.dropout import dropped
 
 FUNCTIONS = {Activation.gelu: F.gelu, Activation.relu: F.relu}
 

@@ -8,14 +8,14 @@ from entry_points import SMALL, call
 from torch import Tensor
 
 from informer import checkpoint
+from informer.base.errors import InputError
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
 from informer.data.windows import Batch
-from informer.errors import InputError
-from informer.inference.attention_maps import attention_maps
-from informer.layers.attention_layer import AttentionLayer
-from informer.models.base import ModelDims
-from informer.models.informer import Informer
+from informer.inference.explain import attention_maps
+from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.models.base import ModelDims
+from informer.networks.models.informer import Informer
 
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1,), seq_len=26, label_len=5, pred_len=4)
 ETC = attention_node("etc") | {"radius": 2, "n_global": 0}

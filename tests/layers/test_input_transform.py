@@ -6,9 +6,9 @@ import torch
 
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, LinearSkip
-from informer.layers.input_transform import InputTransform, LinearSkipLayer
-from informer.models.base import ModelDims
-from informer.models.informer import Informer
+from informer.networks.layers.input_transform import InputTransform, LinearSkipLayer
+from informer.networks.models.base import ModelDims
+from informer.networks.models.informer import Informer
 
 DIMS = ModelDims(enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=8, pred_len=4, targets=(1, 3), known=(2,))
 SWITCHES = {

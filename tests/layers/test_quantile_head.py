@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from test_input_transform import DIMS, SWITCHES, windows
 
+from informer.base.quantiles import central_pairs, level_problem, quantile_name
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig
-from informer.layers.quantile_head import QuantileHead
-from informer.models.informer import Informer
-from informer.quantiles import central_pairs, level_problem, quantile_name
+from informer.networks.layers.quantile_head import QuantileHead
+from informer.networks.models.informer import Informer
 
 DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 

@@ -6,16 +6,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from informer.attention.base import AttentionSpec
+from informer.base.errors import InputError
 from informer.build import attention_node, build_attention, build_model
 from informer.config.model import InformerConfig, Shortening
-from informer.errors import InputError
-from informer.layers.attention_layer import AttentionLayer
-from informer.layers.distilling import distilled_length
-from informer.layers.encoder import stack_lengths
-from informer.layers.shortening import Eliminate, make_shortening
-from informer.models.base import ModelDims
-from informer.models.informer import Informer
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.layers.encoder import Eliminate, distilled_length, make_shortening, stack_lengths
+from informer.networks.models.base import ModelDims
+from informer.networks.models.informer import Informer
 
 LENGTHS = [1, 2, 3, 8, 13]
 KINDS = [kind for kind in Shortening if kind is not Shortening.none]
@@ -76,7 +74,7 @@ def test_attention_received_is_that_of_the_matrix(name: str, step: int, monkeypa
     """The column sums by one-hot values: A I = A. Red if a batch item, a head or a query is left out."""
     torch.manual_seed(0)
     layer = AttentionLayer(6, build_attention(name, AttentionSpec(3, 2, 9, 9))).double().eval()
-    monkeypatch.setattr("informer.layers.attention_layer.rows_per_chunk", lambda *_: step)
+    monkeypatch.setattr("informer.networks.layers.attention_layer.rows_per_chunk", lambda *_: step)
     x = torch.randn(3, 9, 6, dtype=torch.float64)
     q, k = layer.split(layer.query(x)), layer.split(layer.key(x))
     one_hot = torch.eye(9, dtype=torch.float64).expand(3, 3, 9, 9)

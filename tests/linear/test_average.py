@@ -10,14 +10,12 @@ from entry_points import SMALL
 from test_configs import composed
 
 from informer.build import build_data
-from informer.data.pipeline import Data
-from informer.linear.average import Products, best_mean, candidates_of, products_of
-from informer.linear.blocks import folds
-from informer.linear.fit import BLOCKS, LinearFit, prepare
+from informer.data.dataset import Data
+from informer.linear.fit import BLOCKS, LinearFit, Products, best_mean, candidates_of, prepare, products_of
 from informer.linear.moments import in_order
-from informer.linear.offered import LinearConfig
-from informer.linear.strengths import Strengths, in_words
-from informer.models.linear import at_least_history
+from informer.linear.select import folds
+from informer.linear.settings import LinearConfig, Strengths, in_words
+from informer.networks.models.linear import at_least_history
 
 
 @pytest.fixture

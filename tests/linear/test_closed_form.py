@@ -12,22 +12,17 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.linear_model import Ridge
 
+from informer.base.errors import InputError
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks, mark_fields
-from informer.data.read.frequency import Frequency
 from informer.data.windows import Store, Windows, WindowSizes
-from informer.errors import InputError
-from informer.linear.blocks import folds
 from informer.linear.features import Group, OriginFeatures, cycles_of
-from informer.linear.fit import prepare
-from informer.linear.forecast import LinearForecast
-from informer.linear.held_out import fold_moments
-from informer.linear.moments import MomentSource, Run, joined, runs_of
-from informer.linear.offered import LinearConfig
-from informer.linear.products import window_products
-from informer.linear.select import SHARED, CrossValidation, FoldMoments, fit_own, fit_shared
+from informer.linear.fit import LinearForecast, prepare
+from informer.linear.moments import MomentSource, Run, joined, runs_of, window_products
+from informer.linear.select import SHARED, CrossValidation, FoldMoments, fit_own, fit_shared, fold_moments, folds
+from informer.linear.settings import LinearConfig, Strengths
 from informer.linear.solve import Layout, blended, normal_equations
-from informer.linear.strengths import Strengths
+from informer.read.frequency import Frequency
 
 HOURLY = Frequency.parse("h")
 FIELDS = mark_fields(HOURLY, CalendarEmbed.timeF)

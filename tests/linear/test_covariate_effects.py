@@ -16,11 +16,10 @@ from test_family import DIMS, NONE
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.windows import Store
-from informer.inference.baselines import RidgeForecast
-from informer.linear.covariate_effects import KnownEffects, fit_known
-from informer.linear.fold import fold_known
-from informer.linear.shares import Shares, apply
-from informer.models.linear import Linear, LinearModelConfig
+from informer.linear.effects import KnownEffects, fit_known
+from informer.linear.maps import Shares, apply, fold_known
+from informer.networks.models.linear import Linear, LinearModelConfig
+from informer.scoring.baselines import RidgeForecast
 
 ROWS, SEASON = 600, 24
 

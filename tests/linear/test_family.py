@@ -12,18 +12,17 @@ from entry_points import SMALL, call
 from test_closed_form import COLUMNS, EVERYTHING, HOURLY, PRED, SEQ, everything, store, windows_of
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import mark_sizes
-from informer.errors import InputError
 from informer.linear.features import Group
 from informer.linear.fit import prepare
-from informer.linear.fold import fold
-from informer.linear.offered import LinearConfig
-from informer.linear.strengths import Strengths
-from informer.models import linear
-from informer.models.base import Attentions, ModelDims
-from informer.models.linear import Linear, LinearModelConfig
-from informer.runtime import resource
+from informer.linear.maps import fold
+from informer.linear.settings import LinearConfig, Strengths
+from informer.networks.models import linear
+from informer.networks.models.base import Attentions, ModelDims
+from informer.networks.models.linear import Linear, LinearModelConfig
 
 RUN = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12"]
 DIMS = ModelDims(
@@ -137,7 +136,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_maps_it_had(folder: Path, monke
         with pytest.raises(RuntimeError, match="killed"):
             call("train", *RUN, "run_dir=cut")
     with monkeypatch.context() as patch:
-        patch.setattr("informer.training.linear_skip.fit_model", killed)
+        patch.setattr("informer.training.start.fit_model", killed)
         outcome = call("train", "resume=cut")
     assert outcome.status == 0, outcome.err
     assert Path("cut/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()

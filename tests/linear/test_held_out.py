@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from informer.linear.blocks import Fold, folds
-from informer.linear.held_out import fold_moments, spread
 from informer.linear.moments import Moments, Run
+from informer.linear.select import Fold, evenly_ordered, fold_moments, folds
 
 SERIES = np.random.default_rng(0).normal(size=(2, 120))
 
@@ -51,6 +50,6 @@ def test_no_more_channels_than_there_is_time_for(blocks: list[Fold]) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 16])
 def test_spread(n: int) -> None:
-    order = spread(n)
+    order = evenly_ordered(n)
     assert sorted(order) == list(range(n))
     assert n < 16 or order[:4] == [0, 8, 4, 12]

@@ -9,8 +9,7 @@ from stores import one_series
 from informer.config.model import CalendarEmbed
 from informer.data.windows import Store
 from informer.linear.features import OriginFeatures
-from informer.linear.moments import Moments, MomentSource, Run
-from informer.linear.observed import LEAST_SHARE, ObservedRows, carried_rows, scaled_up
+from informer.linear.moments import LEAST_SHARE, Moments, MomentSource, ObservedRows, Run, carried_rows, scaled_up
 
 SEQ, PRED = 6, 4
 FEATURES = OriginFeatures(2, 2, (), ("hour",), CalendarEmbed.timeF)

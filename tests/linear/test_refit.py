@@ -12,17 +12,16 @@ from sklearn.linear_model import Ridge
 from test_configs import composed
 
 from informer import Forecaster, checkpoint
+from informer.base.runtime import resource
 from informer.build import build_data
 from informer.checkpoint.paths import REFIT
 from informer.checkpoint.restore import restore_model
-from informer.data.pipeline import Data
-from informer.inference.intervals import joined, residuals
-from informer.linear.residuals import held_out_blocks
-from informer.models.base import model_forecast
-from informer.models.linear import Linear, LinearModelConfig
-from informer.runtime import resource
-from informer.training.initial import initial_network
-from informer.training.linear_skip import calibration_errors
+from informer.data.dataset import Data
+from informer.linear.maps import held_out_blocks
+from informer.networks.models.base import model_forecast
+from informer.networks.models.linear import Linear, LinearModelConfig
+from informer.scoring.intervals import joined_errors, residuals
+from informer.training.start import calibration_errors, initial_network
 
 SEQ, PRED, STRENGTH = 24, 6, 5.0
 MAPS = "model.maps=[{lookback:24,last:false,taper:0.0,shared:5.0,groups:{}}]"
@@ -61,7 +60,7 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
     assert isinstance(settings.model, LinearModelConfig)
     before = {name: part.clone() for name, part in model.state_dict().items()}
     blocks = held_out_blocks(model, settings.model, data, n_blocks=5)
-    errors = joined([residuals(one, held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]).errors
+    errors = joined_errors([residuals(one, held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]).errors
     starts = np.arange(250 - SEQ - PRED + 1)
     bounds = np.linspace(0, len(starts), 6).round().astype(int)
     expected = []

@@ -13,20 +13,18 @@ from stores import one_series
 from test_family import NONE
 
 from informer import checkpoint
+from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
-from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
-from informer.config.varying import VARY_WITH
+from informer.config.model import VARY_WITH, CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks, mark_sizes
-from informer.data.read.frequency import Frequency
 from informer.data.windows import Store, Windows
-from informer.layers.varying import VaryingMaps
 from informer.linear import varying
 from informer.linear.features import OriginFeatures, cycle_turns
-from informer.linear.shares import Shares, apply
-from informer.models.base import ModelDims, model_output
-from informer.models.linear import FIRST_PAIRS, Linear, LinearModelConfig
-from informer.runtime import resource
+from informer.linear.maps import Shares, apply
+from informer.networks.layers.varying import VaryingMaps
+from informer.networks.models.base import ModelDims, model_output
+from informer.networks.models.linear import FIRST_PAIRS, Linear, LinearModelConfig
+from informer.read.frequency import Frequency
 
 HOURLY = Frequency.parse("h")
 FIELDS = ("hour", "weekday", "day", "dayofyear")

@@ -10,14 +10,14 @@ from entry_points import SMALL, Trained, call, call_export
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
+from informer.base.runtime import resource
 from informer.build import build_model
 from informer.config.model import Decoding, InformerConfig, LinearSkip
-from informer.models.base import ModelDims
-from informer.models.informer import Informer
-from informer.runtime import resource
+from informer.networks.models.base import ModelDims
+from informer.networks.models.informer import Informer
 
-FULL = {"_target_": "informer.attention.full.FullAttention"}
-PROB = {"_target_": "informer.attention.prob.ProbAttention", "factor": 1}
+FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
+PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 1}
 DIMS = ModelDims(
     enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=12, label_len=6, pred_len=6, targets=(2, 0), known=(1,)
 )  # fmt: skip

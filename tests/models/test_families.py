@@ -14,14 +14,14 @@ from entry_points import SMALL, call
 from toy_family import MODULE, YAML
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
 from informer.config import families
 from informer.config.conversion import model_of
 from informer.config.model import InformerConfig
-from informer.errors import InputError
-from informer.models import base
-from informer.models.informer import Informer
-from informer.runtime import resource
+from informer.networks.models import base
+from informer.networks.models.informer import Informer
 
 TOY = ["--config-dir=conf", "dataset=sample", *SMALL[1:], "model=toy", "trainer.max_epochs=2"]
 
@@ -125,7 +125,18 @@ def test_a_checkpoint_imports_nothing_that_the_user_has_not_named(
     families._configs.pop("toy")
     sys.modules.pop("toys")
     monkeypatch.delenv("INFORMER_MODELS")
-    for name in ("toy", "toys", "base", "__init__", "../informer", "os", "informer.models.informer", 3, None, [1]):
+    for name in (
+        "toy",
+        "toys",
+        "base",
+        "__init__",
+        "../informer",
+        "os",
+        "informer.networks.models.informer",
+        3,
+        None,
+        [1],
+    ):
         forged = replace(saved, config=saved.config | {"model": saved.config["model"] | {"family": name}})
         with pytest.raises(InputError, match=r"model\.family .*expected one of .*informer"):
             restore_model(forged)

@@ -3,16 +3,16 @@
 import pytest
 import torch
 
+from informer.base.errors import InputError
 from informer.build import build_model, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.model import CalendarEmbed, InformerConfig, Shortening
-from informer.errors import InputError
-from informer.models.base import ModelDims
-from informer.models.informer import Informer
+from informer.networks.models.base import ModelDims
+from informer.networks.models.informer import Informer
 
-FULL = {"_target_": "informer.attention.full.FullAttention"}
-PROB = {"_target_": "informer.attention.prob.ProbAttention", "factor": 1}
+FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
+PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 1}
 
 
 def model(
@@ -136,7 +136,7 @@ def test_decoder_follows_the_encoder_where_it_can() -> None:
     """Fails if a mechanism without a causal form reaches the decoder, or its replacement is not reported."""
     assert resolve_decoder(PROB, {}) == (PROB, None)
     assert resolve_decoder(PROB, FULL) == (FULL, None)
-    linformer = {"_target_": "informer.attention.linformer.LinformerAttention"}
+    linformer = {"_target_": "informer.networks.attention.linformer.LinformerAttention"}
     node, reason = resolve_decoder(linformer, {})
     assert node["_target_"] == FULL["_target_"]
     assert reason is not None

@@ -12,16 +12,16 @@ from entry_points import SMALL, call, call_export
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.build import attention_class, attention_names, attention_node, build_model
-from informer.errors import InputError
-from informer.models.base import ModelDims
-from informer.models.lstma import Lstma, LstmaConfig
-from informer.runtime import resource
+from informer.networks.models.base import ModelDims
+from informer.networks.models.lstma import Lstma, LstmaConfig
 
 DIMS = ModelDims(
     enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=9, label_len=3, pred_len=5, targets=(2, 0), known=(1,)
 )  # fmt: skip
-ADDITIVE = {"_target_": "informer.attention.additive.AdditiveAttention"}
+ADDITIVE = {"_target_": "informer.networks.attention.additive.AdditiveAttention"}
 
 
 def network(attn: dict = ADDITIVE, quantiles: tuple[float, ...] = (), **config: object) -> Lstma:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from informer.ops.gaps import ObservedMask, carried, history_of
+from informer.networks.ops.gaps import ObservedMask, carried, history_of
 
 
 def holed(shape: tuple[int, ...], share: float, seed: int = 0) -> torch.Tensor:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
-from informer.models.base import ModelDims
-from informer.models.informer import Informer
+from informer.networks.models.base import ModelDims
+from informer.networks.models.informer import Informer
 
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, pred_len=5)
 REDRAWN = attention_node("performer") | {"redraw_every": 1}

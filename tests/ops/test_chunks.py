@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informer.ops import chunks as chunking
-from informer.ops.chunks import CAUSAL_CHUNKS, chunk_sizes, map_rows
+from informer.networks.ops import chunks as chunking
+from informer.networks.ops.chunks import CAUSAL_CHUNKS, chunk_sizes, map_rows
 
 
 @given(st.integers(1, 40), st.integers(1, 500), st.integers(1, 3000), st.integers(1, 10**6), st.booleans())

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from informer.ops import products as module
-from informer.ops.dropout import Dropout, dropout, dropout_product, dropped
-from informer.ops.products import CircularConv3, Linear, OuterSum, add_product_, linear, product
+from informer.networks.ops import products as module
+from informer.networks.ops.dropout import Dropout, dropout, dropout_product, dropped
+from informer.networks.ops.products import CircularConv3, Linear, OuterSum, add_product_, linear, product
 
 NEEDS_ONEDNN = pytest.mark.skipif(not module.HAS_ONEDNN, reason="this build of torch has no oneDNN product")
 

@@ -1,4 +1,4 @@
-"""`python -m informer.compare`: sorted by skill, what differs, runs that are left out."""
+"""`informer compare`: sorted by skill, what differs, runs that are left out."""
 
 import json
 import shutil
@@ -13,10 +13,9 @@ import yaml
 from entry_points import Trained, call
 
 from informer import Forecaster
-from informer.config.arguments import split_positional
+from informer.config.compose import split_positional
 from informer.config.overrides import to_hydra
-from informer.reporting.differences import NO_VALUE, find_differences, rows_of
-from informer.reporting.runs import compare_runs
+from informer.report.runs import NO_VALUE, compare_runs, find_differences, rows_of
 
 
 @pytest.fixture
@@ -162,7 +161,7 @@ def test_files_of_different_datasets_are_not_listed() -> None:
 def test_a_mechanism_has_its_short_name_and_that_of_the_decoder_is_left_out_where_it_follows() -> None:
     def of(encoder: str, decoder: str) -> dict[str, str]:
         targets = {"attn": encoder, "decoder_attn": decoder, "cross_attn": "full"}
-        return {f"{slot}._target_": f"informer.attention.{name}.Attention" for slot, name in targets.items()}
+        return {f"{slot}._target_": f"informer.networks.attention.{name}.Attention" for slot, name in targets.items()}
 
     assert rows_of(find_differences([of("prob", "prob"), of("topk", "topk")])) == [
         ("attn", "prob", "1"), ("attn", "topk", "2"),

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from informer.reporting.content import Card, Content, Origin, Profile, ScoreRow, SeriesScore, TextTable, Track
-from informer.reporting.page import json_in_html, to_html
-from informer.reporting.tracks import MAX_TRACKS, choose, paired_bands
+from informer.report.content import Card, Content, Origin, Profile, ScoreRow, SeriesScore, TextTable, Track
+from informer.report.page import json_in_html, to_html
+from informer.report.test_pass import MAX_TRACKS, choose, paired_bands
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- {{script}} \u2028 &amp; \" '"
 
@@ -145,6 +145,6 @@ def test_bands_are_paired_widest_first() -> None:
 
 @pytest.mark.parametrize("name", ["page.html", "page.css", "page.js"])
 def test_the_parts_of_the_page_ship_with_the_package(name: str) -> None:
-    import informer.reporting
+    import informer.report
 
-    assert (Path(informer.reporting.__file__).parent / "assets" / name).exists()
+    assert (Path(informer.report.__file__).parent / "assets" / name).exists()

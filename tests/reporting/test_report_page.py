@@ -1,4 +1,4 @@
-"""`python -m informer.report`: its numbers are those of the run, with data or without, and of forecasts."""
+"""`informer report`: its numbers are those of the run, with data or without, and of forecasts."""
 
 import json
 import re
@@ -14,20 +14,18 @@ import torch
 from conftest import COLUMN, HOSTILE
 from entry_points import call
 
-from informer.config.input_format import InputFormat
+from informer.config.data import InputFormat
 from informer.config.overrides import to_hydra, unquoted
-from informer.data.pipeline import Data
-from informer.inference.predictor import TrainedModel
-from informer.inference.trained_data import trained_data
-from informer.inference.without_network import forecast_without_network
-from informer.models.base import model_forecast
-from informer.reporting.content import Content, Tone
-from informer.reporting.description import command_of
-from informer.reporting.forecast_content import forecast_content
-from informer.reporting.page import to_html
-from informer.reporting.run_content import IDLE, _adds_to_a_start, _what_is_missing, run_content
-from informer.reporting.saved_scores import add_scores
-from informer.reporting.test_pass import CYCLES, chosen_windows
+from informer.data.dataset import Data
+from informer.inference.explain import forecast_without_network
+from informer.inference.model import TrainedModel
+from informer.inference.rescore import trained_data
+from informer.networks.models.base import model_forecast
+from informer.report.content import Content, Tone
+from informer.report.forecasts import forecast_content
+from informer.report.page import to_html
+from informer.report.run import IDLE, _adds_to_a_start, _what_is_missing, add_scores, command_of, run_content
+from informer.report.test_pass import CYCLES, chosen_windows
 
 
 def page_data(page: Path) -> dict:
@@ -319,7 +317,7 @@ def test_every_origin_of_the_slider_is_within_the_rows_and_the_newest_is_one(
 
 def test_origins_before_the_rows_that_fit_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_rolling("load.rolling.csv", 41, 24, n_steps=6)
-    monkeypatch.setattr("informer.reporting.forecast_content.ROWS", 100)
+    monkeypatch.setattr("informer.report.forecasts.ROWS", 100)
     (track,) = forecast_content(Path("load.rolling.csv")).tracks
     assert len(track.actual) == 100
     assert 1 < len(track.origins) < 21
@@ -391,7 +389,7 @@ def test_series_and_windows_that_are_not_on_the_page_are_named() -> None:
         (["informer train", "columns=['a b',c]"], """informer train "columns=['a b',c]\""""),
         (["python", "my fit.py", "x"], "python 'my fit.py' x"),
         (["train.py", "optim.lr=0.1"], "python -m informer.train optim.lr=0.1"),
-        (["forecast.py", r"input='a\\'"], r"python -m informer.forecast 'a\'"),
+        (["informer forecast", r"input='a\\'"], r"informer forecast 'a\'"),
         (["informer predict", "input='$HOME/a\"b.csv'"], "informer predict 'input=$HOME/a\"b.csv'"),
     ],
 )  # fmt: skip

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from entry_points import call
 
-from informer.reporting.run_content import run_content
-from informer.reporting.test_pass import EDGES
+from informer.report.run import run_content
+from informer.report.test_pass import EDGES
 
 N, TRAIN, STEPS = 400, 240, 6
 

@@ -1,4 +1,4 @@
-"""`python -m informer.score`: layouts of files, what is refused, what is written."""
+"""`informer score`: layouts of files, what is refused, what is written."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from entry_points import call
 
-from informer.scoring.tables import read_tidy
+from informer.scoring.scoreboard import read_tidy
 
 
 @pytest.fixture

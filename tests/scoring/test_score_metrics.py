@@ -7,11 +7,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared_error
 
-from informer.inference.bootstrap import skill_interval
-from informer.scoring import metrics
-from informer.scoring.baselines import is_seasonal, naive2, ridge, seasonal_factors, seasonal_naive
-from informer.scoring.scoreboard import OWN, score_units
-from informer.scoring.units import Units
+from informer.scoring import scoreboard as metrics
+from informer.scoring.bootstrap import skill_interval
+from informer.scoring.scoreboard import (
+    OWN,
+    Units,
+    is_seasonal,
+    naive2,
+    ridge,
+    score_units,
+    seasonal_factors,
+    seasonal_naive,
+)
 
 
 @pytest.fixture

@@ -14,15 +14,12 @@ from rich.console import Console
 from test_space import settings as configured
 from test_trials import trial_runner
 
+from informer.base.start import Interrupted
 from informer.build import read_dataset
 from informer.search import search as story
-from informer.search.budget import Budget
-from informer.search.engines import Local, TrialEngine
-from informer.search.record import Record, Trial
-from informer.search.search import FILES_SHARE, RUN, Search
+from informer.search.search import FILES_SHARE, RUN, Budget, Search
 from informer.search.space import Values, comparable, least_sizes, lengths
-from informer.search.trials import OutOfTime, Start, TrialRunner
-from informer.training.signals import Interrupted
+from informer.search.trials import Local, OutOfTime, Record, Start, Trial, TrialEngine, TrialRunner
 
 MAPS = {"lookback": 48, "last": False, "taper": 1.0, "shared": 10.0, "naive": 0.0, "groups": {}}
 

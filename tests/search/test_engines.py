@@ -13,7 +13,7 @@ from test_choice import World, slow_gain
 from test_model_auto import SAMPLE
 
 from informer.config.conversion import to_plain
-from informer.search.engines import Local
+from informer.search.trials import Local
 
 PROGRAM = ROOT / "tests" / "search_on_ray.py"
 

@@ -16,15 +16,15 @@ from rich.console import Console
 from test_configs import composed
 
 from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 from informer.build import read_dataset
-from informer.errors import InputError
-from informer.runtime import resource
 from informer.search.stage import search_first
 from informer.search.trials import TrialRunner
-from informer.training.distributed import Processes
+from informer.training.folder import RunFolder
 from informer.training.optim import GuardedAdam
+from informer.training.processes import Processes
 from informer.training.run import RunContext
-from informer.training.run_dir import RunFolder
 
 AUTO = ["model=auto", "model.d_model=8", "trainer.max_steps=2", "trainer.batch_size=64", *SMALL[3:]]
 SAMPLE = ["dataset=sample", *AUTO]

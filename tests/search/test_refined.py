@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from test_configs import composed
 
-from informer.config.schema import TrainConfig
-from informer.search.refined import bounded, varied
+from informer.config.training import TrainConfig
+from informer.search.search import bounded, varied
 from informer.search.trials import Start
 
 START = Start(24, [], "24 rows")

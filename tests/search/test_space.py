@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from test_configs import composed
 
+from informer.base.errors import InputError
 from informer.build import read_dataset
 from informer.config.conversion import flat
-from informer.config.schema import SEARCHED, TrainConfig
-from informer.errors import InputError
+from informer.config.training import SEARCHED, TrainConfig
 from informer.search.space import (
     cheapest,
     comparable,

@@ -15,14 +15,14 @@ from sklearn.linear_model import Ridge
 from test_configs import composed
 
 from informer import checkpoint
+from informer.base.runtime import resource
+from informer.base.start import StopRequest
 from informer.build import build_data, read_dataset, resolve_decoder
-from informer.config.schema import TrainConfig
-from informer.models.linear import LinearModelConfig
-from informer.runtime import resource
+from informer.config.training import TrainConfig
+from informer.networks.models.linear import LinearModelConfig
 from informer.search.space import cheapest, least_sizes, with_values
 from informer.search.trials import OutOfTime, Start, TrialRunner
-from informer.training.initial import initial_network
-from informer.training.signals import StopRequest
+from informer.training.start import initial_network
 
 TINY = ["model.d_model=8", "model.n_heads=2", "model.d_ff=8", *SMALL[3:], "trainer.calibration=0"]
 TRAIN, VAL = 200, 50

@@ -14,16 +14,14 @@ import torch
 from entry_points import Trained, call
 from stores import read_series
 
-from informer.config.dataset import DatasetConfig
-from informer.config.input_format import InputFormat
-from informer.config.repairs import Limits
-from informer.data.read.limits import LIMITS, open_table
-from informer.data.read.table import read_table
-from informer.errors import InputError
-from informer.inference import predictor
-from informer.inference.jobs.summary import LONGEST, Row
+from informer.base.errors import InputError
+from informer.base.runtime import resource
+from informer.config.data import DatasetConfig, InputFormat, Limits
+from informer.inference import model as predictor
+from informer.inference.files import LONGEST, Row
 from informer.inference.reader import Reader
-from informer.runtime import resource
+from informer.read.limits import LIMITS, open_table
+from informer.read.table import read_table
 
 
 @pytest.fixture

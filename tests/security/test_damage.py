@@ -14,9 +14,8 @@ from entry_points import ROOT, SMALL, Outcome, Trained, call, script
 from forgery import content_of, write_forged
 
 from informer import Forecaster, checkpoint
-from informer.checkpoint.digest import content_digest
-from informer.checkpoint.format import Checkpoint, to_safetensors
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.checkpoint.format import Checkpoint, content_digest, to_safetensors
 from informer.training.update_state import saved_digest
 
 N_FLIPS = 150

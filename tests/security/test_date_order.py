@@ -9,11 +9,11 @@ import pytest
 from entry_points import SMALL, call
 from stores import series_from_frame
 
-from informer.config.dataset import DatasetConfig
-from informer.data.read.date_order import has_equal_steps
-from informer.data.read.date_text import date_formats
-from informer.data.read.source import Series
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
+from informer.read.date_text import date_formats
+from informer.read.series import Series
+from informer.read.times import has_equal_steps
 
 DATES = ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d %m %Y", "%Y-%m-%d", "%Y-%d-%m", "%Y/%m/%d", "%Y%m%d"]
 DATES += ["%d/%m/%y", "%d %b %Y", "%b %d, %Y", "%d-%b-%y", "%a, %d %b %Y", "%d. %m. %Y"]

@@ -8,8 +8,8 @@ import pytest
 from entry_points import Trained, call
 
 from informer import Forecaster
-from informer.errors import InputError
-from informer.runtime import resource
+from informer.base.errors import InputError
+from informer.base.runtime import resource
 
 Frame = pd.DataFrame
 

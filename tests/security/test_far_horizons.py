@@ -7,9 +7,9 @@ import pytest
 from entry_points import Trained, call
 
 from informer import Forecaster
-from informer.errors import InputError
-from informer.inference import predictor
-from informer.runtime import resource
+from informer.base.errors import InputError
+from informer.base.runtime import resource
+from informer.inference import model as predictor
 
 SAMPLE = resource("data/sample.csv")
 

@@ -99,7 +99,7 @@ def test_the_oracle_of_flipped_bits(fuzz: ModuleType, monkeypatch: pytest.Monkey
 def test_most_drawn_files_are_read(fuzz: ModuleType, tmp_path: Path) -> None:
     """Red if nothing is misread because nearly everything is refused."""
     drawing = importlib.import_module("fuzz_dialect")
-    reading = importlib.import_module("informer.data.read.source")
+    reading = importlib.import_module("informer.read.series")
     refused = 0
     for number in range(N_CASES):
         written = drawing.draw(np.random.default_rng([0, number]))

@@ -10,10 +10,10 @@ import pytest
 from entry_points import SMALL, Trained, call
 
 from informer import Forecaster
+from informer.base.errors import InputError
+from informer.base.files import TEMPORARY, write_atomic
+from informer.base.runtime import resource
 from informer.checkpoint.paths import FILES, REPORT
-from informer.errors import InputError
-from informer.files import TEMPORARY, write_atomic
-from informer.runtime import resource
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 

@@ -12,11 +12,11 @@ from entry_points import call
 from rich.console import Console
 from stores import read_series
 
-from informer.config.dataset import DatasetConfig
-from informer.console import logging_to, say
-from informer.data.read.table import listed, shown
-from informer.errors import MOST_SIGNS, InputError, ReportError, printable
-from informer.inference.jobs.writing import _text
+from informer.base.console import logging_to, say
+from informer.base.errors import MOST_SIGNS, InputError, ReportError, printable
+from informer.config.data import DatasetConfig
+from informer.inference.writing import _text
+from informer.read.table import listed, shown
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e\u2066"
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from entry_points import call, script
 
-from informer.checkpoint.weights import differing_shape
-from informer.errors import InputError
-from informer.search.record import Record
-from informer.training.run_dir import RunFolder
+from informer.base.errors import InputError
+from informer.checkpoint.restore import differing_shape
+from informer.search.trials import Record
+from informer.training.folder import RunFolder
 
 
 @pytest.fixture(scope="module")

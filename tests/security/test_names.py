@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from entry_points import SMALL, Trained, call
 
-from informer.config.addresses import PATHS
-from informer.config.arguments import split_positional
+from informer.base.files import remove_temporary, replacing
+from informer.base.runtime import resource
 from informer.config.commands import PredictConfig
-from informer.config.compose import compose
-from informer.files import remove_temporary, replacing
-from informer.runtime import resource
+from informer.config.compose import compose, split_positional
+from informer.config.data import PATHS
 
 SAMPLE = resource("data/sample.csv")
 NAMES = [

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from entry_points import ROOT, SMALL, Trained, call
 
-from informer import Forecaster, train
-from informer.errors import InputError
-from informer.locking import LOCK, only_writer
-from informer.runtime import resource
-from informer.training.run_dir import RunFolder
+from informer import Forecaster
+from informer.base.errors import InputError
+from informer.base.files import LOCK, only_writer
+from informer.base.runtime import resource
+from informer.commands import train
+from informer.training.folder import RunFolder
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 
@@ -22,7 +23,7 @@ RUN = ["dataset=sample", *SMALL, "trainer.max_steps=2"]
 HOLD = """
 import sys
 from pathlib import Path
-from informer.locking import only_writer
+from informer.base.files import only_writer
 with only_writer(Path(sys.argv[1]), "run_dir"):
     print("held", flush=True)
     sys.stdin.read()

@@ -16,7 +16,7 @@ from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call
 from forgery import content_of, write_forged
 
 from informer.config import conversion
-from informer.data.read import download
+from informer.read import files as download
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 

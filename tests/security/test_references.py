@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from informer import Forecaster
+from informer.base.errors import InputError
 from informer.config.plain import check_plain, escaped, unescaped
-from informer.errors import InputError
 
 SECRET = "xyzzy"
 NAMES = ["${oc.env:SECRET}.csv", "${x", "${}", "a\\${oc.env:SECRET}.csv", "$SECRET ${seed}, 'b'.csv"]

@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig
-from informer.config.file_format import THOUSANDS
-from informer.data.read.source import Series, inspect_table
-from informer.data.read.table import read_table
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import THOUSANDS, DatasetConfig
+from informer.read.series import Series, inspect_table
+from informer.read.table import read_table
 
 DAYS = [f"2024-03-{day:02}" for day in range(1, 31)]
 COUNTS = np.array([950, 972, 993, 1011, 1025, 1104, 1250, 998, 987, 1002])

@@ -12,10 +12,10 @@ import pytest
 import torch
 from entry_points import ROOT, SMALL, Outcome, Trained, call
 
-from informer import cli
-from informer.data import inspection
-from informer.inference.jobs import run
-from informer.runtime import resource
+from informer.base.runtime import resource
+from informer.commands import cli
+from informer.data import diagnosis as inspection
+from informer.inference import job as run
 
 SAMPLE = str(resource("data/sample.csv"))
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -65,7 +65,7 @@ def test_a_folder_in_place_of_the_summary(name: str, more: list[str], folder: Pa
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
 @pytest.mark.parametrize("arguments", [[SAMPLE], ["--help"], [SAMPLE, "--cfg", "job"]])
 def test_standard_output_on_a_full_disk(arguments: list[str], folder: Path) -> None:
-    command = [sys.executable, "-m", "informer.inspect", *arguments]
+    command = [sys.executable, "-m", "informer", "inspect", *arguments]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     one_line(Outcome(done.returncode, "", done.stderr), "standard output: No space left on device")
@@ -111,7 +111,7 @@ if AS_SCRIPT:
     cli.main()
 else:
     sys.argv.pop(1)
-    runpy.run_module("informer.inspect", run_name="__main__", alter_sys=True)
+    runpy.run_module("informer inspect", run_name="__main__", alter_sys=True)
 """
 
 

@@ -9,9 +9,9 @@ import pytest
 from entry_points import call
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig
-from informer.data.read.repair import Duplicates
-from informer.errors import InputError
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
+from informer.read.repair import Duplicates
 
 TIMES = pd.date_range("2024-03-04", periods=400, freq="15min")
 LOAD = np.arange(400) + 40_000.25

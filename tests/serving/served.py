@@ -63,7 +63,7 @@ class Served(NamedTuple):
 def serving(*arguments: str) -> Iterator[Served]:
     """`informer serve port=0 <arguments>`, ready for requests; afterwards it must end by itself at SIGTERM."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "informer.serve", "port=0", *arguments]
+    command = [sys.executable, "-m", "informer", "serve", "port=0", *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from informer.serving.batching import Batcher, Options, Task
+from informer.service.requests import Batcher, Options, Task
 
 PLAIN, FAR = Options(), Options(horizon=9)
 

@@ -17,7 +17,7 @@ from entry_points import ROOT, SMALL, Trained, call
 from stores import read_series
 
 from informer import Forecaster
-from informer.serving.page import _example
+from informer.service.serve import _example
 
 pytest.importorskip("fastapi", reason="needs fastapi and uvicorn (pip install fastapi uvicorn)")
 pytest.importorskip("uvicorn", reason="needs fastapi and uvicorn (pip install fastapi uvicorn)")
@@ -274,16 +274,16 @@ def test_an_address_in_use_is_one_line(trained: Trained) -> None:
 
 
 def test_without_the_extra_one_line_names_it(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("informer.serve.NEEDED", ("fastapi", "no_such_package"))
+    monkeypatch.setattr("informer.commands.serve.NEEDED", ("fastapi", "no_such_package"))
     outcome = call("serve", f"checkpoint={trained.run_dir}")
     assert outcome == (2, "", "error: serve: no_such_package not installed; pip install no_such_package\n")
 
 
 def test_a_text_in_memory_is_read_as_a_file_is(tmp_path: Path) -> None:
     """Red if CSV in a request is read by other rules than CSV in a file."""
-    from informer.config.dataset import DatasetConfig
-    from informer.data.read.content import cells_of_content
-    from informer.data.read.source import series_from_table
+    from informer.config.data import DatasetConfig
+    from informer.read.series import series_from_table
+    from informer.read.table import cells_of_content
 
     content = text(SAMPLE.head(50)).replace(",", ";").replace(".", ",").encode("utf-16")
     (tmp_path / "x.csv").write_bytes(content)

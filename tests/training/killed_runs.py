@@ -22,14 +22,15 @@ from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from informer import files
+from informer.base import files
+from informer.base.runtime import resource
 from informer.config import conversion
-from informer.runtime import resource
 from informer.search import stage
-from informer.training import loop, optim, scoring, state
+from informer.training import curves, loop, optim, state
+from informer.training import folder as run_folder
+from informer.training import run as scoring
 from informer.training import run as training_run
-from informer.training import run_dir as run_folder
-from informer.training.tracking import curves, tensorboard_sink
+from informer.training import sinks as tensorboard_sink
 
 TRACKERS = "trainer.tracker=[tensorboard,csv]"
 RUN = [

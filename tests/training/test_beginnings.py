@@ -9,7 +9,7 @@ from entry_points import SMALL, Trained, call
 
 from informer import checkpoint
 from informer.config.training import Precision
-from informer.training.precision import resolve_precision
+from informer.training.optim import resolve_precision
 
 SAMPLE = ["dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run"]
 

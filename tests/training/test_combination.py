@@ -11,17 +11,17 @@ from entry_points import SMALL, call
 from test_configs import composed
 
 from informer import checkpoint
+from informer.base.errors import InputError
 from informer.build import build_data
 from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
-from informer.data.pipeline import Data
+from informer.data.dataset import Data
 from informer.data.windows import Batch
-from informer.errors import InputError
-from informer.linear.shares import Shares, apply, maps_of
-from informer.models.base import ForecastModel, model_output
-from informer.models.informer import Informer
+from informer.linear.maps import Shares, apply, maps_of
+from informer.networks.models.base import ForecastModel, model_output
+from informer.networks.models.informer import Informer
 from informer.training.combination import _chosen, _offered, _singles, choose, repeated_rows
-from informer.training.initial import initial_network
+from informer.training.start import initial_network
 from informer.training.update_state import save_refit_and_state
 
 NETWORK = [
@@ -215,9 +215,7 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
     monkeypatch.setattr("informer.training.combination._naive_share", lambda *given: half.naive)
     assert call("train", *RUN, "run_dir=whole").status == 0
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "informer.training.scoring.score", lambda *a, **k: (_ for _ in ()).throw(RuntimeError("killed"))
-        )
+        patched.setattr("informer.training.run.score", lambda *a, **k: (_ for _ in ()).throw(RuntimeError("killed")))
         with pytest.raises(RuntimeError, match="killed"):
             call("train", *RUN, "run_dir=cut")
     monkeypatch.chdir(folder)

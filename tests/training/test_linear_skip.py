@@ -18,11 +18,11 @@ from informer import checkpoint
 from informer.build import build_data, build_model, dims_of
 from informer.checkpoint.restore import restore_model
 from informer.config.training import OptimConfig, Schedule
-from informer.inference.baselines import fit_ridge
-from informer.models.base import model_forecast
+from informer.networks.models.base import model_forecast
+from informer.scoring.baselines import fit_ridge
 from informer.training import loop
-from informer.training.linear_skip import fit_ridge_skip
 from informer.training.optim import learning_rate
+from informer.training.start import fit_ridge_skip
 
 PLUS = ["dataset=sample", "model=informer_plus", *SMALL[1:], "model.d_model=8", "model.d_ff=8"]
 

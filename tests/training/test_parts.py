@@ -9,18 +9,22 @@ import torch
 from stores import one_series
 from torch import Tensor, nn
 
-from informer.config.lengths import WindowSizes
+from informer.base.errors import InputError
+from informer.base.start import StopRequest
+from informer.config.model import WindowSizes
 from informer.config.training import LossConfig, LossKind, OptimConfig, Schedule, TrainerConfig
 from informer.data.windows import Windows
-from informer.errors import InputError
-from informer.training.checkpointer import Checkpointer
-from informer.training.distributed import Processes
 from informer.training.loop import mean_loss, window_order
-from informer.training.loss import build_loss
-from informer.training.optim import build_optimizer, gradient_norm, learning_rate, set_learning_rate
-from informer.training.signals import StopRequest
-from informer.training.state import State
-from informer.training.stopping import EarlyStopping
+from informer.training.optim import (
+    EarlyStopping,
+    build_loss,
+    build_optimizer,
+    gradient_norm,
+    learning_rate,
+    set_learning_rate,
+)
+from informer.training.processes import Processes
+from informer.training.state import Checkpointer, State
 
 
 def test_the_rate_halves_each_epoch() -> None:

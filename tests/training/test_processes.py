@@ -14,7 +14,7 @@ from entry_points import ROOT, SMALL, TENSORBOARD, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
-from informer.training.distributed import Processes, WholeBatchNorm
+from informer.training.processes import Processes, WholeBatchNorm
 
 RUN = ["dataset=sample", *SMALL, TENSORBOARD, "model.dropout=0", "trainer.max_epochs=2", "trainer.batch_size=17"]
 """171 training windows: ten batches of 17, which two cannot divide, and one of a single window.

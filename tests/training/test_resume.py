@@ -15,7 +15,7 @@ from entry_points import ROOT, SMALL, TENSORBOARD, Trained, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
-from informer.locking import LOCK
+from informer.base.files import LOCK
 from informer.training import run
 
 

@@ -17,12 +17,13 @@ import torch
 from entry_points import ROOT, SMALL, TENSORBOARD, call
 from test_resume import assert_same_run
 
-from informer import checkpoint, console, files
+from informer import checkpoint
+from informer.base import console, files
 from informer.config.training import OptimConfig
-from informer.inference.evaluation import Evaluation
+from informer.scoring.scores import Evaluation
 from informer.training import loop, run
+from informer.training.curves import READ_EVERY
 from informer.training.optim import GuardedAdam, build_optimizer
-from informer.training.tracking.step_log import READ_EVERY
 
 SAMPLE = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.batch_size=8", "run_dir=run"]
 STEPS = 22

@@ -15,16 +15,16 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import backend_context, plugin_data_pb2
 
 from informer import checkpoint
+from informer.base.errors import InputError
 from informer.build import build_data
 from informer.checkpoint.restore import restore_model
 from informer.config.compose import compose
 from informer.config.training import LossConfig, LossKind
-from informer.data.pipeline import Data
-from informer.errors import InputError
-from informer.inference.evaluate import evaluate, fit_baselines, training_scale
-from informer.models.base import model_forecast
+from informer.data.dataset import Data
+from informer.networks.models.base import model_forecast
+from informer.scoring.scores import evaluate, fit_baselines, training_scale
 from informer.training import loop
-from informer.training.tracking.loss_table import LossTable, note_of, units_of
+from informer.training.curves import LossTable, note_of, units_of
 
 needs_mlflow = pytest.mark.skipif(
     importlib.util.find_spec("mlflow") is None, reason="needs mlflow (pip install mlflow-skinny)"
@@ -276,7 +276,7 @@ def test_a_server_that_is_not_there_is_one_line(folder: Path, monkeypatch: pytes
 
 
 def test_without_the_extra_nothing_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("informer.training.tracking.sinks.find_spec", lambda name: None)
+    monkeypatch.setattr("informer.training.sinks.find_spec", lambda name: None)
     outcome = call("train", *TRAIN, "trainer.tracker=[mlflow]", "run_dir=run")
     advice = "pip install mlflow-skinny sqlalchemy alembic"
     assert outcome.err == f"error: trainer.tracker=mlflow: mlflow not installed; {advice}\n"

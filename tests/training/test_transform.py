@@ -9,9 +9,9 @@ import pytest
 import yaml
 from entry_points import call
 
-from informer.config.dataset import Transform
-from informer.metrics import METRICS
-from informer.training.target_transform import Scores, choose
+from informer.config.data import Transform
+from informer.scoring.metrics import METRICS
+from informer.training.run import Scores, choose
 
 DAYS = 420
 SPLIT = ["dataset.split.kind=rows", "dataset.split.train=250", "dataset.split.val=80", "dataset.split.test=90"]

@@ -12,15 +12,13 @@ from entry_points import SMALL, Outcome, call
 from sklearn.linear_model import Ridge
 
 from informer import checkpoint
-from informer.checkpoint.digest import content_digest
+from informer.base.runtime import resource
+from informer.checkpoint.format import content_digest, read
 from informer.checkpoint.paths import KEPT, REFIT, ROWS
-from informer.checkpoint.safe_load import read
-from informer.config.lengths import WindowSizes
-from informer.linear.saved_fit import KeptFit, Reads
-from informer.linear.select import fit_shared
+from informer.config.model import WindowSizes
+from informer.linear.maps import KeptFit, Reads
+from informer.linear.select import fit_shared, packed, unpacked
 from informer.linear.solve import Layout
-from informer.linear.sums import packed, unpacked
-from informer.runtime import resource
 from informer.training import update_state
 
 SEQ, PRED, STRENGTH, OLD, ALL = 24, 6, 5.0, 320, 400

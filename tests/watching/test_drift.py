@@ -8,18 +8,22 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from informer.watching.drift import (
+from informer.service.drift import (
     ALPHA,
     BURN_IN,
     LAG,
     WINDOWS,
+    Alarm,
+    Findings,
+    Moved,
+    Verdict,
     conformal_ranks,
     find_drift,
     log_p_of_windows,
     simple_jumper,
+    stability_index,
     whitened,
 )
-from informer.watching.findings import Alarm, Findings, Moved, Verdict, stability_index
 
 ROWS, BREAK = 400, 250
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from test_drift import findings, noise
 
-from informer.watching.findings import Alarm, Verdict
-from informer.watching.level import Level, find_shift, long_run_variance
+from informer.service.drift import Alarm, Level, Verdict, find_shift, long_run_variance
 
 BEFORE, AFTER, BREAK = 1000, 300, 100
 NOTHING = Level(None, 0.0, log(1 / 0.01), 0.0)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from entry_points import SMALL, call
 
-from informer.watching.findings import Verdict
+from informer.service.drift import Verdict
 
 SPLIT = [
     f"dataset.split.{name}={rows}" for name, rows in (("kind", "rows"), ("train", 500), ("val", 200), ("test", 100))

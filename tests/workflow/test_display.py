@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from informer import progress
-from informer.progress import Status
-from informer.workflow import display as module
-from informer.workflow.display import Display, displayed
+from informer.base import progress
+from informer.base.progress import Status
+from informer.commands import workflow as module
+from informer.commands.workflow import Display, displayed
 
 
 def test_the_line_names_the_work_the_best_and_the_time_left() -> None:

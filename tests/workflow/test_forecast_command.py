@@ -11,8 +11,8 @@ import pytest
 from entry_points import Outcome, call
 
 from informer import checkpoint
+from informer.commands import workflow as workflow_run
 from informer.training import run as training_run
-from informer.workflow import run as workflow_run
 
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
 

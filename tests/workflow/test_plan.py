@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from informer.commands.plan import find_subjects, for_training, plan, split_for, usual_horizon
+from informer.config.commands import ForecastConfig
 from informer.config.compose import compose
-from informer.config.dataset import SplitConfig
-from informer.config.forecast import ForecastConfig
-from informer.workflow.plan import for_training, plan, split_for, usual_horizon
-from informer.workflow.subjects import find_subjects
+from informer.config.data import SplitConfig
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What every part needs: errors, files, the environment of the program, output of the commands."""

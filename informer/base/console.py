@@ -1,0 +1,131 @@
+"""Output of the commands: lines, errors, the log."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from logging.handlers import MemoryHandler
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+
+from informer.base.errors import printable
+from informer.base.files import refuse_link, writing
+from informer.base.runtime import process_rank
+
+EXIT_USER_ERROR = 2
+
+
+def main_console() -> Console:
+    """Standard output; silent in all processes of a run but the first."""
+    return Console(quiet=process_rank() > 0)
+
+
+def refuse(*lines: str) -> NoReturn:
+    """Print the lines of a user's error to standard error, and exit with status 2."""
+    with suppress(OSError):  # standard error is closed
+        _say_errors(lines)
+    sys.exit(EXIT_USER_ERROR)
+
+
+def _say_errors(lines: Sequence[str]) -> None:
+    speaker = f"process {process_rank()}: " if process_rank() > 0 else ""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for line in lines:
+        console.print(f"error: {speaker}{printable(line)}", markup=False)
+
+
+@contextmanager
+def writable_output() -> Iterator[None]:
+    """Allow any characters on standard output; if it cannot be written, the process ends with one line."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        refuse_os_error(error)
+
+
+def refuse_os_error(error: OSError) -> NoReturn:
+    """Exit because of an unexpected file or device error; without a file name it is standard output."""
+    if error.filename is None:
+        # so that Python does not try to flush it again at exit
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (as long as the process)
+    refuse(f"{error.filename or 'standard output'}: {error.strerror or error}")
+
+
+def say(console: Console, line: str) -> None:
+    """Print a line, without rich's markup and line breaks; control characters are escaped."""
+    console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+
+class _ConsoleHandler(logging.Handler):
+    """Prints above the progress bar."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(self.console, self.format(record))
+
+
+class _FileHandler(logging.FileHandler):
+    """A log that cannot be written ends the program with one line; logging's own handler would print a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        with writing(Path(self.baseFilename)):
+            raise
+
+    def close(self) -> None:
+        with writing(Path(self.baseFilename)):
+            super().close()
+
+
+@contextmanager
+def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[Path], None]]:
+    """Log to the console; calling the yielded function also logs to a file, with times and including earlier lines.
+
+    Args:
+        quiet: log only warnings and errors.
+
+    Yields:
+        A function of the path of a log file; later calls are ignored.
+    """
+    early = MemoryHandler(capacity=10_000, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
+    handlers: list[logging.Handler] = [_ConsoleHandler(console), early]
+    logger = logging.getLogger("informer")
+    level = logger.level
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    for handler in handlers:
+        logger.addHandler(handler)
+
+    def keep_in(path: Path) -> None:
+        if early not in handlers:
+            return
+        refuse_link(path)
+        with writing(path):
+            file = _FileHandler(path, encoding="utf-8", errors="surrogateescape")
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        early.setTarget(file)
+        early.flush()
+        logger.removeHandler(early)
+        logger.addHandler(file)
+        handlers[handlers.index(early)] = file
+
+    try:
+        yield keep_in
+    finally:
+        logger.setLevel(level)
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.close()

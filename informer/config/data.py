@@ -1,0 +1,727 @@
+"""How data are read, repaired, split and scaled: the nodes `dataset` and `scaler`.
+
+Repairs of rows, and limits of file sizes.
+
+Format of a file as set by the user: separators, encoding, format of times.
+
+Calendar fields and holidays that mark each row: `dataset.calendar` and `dataset.holidays`.
+
+Settings that are paths, and those of them that may be remote addresses (`s3://`, `https://`, ...).
+
+Format of the tables that a trained model forecasts: the keys `dataset.*` of all commands that read such a table.
+"""
+
+import codecs
+import importlib.util
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from enum import Enum
+from typing import Any, Literal, TypeVar, get_type_hints
+
+from informer.base.errors import InputError, listed
+from informer.config.model import CalendarEmbed
+
+
+class Fill(Enum):
+    """What replaces a missing cell. ffill: the last value before it. linear: interpolation between its neighbours.
+    zero: 0. mask: nothing, it stays missing."""
+
+    ffill = "ffill"
+    linear = "linear"
+    zero = "zero"
+    mask = "mask"
+
+
+class Duplicates(Enum):
+    """What to keep of rows with the same timestamp: the first row, or their mean."""
+
+    first = "first"
+    mean = "mean"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repairs:
+    """The requested repairs.
+
+    Args:
+        sort: sort rows by time.
+        duplicates: how to merge rows with the same timestamp.
+        fill: how to fill empty cells and missing rows.
+        max_gap: longest run of rows to fill; None means no limit.
+        confirmed: repairs that may drop more than a few rows.
+        categorical: columns of codes, which are never averaged: duplicates keep their first value, and missing rows
+            repeat the last one.
+        static: columns that are constant within a series, which are filled even with fill=mask.
+    """
+
+    sort: bool = False
+    duplicates: Duplicates | None = None
+    fill: Fill | None = None
+    max_gap: int | None = None
+    confirmed: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    static: Sequence[str] = ()
+
+    @property
+    def keeps_gaps(self) -> bool:
+        """Whether missing values stay missing."""
+        return self.fill is Fill.mask
+
+    def __bool__(self) -> bool:
+        return self.sort or self.duplicates is not None or self.fill is not None
+
+    @property
+    def advice(self) -> str:
+        """Advice for the empty cells and missing rows that remain."""
+        if self.fill is None:
+            return "set dataset.fill=ffill, linear or zero, or mask, which keeps gaps"
+        if self.keeps_gaps:  # a gap this long means wrong dates
+            return "more rows than dataset.fill=mask puts in: fix the dates"
+        limit = "" if self.max_gap is None else f" within dataset.max_gap={self.max_gap}"
+        return f"dataset.fill={self.fill.value} cannot fill it{limit}: fix the file"
+
+    @property
+    def for_cells(self) -> str | None:
+        """Advice for empty cells only; None if they are not a problem."""
+        return None if self.keeps_gaps else self.advice
+
+
+LONGEST_CELL = 131_072
+"""Longest cell, in characters, that Python's csv module can read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of a data file's size.
+
+    Args:
+        file_mb: uncompressed size in MB; None: no limit, for files that are read in pieces.
+        line_mb: size of one line in MB.
+        cell: characters of one cell, at most LONGEST_CELL.
+    """
+
+    file_mb: float | None = 4096.0
+    line_mb: float = 64.0
+    cell: int = LONGEST_CELL
+
+
+DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", "'", " ")
+"""Characters allowed in numbers."""
+
+TAB = r"\t"
+"""A tab as written on the command line."""
+
+ISO = "ISO8601"
+"""ISO 8601: year first, from dates to fractions of a second."""
+
+EXCEL = "excel"
+"""Days since 1899-12-30 with the time of day as fraction, as in spreadsheets."""
+
+EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
+"""Values of `time_format` for counts since 1970."""
+
+QUARTER, WEEK = "%q", "%V"
+"""Directives of quarters, which go with the year, and of ISO weeks, which go with their year %G: `%Y-Q%q`, `%G-W%V`."""
+
+_DIRECTIVES = "aAwdbBmyYHIpMSfzZjUWVGuq%"
+"""Directives that can be read: those of pandas' strptime, and %q."""
+
+
+def format_problems(time_format: str) -> list[str]:
+    """One sentence for each problem of `dataset.time_format`."""
+    if time_format in (ISO, EXCEL, *EPOCHS):
+        return []
+    directives = re.findall(r"%(.?)", time_format)
+    unknown = [letter for letter in directives if letter == "" or letter not in _DIRECTIVES]
+    repeated = sorted({letter for letter in directives if letter != "%" and directives.count(letter) > 1})
+    quarter_without_year = "q" in directives and set(directives) != {"q", "Y"}
+    if unknown or repeated or quarter_without_year or not directives:
+        wrong = f"%{unknown[0]}" if unknown else f"%{repeated[0]} twice" if repeated else repr(time_format)
+        return [
+            f"dataset.time_format: expected ISO8601, excel, s, ms, us, ns or one such as %d/%m/%Y %H:%M, found {wrong}"
+        ]
+    return []
+
+
+def hint_problems(separator: str | None, decimal: str | None, thousands: str | None, encoding: str | None) -> list[str]:
+    """One sentence for each invalid separator or encoding."""
+    problems: list[str] = []
+    if separator is not None and separator != TAB and len(separator) != 1:
+        problems.append(f"dataset.separator: expected one character, found {separator!r}")
+    elif separator is not None and separator != TAB and not _may_separate(separator):
+        problems.append(f"dataset.separator: expected a separator such as , ; | or a tab, found {separator!r}")
+    for setting, mark, allowed in (("decimal", decimal, DECIMALS), ("thousands", thousands, THOUSANDS)):
+        if mark is not None and mark not in allowed:
+            problems.append(f"dataset.{setting}: expected one of {' '.join(map(repr, allowed))}, found {mark!r}")
+    if thousands and thousands == decimal:
+        problems.append(f"dataset.thousands: must differ from dataset.decimal={decimal!r}")
+    if encoding is not None and not _is_text_encoding(encoding):
+        problems.append(f"dataset.encoding: expected a text encoding such as latin-1, found {encoding!r}")
+    return problems
+
+
+def missing_problems(words: Sequence[str]) -> list[str]:
+    """Problem of `dataset.missing_values`: an empty word, or one with a blank at either end, which no cell has."""
+    wrong = [word for word in words if word != word.strip() or not word]
+    return (
+        [f"dataset.missing_values: expected words such as closed, found {listed(list(map(repr, wrong)))}"]
+        if wrong
+        else []
+    )
+
+
+def _may_separate(mark: str) -> bool:
+    return mark.isascii() and not mark.isalnum() and mark not in "\"'\r\n\0+-."
+
+
+def _is_text_encoding(name: str) -> bool:
+    """Whether Python can decode text incrementally with this encoding."""
+    try:
+        codec = codecs.lookup(name)
+        return codec._is_text_encoding and codec.incrementaldecoder is not None and bool("a".encode(name))
+    except (LookupError, ValueError, TypeError):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Format of a file as set by the user; None means detected.
+
+    Args:
+        separator, decimal, thousands, encoding: format of CSV text.
+        sheet: sheet of a workbook, by name or by number from 1; None: the first.
+        missing_values: words and numbers that mean a missing value, in addition to the usual ones.
+
+    Raises:
+        InputError: invalid separator or encoding.
+    """
+
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    missing_values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for problem in hint_problems(self.separator, self.decimal, self.thousands, self.encoding):
+            raise InputError(problem)
+        if self.separator == TAB:
+            object.__setattr__(self, "separator", "\t")
+
+
+NO_HINTS = Hints()
+
+
+def zone_problems(zone: str | None) -> list[str]:
+    """Problem of `dataset.timezone`: not the name of a time zone."""
+    if zone is None or _exists(zone):
+        return []
+    return [f"dataset.timezone: expected the name of a time zone such as Europe/Berlin, found {zone!r}"]
+
+
+def _exists(zone: str) -> bool:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+FIELDS = ("second", "minute", "quarter_hour", "hour", "weekday", "day", "dayofyear", "week", "month")
+"""Allowed values of `dataset.calendar`."""
+
+DATE_FIELDS = ("day", "dayofyear", "week", "month")
+"""The fields that occur once a month or year, so that few rows share a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """Calendar marks of each row.
+
+    Args:
+        kind: encoding of the marks.
+        fields: names from FIELDS. Empty: the fields that change from row to row at the step of the series.
+        holidays: countries or parts of countries (DE, DE-BY), with one mark each.
+
+    Raises:
+        InputError: unknown field or country, or the package for holidays is missing.
+    """
+
+    kind: CalendarEmbed
+    fields: tuple[str, ...] = ()
+    holidays: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for problem in [*field_problems(self.fields or None), *holiday_problems(self.holidays)]:
+            raise InputError(problem)
+
+
+def field_problems(fields: Sequence[str] | None) -> list[str]:
+    """Problems of `dataset.calendar`: unknown or repeated fields; None means not given."""
+    if fields is None:
+        return []
+    unknown = [name for name in fields if name not in FIELDS]
+    if unknown or not fields:
+        invalid = listed(unknown) if unknown else "[] (for none: model.embed=none)"
+        return [f"dataset.calendar: expected some of {', '.join(FIELDS)}, found {invalid}"]
+    return [] if len(set(fields)) == len(fields) else [f"dataset.calendar: a field is given twice in {listed(fields)}"]
+
+
+def regions_of(holidays: Any) -> tuple[str, ...]:
+    """The value of `dataset.holidays`, one country or several, as a tuple; the elements are not checked."""
+    if holidays is None:
+        return ()
+    return tuple(holidays) if isinstance(holidays, list | tuple) else (holidays,)
+
+
+def holiday_problems(holidays: Any) -> list[str]:
+    """Problems of `dataset.holidays`: unknown or repeated countries, or the package for holidays is missing."""
+    regions = regions_of(holidays)
+    if not regions:
+        return []
+    if not all(isinstance(region, str) for region in regions):
+        return [f"dataset.holidays: expected a country or a list of them, such as [DE,FR], found {str(holidays)[:80]}"]
+    if len(set(regions)) < len(regions):
+        return [f"dataset.holidays: a country is given twice in {listed(regions)}"]
+    if importlib.util.find_spec("holidays") is None:
+        return ["dataset.holidays needs the package holidays: pip install holidays"]
+    return [problem for region in regions for problem in _region_problems(region)]
+
+
+def _region_problems(region: str) -> list[str]:
+    from holidays.utils import list_supported_countries  # imported here because only this check needs it
+
+    supported = list_supported_countries(include_aliases=True)
+    country, _, subdivision = region.partition("-")
+    if country not in supported:
+        return [
+            f"dataset.holidays: expected the two capital letters of a country (one of {len(supported)}, such as DE, "
+            f"FR, US), or with a part, such as DE-BY, found {region[:20]!r}"
+        ]
+    if "-" in region and subdivision not in supported[country]:
+        subdivisions = ", ".join(supported[country]) or "none: give the country"
+        return [f"dataset.holidays: {country} has no part {subdivision[:20]!r}; its parts are {subdivisions}"]
+    return []
+
+
+Value = TypeVar("Value")
+
+
+class Features(Enum):
+    """M: all columns in and out; S: only the target in and out; MS: all columns in, the target out."""
+
+    M = "M"
+    S = "S"
+    MS = "MS"
+
+
+class NonNegative(Enum):
+    """Targets whose forecasts and intervals are at least zero."""
+
+    auto = "auto"
+    """Targets that are counts or often zero, and never negative in the training rows."""
+    all = "all"
+    none = "none"
+
+
+class Short(Enum):
+    """What to do with a series that is too short for a window in some part."""
+
+    error = "error"
+    """Raise an error."""
+    skip = "skip"
+    """Skip it, with a warning."""
+    pad = "pad"
+    """Repeat its first row before it, so that targets from the second row on have a full lookback window."""
+
+
+class SplitKind(Enum):
+    """Unit of the split: 30-day months, shares of the rows, end dates of the parts, or rows."""
+
+    months = "months"
+    ratio = "ratio"
+    dates = "dates"
+    rows = "rows"
+
+
+@dataclass(kw_only=True, slots=True)
+class SplitConfig:
+    """The node `dataset.split`: sizes of the training, validation and test part.
+
+    months, rows: sizes of the parts, from the first row on; remaining rows are not used.
+    ratio: shares that add up to 1; training and test are rounded down, validation gets the rest.
+    dates: the first timestamp after each part (`test: null` is the end of the file).
+    """
+
+    kind: SplitKind = SplitKind.ratio
+    train: int | float | str | None = 0.7
+    val: int | float | str | None = 0.1
+    test: int | float | str | None = 0.2
+
+
+class Place(Enum):
+    """Settings that locate data; a saved configuration has no say in them."""
+
+    own = "own"
+    """Files and folders of the user, who may name them anew when a run is read again."""
+    published = "published"
+    """Where the file of a named dataset comes from."""
+
+
+def setting(
+    default: Any,
+    *,
+    reading: bool,
+    per_file: bool = False,
+    place: Place | None = None,
+    repair: Callable[[Sequence[Any]], Any] | None = None,
+    is_limit: bool = False,
+    is_name: bool = False,
+) -> Any:
+    """A field of `DatasetConfig` that says what it is; lists of settings follow from it.
+
+    Args:
+        default: its value if it is not set, or the class of a new one.
+        reading: whether rows that are read depend on it, besides the content of the files.
+        per_file: whether the tables that a trained model forecasts may differ in it from the training data.
+        place: whether it locates data.
+        repair: of a setting that repairs files: one value for several series, from the values that they need.
+        is_limit: whether it bounds what is read; a trained model does not change such a bound.
+        is_name: whether it names a column or sheet, see `informer.config.overrides`.
+    """
+    what = {"reading": reading, "per_file": per_file, "place": place, "repair": repair, "is_limit": is_limit}
+    what["is_name"] = is_name
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=what)
+    return field(default=default, metadata=what)
+
+
+def first_set(values: Sequence[Value]) -> Value:
+    """One value for several series: the first that is set, or else the first."""
+    return next(filter(None, values), values[0])
+
+
+def union_of(lists: Sequence[Sequence[str]]) -> list[str]:
+    """One list for several series: the elements of all lists."""
+    return list(dict.fromkeys(element for each in lists for element in each))
+
+
+def in_all(lists: Sequence[Sequence[str] | None]) -> list[str] | None:
+    """One list of columns for several series: those that all lists contain; None stands for all columns."""
+    given = [each for each in lists if each is not None]
+    return [name for name in given[0] if all(name in other for other in given)] if given else None
+
+
+def fill_of_all(fills: Sequence[Fill | None]) -> Fill | None:
+    """One value for several series: mask if any needs it, otherwise the first that is set."""
+    return Fill.mask if Fill.mask in fills else first_set(fills)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether `name` is a file name without folders, on any operating system."""
+    return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
+
+
+@dataclass(kw_only=True, slots=True)
+class DatasetConfig:
+    """The node `dataset`: where the data are, how to read, repair and split them.
+
+    Args:
+        name: name of the dataset in reports.
+        path: data file (CSV, also gzip; parquet; .xlsx), a partitioned folder of parquet files, or a folder or pattern
+            of files with one series each; None reads `file` from the data folder.
+        file: name of a file in the data folder.
+        packaged: read `file` from this package (the sample) instead of the data folder.
+        series_col: column with the name of each row's series, if the file contains several; names are read as text, so
+            001 and NA stay as they are; None means a single series.
+        short: what to do with series that are too short for a window in each part.
+        memmap: keep values in cache files instead of in memory, and read CSV files in pieces.
+        cache_dir: folder of the cache files; None means `cache` in the data folder.
+        time_col: time column; None detects it, and joins columns named year, month, day, hour, minute or quarter.
+        clock_col: column with the time of day, if `time_col` contains only dates; None detects it.
+        time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks); s, ms, us or ns
+            since 1970; or excel for spreadsheet days; None detects it (spreadsheet days only in workbooks).
+        timezone: time zone of local times, such as Europe/Berlin; times with a UTC offset are converted to it.
+        frequency: step between rows, as a pandas offset; None infers it.
+        calendar: fields of date and time that mark each row (hour, weekday, ...); None takes those that change at the
+            step of the series.
+        holidays: a country or a list of countries (DE, DE-BY), with one mark each for its public holidays.
+        columns: value columns, in this order; None takes all numeric columns.
+        exclude: columns to ignore.
+        exclude_files: names of files in the folder or pattern `path` to ignore.
+        target: column to forecast; None takes the last value column.
+        categorical: columns with categories, as text or numbers; those not named in future_covariates are past
+            covariates.
+        static_covariates: columns that are constant within each series, numeric or categorical.
+        attributes: file with one row per series, which has `series_col` and static covariates: those that
+            `static_covariates` names, by default all other columns.
+        split: sizes of the training, validation and test part.
+        url: address from which a missing `file` is downloaded; needs `sha256`.
+        sha256: checksum of the published file; a download must match it, an existing file that differs is only
+            reported.
+        hint: where to get a file that has no stable URL.
+        sheet: sheet of a workbook, by name or by number from 1; None takes the first.
+        separator, decimal, thousands, encoding: format of CSV text; None detects it, thousands="" means no separator.
+        missing_values: words (closed, offline) and numbers (-999) that mean a missing value, like an empty cell, except
+            in `series_col` and `categorical`.
+        sort, duplicates, fill, max_gap: repairs (see `Repairs`), none by default; fill=mask keeps gaps.
+        min_observed: with fill=mask, windows are left out if a smaller share of rows than this has an observed target,
+            in the lookback window or in the horizon.
+        confirm: repairs that may drop more than 10 rows and 1 % of the rows (duplicates).
+        max_file_mb, max_line_mb, max_cell: limits of a file's size (see `Limits`); with memmap max_file_mb is not used.
+    """
+
+    name: str = setting("csv", reading=False)
+    path: str | None = setting(None, reading=False, place=Place.own)
+    file: str | None = setting(None, reading=False, place=Place.published)
+    packaged: bool = setting(False, reading=False, place=Place.published)
+    series_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
+    short: Short = setting(Short.error, reading=False, per_file=True)
+    memmap: bool = setting(False, reading=False)
+    cache_dir: str | None = setting(None, reading=False, place=Place.own)
+    time_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
+    clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
+    time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set)
+    timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set)
+    frequency: str | None = setting(None, reading=True, per_file=True)
+    calendar: list[str] | None = setting(None, reading=False)
+    holidays: Any = setting(None, reading=False)
+    columns: list[str] | None = setting(None, reading=True, repair=in_all)
+    exclude: list[str] = setting(list, reading=True)
+    exclude_files: list[str] = setting(list, reading=True)
+    target: str | None = setting(None, reading=True, is_name=True)
+    categorical: list[str] = setting(list, reading=True)
+    static_covariates: list[str] = setting(list, reading=True)
+    attributes: str | None = setting(None, reading=False, per_file=True, place=Place.own)
+    split: SplitConfig = setting(SplitConfig, reading=False)
+    url: str | None = setting(None, reading=False, place=Place.published)
+    sha256: str | None = setting(None, reading=False, place=Place.published)
+    hint: str | None = setting(None, reading=False, place=Place.published)
+    sheet: str | None = setting(None, reading=True, per_file=True, is_name=True)
+    separator: str | None = setting(None, reading=True, per_file=True)
+    decimal: str | None = setting(None, reading=True, per_file=True)
+    thousands: str | None = setting(None, reading=True, per_file=True)
+    encoding: str | None = setting(None, reading=True, per_file=True)
+    missing_values: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
+    sort: bool = setting(False, reading=True, per_file=True, repair=first_set)
+    duplicates: Duplicates | None = setting(None, reading=True, per_file=True, repair=first_set)
+    fill: Fill | None = setting(None, reading=True, per_file=True, repair=fill_of_all)
+    max_gap: int | None = setting(None, reading=True, per_file=True)
+    min_observed: float = setting(0.5, reading=False, per_file=True)
+    confirm: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
+    max_file_mb: float = setting(4096.0, reading=True, per_file=True, is_limit=True)
+    max_line_mb: float = setting(64.0, reading=True, per_file=True, is_limit=True)
+    max_cell: int = setting(LONGEST_CELL, reading=True, per_file=True, is_limit=True)
+
+    def marked(self, kind: CalendarEmbed) -> Calendar:
+        """The calendar marks of each row, encoded as `kind`."""
+        return Calendar(kind, tuple(self.calendar or ()), regions_of(self.holidays))
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the file's size."""
+        return Limits(file_mb=self.max_file_mb, line_mb=self.max_line_mb, cell=self.max_cell)
+
+    @property
+    def repairs(self) -> Repairs:
+        """Repairs that are made before the checks."""
+        return Repairs(
+            sort=self.sort,
+            duplicates=self.duplicates,
+            fill=self.fill,
+            max_gap=self.max_gap,
+            confirmed=self.confirm,
+            categorical=self.categorical,
+            static=self.static_covariates,
+        )
+
+    @property
+    def keeps_gaps(self) -> bool:
+        """Whether missing values stay missing."""
+        return self.fill is Fill.mask
+
+    @property
+    def as_text(self) -> list[str]:
+        """Columns that are read as text: names of series, categories."""
+        return [*([] if self.series_col is None else [self.series_col]), *self.categorical]
+
+    @property
+    def hints(self) -> Hints:
+        """The format of files as far as it is given."""
+        return Hints(
+            self.separator, self.decimal, self.thousands, self.encoding, self.sheet, tuple(self.missing_values)
+        )
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        problems: list[str] = []
+        unknown = [name for name in self.confirm if name != "duplicates"]
+        if unknown:
+            problems.append(f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}")
+        if self.max_gap is not None and self.max_gap < 1:
+            problems.append(f"dataset.max_gap: expected at least 1, found {self.max_gap}")
+        if self.max_gap is not None and self.fill is Fill.mask:
+            problems.append("dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length")
+        if not 0 < self.min_observed <= 1:
+            problems.append(f"dataset.min_observed: expected a share above 0 and at most 1, found {self.min_observed}")
+        for name in ("max_file_mb", "max_line_mb"):
+            if not getattr(self, name) > 0:
+                problems.append(f"dataset.{name}: expected more than 0, found {getattr(self, name)}")
+        if not 1 <= self.max_cell <= LONGEST_CELL:
+            problems.append(f"dataset.max_cell: expected 1 to {LONGEST_CELL} characters, found {self.max_cell}")
+        if self.file is not None and not is_plain_name(self.file):
+            problems.append(f"dataset.file: expected the name of a file in data_dir, found {self.file!r}")
+        if self.time_format is not None:
+            problems += format_problems(self.time_format)
+        problems += missing_problems(self.missing_values)
+        problems += [*zone_problems(self.timezone), *field_problems(self.calendar), *holiday_problems(self.holidays)]
+        return [*problems, *hint_problems(self.separator, self.decimal, self.thousands, self.encoding)]
+
+
+def settings_that(**what: Any) -> tuple[str, ...]:
+    """Names of the settings that `setting` declares as `what`, such as `reading=True`."""
+    return tuple(field.name for field in fields(DatasetConfig) if what.items() <= field.metadata.items())
+
+
+PUBLISHED, OWN_PLACES = settings_that(place=Place.published), settings_that(place=Place.own)
+LOCATION_KEYS = (*PUBLISHED, *OWN_PLACES)
+"""Settings that locate the data; the others say how to read and use them."""
+
+REPAIRS = tuple(field.name for field in fields(DatasetConfig) if field.metadata.get("repair"))
+"""Settings that repair files."""
+
+
+def without_location(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """A saved `dataset` node without the settings that locate the data."""
+    return {key: value for key, value in dataset.items() if key not in LOCATION_KEYS}
+
+
+def with_repairs(datasets: Sequence[DatasetConfig]) -> DatasetConfig:
+    """The first with every repair that any of them has, and only the columns that all of them keep.
+
+    A repair that a series does not need does not change it.
+    """
+    joins = {field.name: field.metadata["repair"] for field in fields(DatasetConfig) if field.name in REPAIRS}
+    return replace(
+        datasets[0], **{name: join([getattr(each, name) for each in datasets]) for name, join in joins.items()}
+    )
+
+
+class ScalerKind(Enum):
+    """Scaling fitted on training rows. standard: mean 0, standard deviation 1. minmax: 0 to 1. robust: median 0,
+    interquartile range 1. none: no scaling."""
+
+    standard = "standard"
+    minmax = "minmax"
+    robust = "robust"
+    none = "none"
+
+
+class Transform(Enum):
+    """Transform of the targets before scaling, of those whose training values are at least 0; forecasts are converted
+    back. A root fits data whose fluctuations grow with their level. none: no transform. sqrt, fourth_root: the root
+    (of a negative value: minus the root of its absolute value). auto: chosen on validation data."""
+
+    none = "none"
+    sqrt = "sqrt"
+    fourth_root = "fourth_root"
+    auto = "auto"
+
+
+@dataclass(kw_only=True, slots=True)
+class ScalerConfig:
+    """The node `scaler`."""
+
+    kind: ScalerKind = ScalerKind.standard
+    transform: Transform = Transform.none
+    per_series: bool = True
+    """Scale each series by its own training rows; false: by those of all series together."""
+
+
+PATHS = {
+    *("input", "output", "future", "checkpoint", "data_dir", "run_dir", "resume", "init_from"),
+    *(f"dataset.{name}" for name in OWN_PLACES),
+    *("forecasts", "actuals", "history"),
+}
+"""Keys whose value is a single path."""
+
+SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
+
+TAKEN_BY = {
+    "TrainConfig": ("dataset.path", "dataset.attributes"),
+    "EvalConfig": ("dataset.path", "dataset.attributes"),
+    "PredictConfig": ("input", "future", "output", "dataset.attributes"),
+    "InspectConfig": ("input", "dataset.attributes"),
+    "ForecastConfig": ("input", "dataset.attributes"),
+    "ReportConfig": ("input", "history", "actuals", "dataset.path", "dataset.attributes"),
+    "UpdateConfig": ("dataset.attributes",),
+    "WatchConfig": ("dataset.attributes",),
+}
+"""By configuration: the keys that may be addresses."""
+
+_ANY = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+)://")
+
+
+def is_address(word: str) -> bool:
+    """Whether a word of the command line is an address, which may contain `=`."""
+    return _ANY.match(word) is not None
+
+
+def address_problems(config: Any, paths: set[str]) -> list[str]:
+    """One sentence for each of these keys whose value is an address but must not be one, or has an unknown scheme.
+
+    Otherwise a local folder called `s3:` would be created. The rest of an address may contain a password and is not
+    shown.
+    """
+    allowed = TAKEN_BY.get(type(config).__name__, ())
+    problems = []
+    for key in sorted(paths):
+        value = config
+        for attribute in key.split("."):
+            value = getattr(value, attribute, None)
+        scheme = _ANY.match(value) if isinstance(value, str) else None
+        if scheme is None:
+            continue
+        if key not in allowed:
+            problems.append(
+                f"{key}: expected a local path, found an address ({scheme[0]}...); addresses are read as "
+                "dataset.path by train, eval and report, and as input by predict, forecast, inspect and report; only "
+                "predict can write to one"
+            )
+        elif scheme[1] not in SCHEMES:
+            schemes = ", ".join(f"{name}://" for name in SCHEMES)
+            problems.append(f"{key}: expected a local path or one of {schemes}, found {scheme[0]}...")
+    return problems
+
+
+def optional_settings(*bases: type, **what: Any) -> Any:
+    """A dataclass with the settings of a dataset that are declared as `what`; each may be None, which is the default.
+
+    mypy knows no classes made by a call: it takes their attributes for Any.
+    """
+    hints = get_type_hints(DatasetConfig)
+    optional = [
+        (entry.name, hints[entry.name] | None, field(default=None, metadata=entry.metadata))
+        for entry in fields(DatasetConfig)
+        if entry.name in settings_that(**what)
+    ]
+    return make_dataclass("Settings", optional, bases=bases, kw_only=True, slots=True)
+
+
+@dataclass(kw_only=True, slots=True)
+class InputFormat(optional_settings(per_file=True)):  # type: ignore[misc]
+    """Format of a table to forecast, if different from the training data; null: as in training."""
+
+    def applied_to(self, dataset: DatasetConfig) -> DatasetConfig:
+        """`dataset` with the values set here; limits that are not set here get their defaults."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        limits = {name: getattr(DatasetConfig(), name) for name in settings_that(is_limit=True)}
+        return replace(dataset, **limits | {name: value for name, value in values.items() if value is not None})
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        return self.applied_to(DatasetConfig()).problems()

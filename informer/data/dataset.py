@@ -1,0 +1,369 @@
+"""From a dataset to windows on the device.
+
+Origin of data: files and a checksum of their content.
+
+From files or a table in memory to series of the input columns, with the roles of their columns.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from informer.base.errors import InputError, listed
+from informer.config.data import DatasetConfig, ScalerConfig
+from informer.config.model import WindowSizes
+from informer.data.cache import Cache, dataset_cache
+from informer.data.calendar import Marks, holiday_marks, mark_sizes
+from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
+from informer.data.large import mapped_panel
+from informer.data.panel import Attributes, divide, read_attributes, read_panel, table_panel
+from informer.data.scaler import PanelScaler, Scaler
+from informer.data.store import build_store, with_columns
+from informer.data.windows import WindowCutter, Windows, masks_of
+from informer.read.columns import CategoryReader, Labels
+from informer.read.files import dataset_path, files_sha256, find_files
+from informer.read.frequency import Frequency
+from informer.read.series import Series
+from informer.read.split import Split
+from informer.read.table import Table, release_free
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Origin of data: a file, or a folder or pattern of files; the checksum covers all of them."""
+
+    path: Path
+    sha256: str
+
+
+def panel_sha256(panel: Sequence[Series], labels: Labels) -> str:
+    """Checksum of series in memory and the labels of their categories."""
+    digest = hashlib.sha256(json.dumps(labels).encode() if labels else b"")
+    for series in panel:
+        digest.update(" ".join([series.name, *series.columns]).encode())
+        digest.update(series.timestamps.asi8.tobytes())
+        digest.update(np.ascontiguousarray(series.values).tobytes())
+    return digest.hexdigest()
+
+
+def provenance_of(paths: Sequence[Path], dataset: DatasetConfig) -> Provenance:
+    """Provenance of a dataset's files; logs a warning if a file differs from the published one."""
+    sha256 = files_sha256(paths)
+    if len(paths) > 1:
+        return Provenance(Path(dataset_path(dataset)), sha256)
+    if dataset.path is None and dataset.sha256 not in (None, sha256):
+        log.warning("%s: sha256 %s differs from the published file's %s", paths[0], sha256, dataset.sha256)
+    return Provenance(paths[0], sha256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Series of a dataset after reading.
+
+    Args:
+        panel: series of the input columns, in data units.
+        columns: names of the columns by role.
+        labels: by categorical column, the categories in the file, in the order of their codes in `panel`.
+        cache: cache files for arrays too large for memory; None: keep them in memory.
+        provenance: files and checksum.
+        attributes: of the series, if they came from a table of their own.
+    """
+
+    panel: list[Series]
+    columns: Columns
+    labels: Labels
+    cache: Cache | None
+    provenance: Provenance
+    attributes: Attributes | None = None
+
+
+def read_source(
+    dataset: DatasetConfig,
+    *,
+    sizes: WindowSizes,
+    roles: Roles,
+    data_dir: Path,
+    attributes: Attributes | None = None,
+) -> Source:
+    """Read a dataset.
+
+    Args:
+        sizes: sizes of the shortest windows that will be used.
+        attributes: known attributes of the series; a file that `dataset` names is read too, and has priority.
+
+    Raises:
+        InputError: problems in the files.
+    """
+    dataset, roles, attributes = _attributed(dataset, roles, attributes)
+    paths = find_files(dataset, data_dir)
+    provenance = provenance_of(paths, dataset)
+    cache = dataset_cache(dataset, data_dir, paths, provenance.sha256, attributes) if dataset.memmap else None
+    categories = CategoryReader(roles.covariates)
+    panel = (
+        mapped_panel(paths, dataset, cache, attributes)
+        if cache
+        else read_panel(paths, dataset, sizes, categories, attributes)
+    )
+    if cache and (missing := [name for name in roles.covariates if name not in panel[0].columns]):
+        raise InputError(
+            f"dataset.memmap: expected covariates of numbers, found no such column {listed(missing)}; leave it out"
+        )
+    return _source(panel, roles, categories.labels, provenance, cache, attributes)
+
+
+def _attributed(
+    dataset: DatasetConfig, roles: Roles, recorded: Attributes | None
+) -> tuple[DatasetConfig, Roles, Attributes | None]:
+    """The configuration with the columns of the attributes, the roles of all columns, and the attributes."""
+    roles, from_file = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
+    attributes = recorded if from_file is None else from_file.with_recorded(recorded)
+    if attributes is None:
+        return dataset, roles, None
+    dataset = attributes.named_in(dataset)
+    return dataset, replace(roles, static_covariates=dataset.static_covariates), attributes
+
+
+def table_source(
+    table: Table,
+    dataset: DatasetConfig,
+    *,
+    sizes: WindowSizes,
+    roles: Roles,
+    provenance: Provenance | None,
+    attributes: Attributes | None = None,
+) -> Source:
+    """Like `read_source`, for a table in memory.
+
+    Args:
+        provenance: a file with the same content; None if there is none.
+        attributes: see `read_source`.
+
+    Raises:
+        InputError: problems in the table.
+    """
+    if dataset.memmap:
+        raise InputError("dataset.memmap: expected a file, found a table in memory; leave it out")
+    dataset, roles, attributes = _attributed(dataset, roles, attributes)
+    categories = CategoryReader(roles.covariates)
+    panel = table_panel(table, dataset, sizes, categories, attributes)
+    provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
+    return _source(panel, roles, categories.labels, provenance, None, attributes)
+
+
+def _source(
+    panel: list[Series],
+    roles: Roles,
+    labels: Labels,
+    provenance: Provenance,
+    cache: Cache | None,
+    attributes: Attributes | None,
+) -> Source:
+    available = panel[0].columns
+    release_free(sum(series.values.nbytes for series in panel))
+    columns = roles.with_categories([name for name in labels if name in available]).choose(
+        available, name=panel[0].name
+    )
+    check_static(panel, columns.static_covariates, labels)
+    return Source(
+        panel=with_columns(panel, columns.inputs, cache),
+        columns=columns,
+        labels={name: labels[name] for name in columns.inputs if name in labels},
+        cache=cache,
+        provenance=provenance,
+        attributes=attributes,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """Data for training and evaluation.
+
+    Args:
+        panel: series of the input columns, in data units.
+        columns: names of the columns by role.
+        frequency: step of every series.
+        scaler: scaler of the inputs, fitted on training rows.
+        sizes: sizes of a window.
+        calendar: calendar marks of each row.
+        mark_sizes: one entry per mark column (see `calendar.mark_sizes`).
+        categories: categories of each categorical input, in the order of their codes.
+        splits: target rows of each series' parts.
+        train, val, test: windows of the parts.
+        calibration: windows of the later validation rows, which `val` then does not contain; None if there are none.
+        trained_series: names of the training series, in the order of their numbers; empty for a single series.
+        provenance: files and checksum.
+        choices: cached choices of the linear forecast for these rows.
+        masked: positions of the inputs that have a mask column; None: no values may be missing.
+        attributes: of the series, if they came from a table of their own.
+    """
+
+    panel: list[Series]
+    columns: Columns
+    frequency: Frequency
+    scaler: PanelScaler
+    sizes: WindowSizes
+    calendar: Marks
+    mark_sizes: tuple[int, ...]
+    categories: Labels
+    splits: list[Split]
+    train: Windows
+    val: Windows
+    test: Windows
+    calibration: Windows | None
+    trained_series: tuple[str, ...]
+    provenance: Provenance
+    choices: dict[str, Any] = field(default_factory=dict, init=False, compare=False)
+    masked: tuple[int, ...] | None = None
+    attributes: Attributes | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns that the model reads, in order."""
+        return self.columns.inputs
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Columns that the model forecasts."""
+        return self.columns.targets
+
+    @property
+    def regressors(self) -> list[int]:
+        """Positions of the numeric columns that are known over the horizon and vary within a series."""
+        return self.columns.positions([name for name in self.columns.future_covariates if name not in self.categories])
+
+    @property
+    def known_codes(self) -> list[int]:
+        """Positions of the categorical columns that are known over the horizon and vary within a series."""
+        return self.columns.positions([name for name in self.columns.future_covariates if name in self.categories])
+
+    @property
+    def holidays(self) -> list[int]:
+        """Positions of the calendar marks for holidays."""
+        return holiday_marks(self.frequency, self.calendar)
+
+
+def load_data(
+    dataset: DatasetConfig,
+    *,
+    sizes: WindowSizes,
+    roles: Roles,
+    scaler: ScalerConfig | PanelScaler,
+    calendar: Marks,
+    data_dir: Path,
+    device: torch.device | str,
+    calibration: float = 0.0,
+) -> Data:
+    """Read, split, scale and prepare a dataset.
+
+    Args:
+        sizes: sizes of a window.
+        roles: roles of the columns; the default target is that of the dataset.
+        data_dir: folder of the datasets' files.
+        scaler, calendar, device, calibration: see `lay_out`.
+
+    Raises:
+        InputError: problems in the files, the split or the sizes.
+    """
+    source = read_source(dataset, sizes=sizes, roles=roles, data_dir=data_dir)
+    return lay_out(
+        source, dataset, sizes=sizes, scaler=scaler, calendar=calendar, device=device, calibration=calibration
+    )
+
+
+def lay_out(
+    source: Source,
+    dataset: DatasetConfig,
+    *,
+    sizes: WindowSizes,
+    scaler: ScalerConfig | PanelScaler,
+    calendar: Marks,
+    device: torch.device | str,
+    calibration: float = 0.0,
+    trained: Trained | None = None,
+) -> Data:
+    """Split, scale and cut the data into windows.
+
+    Args:
+        scaler: kind of scaler to fit on the training rows, or a scaler that was fitted earlier on the input columns.
+        calendar: calendar marks of each row.
+        device: device of the rows.
+        calibration: share of the validation rows, from the end, used to calibrate intervals.
+        trained: what the model was trained on; None: these data.
+
+    Raises:
+        InputError: problems in the split or the sizes.
+    """
+    panel, splits = divide(source.panel, dataset, sizes)
+    masked = masks_of(panel, splits, keeps_gaps=dataset.keeps_gaps, trained=trained)
+    names, categories, *_ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
+    panel = renumbered(panel, source.labels, categories)
+    scaler, scalers = _scalers(scaler, panel, splits, source)
+    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained=names)
+    windows = WindowCutter.of(panel, store, source.columns, sizes, dataset)
+    val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
+    return Data(
+        panel=panel,
+        columns=source.columns,
+        frequency=panel[0].frequency,
+        scaler=scaler,
+        sizes=sizes,
+        calendar=calendar,
+        mark_sizes=mark_sizes(panel[0].frequency, calendar),
+        categories=categories,
+        splits=splits,
+        train=windows("train", [split.train for split in splits]),
+        val=windows("val", val),
+        test=windows("test", [split.test for split in splits]),
+        calibration=windows.or_none(later),
+        trained_series=tuple(names),
+        provenance=source.provenance,
+        masked=masked,
+        attributes=source.attributes and source.attributes.of([series.name for series in source.panel]),
+    )
+
+
+def _names(panel: Sequence[Series]) -> list[str]:
+    """Names of the series if there are several."""
+    return [series.name for series in panel] if len(panel) > 1 else []
+
+
+def _scalers(
+    scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split], source: Source
+) -> tuple[PanelScaler, list[Scaler]]:
+    """The scaler, fitted on the training rows if necessary, and the scaler of each series."""
+    training = {
+        series.name: series.values[split.train.start : split.train.stop]
+        for series, split in zip(panel, splits, strict=True)
+    }
+    if isinstance(scaler, PanelScaler):
+        fitted = scaler
+    else:
+        codes = source.columns.positions(list(source.labels))
+        static = [
+            position for position in source.columns.positions(source.columns.static_covariates) if position not in codes
+        ]
+        targets = source.columns.positions(source.columns.targets)
+        fitted = PanelScaler.fit(scaler, training, codes=codes, static=static, targets=targets)
+        scalers = [scaler for scaler in (fitted.shared, *fitted.by_series.values()) if scaler is not None]
+        if unknown := sorted({source.columns.inputs[position] for scaler in scalers for position in scaler.unknown}):
+            raise InputError(
+                f"dataset.fill=mask: no value is observed of {listed(unknown)} in the training rows; leave it out with "
+                "dataset.exclude, or change dataset.split"
+            )
+    return fitted, [fitted.of(name, rows) for name, rows in training.items()]
+
+
+def _divided(rows: range, share: float, sizes: WindowSizes) -> tuple[range, range]:
+    """Split a validation part into rows for model selection and later rows for calibration, if both are long enough."""
+    cut = rows.stop - int(len(rows) * share)
+    earlier, later = range(rows.start, cut), range(cut, rows.stop)
+    return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (rows, range(rows.stop, rows.stop))

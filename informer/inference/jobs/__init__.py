@@ -1,1 +1,0 @@
-"""Forecasts of many files: reading, batching, engines, writing, summary."""

@@ -1,0 +1,495 @@
+"""Forecasts of new series by a trained model, with timestamps and in data units.
+
+A forecast of one series as a table: timestamps, targets, intervals and quantiles.
+"""
+
+import logging
+import math
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from sys import float_info
+from typing import final
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Float64
+from torch import Tensor
+
+from informer import checkpoint as checkpoints
+from informer.base.errors import InputError, counted, listed
+from informer.base.quantiles import MEDIAN, quantile_name
+from informer.base.runtime import pick_device
+from informer.checkpoint.format import SHORTFALLS
+from informer.checkpoint.restore import restore_model
+from informer.config.model import WindowSizes
+from informer.data.columns import Columns
+from informer.data.history import Future, future_index, history_batch
+from informer.data.scaler import PanelScaler, standard_deviation
+from informer.data.store import series_numbers
+from informer.data.windows import Batch
+from informer.inference.reader import Reader
+from informer.networks.models.base import model_output, point, quantiles_of
+from informer.read.series import Series, column_values
+from informer.scoring.intervals import (
+    NOTHING_LEARNED,
+    ROUNDING,
+    Calibration,
+    saved_calibration,
+    too_narrow,
+    validation_rows,
+)
+
+log = logging.getLogger(__name__)
+
+
+SERIES, TIME = "series", "timestamp"
+"""Default column names of tables with one row per value, if the input has no such column."""
+ROLLED = "rolled"
+"""Column that marks recursively forecast rows; only in forecasts with such rows."""
+
+
+def key_columns(series: Series, used: Collection[str]) -> tuple[str, str]:
+    """Names of the series and time columns in a table with one row per value: those of the input if possible.
+
+    Args:
+        series: a series of the input.
+        used: the table's other columns; a name of the input that is one of them is not used.
+    """
+    time = series.time_col if series.time_col and series.time_col not in used else TIME
+    names = (series.series_col, SERIES, "unique_id")
+    return next(name for name in names if name and name not in (*used, time)), time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Forecast of a series, in data units.
+
+    Args:
+        series: the history.
+        targets: names of the n columns.
+        values: one row per step of the horizon.
+        pred_len: rows of the model's direct output; later rows are forecast recursively.
+        offset: steps between the end of the series and the first row.
+        bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN where there are none.
+        main: the target that plots show; None: the last one.
+    """
+
+    series: Series
+    targets: tuple[str, ...]
+    values: Float64[np.ndarray, "h n"]
+    pred_len: int
+    offset: int = 0
+    bands: Mapping[str, Float64[np.ndarray, "h n"]] = field(default_factory=dict)
+    main: str | None = None
+
+    @property
+    def timestamps(self) -> pd.DatetimeIndex:
+        """Timestamps of the rows."""
+        return future_index(self.series, self.offset + len(self.values))[self.offset :]
+
+    @property
+    def is_rolled(self) -> bool:
+        """Whether some rows are forecast recursively."""
+        return len(self.values) > self.pred_len
+
+    @property
+    def rolled(self) -> Bool[np.ndarray, "h"]:
+        """Which rows are forecast recursively."""
+        return np.arange(len(self.values)) >= self.pred_len
+
+    @property
+    def keys(self) -> list[str]:
+        """Names of the columns that identify a row: the series if the file has several, and the time."""
+        named = [] if self.series.series_col is None else [self.series.series_col]
+        return [*named, self.series.time_col]
+
+    def check_finite(self) -> None:
+        """Raise an InputError if a forecast is not finite, or a band is infinite."""
+        if not np.isfinite(self.values).all() or any(np.isinf(ends).any() for ends in self.bands.values()):
+            raise InputError(
+                f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
+            )
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Every column except `keys`, by name, in order.
+
+        Raises:
+            InputError: two columns with the same name, or a forecast that is not finite.
+        """
+        self.check_finite()
+        columns = dict(zip(self.targets, self.values.T, strict=True))
+        more = {
+            f"{target}_{suffix}": ends[:, i]
+            for i, target in enumerate(self.targets)
+            for suffix, ends in self.bands.items()
+        } | ({ROLLED: self.rolled} if self.is_rolled else {})
+        taken = [name for name in more if name in (*self.keys, *self.targets)]
+        if taken:
+            raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")
+        return columns | more
+
+    def decimals(self, digits: int | None) -> dict[str, int]:
+        """Decimal places of every numeric column: `digits` significant digits of its standard deviation.
+
+        Further digits are rounding noise of single precision. A constant column uses its magnitude instead.
+        """
+        if digits is None:
+            return {}
+        decimals: dict[str, int] = {}
+        for i, target in enumerate(self.targets):
+            history = self.series.values[:, self.series.columns.index(target)]
+            places = decimals_for(np.concatenate([history, self.values[:, i]]), digits)
+            for name in (target, *(f"{target}_{suffix}" for suffix in self.bands)):
+                decimals[name] = places
+        return decimals
+
+    def frame(self) -> pd.DataFrame:
+        """A table of `keys` and `columns`. Errors as in `columns`."""
+        frame = pd.DataFrame({self.series.time_col: self.timestamps} | self.columns())
+        if self.series.series_col is not None:
+            frame.insert(0, self.series.series_col, self.series.name)
+        return frame
+
+
+def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndarray, "*n"]:
+    """Values with this many decimal places; unchanged if 10^decimals overflows, as for values of 1e-305."""
+    return values.round(decimals) if decimals <= float_info.max_10_exp else values
+
+
+def decimals_for(values: Float64[np.ndarray, "n"], digits: int) -> int:
+    """Decimal places that leave this many digits of the standard deviation, or of the size of a constant column."""
+    finite = values[np.isfinite(values)]
+    size = (standard_deviation(finite) or float(np.max(np.abs(finite)))) if len(finite) else 0.0
+    return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
+
+
+MOST_ROWS, MOST_VALUES = 100_000, 5_000_000
+"""Maximum rows and values of one forecast, which is held in memory; pred_len rows are always allowed."""
+
+
+@final
+class TrainedModel:
+    """A network with everything needed to use it: scaler, columns, window sizes, reader of tables.
+
+    Args:
+        checkpoint: content of a checkpoint file.
+        device: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    """
+
+    def __init__(self, checkpoint: checkpoints.Checkpoint, *, device: str = "auto") -> None:
+        self.checkpoint = checkpoint
+        self.device: torch.device = pick_device(device)
+        self.model = restore_model(checkpoint).to(self.device)
+        self.quantiles = quantiles_of(self.model)
+        self.reader = Reader(checkpoint)
+        self.scaler = PanelScaler.from_state(checkpoint.scaler)
+        roles = ("inputs", "targets", "future_covariates", "static_covariates")
+        main = checkpoint.config.get("target")
+        self.columns = Columns(
+            **{role: tuple(getattr(checkpoint, role)) for role in roles},
+            main=main if main in checkpoint.targets else None,
+        )
+        self.sizes = WindowSizes.of(checkpoint.config)
+        self.calendar = checkpoint.calendar
+        self.calibration = saved_calibration(checkpoint, recent=True)
+        self._warned: set[str] = set()
+
+    @classmethod
+    def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
+        """Load a checkpoint file or a run directory.
+
+        Raises:
+            InputError: no readable checkpoint, or the device is not available.
+        """
+        return cls(checkpoints.load(path), device=device)
+
+    @property
+    def scored(self) -> "TrainedModel":
+        """The model with intervals that know nothing of the test part."""
+        scored = copy(self)
+        scored.calibration = saved_calibration(self.checkpoint)
+        return scored
+
+    def check_horizon(self, horizon: int | None) -> int:
+        """The number of rows to forecast: `horizon`, or pred_len for None.
+
+        Raises:
+            InputError: the horizon is below 1 or too long.
+        """
+        pred_len = self.sizes.pred_len
+        if horizon is None:
+            return pred_len
+        if horizon < 1:
+            raise InputError(f"horizon: expected at least 1, found {horizon}")
+        available = self.columns.targets + self.columns.known
+        unknown = [name for name in self.columns.inputs if name not in available]
+        if horizon > pred_len and unknown:
+            raise InputError(
+                f"horizon={horizon}: expected at most pred_len={pred_len}; the model does not forecast "
+                f"{listed(unknown)}, which it reads; train with features=M or S to go further"
+            )
+        if horizon > pred_len and self.sizes.offset:
+            raise InputError(
+                f"horizon={horizon}: expected at most pred_len={pred_len} with model.offset={self.sizes.offset}: the "
+                "rows before the horizon are not forecast, so the model cannot continue from its own output"
+            )
+        farthest = max(pred_len, min(MOST_ROWS, MOST_VALUES // len(self.columns.targets)))
+        if horizon > farthest:
+            raise InputError(
+                f"horizon={horizon}: expected at most {farthest} rows of "
+                f"{counted(len(self.columns.targets), 'target')};"
+                " forecast fewer, or train on a longer step, such as days for hours"
+            )
+        return horizon
+
+    def check_future(self, series: Series, future: Future, horizon: int | None) -> None:
+        """Raise an InputError if the future covariates are too short for a forecast of `series`."""
+        ahead = future_index(series, self.reach(horizon))[self.sizes.offset :]
+        future.at(ahead, self.columns.future_covariates)
+
+    def reach(self, horizon: int | None) -> int:
+        """Rows after the history that a forecast covers: offset plus the horizon rounded up to a multiple of pred_len.
+
+        Raises:
+            InputError: see `check_horizon`.
+        """
+        pred_len = self.sizes.pred_len
+        return self.sizes.offset + -(-self.check_horizon(horizon) // pred_len) * pred_len
+
+    @torch.inference_mode()
+    def forecast(
+        self,
+        series: Sequence[Series],
+        *,
+        horizon: int | None = None,
+        levels: Sequence[int] = (),
+        futures: Sequence[Future] | None = None,
+        pad_to: int | None = None,
+    ) -> list[Forecast]:
+        """Forecast the rows after each series; one forecast per series, in order.
+
+        Args:
+            series: at least seq_len rows each, with the input columns in any order; additional columns are allowed.
+            horizon: rows to forecast, pred_len by default; rows beyond pred_len are forecast recursively.
+            levels: interval levels in percent; where there is none, it is NaN, and a warning says so.
+            futures: future covariates of each series, for the horizon rounded up to a multiple of pred_len.
+            pad_to: pad the batch to this size, so that no forecast depends on the number of other series (matrix
+                products may round differently for different numbers of rows).
+
+        Raises:
+            InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
+                it does not forecast, or a level without calibration.
+        """
+        horizon = self.check_horizon(horizon)
+        self.check_levels(levels, horizon)
+        if not series:
+            return []
+        self.warn_about_new([history.name for history in series])
+        batch, pred_len = self._batch(series, futures), self.sizes.pred_len
+        if note := self.scaler.constant_note(self.columns):
+            self._warn(note)
+        first, halves = self._output(batch, pad_to), self.halves(batch, levels)
+        histories, blocks, bands = list(series), [self.rows(batch, first)], [self.bands(batch, first, halves)]
+        while len(blocks) * pred_len < horizon:
+            ahead: Sequence[Future | None] = futures or [None] * len(series)
+            histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
+            more = self._batch(histories, futures)
+            output, begin = self._output(more, pad_to), len(blocks) * pred_len
+            bands.append(self.bands(more, output, {level: half[:, begin:] for level, half in halves.items()}))
+            blocks.append(self.rows(more, output))
+        values = np.concatenate(blocks, axis=1)[:, :horizon]
+        for later in bands[1:]:  # the quantiles of a network do not know that its history is a forecast
+            later.update({name: np.full_like(rows, np.nan) for name, rows in later.items() if name.startswith("q")})
+        joined_bands = {name: np.concatenate([block[name] for block in bands], axis=1) for name in bands[0]}
+        return [
+            Forecast(
+                series=history,
+                targets=self.columns.targets,
+                values=values[i],
+                pred_len=pred_len,
+                offset=self.sizes.offset,
+                main=self.columns.main,
+                bands={suffix: rows[i, :horizon] for suffix, rows in joined_bands.items()},
+            )
+            for i, history in enumerate(series)
+        ]
+
+    def warn_about_new(self, names: Sequence[str]) -> None:
+        """Warn once about series that training did not have, if each series has its own scaler."""
+        new = [name for name in names if self.scaler.is_new(name)]
+        if new:
+            self._warn(
+                f"scaler.per_series: training had no series named {listed(new)}, scaled by its own "
+                f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.by_series))}",
+                about="series",
+            )
+
+    def _warn(self, line: str, *, about: str | None = None) -> None:
+        """Warn, once for each subject, by default the line itself."""
+        if (about or line) not in self._warned:
+            self._warned.add(about or line)
+            log.warning(line)
+
+    def check_levels(self, levels: Sequence[int], horizon: int | None = None) -> None:
+        """Check interval levels, and warn once of what `interval_notes` says.
+
+        Raises:
+            InputError: the model was not calibrated, or has too few calibration windows for a level.
+        """
+        calibration = self.calibration
+        if levels and calibration is None:
+            raise InputError(
+                "intervals: the model was trained without calibration; train with trainer.calibration=0.5 and at "
+                f"least {validation_rows(80, self.sizes.pred_len, 0.5)} validation rows (dataset.split.val), which an "
+                "80 % interval needs"
+            )
+        for level in levels:
+            assert calibration is not None
+            calibration.check(level)
+        for note in interval_notes(self.checkpoint, calibration, levels, horizon):
+            self._warn(note)
+
+    def _batch(self, series: Sequence[Series], futures: Sequence[Future] | None) -> Batch:
+        batch = history_batch(
+            series,
+            columns=self.columns,
+            scaler=self.scaler,
+            sizes=self.sizes,
+            calendar=self.calendar,
+            device=self.device,
+            futures=futures,
+            pad=self.reader.pads,
+        )
+        numbers = torch.from_numpy(series_numbers(series, self.checkpoint.series))
+        return batch._replace(series=numbers.to(self.device))
+
+    def bands(
+        self,
+        batch: Batch,
+        output: Float[Tensor, "b pred_len n *q"],
+        halves: Mapping[int, Float64[np.ndarray, "b steps n"]],
+        ahead: Float[Tensor, "b h n"] | None = None,
+    ) -> dict[str, Float64[np.ndarray, "b _ n"]]:
+        """Extra columns of a batch's forecasts, in data units: quantiles other than the median (q10), and the interval
+        ends for these scaled half widths (lo80, hi80), of any number of steps; NaN where there are none.
+
+        Args:
+            batch, output: windows, and the output of the model.
+            halves: scaled half widths by level; NaN where there is no interval.
+            ahead: scaled forecasts of more rows; None: those of `output`.
+        """
+        center = (point(output, self.quantiles) if ahead is None else ahead).double().cpu()
+        bands = {}
+        if self.quantiles:
+            has_collapsed = (output.amax(dim=-1) - output.amin(dim=-1)).amax(dim=1, keepdim=True) <= ROUNDING
+            if has_collapsed.any():
+                self._warn("no quantiles where all of them are equal")
+            if batch.constant is not None:
+                has_collapsed = has_collapsed | batch.constant[:, None]
+            for level, values in zip(self.quantiles, output.unbind(-1), strict=True):
+                if level != MEDIAN:
+                    known = values.masked_fill(has_collapsed, torch.nan)
+                    bands[quantile_name(level)] = self.clipped(_numpy(batch.in_units(known)))
+        for level, half in halves.items():
+            width = torch.from_numpy(reaching(half, center.shape[1]))
+            for name, end in (("lo", center - width), ("hi", center + width)):
+                bands[f"{name}{level}"] = self.clipped(_numpy(batch.in_units(end)))
+        return bands
+
+    def halves(self, batch: Batch, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "b steps n"]]:
+        """Scaled half widths by level, for each window of a batch; NaN where there is no interval."""
+        if self.calibration is None:
+            return {}
+        history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
+        halves = {level: self.calibration.half_width(level, history, constant=batch.constant) for level in levels}
+        return {
+            level: half.masked_fill(half.isinf(), torch.nan).double().cpu().numpy() for level, half in halves.items()
+        }
+
+    def clipped(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
+        """Values in data units, clipped in place at zero for non-negative targets."""
+        places = list(self.model.non_negative)
+        if places:
+            values[..., places] = np.maximum(values[..., places], 0.0)
+        return values
+
+    def _output(self, batch: Batch, pad_to: int | None) -> Float[Tensor, "b pred_len n *q"]:
+        return model_output(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
+
+    def rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:
+        """Point forecasts in data units."""
+        return self.clipped(_numpy(batch.in_units(point(output, self.quantiles))))
+
+    def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
+        """The last seq_len rows of a series followed by its forecast and known covariates, without other columns."""
+        names = [*self.columns.targets, *self.columns.known]
+        history = column_values(series, names)[-self.sizes.seq_len :]
+        ahead = future_index(series, len(rows))
+        if future is not None:
+            rows = np.concatenate([rows, future.at(ahead, self.columns.future_covariates)], axis=1)
+        static = history[-1:, rows.shape[1] :].repeat(len(rows), axis=0)
+        rows = np.concatenate([rows, static], axis=1)
+        return replace(
+            series,
+            timestamps=pd.DatetimeIndex(series.timestamps[-len(history) :].append(ahead)),
+            values=np.concatenate([history, rows]),
+            columns=tuple(names),
+        )
+
+
+def interval_notes(
+    checkpoint: checkpoints.Checkpoint,
+    calibration: Calibration | None,
+    levels: Sequence[int],
+    horizon: int | None = None,
+) -> list[str]:
+    """Where a model has no intervals of these levels or no quantiles, and whether they were too narrow when tested.
+
+    Args:
+        checkpoint, calibration: the model, and its calibration if any.
+        levels: interval levels in percent for which there is a calibration.
+        horizon: rows to forecast; None: pred_len.
+    """
+    quantiles, pred_len, notes = checkpoint.quantiles, checkpoint.config["pred_len"], list[str]()
+    horizon = horizon or pred_len
+    if not levels and not quantiles:
+        return []
+    absent = [] if calibration is None else np.array(checkpoint.targets)[~calibration.is_learned.numpy()].tolist()
+    if absent:
+        notes.append(f"no intervals for {listed(absent)}: {NOTHING_LEARNED}")
+    if calibration is not None and levels and (steps := min(map(calibration.steps, levels))) < horizon:
+        notes.append(f"no intervals after row {steps} of {horizon}: too few held-out rows for errors so far ahead")
+    scored = saved_calibration(checkpoint)
+    if untested := [f"{level} %" for level in levels if scored is None or not scored.supports(level)]:
+        notes.append(f"intervals of {listed(untested)} are not tested: their widths come from errors on the test part")
+    if quantiles and horizon > pred_len:
+        notes.append(f"no quantiles after row {pred_len} of {horizon}, where the history is itself a forecast")
+    tested = checkpoint.data.get(SHORTFALLS, {})
+    warning = too_narrow({name: tested[name] for name in tested if not name.isdigit() or int(name) in levels})
+    recent = "; these errors have now widened them" if levels else ""
+    return [*notes, f"{warning}{recent}"] if warning else notes
+
+
+def reaching(rows: Float64[np.ndarray, "*b pred_len n"], horizon: int) -> Float64[np.ndarray, "*b h n"]:
+    """Cut or pad to `horizon` rows; padding is NaN, where no errors are known."""
+    lacking = max(0, horizon - rows.shape[-2])
+    widths = [(0, 0)] * (rows.ndim - 2) + [(0, lacking), (0, 0)]
+    return np.pad(rows[..., :horizon, :], widths, constant_values=np.nan)
+
+
+def _numpy(values: Tensor) -> np.ndarray:
+    return values.cpu().numpy()
+
+
+def _padded(batch: Batch, n: int) -> Batch:
+    """Pad a batch with zeros to n windows."""
+    lacking = max(0, n - len(batch.enc_x))
+    if not lacking:
+        return batch
+    tensors = {name: tensor for name, tensor in batch._asdict().items() if tensor is not None}
+    return Batch(
+        **{name: torch.cat([tensor, tensor.new_zeros(lacking, *tensor.shape[1:])]) for name, tensor in tensors.items()}
+    )

@@ -1,1 +1,0 @@
-"""Forecasts from origins throughout a series, compared with the actual values."""

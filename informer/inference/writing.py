@@ -1,0 +1,273 @@
+"""Write forecasts as files: CSV or parquet per input file, or one long table.
+
+Plots of forecasts with their history.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from informer.base.errors import InputError, listed
+from informer.base.files import file_stems, replacing, write_atomic
+from informer.base.plots import Band, plot_forecast, save_figure
+from informer.config.commands import Format
+from informer.config.data import EPOCHS, EXCEL, QUARTER
+from informer.inference.model import ROLLED, Forecast, key_columns, rounded
+from informer.read.frequency import Unit
+from informer.read.series import Series
+from informer.read.times import EXCEL_TO_1970
+
+MIDDLE, EQUAL = 50.0, 1e-6
+"""The median in percent, and the tolerance for the levels of a symmetric pair of quantiles."""
+
+
+def draw(name: str, forecast: Forecast, path: Path, *, n_series: int) -> None:
+    """Plot the forecast of one series of the file `name`, which has `n_series` series, and save it to `path`."""
+    series = forecast.series
+    if series.series_col is not None:
+        name = f"{name}: {series.series_col} {series.name}, one of {n_series} series"
+    save_figure(figure_of(forecast, title=name), path)
+
+
+def figure_of(forecast: Forecast, *, title: str) -> Figure:
+    """Plot history, forecast and every interval, in data units."""
+    series = forecast.series
+    ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
+    history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
+    return plot_forecast(history, ahead, bands=_bands(forecast), title=title, target=forecast.main)
+
+
+def _bands(forecast: Forecast) -> dict[str, Band]:
+    """Intervals of all levels, then ranges between symmetric quantiles, each widest first."""
+    levels = sorted((int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")), reverse=True)
+    ends = {f"{level} % interval": (f"lo{level}", f"hi{level}") for level in levels}
+    quantiles = {float(suffix[1:]): suffix for suffix in forecast.bands if suffix.startswith("q")}
+    for low in sorted(quantiles):
+        high = next((quantile for quantile in quantiles if abs(quantile - (100 - low)) < EQUAL), None)
+        if low < MIDDLE and high is not None:
+            ends[f"{quantiles[low]} to {quantiles[high]}"] = quantiles[low], quantiles[high]
+    columns = list(forecast.targets)
+    return {
+        name: (
+            pd.DataFrame(forecast.bands[low_end], forecast.timestamps, columns),
+            pd.DataFrame(forecast.bands[high_end], forecast.timestamps, columns),
+        )
+        for name, (low_end, high_end) in ends.items()
+    }
+
+
+LONG_FILE = "forecasts.csv"
+LONG = ("column", "y")
+"""Columns of the long table between those of series and time and those of intervals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Writes forecasts to a folder.
+
+    Args:
+        folder: output folder.
+        format: file format.
+        plots: also plot each forecast.
+        digits: significant digits of numbers in text, see `Forecast.decimals`; None: all.
+        files: names of the files to plot; empty: all.
+        series: series of a file to plot, one picture each; empty: the first series.
+    """
+
+    folder: Path
+    format: Format
+    plots: bool
+    digits: int | None = None
+    files: tuple[str, ...] = ()
+    series: tuple[str, ...] = ()
+
+    def write(self, name: str, forecasts: Sequence[Forecast]) -> str:
+        """Write the forecasts of one file's series; returns the path of the table relative to the folder.
+
+        Only the first series is plotted, unless `series` names others.
+
+        Raises:
+            InputError: the path cannot be written, the forecast is not finite, two columns have the same name, or a
+                series to plot does not exist.
+        """
+        pictures = self._pictures(name, forecasts)
+        output, content = self.output_of(name), None
+        if self.format is Format.long:
+            for forecast in forecasts:
+                forecast.check_finite()
+        else:
+            content = to_csv(forecasts, self.digits) if self.format is Format.csv else to_parquet(forecasts)
+        if pictures:  # after the forecast was checked
+            for path, forecast in pictures.items():
+                draw(name, forecast, path, n_series=len(forecasts))
+        if content is not None:
+            write_atomic(self.folder / output, content, durable=False)
+        return output
+
+    def output_of(self, name: str) -> str:
+        """The path of the forecasts of one file, relative to the folder."""
+        return LONG_FILE if self.format is Format.long else f"{name}.forecast.{self.format.value}"
+
+    def pictures_of(self, name: str) -> list[Path]:
+        """The paths of the plots of one file."""
+        if not self.plots or (self.files and name not in self.files):
+            return []
+        stems = [f"{name}.{stem}" for stem in file_stems(self.series).values()] or [name]
+        return [self.folder / f"{stem}.forecast.png" for stem in stems]
+
+    def _pictures(self, name: str, forecasts: Sequence[Forecast]) -> dict[Path, Forecast]:
+        """The forecast that each picture shows."""
+        by_series = {forecast.series.name: forecast for forecast in forecasts}
+        unknown = [series for series in self.series if series not in by_series]
+        if unknown:
+            raise InputError(
+                f"plot_series={unknown[0]}: {name} has no such series, expected some of {listed(list(by_series))}"
+            )
+        plotted = [by_series[series] for series in self.series] or forecasts[:1]
+        return dict(zip(self.pictures_of(name), plotted, strict=False))
+
+
+def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
+    """A header and one row per series and step, in the format of the input file (ISO 8601: as pandas).
+
+    `digits`: see `Forecast.decimals`.
+    """
+    dialect = forecasts[0].series.dialect
+    rows: list[Sequence[object]] = []
+    for forecast in forecasts:
+        columns = forecast.columns()
+        names = [[forecast.series.name] * len(forecast.values)] * (len(forecast.keys) - 1)
+        decimals = forecast.decimals(digits)
+        cells = (_cells(_rounded(values, decimals.get(name)), dialect.decimal) for name, values in columns.items())
+        rows += [] if rows else [[*forecast.keys, *columns]]
+        rows += zip(*names, stamps(forecast), *cells, strict=True)
+    return _text(rows, separator=dialect.separator).encode(dialect.encoding)
+
+
+def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
+    """A parquet table with the columns of `to_csv`, typed."""
+    buffer = io.BytesIO()
+    table = pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True)
+    table.to_parquet(buffer, engine="pyarrow", index=False)
+    return buffer.getvalue()
+
+
+def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str:
+    """A header and one row per series, target and step.
+
+    Args:
+        forecasts: forecasts of one job by series name; times are written as ISO 8601. The series and time columns are
+            named as in the first input.
+        digits: see `Forecast.decimals`.
+    """
+    header: list[str] = []
+    rows: list[Sequence[object]] = []
+    for name, forecast in forecasts.items():
+        marks = {ROLLED: forecast.rolled.tolist()} if forecast.is_rolled else {}
+        value_columns = [*LONG, *forecast.bands, *marks]
+        header = header or [*key_columns(forecast.series, value_columns), *value_columns]
+        times = list(map(str, forecast.timestamps))
+        for i, target in enumerate(forecast.targets):
+            rows_of = (forecast.values, *forecast.bands.values())
+            numbers = [_cells(_rounded(values[:, i], forecast.decimals(digits).get(target))) for values in rows_of]
+            cells = zip(times, *numbers, *marks.values(), strict=True)
+            rows += [(name, time, target, *row_cells) for time, *row_cells in cells]
+    return _text([header, *rows]) if forecasts else ""
+
+
+@contextmanager
+def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
+    """The single file of a job; yields a function that appends a table. It is created at the end, unless empty."""
+    with replacing(folder / LONG_FILE) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+
+        def append(table: str) -> None:
+            file.write(table.partition("\n")[2] if file.tell() else table)
+
+        yield append
+        is_empty = not file.tell()
+    if is_empty:  # not even the header is known
+        (folder / LONG_FILE).unlink()
+
+
+def stamps(forecast: Forecast) -> Sequence[object]:
+    """Timestamps in the format of the input; ISO dates have a time of day if the input's do."""
+    series, times = forecast.series, forecast.timestamps
+    written = series.time_format
+    if written == EXCEL:
+        days = (times.as_unit("ms").asi8 / 86_400_000 + EXCEL_TO_1970).round(9)
+        return _cells(days, series.dialect.decimal)
+    if written in EPOCHS:
+        return _counts(times, EPOCHS[written], series.dialect.decimal)
+    if written in (None, "ISO8601"):
+        return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else _as_iso(times)
+    if QUARTER in written:
+        return list(times.to_period("Q").strftime(written))
+    return list(times.strftime(written))
+
+
+def _as_iso(times: pd.DatetimeIndex) -> Sequence[str]:
+    """Each time as pandas writes it."""
+    return _iso_of(times.asi8.tobytes(), times.unit, times.tz)
+
+
+@lru_cache(maxsize=64)
+def _iso_of(counts: bytes, unit: str, zone: tzinfo | None) -> tuple[str, ...]:
+    """`_as_iso`, cached: the files of a job often end at the same time."""
+    times = pd.DatetimeIndex(np.frombuffer(counts, dtype=f"datetime64[{unit}]"))
+    return tuple(map(str, times if zone is None else times.tz_localize("UTC").tz_convert(zone)))
+
+
+def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decimal: str) -> Sequence[object]:
+    """Units since 1970, as integers if all are whole."""
+    in_unit = times.as_unit(unit)
+    if (in_unit == times).all():
+        return in_unit.asi8.tolist()
+    per_unit = pd.Timedelta(1, unit) // pd.Timedelta(1, times.unit)
+    # division of ints gives the nearest float, which is read back exactly
+    return _cells(np.array([count / per_unit for count in times.asi8.tolist()]), decimal)
+
+
+def _has_dates_only(series: Series) -> bool:
+    below_a_day = series.frequency.unit in (Unit.second, Unit.minute, Unit.hour)
+    return (
+        not below_a_day
+        and series.timestamps.tz is None
+        and bool((series.timestamps == series.timestamps.normalize()).all())
+    )
+
+
+def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
+    """Cells of a column; missing values are empty."""
+    if values.dtype.kind != "f":
+        return values.tolist()
+    cells: list[object] = list(map(repr, values.tolist()))
+    if decimal != ".":
+        cells = [str(cell).replace(".", decimal) for cell in cells]
+    for row in np.flatnonzero(np.isnan(values)):
+        cells[row] = ""
+    return cells
+
+
+def _rounded(values: np.ndarray, decimals: int | None) -> np.ndarray:
+    return values if decimals is None or values.dtype.kind != "f" else rounded(values, decimals)
+
+
+def _text(rows: Iterable[Sequence[object]], *, separator: str = ",") -> str:
+    text, rows = io.StringIO(), list(rows)
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
+    if "\r" not in text.getvalue():
+        return text.getvalue()
+    # Python's default does not quote carriage returns, which other readers take for the end of the row
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,1 @@
+"""Networks and their parts; mathematics only, of the package they import nothing but settings."""

@@ -1,0 +1,64 @@
+"""Additive attention (Bahdanau, Cho & Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and
+Translate", appendix A.1.2), without its own projections: the layer's query and key projections play W_a and U_a.
+
+  A = softmax_j(w_h . tanh(q_i + k_j))        w_h learned, one vector of length e per head
+
+Cost: O(l s e) time, the most expensive mechanism: every pair needs e sigmoids. Memory is O(l + s) plus one chunk.
+Reduces to the uniform mean of the allowed values for w = 0.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.scores import hide_future, seen_keys
+from informer.networks.ops.chunks import map_rows
+from informer.networks.ops.dropout import dropout_product
+from informer.networks.ops.without_compiler import normal
+
+
+@final
+class AdditiveAttention(Attention):
+    """Scores from a learned vector and the tanh of the sum of query and key.
+
+    The vector, `weight` [h e], is initialised from N(0, 1/e), so that scores are of order 1.
+
+    Args:
+        spec: sizes and options of the layer.
+    """
+
+    COST = "O(L^2 e) time, O(L) memory"
+
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__(spec)
+        self.weight = nn.Parameter(normal(spec.n_heads, spec.d_head, std=spec.d_head**-0.5))
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """softmax(w . tanh(q + k)) v, with dropout on the weights in training."""
+        # tanh(x) = 2 sigmoid(2 x) - 1; softmax cancels the constant, and sigmoid is several times faster than tanh
+        q, k, weight = 2 * q, 2 * k, 2 * self.weight.to(q.dtype)
+        # keys innermost: the product with w then runs along rows of s elements instead of e
+        k = k.transpose(-1, -2).contiguous()
+        per_row = q[:, :, 0].numel() * k.shape[3]
+        weight = weight.expand(q.shape[0], -1, -1)
+        return map_rows(self._attend, q, k, v, weight, elements_per_row=per_row, causal=self.spec.causal)
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor, weight: Tensor) -> Tensor:
+        (v,) = seen_keys(self.spec, start + q.shape[2], v)
+        hidden = (q.unsqueeze(4) + k[:, :, None, :, : v.shape[2]]).sigmoid_()
+        scores = hide_future(self.spec, (weight[:, :, None, None, :] @ hidden).squeeze(3), start)
+        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """softmax(w . tanh(q + k))."""
+        hidden = torch.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
+        scores = torch.einsum("bhlse,he->bhls", hidden, self.weight.to(q.dtype))
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return scores.softmax(dim=-1)

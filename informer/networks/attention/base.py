@@ -1,0 +1,103 @@
+"""The interface of attention mechanisms, the sizes fixed at construction, and the shape legend.
+
+Legend for every signature in this package:
+  b batch   h heads   l queries   s keys   e features of a query or key   d features of a value
+Heads stay in the layout `b h l e`; only `informer.networks.layers.attention_layer` splits and merges them.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSpec:
+    """Sizes and options of a layer, fixed when the model is built.
+
+    Args:
+        n_heads: number of heads h.
+        d_head: features e of one query or key.
+        len_q: number of queries l.
+        len_k: number of keys s.
+        causal: row i may only use keys j <= i; requires len_q == len_k.
+        dropout: probability of dropping a softmax weight in training.
+        layer_index: position of the layer in its stack, counted from 0.
+
+    Raises:
+        ValueError: a value out of range.
+    """
+
+    n_heads: int
+    d_head: int
+    len_q: int
+    len_k: int
+    causal: bool = False
+    dropout: float = 0.0
+    layer_index: int = 0
+
+    def __post_init__(self) -> None:
+        for field in ("n_heads", "d_head", "len_q", "len_k"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"AttentionSpec.{field}: expected at least 1, found {getattr(self, field)}")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"AttentionSpec.dropout: expected 0 <= dropout < 1, found {self.dropout}")
+        if self.causal and self.len_q != self.len_k:
+            raise ValueError(
+                f"causal attention needs as many queries as keys, found len_q={self.len_q}, len_k={self.len_k}"
+            )
+
+
+class Attention(nn.Module, ABC):
+    """Base class of attention mechanisms.
+
+    `forward` attends at the documented cost; `weights` is the dense matrix that it applies: in eval mode
+    `attn(q, k, v) == attn.weights(q, k) @ v`. `weights` follows the formula and shares no code with `forward`.
+
+    Args:
+        spec: sizes and options of the layer.
+
+    Raises:
+        ValueError: the mechanism has no causal form, or needs as many queries as keys.
+    """
+
+    CAUSAL: ClassVar[bool] = True
+    """Whether it has a causal form."""
+    CROSS: ClassVar[bool] = True
+    """Whether it allows len_q != len_k."""
+    COST: ClassVar[str]
+    """Time and memory of `forward`, in words."""
+    FULL_WHEN: ClassVar[dict[str, Any] | None] = None
+    """Parameters with which it equals full attention at any length, or None."""
+    KEY_MASK: ClassVar[bool] = False
+    """Whether `forward` and `weights` take `mask`, the keys that exist; every query needs one that it may use."""
+    MOVED: ClassVar[tuple[str, ...]] = ()
+    """Buffers that training updates; a warm start copies them even if other parameters of the mechanism differ."""
+
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if spec.causal and not self.CAUSAL:
+            raise ValueError(f"{name} has no causal form: choose another mechanism for the decoder's self-attention")
+        if spec.len_q != spec.len_k and not self.CROSS:
+            raise ValueError(
+                f"{name} needs len_q == len_k, found {spec.len_q} and {spec.len_k}: use it for self-attention"
+            )
+        self.spec = spec
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The operands, `query` or `key`, whose values the mechanism does not use."""
+        return ()
+
+    @abstractmethod
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """Outputs of all queries."""
+
+    @abstractmethod
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """Dense attention matrix in eval mode, for plots and tests; may take O(l s)."""

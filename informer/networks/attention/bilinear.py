@@ -1,0 +1,51 @@
+"""Bilinear ("general") attention (Luong, Pham & Manning 2015, "Effective Approaches to Attention-based Neural Machine
+Translation", section 3.1).
+
+  A = softmax_j(q_i^T W_h k_j)        W_h learned, one [e e] matrix per head, initialised to e^-0.5 I
+
+Cost: that of full attention plus O(l e^2): it is unscaled full attention of the queries W^T q, so it uses the fused
+kernel. Reduces to `full` for W = e^-0.5 I, the initial value.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.full import FullAttention
+from informer.networks.ops.without_compiler import is_shape_only
+
+
+@final
+class BilinearAttention(Attention):
+    """Scores from a learned bilinear form.
+
+    Args:
+        spec: sizes and options of the layer. `weight` is W [h e e].
+    """
+
+    COST = "O(L^2) time, O(L) memory"
+
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__(spec)
+        weight = torch.empty(spec.n_heads, spec.d_head, spec.d_head)
+        if not is_shape_only():
+            weight.copy_(torch.eye(spec.d_head) * spec.d_head**-0.5)
+        self.weight = nn.Parameter(weight)
+        self.attend = FullAttention(spec, scale=1.0)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """softmax(q W k^T) v, with dropout on the weights in training."""
+        return self.attend(q @ self.weight.to(q.dtype), k, v)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """softmax(q W k^T)."""
+        scores = torch.einsum("bhle,hef,bhsf->bhls", q, self.weight.to(q.dtype), k)
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return scores.softmax(dim=-1)

@@ -1,0 +1,79 @@
+"""Full scaled dot-product attention (Vaswani et al. 2017, "Attention Is All You Need", eq. 1).
+
+  A = softmax(scale * q k^T)        scale = e^-0.5 by default; `attn=dot` is scale = 1 (Luong et al. 2015)
+
+Cost: O(l s) time, O(l + s) memory. It uses torch's fused `scaled_dot_product_attention` where possible; on the CPU that
+kernel needs dropout 0 and values as wide as keys, otherwise chunks of queries are computed.
+"""
+
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.parameters import positive
+from informer.networks.attention.scores import future_keys, hide_future, seen_keys
+from informer.networks.ops.chunks import map_rows
+from informer.networks.ops.dropout import dropout_product
+
+
+@final
+class FullAttention(Attention):
+    """Every query attends to every allowed key.
+
+    Args:
+        spec: sizes and options of the layer.
+        scale: positive factor of q.k; None means e^-0.5.
+    """
+
+    COST = "O(L^2) time, O(L) memory"
+    KEY_MASK = True
+    FULL_WHEN = {"scale": None}  # noqa: RUF012 (a class constant of the contract)
+
+    def __init__(self, spec: AttentionSpec, *, scale: float | None = None) -> None:
+        super().__init__(spec)
+        self.scale = spec.d_head**-0.5 if scale is None else positive("scale", scale)
+
+    def forward(
+        self,
+        q: Float[Tensor, "b h l e"],
+        k: Float[Tensor, "b h s e"],
+        v: Float[Tensor, "b h s d"],
+        mask: Bool[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b h l d"]:
+        """softmax(scale q k^T) v over the keys in `mask` (None: all), with dropout on the weights in training."""
+        dropout = self.spec.dropout if self.training else 0.0
+        if mask is not None:
+            allowed = self._allowed(q, k, mask)
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, scale=self.scale)
+        if q.is_cuda or (dropout == 0.0 and q.shape[-1] == v.shape[-1]):
+            return F.scaled_dot_product_attention(
+                q, k, v, dropout_p=dropout, is_causal=self.spec.causal, scale=self.scale
+            )
+        per_row = q.shape[0] * q.shape[1] * k.shape[2]
+        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
+        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+        scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
+        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
+
+    def _allowed(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        """Which keys each query may use, [b 1 l s]."""
+        allowed = mask[:, None, None, :].expand(-1, -1, q.shape[2], -1)
+        return allowed & ~future_keys(0, q.shape[2], k.shape[2], q.device) if self.spec.causal else allowed
+
+    def weights(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], mask: Bool[Tensor, "b s"] | None = None
+    ) -> Float[Tensor, "b h l s"]:
+        """softmax(scale q k^T)."""
+        scores = torch.einsum("bhle,bhse->bhls", q, k) * self.scale
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return scores.softmax(dim=-1)

@@ -1,0 +1,82 @@
+"""Hard attention: every query takes the value of its best key (Xu et al. 2015, "Show, Attend and Tell"), trained by
+the straight-through Gumbel-softmax estimator (Jang, Gu & Poole 2017, "Categorical Reparameterization").
+
+  forward    A = one_hot(argmax_j(s q_i.k_j + g_ij)), the first of equals        s = e^-0.5
+  backward   gradient of softmax_j((s q_i.k_j + g_ij) / temperature)
+  g          -log(-log(uniform)) noise in training if `gumbel`, else 0
+
+Values get the gradient of the one-hot matrix, queries and keys that of the soft one. There is no dropout, because it
+would zero whole rows.
+
+Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. In eval it equals `topk` with k=1 if no keys
+tie; without noise, its soft matrix at temperature 1 is that of `full`.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.parameters import flag, positive
+from informer.networks.attention.scores import scaled_scores, seen_keys
+from informer.networks.ops.chunks import map_rows
+
+LEAST = 1e-6
+"""Lower temperatures make float32 scores infinite."""
+
+
+@final
+class HardAttention(Attention):
+    """One key per query, with a straight-through gradient.
+
+    Args:
+        spec: sizes and options of the layer.
+        temperature: temperature of the softmax that gives the gradient; lower is closer to the one-hot and noisier.
+        gumbel: add Gumbel noise to the scores in training.
+    """
+
+    COST = "O(L^2) time, O(L) memory"
+
+    def __init__(self, spec: AttentionSpec, *, temperature: float = 1.0, gumbel: bool = True) -> None:
+        super().__init__(spec)
+        self.temperature = positive("temperature", temperature, minimum=LEAST)
+        self.gumbel = flag("gumbel", gumbel)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """The value of each query's best key."""
+        per_row = q[:, :, 0, 0].numel() * k.shape[2]
+        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
+        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+        scores = scaled_scores(self.spec, q, k, start)
+        if self.training and self.gumbel:
+            scores = scores + gumbel_noise(scores)
+        best = scores.argmax(dim=-1, keepdim=True)
+        if not torch.is_grad_enabled():
+            return v.gather(2, best.expand(-1, -1, -1, v.shape[3]))
+        soft = (scores / self.temperature).softmax(dim=-1)
+        # soft - soft is exactly 0 and carries the gradient: the weights stay exactly one-hot
+        one_hot = (soft - soft.detach()).scatter_add_(-1, best, torch.ones_like(best, dtype=soft.dtype))
+        return one_hot @ v
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """One-hot rows at the largest s q.k, without noise."""
+        scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(q.dtype)
+
+
+def gumbel_noise(like: Tensor) -> Tensor:
+    """Standard Gumbel noise of `like`'s shape and type, -log(-log u) of uniform u.
+
+    Drawn in float32: half precision cannot hold u near 1. The clamp keeps u = 0, one draw in 2^24, from giving -inf.
+    """
+    uniform = torch.rand_like(like, dtype=torch.float32).clamp_(min=2.0**-25)
+    return uniform.log_().neg_().log_().neg_().to(like.dtype)

@@ -1,0 +1,247 @@
+"""Attention whose scores are products of features, in time linear in the length.
+
+  A_ij = f(q_i).f(k_j) / z_i,    z_i = sum over allowed j of f(q_i).f(k_j)
+
+Not causal: the sum over keys, sum_j f(k_j) [v_j, 1]^T, is computed once and read by every query.
+Causal: positions are processed in chunks, with a small masked product inside a chunk and the running sum across
+chunks. This is the recurrence of Katharopoulos et al. 2020 (eq. 18-20), one chunk at a time.
+
+Features that grow like exp are given with the logarithm of one factor per key: f(k_j) = features_j exp(log_j) is never
+computed. Sums are relative to the largest factor so far; only differences from it, which are <= 0, are exponentiated.
+
+Memory is O(l) plus a sum per chunk, never [l m d]. Chunks are processed in segments that fit into cache. If the
+features of all positions would be large, they are not stored, and the backward pass recomputes each segment.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from informer.networks.attention.running_sums import causal_mean, running_sum
+from informer.networks.ops.chunks import MAX_ELEMENTS, int_hint
+
+CHUNK = 64
+"""Positions per chunk: the usual head width, so that the masked product costs as much as reading the sum."""
+SEGMENT_ELEMENTS = 1 << 20
+"""Elements of a segment's features, over batch and heads; 4 MiB in float32."""
+
+
+class Features(NamedTuple):
+    """f(x_j) = values_j exp(log_j) for positions j."""
+
+    values: Tensor
+    """[b h s m], of moderate size."""
+    log: Tensor | None = None
+    """[b h s 1]; None means 0."""
+
+
+FeatureMap = Callable[[Tensor], Features]
+State = tuple[Tensor, ...]
+Stepped = tuple[State, tuple[Tensor, ...]]  # an alias: the compiler cannot read a subscript in an inner function
+Step = Callable[..., Stepped]
+
+
+def kernel_attention(
+    q: Tensor, k: Tensor, v: Tensor, query: FeatureMap, key: FeatureMap, *, width: int, causal: bool, floor: float = 0.0
+) -> Tensor:
+    """A v [b h l d] for q [b h l e], k [b h s e], v [b h s d].
+
+    Args:
+        q, k, v: the operands.
+        query: f for queries; its log is ignored, since a factor per row cancels.
+        key: f for keys.
+        width: number of features m.
+        causal: whether row i uses only keys j <= i.
+        floor: see `is_zero`.
+    """
+    dtype = v.dtype
+    q, k, v = promote_half(q, k, v)
+    state = _empty(k, v, width)
+    if causal:
+        _, (out, z) = scan(_causal_step(query, key), state, q, k, v, width=width)
+    else:
+        state, _ = scan(_sum_step(key), state, k, v, width=width)
+        _, (out, z) = scan(_read_step(query), state, q, width=width)
+    zero = is_zero(z, k.shape[2], causal=causal, floor=floor)
+    # This is rare, so eager code checks first; recording a graph does not allow it, and on a GPU it would synchronise.
+    if torch.compiler.is_compiling() or zero.is_cuda or bool(zero.any()):
+        out = torch.where(zero, causal_mean(v) if causal else v.mean(dim=2, keepdim=True), out)
+    return out.to(dtype)
+
+
+def kernel_weights(scores: Tensor, *, causal: bool, floor: float = 0.0, log: Tensor | None = None) -> Tensor:
+    """A [b h l s] from f(q_i).f(k_j) up to a factor per row: the dense counterpart of `kernel_attention`.
+
+    `log` [b h s 1] contains the logarithms of the keys' factors, which the scores omit.
+    """
+    allowed = torch.ones_like(scores).tril() if causal else torch.ones_like(scores)
+    scores = scores * allowed
+    if log is not None:  # relative to the largest factor among the keys that the row may use
+        logs = log.transpose(-1, -2).expand_as(scores).masked_fill(allowed == 0, float("-inf"))
+        scores = scores * (logs - logs.amax(dim=-1, keepdim=True)).exp()
+    z = scores.sum(dim=-1, keepdim=True)
+    zero = is_zero(z, scores.shape[-1], causal=causal, floor=floor)
+    return torch.where(zero, allowed / allowed.sum(dim=-1, keepdim=True), scores / z.masked_fill(zero, 1))
+
+
+def is_zero(z: Tensor, n_keys: int, *, causal: bool, floor: float) -> Tensor:
+    """Which normalisers [b h l 1] count as 0; such a row falls back to the mean of its allowed values.
+
+    These are normalisers so small that underflow matters, and those of at most `floor` per allowed key, the rounding
+    error of a kernel whose terms cancel.
+    """
+    allowed = torch.arange(1, z.shape[2] + 1, device=z.device)[:, None] if causal else n_keys
+    return z.abs() < (torch.as_tensor(allowed, dtype=z.dtype, device=z.device) * floor).clamp(min=smallest(z))
+
+
+def smallest(z: Tensor) -> float:
+    """The smallest sum in z's dtype that is not affected by products that underflow."""
+    limits = torch.finfo(z.dtype)
+    return limits.tiny / limits.eps
+
+
+def promote_half(*operands: Tensor) -> tuple[Tensor, ...]:
+    """Convert operands in half precision to float32, because long sums need a longer mantissa.
+
+    Under autocast, products still use half precision.
+    """
+    return tuple(x.to(torch.promote_types(x.dtype, torch.float32)) for x in operands)
+
+
+def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[State, tuple[Tensor, ...]]:
+    """Carry `state` along segments of positions, and concatenate the rows of the segments.
+
+    Args:
+        step: maps (state, a segment of each sequence) to (state, tensors [b h c *]).
+        state: tensors before the first position.
+        sequences: tensors [b h l *] of the same length.
+        width: elements of the largest array per position and head.
+    """
+    b, h, length = sequences[0].shape[:3]
+    row = int_hint(b) * h * width
+    recompute = torch.is_grad_enabled() and row * length > MAX_ELEMENTS
+    n_rows = CHUNK * max(1, SEGMENT_ELEMENTS // (row * CHUNK))
+    outputs = []
+    for segment in zip(*(x.split(n_rows, dim=2) for x in sequences), strict=True):
+        if recompute:
+            state, rows = checkpoint(step, state, *segment, use_reentrant=False)
+        else:
+            state, rows = step(state, *segment)
+        outputs.append(rows)
+    return state, tuple(torch.cat(rows, dim=2) for rows in zip(*outputs, strict=True))
+
+
+def fold(x: Tensor, chunk: int, padding: float = 0.0) -> Tensor:
+    """[b h c *] to chunks [b h n chunk *], padded at the end."""
+    missing = -x.shape[2] % chunk
+    if missing:  # padding by 0 would copy
+        x = F.pad(x, (0, 0, 0, missing), value=padding)
+    return x.unflatten(2, (-1, chunk))
+
+
+def running_tops(logs: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    """Largest log so far: at each position [b h n c m], and before each chunk and after the last [b h n+1 m].
+
+    Args:
+        logs: [b h n c m], -inf for padding.
+        start: the largest before the first position [b h 1 m].
+
+    They are used as units, which cancel, and have no gradient.
+    """
+    tops = torch.maximum(logs.detach().flatten(2, 3).cummax(dim=2).values, start).unflatten(2, logs.shape[2:4])
+    return tops, torch.cat([start, tops[..., -1, :]], dim=2)
+
+
+def running_sums(before: Tensor, chunks: Tensor, borders: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Sums before each chunk [b h n m d], and after the last chunk [b h m d].
+
+    Args:
+        before: sum before the first chunk [b h m d].
+        chunks: sum of each chunk by itself [b h n m d].
+        borders: units of the sums, from `running_tops` [b h n+1 m|1]; None without units.
+    """
+    terms = torch.cat([before.unsqueeze(2), chunks], dim=2)
+    if borders is None:
+        sums = running_sum(terms, dim=2)
+        return sums[:, :, :-1], sums[:, :, -1]
+    borders = borders.transpose(2, 3)
+    # Term r in the unit of border p > 0; the sum at border 0 is in its unit already, which may be exp(-inf).
+    shares = (borders.unsqueeze(3) - borders[..., 1:].unsqueeze(4)).clamp(max=0).exp().tril(diagonal=1)
+    sums = (shares @ terms.permute(0, 1, 3, 2, 4)).permute(0, 1, 3, 2, 4)
+    return torch.cat([before.unsqueeze(2), sums[:, :, :-1]], dim=2), sums[:, :, -1]
+
+
+def _empty(k: Tensor, v: Tensor, width: int) -> State:
+    b, h = k.shape[:2]
+    return k.new_zeros(b, h, width, v.shape[-1] + 1), k.new_full((b, h, 1, 1), float("-inf"))
+
+
+def _sum_step(key: FeatureMap) -> Step:
+    def step(state: State, k: Tensor, v: Tensor) -> Stepped:
+        total, top = state
+        values, log = key(k)
+        v = _with_ones(v, log)
+        if log is not None:
+            log = log.detach()
+            new = torch.maximum(top, log.amax(dim=2, keepdim=True))
+            total, values, top = total * (top - new).exp(), values * (log - new).exp(), new
+        return (total + values.transpose(-1, -2) @ v, top), ()
+
+    return step
+
+
+def _read_step(query: FeatureMap) -> Step:
+    def step(state: State, q: Tensor) -> Stepped:
+        return state, _divided(query(q).values @ state[0])
+
+    return step
+
+
+def _causal_step(query: FeatureMap, key: FeatureMap) -> Step:
+    def step(state: State, q: Tensor, k: Tensor, v: Tensor) -> Stepped:
+        length = q.shape[2]
+        chunk = -(-length // -(-length // CHUNK))  # equal chunks, for little padding
+        keys = key(k)
+        fq, fk, v1 = (fold(x, chunk) for x in (query(q).values, keys.values, _with_ones(v, keys.log)))
+        if keys.log is None:
+            state, rows = _unscaled(state, fq, fk, v1)
+        else:
+            state, rows = _scaled(state, fq, fk, v1, fold(keys.log.detach(), chunk, float("-inf")))
+        return state, _divided(rows.flatten(2, 3)[:, :, :length])
+
+    return step
+
+
+def _unscaled(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, Tensor]:
+    """Sums [b h n c d] over the keys up to each row, of features [b h n c m] and values [b h n c d]."""
+    total, top = state
+    before, total = running_sums(total, k.transpose(-1, -2) @ v, None)
+    return (total, top), (q @ k.transpose(-1, -2)).tril() @ v + q @ before
+
+
+def _scaled(state: State, q: Tensor, k: Tensor, v: Tensor, log: Tensor) -> tuple[State, Tensor]:
+    """Like `_unscaled`, for keys with factors exp(log [b h n c 1]); each row is relative to the largest so far."""
+    total, start = state
+    tops, borders = running_tops(log, start)
+    shares = (log.transpose(-1, -2) - tops).clamp(max=0).exp()
+    inside = (q @ k.transpose(-1, -2) * shares).tril()
+    sums = (k * (log - tops[..., -1:, :]).exp()).transpose(-1, -2) @ v
+    before, total = running_sums(total, sums, borders)
+    rows = inside @ v + (borders[:, :, :-1].unsqueeze(3) - tops).exp() * (q @ before)
+    return (total, borders[:, :, -1:]), rows
+
+
+def _with_ones(v: Tensor, log: Tensor | None) -> Tensor:
+    """[v, 1] times a factor of 1 that carries the gradient of the keys' factors."""
+    ones = F.pad(v, (0, 1), value=1.0)
+    return ones if log is None else ones * (log - log.detach()).exp()
+
+
+def _divided(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows [.. d] and normalisers [.. 1] from sums of [v, 1]."""
+    z = sums[..., -1:]
+    return sums[..., :-1] / z.masked_fill(z.abs() < smallest(z), 1), z.detach()

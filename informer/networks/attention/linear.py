@@ -1,0 +1,63 @@
+"""Linear attention (Katharopoulos et al. 2020, "Transformers are RNNs", eq. 4-7).
+
+  A_ij = f(q_i).f(k_j) / sum_j f(q_i).f(k_j)        f(x) = elu(x) + 1 by default; others in `feature_maps`
+
+Causal: the recurrence S_i = S_{i-1} + f(k_i) v_i^T, z_i = z_{i-1} + f(k_i), one position of which is `step`.
+
+Cost: O(l e^2) time, causal or not, and O(l) memory. A row whose products with all its keys are 0 returns the mean of
+its allowed values (elu: elements below about -70 in float32, -670 in float64). No parameters make it equal to full
+attention.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.feature_maps import FEATURE_MAPS, dense_weights
+from informer.networks.attention.kernels import kernel_attention, promote_half
+from informer.networks.attention.parameters import choice
+from informer.networks.attention.recurrent import KernelState, empty_kernel_state, kernel_step
+
+
+@final
+class LinearAttention(Attention):
+    """Weights proportional to products of features.
+
+    Args:
+        spec: sizes and options of the layer.
+        feature_map: elu (elu(x) + 1) | relu | exp | softmax (over the features of each query and key).
+    """
+
+    COST = "O(L e^2) time, O(L) memory"
+
+    def __init__(self, spec: AttentionSpec, *, feature_map: str = "elu") -> None:
+        super().__init__(spec)
+        self.feature_map = choice("feature_map", feature_map, tuple(FEATURE_MAPS))
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """A v."""
+        query, key = FEATURE_MAPS[self.feature_map]
+        return kernel_attention(q, k, v, query, key, width=q.shape[-1], causal=self.spec.causal)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """f(q) f(k)^T over its row sums."""
+        wide_q, wide_k = promote_half(q, k)
+        return dense_weights(self.feature_map, wide_q, wide_k, causal=self.spec.causal).to(q.dtype)
+
+    def initial_state(
+        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
+    ) -> KernelState:
+        """The state before the first position; see `informer.networks.attention.recurrent`."""
+        return empty_kernel_state(self.spec, batch_size, self.spec.d_head, d_value, device)
+
+    def step(
+        self, state: KernelState, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
+    ) -> tuple[Float[Tensor, "b h d"], KernelState]:
+        """The row of the next position, and the state after it."""
+        query, key = FEATURE_MAPS[self.feature_map]
+        return kernel_step(state, q_t, k_t, v_t, query, key)

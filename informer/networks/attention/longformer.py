@@ -1,0 +1,113 @@
+"""Longformer: a sliding window with optional dilation, and a few global positions (Beltagy et al. 2020).
+
+  A_ij = softmax of e^-0.5 q_i.k_j over j in {i + d t : |t| <= window // 2} and over the global columns
+  rows at global positions see all keys           causal: each set restricted to j <= i
+
+d is the dilation of the head. The global positions are round(linspace(0, L - 1, n_global)) or a given list. The
+paper's global tokens have their own projections; here they share those of the layer.
+Cost: O(L (window + n_global)) time and memory. With window // 2 >= L - 1 and dilation 1 it equals `full`.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.blocks import Piece, attend, band, pattern_weights
+from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
+from informer.networks.attention.parameters import at_least, fixed_lengths
+
+
+@final
+class LongformerAttention(Attention):
+    """Softmax over a dilated window and the global positions.
+
+    Args:
+        spec: sizes and options of the layer.
+        window: size of the window, window // 2 keys on either side of the row.
+        dilation: distance of neighbouring keys in the window; one number, or one per head.
+        n_global: number of global positions, evenly spaced from the first to the last.
+        global_positions: explicit global positions instead of evenly spaced ones; negative values count from the end.
+    """
+
+    CROSS = False
+    COST = "O(L (window + n_global)) time and memory"
+    FULL_WHEN = {"window": 10**7}  # noqa: RUF012 (a class constant of the contract)
+
+    where: Tensor
+
+    def __init__(
+        self,
+        spec: AttentionSpec,
+        *,
+        window: int = 32,
+        dilation: int | Sequence[int] = 1,
+        n_global: int = 0,
+        global_positions: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(spec)
+        self.reach = at_least("window", window, 0) // 2
+        self.dilations = _per_head(dilation, spec.n_heads)
+        self.register_buffer("where", place_globals(spec.len_k, n_global, global_positions), persistent=False)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """Windowed and global softmax attention, with dropout on the weights in training.
+
+        Raises:
+            ValueError: the length differs from the one for which the global positions were placed.
+        """
+        p = self.spec.dropout if self.training else 0.0
+        scaled = q * self.spec.d_head**-0.5
+        distinct = sorted(set(self.dilations))
+        if len(distinct) == 1:
+            out = self._heads(scaled, k, v, p, distinct[0])
+        else:
+            heads = [[h for h, value in enumerate(self.dilations) if value == dilation] for dilation in distinct]
+            outputs = [
+                self._heads(scaled[:, group], k[:, group], v[:, group], p, dilation)
+                for group, dilation in zip(heads, distinct, strict=True)
+            ]
+            flat = [h for group in heads for h in group]
+            out = torch.cat(outputs, dim=1)[:, [flat.index(h) for h in range(len(flat))]]
+        if not len(self.where):
+            return out
+        fixed_lengths(self.spec, q, k)
+        return with_global_rows(out, scaled, k, v, p, where=self.where, causal=self.spec.causal)
+
+    def _heads(self, q: Tensor, k: Tensor, v: Tensor, p: float, dilation: int) -> Tensor:
+        """Rows of heads with the same dilation, without global rows."""
+        causal = self.spec.causal
+        # Positions have 32 bits; larger numbers change nothing beyond the length.
+        dilation = min(dilation, k.shape[2])
+        reach = min(self.reach, k.shape[2])
+
+        def near(i: Tensor, j: Tensor) -> Tensor:
+            return ((i - j).abs() <= reach * dilation) & ((i - j) % dilation == 0)
+
+        pieces: list[Piece] = [partial(band, q, k, v, p, left=reach, right=0 if causal else reach, dilation=dilation)]
+        if len(self.where):
+            pieces.append(global_columns(q, k, v, p, where=self.where, near=near, causal=causal))
+        return attend(pieces, v.dtype)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """Dense softmax over the pattern, one pattern per head."""
+        offset = torch.arange(k.shape[2], device=q.device) - torch.arange(q.shape[2], device=q.device)[:, None]
+        dilation = torch.tensor(self.dilations, device=q.device)[:, None, None]
+        allowed = (offset % dilation == 0) & (offset.abs() <= dilation * self.reach)
+        allowed[:, :, self.where] = True
+        allowed[:, self.where] = True
+        return pattern_weights(q, k, allowed & (offset <= 0) if self.spec.causal else allowed)
+
+
+def _per_head(dilation: int | Sequence[int], n_heads: int) -> tuple[int, ...]:
+    if not isinstance(dilation, Sequence):
+        return (at_least("dilation", dilation, 1),) * n_heads
+    if len(dilation) != n_heads:
+        raise ValueError(f"dilation: expected one number or one for each of {n_heads} heads, found {list(dilation)}")
+    return tuple(at_least(f"dilation[{h}]", value, 1) for h, value in enumerate(dilation))

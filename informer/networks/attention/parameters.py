@@ -1,0 +1,80 @@
+"""Checks of hyper-parameters and lengths, before anything is built or computed."""
+
+import math
+
+from torch import Tensor
+
+from informer.networks.attention.base import AttentionSpec
+
+MOST = 2**60
+"""Largest whole number; larger ones, or sums of them, overflow in torch."""
+
+
+def at_least(name: str, value: object, minimum: int) -> int:
+    """Return `value` if it is a whole number from `minimum` to MOST.
+
+    Raises:
+        ValueError: it is not; True and 2.0 are not accepted as whole numbers.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{name}: expected a whole number of at least {minimum}, found {value!r}")
+    if value > MOST:
+        raise ValueError(f"{name}: expected at most {MOST}, found {value}")
+    return value
+
+
+def positive(name: str, value: object, minimum: float = 0.0) -> float:
+    """Return `value` if it is a finite number above `minimum`.
+
+    Raises:
+        ValueError: it is not; True is not accepted as a number.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not minimum < value < math.inf:
+        raise ValueError(f"{name}: expected a finite number above {minimum:g}, found {value!r}")
+    return float(value)
+
+
+def share(name: str, value: object) -> float:
+    """Return `value` if it is a number from 0 to 1.
+
+    Raises:
+        ValueError: it is not; True is not accepted as a number.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise ValueError(f"{name}: expected a number from 0 to 1, found {value!r}")
+    return float(value)
+
+
+def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `allowed`.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name}: expected one of {', '.join(allowed)}, found {value!r}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """Return `value` if it is true or false.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}: expected true or false, found {value!r}")
+    return value
+
+
+def fixed_lengths(spec: AttentionSpec, q: Tensor, k: Tensor) -> None:
+    """Check the lengths of a call, for mechanisms with one parameter per position.
+
+    Raises:
+        ValueError: the lengths differ from those for which the mechanism was built.
+    """
+    if (q.shape[2], k.shape[2]) != (spec.len_q, spec.len_k):
+        raise ValueError(
+            f"expected {spec.len_q} queries and {spec.len_k} keys, the lengths it was built for, "
+            f"found {q.shape[2]} and {k.shape[2]}"
+        )

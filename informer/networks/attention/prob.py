@@ -1,0 +1,237 @@
+"""ProbSparse attention (Zhou et al. 2021, "Informer", eq. 2-4 and algorithm 1).
+
+  n_sample = min(s, c' ceil(ln s))           (at least 1; c': sample_factor)
+  n_top = min(l, c ceil(ln l))               (at least 1; c: factor)
+  M_i = max_j q_i.k_j - mean_j q_i.k_j       over the sampled keys j
+  A_i = softmax_j(e^-0.5 q_i.k_j)            for the n_top queries with the largest M, the active rows
+  A_i = 1/s                                  for the lazy rows; causal: 1/(i+1), or 1 with `context=cumsum`
+
+Cost: O(L ln L) time and memory, because there are O(ln L) active rows and sampled keys. With n_top = l it equals
+full attention. All rows compete for the active slots, so keys and queries after t may change which rows up to t are
+active; values after t never affect them.
+
+By default all queries share one sample of keys: a single matrix product, and the same keys for every comparison.
+`sampling=per_query, mean=zero_fill, context=cumsum, causal_selection=False, row_dropout=False` computes what the
+authors' published code does. `rounding=ln` uses the paper's u = c ln l, rounded up once, instead of c ceil(ln l).
+"""
+
+import math
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.parameters import at_least, choice, flag
+from informer.networks.attention.running_sums import causal_mean, running_sum
+from informer.networks.attention.sparsity import sparsity
+from informer.networks.ops.chunks import map_rows
+from informer.networks.ops.dropout import dropout_product
+
+SAMPLINGS = ("shared", "per_query", "all", "lse")
+MEANS = ("sample", "zero_fill")
+CONTEXTS = ("mean", "cumsum")
+ROUNDINGS = ("ceil_ln", "ln")
+
+
+def log_count(factor: int, length: int, rounding: str = "ceil_ln") -> int:
+    """factor * ceil(ln length), or ceil(factor * ln length) for `ln`; at least 1 and at most `length`."""
+    count = factor * math.ceil(math.log(length)) if rounding == "ceil_ln" else math.ceil(factor * math.log(length))
+    return max(1, min(length, count))
+
+
+def probsparse(
+    q: Float[Tensor, "b h l e"],
+    k: Float[Tensor, "b h s e"],
+    v: Float[Tensor, "b h s d"],
+    *,
+    sample_index: Int[Tensor, "u"] | Int[Tensor, "l u"] | None,
+    n_top: int,
+    causal: bool,
+    mean: str,
+    context: str,
+    causal_selection: bool,
+    zero_in_max: bool = False,
+    dropout: float = 0.0,
+) -> Float[Tensor, "b h l d"]:
+    """ProbSparse attention for a given sample of keys.
+
+    Args:
+        q: queries.
+        k: keys.
+        v: values.
+        sample_index: keys to score on, shared by all queries [u] or one set per query [l u]; None scores on every key
+            with eq. 2 itself (log-sum-exp of the scaled products instead of their maximum).
+        n_top: number of active rows.
+        causal: whether row i uses only values j <= i.
+        mean: the term subtracted in M: `sample`, the mean over the sampled keys; `zero_fill`, their sum over s.
+        context: causal lazy rows: `mean` or `cumsum` of v_j over j <= i.
+        causal_selection: in the causal case, count only sampled keys j <= i in M_i (M_i = -inf if there are none).
+        zero_in_max: take the maximum in M over all keys of the row, with 0 for keys that were not sampled.
+        dropout: probability of dropping a softmax weight of an active row.
+
+    Raises:
+        ValueError: invalid `mean` or `context`.
+    """
+    choice("mean", mean, MEANS)
+    choice("context", context, CONTEXTS)
+    masked = causal and causal_selection
+    with torch.no_grad():
+        measure = sparsity(q, k, sample_index=sample_index, causal=masked, mean=mean, zero_in_max=zero_in_max)
+        active = measure.topk(n_top, dim=-1, sorted=False).indices
+    rows = _attend_active(q, k, v, active, causal=causal, dropout=dropout)
+    index = active[..., None].expand_as(rows)
+    if causal:
+        lazy = running_sum(v, dim=2) if context == "cumsum" else causal_mean(v)
+        # in place, since nothing else uses it; under autocast the rows have lower precision than the sums
+        return lazy.scatter_(2, index, rows.to(lazy.dtype))
+    # Adding differences to sum / s, because the backward of a mean and a scatter would write arrays as large as v
+    lazy = v.sum(dim=2, keepdim=True) / v.shape[2]
+    return lazy.expand(-1, -1, q.shape[2], -1).scatter_add(2, index, rows.to(lazy.dtype) - lazy)
+
+
+def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: bool, dropout: float) -> Tensor:
+    """Softmax attention of the rows `active` [b h u] only."""
+    positions = torch.arange(k.shape[2], device=k.device)
+
+    def attend(rows: Tensor, start: int, k: Tensor, v: Tensor, active: Tensor) -> Tensor:
+        allowed = None
+        if causal:
+            allowed = positions <= active[:, :, start : start + rows.shape[2], None]
+        if dropout == 0.0:
+            return F.scaled_dot_product_attention(rows, k, v, attn_mask=allowed)
+        scores = (rows * rows.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -math.inf)
+        return dropout_product(scores.softmax(-1), v, dropout, training=True)
+
+    batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
+    queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, this does not store q for its gradient
+    return map_rows(attend, queries, k, v, active, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
+
+
+@final
+class ProbAttention(Attention):
+    """ProbSparse attention: a few queries attend, the others take the mean of the values.
+
+    Args:
+        spec: sizes and options of the layer.
+        factor: c, the number of queries that attend, in units of ceil(ln length).
+        sample_factor: number of sampled keys, in the same units; None means `factor`.
+        rounding: rounding of both counts: `ceil_ln`, c ceil(ln length), as in the published code; `ln`, ceil(c ln
+            length), as in the paper.
+        sampling: keys used to select queries. `shared`: one draw without replacement in training, evenly spaced in
+            eval. `per_query`: `torch.randint(s, (l, n_sample))` in training, one fixed draw in eval. `all`: every key.
+            `lse`: every key, by eq. 2 (log-sum-exp instead of the maximum). The last two take O(L^2) time.
+        mean: the term subtracted in M: `sample`, the mean over the sampled keys; `zero_fill`, their sum over s, as in
+            the published code.
+        zero_in_max: count keys that were not sampled as 0 in the maximum, the literal reading of the paper ("filling
+            other pairs with zero"); with `causal_selection` only keys up to the row itself.
+        context: output of causal rows that do not attend: `mean` or `cumsum` of the values so far.
+        causal_selection: in a causal layer, select queries only by keys up to their own position.
+        row_dropout: drop softmax weights of the active rows in training; the published code does not.
+    """
+
+    COST = "O(L ln L) time and memory"
+    FULL_WHEN = {"factor": 10**6}  # noqa: RUF012 (a class constant of the contract)
+    eval_index: Tensor | None
+
+    def __init__(
+        self,
+        spec: AttentionSpec,
+        *,
+        factor: int = 5,
+        sample_factor: int | None = None,
+        rounding: str = "ceil_ln",
+        sampling: str = "shared",
+        mean: str = "sample",
+        zero_in_max: bool = False,
+        context: str = "mean",
+        causal_selection: bool = True,
+        row_dropout: bool = True,
+    ) -> None:
+        super().__init__(spec)
+        factor = at_least("factor", factor, 1)
+        sample_factor = factor if sample_factor is None else at_least("sample_factor", sample_factor, 1)
+        rounding = choice("rounding", rounding, ROUNDINGS)
+        self.sampling = choice("sampling", sampling, SAMPLINGS)
+        self.mean = choice("mean", mean, MEANS)
+        self.zero_in_max = flag("zero_in_max", zero_in_max)
+        self.context = choice("context", context, CONTEXTS)
+        self.causal_selection = flag("causal_selection", causal_selection)
+        self.dropout = spec.dropout if flag("row_dropout", row_dropout) else 0.0
+        self.n_top = log_count(factor, spec.len_q, rounding)
+        self.n_sample = spec.len_k if sampling in ("all", "lse") else log_count(sample_factor, spec.len_k, rounding)
+        self.register_buffer("eval_index", self._eval_index(), persistent=False)
+
+    def _eval_index(self) -> Tensor | None:
+        n_keys = self.spec.len_k
+        if self.sampling == "lse":
+            return None
+        if self.sampling == "per_query":
+            generator = torch.Generator().manual_seed(self.spec.layer_index)
+            return torch.randint(n_keys, (self.spec.len_q, self.n_sample), generator=generator)
+        index = torch.empty(self.n_sample, dtype=torch.int64)
+        if index.is_meta:  # only the shape matters
+            return index
+        return torch.linspace(0, n_keys - 1, self.n_sample, dtype=torch.float64).round().long()
+
+    def _sample_index(self, device: torch.device) -> Tensor | None:
+        """The sampled keys of this call. Training draws them from the global CPU generator, so that a seed fixes them
+        on any device."""
+        if self.training and self.sampling == "shared":
+            return torch.randperm(self.spec.len_k, device="cpu")[: self.n_sample].to(device)
+        if self.training and self.sampling == "per_query":
+            return torch.randint(self.spec.len_k, (self.spec.len_q, self.n_sample), device="cpu").to(device)
+        return self.eval_index
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """Draw a sample of keys, then `probsparse`."""
+        return probsparse(
+            q,
+            k,
+            v,
+            sample_index=self._sample_index(q.device),
+            n_top=self.n_top,
+            causal=self.spec.causal,
+            mean=self.mean,
+            context=self.context,
+            causal_selection=self.causal_selection,
+            zero_in_max=self.zero_in_max,
+            dropout=self.dropout if self.training else 0.0,
+        )
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """Softmax rows for the active queries, constant rows for the others, from all products at once."""
+        products = torch.einsum("bhle,bhse->bhls", q, k)
+        allowed = torch.ones(products.shape[-2:], dtype=torch.bool, device=q.device)
+        if self.spec.causal:
+            allowed = allowed.tril()
+        active = torch.zeros(products.shape[:3], dtype=torch.bool, device=q.device)
+        active.scatter_(2, self._dense_sparsity(products, allowed).topk(self.n_top, sorted=False).indices, True)
+        attended = (products * q.shape[-1] ** -0.5).masked_fill(~allowed, -math.inf).softmax(-1)
+        lazy = allowed.to(q.dtype)
+        if not (self.spec.causal and self.context == "cumsum"):
+            lazy = lazy / lazy.sum(-1, keepdim=True)
+        return torch.where(active[..., None], attended, lazy)
+
+    def _dense_sparsity(self, products: Tensor, allowed: Tensor) -> Tensor:
+        """M [b h l] from the products of all pairs [b h l s]."""
+        scored = allowed if self.causal_selection else torch.ones_like(allowed)
+        if self.eval_index is None:
+            hidden = (products * self.spec.d_head**-0.5).masked_fill(~scored, -math.inf)
+            peak = hidden.logsumexp(-1)
+        else:
+            index = self.eval_index.expand(products.shape[2], -1)
+            unsampled = scored.scatter(-1, index, False)
+            scored = scored.gather(-1, index)
+            hidden = products.gather(-1, index.expand(*products.shape[:2], -1, -1)).masked_fill(~scored, -math.inf)
+            peak = hidden.amax(-1)
+            if self.zero_in_max:
+                peak = torch.where(unsampled.any(-1), peak.clamp(min=0), peak)
+        divisor = self.spec.len_k if self.mean == "zero_fill" else scored.sum(-1).clamp(min=1)
+        return peak - hidden.masked_fill(~scored, 0.0).sum(-1) / divisor

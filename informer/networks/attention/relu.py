@@ -1,0 +1,52 @@
+"""Full attention with ReLU instead of the exponential.
+
+  A = relu(s q_i.k_j) / (sum_j relu(s q_i.k_j) + 1e-6)        s = e^-0.5
+
+Weights are exactly 0 for negative scores. Because of the 1e-6, rows sum to slightly less than 1, and a row without a
+positive score is 0. There is no dropout, since these are not softmax weights.
+
+Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. No parameters make it equal to another
+mechanism.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.networks.attention.base import Attention
+from informer.networks.attention.scores import scaled_scores, seen_keys
+from informer.networks.ops.chunks import map_rows
+
+EPSILON = 1e-6
+
+
+@final
+class ReluAttention(Attention):
+    """Weights proportional to the positive part of the score.
+
+    Args:
+        spec: sizes and options of the layer.
+    """
+
+    COST = "O(L^2) time, O(L) memory"
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """relu(s q k^T) v over the row sums."""
+        per_row = q[:, :, 0, 0].numel() * k.shape[2]
+        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
+        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+        positive = scaled_scores(self.spec, q, k, start).relu()
+        return (positive @ v) / (positive.sum(dim=-1, keepdim=True) + EPSILON)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """relu(s q k^T) over its row sums."""
+        positive = (torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5).clamp(min=0)
+        if self.spec.causal:
+            positive = positive.tril()
+        return positive / (positive.sum(dim=-1, keepdim=True) + EPSILON)

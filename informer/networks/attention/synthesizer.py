@@ -1,0 +1,85 @@
+"""Synthesizer (Tay et al. 2020, "Synthesizer: Rethinking Self-Attention for Transformer Models"): weights that do not
+compare queries with keys.
+
+  random    A = softmax(R_h)                          R learned [h l s]
+  dense     A = softmax(relu(q W1_h) W2_h)            W1 learned [h e e], W2 learned [h e s]
+
+Causal rows take their softmax over j <= i. The parameters fix the lengths, and keys are never read. `dense` is
+unscaled full attention of the queries relu(q W1) with W2 as keys, so it uses the fused kernel. `random` is computed in
+chunks of rows; one matrix, and in training one dropout mask, is used for the whole batch.
+
+Cost: O(l s) time. Memory: O(l s) for the parameters of random, O(s) for those of dense, O(l + s) for the rest.
+No parameters make it equal to another mechanism.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.full import FullAttention
+from informer.networks.attention.parameters import choice, fixed_lengths
+from informer.networks.attention.scores import hide_future, seen_keys
+from informer.networks.ops.chunks import map_rows
+from informer.networks.ops.dropout import dropout
+from informer.networks.ops.without_compiler import normal
+
+
+@final
+class SynthesizerAttention(Attention):
+    """Learned weights, the same for every input (`random`) or computed from each query (`dense`).
+
+    Args:
+        spec: sizes and options of the layer.
+        kind: `random` has `scores` (R, from N(0, 1)); `dense` has `hidden` (W1) and `keys` (W2), both from N(0, 1/e).
+    """
+
+    COST = "O(L^2) time; random: O(L^2) parameters"
+
+    def __init__(self, spec: AttentionSpec, *, kind: str = "random") -> None:
+        super().__init__(spec)
+        self.kind = choice("kind", kind, ("random", "dense"))
+        h, e = spec.n_heads, spec.d_head
+        if self.kind == "random":
+            self.scores = nn.Parameter(normal(h, spec.len_q, spec.len_k))
+        else:
+            self.hidden = nn.Parameter(normal(h, e, e, std=e**-0.5))
+            self.keys = nn.Parameter(normal(h, e, spec.len_k, std=e**-0.5))
+            self.attend = FullAttention(spec, scale=1.0)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """`key`, and for `random` also `query`."""
+        return ("query", "key") if self.kind == "random" else ("key",)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """softmax(R) v or softmax(relu(q W1) W2) v, with dropout on the weights in training."""
+        fixed_lengths(self.spec, q, k)
+        if self.kind == "dense":
+            keys = self.keys.to(q.dtype).transpose(-1, -2).contiguous().expand(q.shape[0], -1, -1, -1)
+            return self.attend((q @ self.hidden.to(q.dtype)).relu(), keys, v)
+        n_heads, _, n_keys = self.scores.shape
+        scores = self.scores.to(v.dtype)[None]
+        return map_rows(self._mix, scores, v, elements_per_row=n_heads * n_keys, causal=self.spec.causal)
+
+    def _mix(self, scores: Tensor, start: int, v: Tensor) -> Tensor:
+        (v,) = seen_keys(self.spec, start + scores.shape[2], v)
+        scores = hide_future(self.spec, scores[0, :, :, : v.shape[2]], start)
+        mix = dropout(scores.softmax(dim=-1), self.spec.dropout, self.training)
+        return torch.einsum("hls,bhsd->bhld", mix, v)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """softmax(R), or softmax(relu(q W1) W2)."""
+        if self.kind == "dense":
+            hidden = torch.einsum("bhle,hef->bhlf", q, self.hidden.to(q.dtype)).clamp(min=0)
+            scores = torch.einsum("bhle,hes->bhls", hidden, self.keys.to(q.dtype))
+        else:
+            scores = self.scores.to(q.dtype).expand(q.shape[0], -1, -1, -1)
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return scores.softmax(dim=-1)

@@ -1,0 +1,62 @@
+"""Top-k attention (Zhao et al. 2019, "Explicit Sparse Transformer", eq. 4-6).
+
+  A = softmax over {j allowed : s q_i.k_j >= the k-th largest allowed score of row i}        s = e^-0.5
+
+Keys that tie with the k-th are kept, and a row with fewer than k allowed keys keeps all of them; causal rows rank only
+the keys j <= i. The selection has no gradient.
+
+Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. Reduces to `full` for k >= s.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.parameters import at_least
+from informer.networks.attention.scores import scaled_scores, seen_keys
+from informer.networks.ops.chunks import map_rows
+from informer.networks.ops.dropout import dropout_product
+
+
+@final
+class TopKAttention(Attention):
+    """Softmax over each query's k best keys.
+
+    Args:
+        spec: sizes and options of the layer.
+        k: number of keys per row; keys that tie with the last are added.
+    """
+
+    COST = "O(L^2) time, O(L) memory"
+    FULL_WHEN = {"k": 10**6}  # noqa: RUF012 (a class constant of the contract)
+
+    def __init__(self, spec: AttentionSpec, *, k: int = 16) -> None:
+        super().__init__(spec)
+        self.k = at_least("k", k, 1)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """softmax over the best keys, times v, with dropout on the weights in training."""
+        per_row = q[:, :, 0, 0].numel() * k.shape[2]
+        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
+        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+        scores = scaled_scores(self.spec, q, k, start)
+        best = scores.detach().topk(min(self.k, k.shape[2]), dim=-1, sorted=False).values
+        scores = scores.masked_fill(scores < best.amin(dim=-1, keepdim=True), float("-inf"))
+        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """Softmax over the entries that are exceeded by fewer than k allowed scores of the row."""
+        scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        ranked = scores.sort(dim=-1, descending=True).values
+        kth = ranked[..., min(self.k, ranked.shape[-1]) - 1, None]
+        return torch.where(scores >= kth, scores, float("-inf")).softmax(dim=-1)

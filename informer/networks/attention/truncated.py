@@ -1,0 +1,49 @@
+"""Truncated self-attention: each row sees only its neighbourhood.
+
+  A_ij = softmax over |i - j| <= window of e^-0.5 q_i.k_j        causal: 0 <= i - j <= window
+
+Cost: O(L window) time and memory. With window >= L - 1 it equals `full`.
+"""
+
+from functools import partial
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.blocks import attend, band, pattern_weights
+from informer.networks.attention.parameters import at_least
+
+
+@final
+class TruncatedAttention(Attention):
+    """Softmax over the keys within `window` steps.
+
+    Args:
+        spec: sizes and options of the layer.
+        window: largest distance |i - j|, in steps.
+    """
+
+    CROSS = False
+    COST = "O(L window) time and memory"
+    FULL_WHEN = {"window": 10**6}  # noqa: RUF012 (a class constant of the contract)
+
+    def __init__(self, spec: AttentionSpec, *, window: int = 24) -> None:
+        super().__init__(spec)
+        self.window = at_least("window", window, 0)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """Banded softmax attention, with dropout on the weights in training."""
+        p = self.spec.dropout if self.training else 0.0
+        right = 0 if self.spec.causal else self.window
+        scaled = q * self.spec.d_head**-0.5
+        return attend([partial(band, scaled, k, v, p, left=self.window, right=right)], v.dtype)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """The dense banded softmax."""
+        allowed = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(-self.window)
+        return pattern_weights(q, k, allowed.tril(0 if self.spec.causal else self.window))

@@ -1,0 +1,99 @@
+"""Projections around an attention mechanism; the only place where heads are split and merged."""
+
+from typing import final
+
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from informer.networks.attention.base import Attention
+from informer.networks.ops.chunks import rows_per_chunk
+from informer.networks.ops.products import Linear
+
+
+@final
+class AttentionLayer(nn.Module):
+    """Query, key, value and output projections around `attention`.
+
+    Args:
+        d_model: width of inputs and output.
+        attention: mechanism; its spec gives the number and width of heads.
+        mix: merge the heads in transposed order, which interleaves time and heads, as in the authors' decoder.
+        project_values: if False, rows of the memory are used as values and their weighted sum is the output; the total
+            width of all heads must then be d_model.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        attention: Attention,
+        *,
+        mix: bool = False,
+        project_values: bool = True,
+    ) -> None:
+        super().__init__()
+        self.n_heads = attention.spec.n_heads
+        inner = self.n_heads * attention.spec.d_head
+        self.query = Linear(d_model, inner)
+        self.key = Linear(d_model, inner)
+        self.value = Linear(d_model, inner) if project_values else nn.Identity()
+        self.out = Linear(inner, d_model) if project_values else nn.Identity()
+        self.attention = attention
+        self.mix = mix
+        for name in attention.unread:  # otherwise distributed training would wait for gradients that never arrive
+            self.get_submodule(name).requires_grad_(False)
+
+    def split(self, x: Float[Tensor, "b l he"]) -> Float[Tensor, "b h l e"]:
+        """Split a projection into heads."""
+        return rearrange(x, "b l (h e) -> b h l e", h=self.n_heads)
+
+    def merge(self, heads: Float[Tensor, "b h l e"]) -> Float[Tensor, "b l he"]:
+        """Concatenate heads; with `mix`, read the block [h l e] of an item row by row instead."""
+        if self.mix:
+            return rearrange(heads, "b h l e -> b (h l e)").unflatten(1, (heads.shape[2], -1))
+        return rearrange(heads, "b h l e -> b l (h e)")
+
+    def forward(
+        self,
+        x: Float[Tensor, "b l d"],
+        memory: Float[Tensor, "b s d"],
+        n_last: int | None = None,
+        mask: Bool[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """Attend from rows of x to the rows of memory in `mask` (None: all); only the last `n_last` output rows are
+        computed (None: all).
+
+        Raises:
+            ValueError: a mask, and the mechanism takes none.
+        """
+        return self.attend(x, *self.memory_heads(memory), n_last, mask)
+
+    def memory_heads(self, memory: Float[Tensor, "b s d"]) -> tuple[Float[Tensor, "b h s e"], Float[Tensor, "b h s e"]]:
+        """Keys and values of a memory, for calls of `attend` that share it."""
+        return self.split(self.key(memory)), self.split(self.value(memory))
+
+    def attend(
+        self,
+        x: Float[Tensor, "b l d"],
+        keys: Float[Tensor, "b h s e"],
+        values: Float[Tensor, "b h s e"],
+        n_last: int | None = None,
+        mask: Bool[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """Like `forward`, with the keys and values of `memory_heads`."""
+        if mask is not None and not self.attention.KEY_MASK:
+            raise ValueError(f"{type(self.attention).__name__} takes no mask of keys: choose full attention")
+        masks = () if mask is None else (mask,)
+        merged = self.merge(self.attention(self.split(self.query(x)), keys, values, *masks))
+        return self.out(merged if n_last is None else merged[:, -n_last:])
+
+    @torch.no_grad()
+    def received(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b s"]:
+        """Attention that each row of memory receives, summed over heads and queries: column sums in eval mode."""
+        q, k = self.split(self.query(x)), self.split(self.key(memory))
+        # a compiled graph takes the whole batch; otherwise as many attention matrices at once as fit into memory
+        matrix = self.n_heads * q.shape[2] * k.shape[2]
+        step = len(q) if torch.compiler.is_compiling() else rows_per_chunk(matrix, len(q))
+        pairs = zip(q.split(step), k.split(step), strict=True)
+        return torch.cat([self.attention.weights(*pair).sum(dim=(1, 2)) for pair in pairs])

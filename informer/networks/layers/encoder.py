@@ -1,0 +1,353 @@
+"""Encoder: attention layers with distilling between them, and a pyramid of such stacks (Informer, section 3.2).
+
+Learned global tokens in front of the rows, passed from layer to layer (Ainslie et al. 2020, "ETC").
+
+The tokens of a stack are its first rows. Attention treats them differently
+(`informer.networks.attention.global_local`), the other parts of a layer treat them like any row, and they are not
+shortened.
+
+Distilling: halves the sequence between encoder layers (Informer, section 3.2, eq. 5).
+
+Ways to halve the sequence between encoder layers (`model.distil`).
+
+  conv       circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, 2, 1): distilling (Informer, eq. 5), see
+             `informer.networks.layers.encoder`; the authors' code has the BatchNorm, the paper's formula has not
+             (`model.distil_norm=false`)
+  max        MaxPool(3, 2, 1) only
+  avg        mean of the same three rows; of two at both ends
+  strided    circular Conv1d(3) with stride 2
+  funnel     the queries of the next layer are means of two rows, its keys and values are all rows (Dai et al. 2020,
+             "Funnel-Transformer", section 2.2)
+  eliminate  keep the half of the rows that receive most attention in the layer before, summed over heads and queries,
+             in their original order (Goyal et al. 2020, "PoWER-BERT", section 3); the selection has no gradient
+  none       no shortening
+
+Each maps l rows to ceil(l / 2).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from informer.config.model import Shortening
+from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.layers.feed_forward import FeedForward
+from informer.networks.ops.dropout import Dropout
+from informer.networks.ops.products import CircularConv3
+from informer.networks.ops.recompute import run
+
+
+@final
+class GlobalTokens(nn.Module):
+    """`n` learned tokens of width d_model, initialised from N(0, 1), the scale of rows after LayerNorm."""
+
+    def __init__(self, n: int, d_model: int) -> None:
+        super().__init__()
+        self.tokens = nn.Parameter(torch.randn(n, d_model))
+
+    def before(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b m d"]:
+        """Put the tokens in front of the rows: m = n + l."""
+        return torch.cat([self.tokens.to(x.dtype).expand(x.shape[0], -1, -1), x], dim=1)
+
+    def split(self, x: Float[Tensor, "b m d"]) -> tuple[Float[Tensor, "b n d"], Float[Tensor, "b l d"]]:
+        """Separate tokens and rows."""
+        n = len(self.tokens)
+        return x[:, :n], x[:, n:]
+
+
+def distilled_length(length: int) -> int:
+    """Rows after one distilling step: half, rounded up."""
+    return (length + 1) // 2
+
+
+@final
+class Distil(nn.Module):
+    """Halve the sequence: circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, stride 2, padding 1).
+
+    The pool comes before the ELU: ELU is increasing, so the result is the same and only half of the rows need an ELU.
+
+    Args:
+        d_model: width of the rows.
+        norm: use BatchNorm, as the authors' code does; the paper's formula has none.
+    """
+
+    def __init__(self, d_model: int, *, norm: bool = True) -> None:
+        super().__init__()
+        self.conv = CircularConv3(d_model, d_model)
+        self.norm = RowNorm(d_model) if norm else None
+
+    def forward(self, x: Float[Tensor, "b l d"], mask: Bool[Tensor, "b l"] | None = None) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d].
+
+        With a mask of the rows that exist, other rows count as zeros in the convolution, which then does not join both
+        ends, and never in the maximum; a row of the output without rows is zero. `halved_mask` is the mask of the
+        output.
+
+        Raises:
+            ValueError: a mask and BatchNorm, whose statistics would include rows that do not exist.
+        """
+        if mask is not None:
+            if self.norm is not None:
+                raise ValueError("distilling with a mask needs norm=False")
+            padded = F.pad(x * mask[..., None], (0, 0, 0, 1))
+            rows = self.conv(padded)[:, :-1]
+            rows = rows.masked_fill(~mask[..., None], torch.finfo(rows.dtype).min)
+            return F.elu(halve(rows)) * halved_mask(mask)[..., None]
+        rows = self.conv(x)
+        if self.norm is not None:
+            rows = self.norm(rows.flatten(0, 1)).view_as(rows)
+        return F.elu(halve(rows), inplace=True)
+
+
+def halved_mask(mask: Bool[Tensor, "b l"]) -> Bool[Tensor, "b n"]:
+    """Which rows exist after distilling: those with a row that exists among the three under their maximum."""
+    return F.max_pool1d(mask.float()[:, None], kernel_size=3, stride=2, padding=1)[:, 0] > 0
+
+
+@final
+class RowNorm(nn.BatchNorm1d):
+    """BatchNorm over rows; a single row has no variance and is normalised by the running statistics."""
+
+    def forward(self, x: Float[Tensor, "rows d"]) -> Float[Tensor, "rows d"]:
+        """Normalise each feature."""
+        if self.training and len(x) == 1:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(x)
+
+
+def halve(x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+    """Maximum of every second row and its neighbours; on the CPU differentiable only once."""
+    repeatable = x.device.type == "cpu" or torch.are_deterministic_algorithms_enabled()  # torch adds in any order
+    if torch.compiler.is_compiling() or not repeatable:
+        return F.max_pool1d(x.transpose(1, 2), kernel_size=3, stride=2, padding=1).transpose(1, 2)
+    return _MaxPool.apply(x)
+
+
+class _MaxPool(torch.autograd.Function):
+    """Stores two bytes per maximum: where it came from. torch stores all rows and eight bytes per maximum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        at, between = x[:, ::2], x[:, 1::2]
+        n_before, n_after = at.shape[1] - 1, between.shape[1]
+        out = at.clone()
+        torch.maximum(at[:, 1:], between[:, :n_before], out=out[:, 1:])
+        torch.maximum(out[:, :n_after], between, out=out[:, :n_after])
+        # ties go to the first row, as in torch
+        ctx.save_for_backward(between[:, :n_before] == out[:, 1:], at == out)
+        ctx.length = x.shape[1]
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        was_before, was_at = ctx.saved_tensors
+        to_before = grad[:, 1:] * was_before
+        remaining = grad.clone()
+        remaining[:, 1:] -= to_before
+        grad_x = grad.new_empty(len(grad), ctx.length, grad.shape[2])
+        at, between = grad_x[:, ::2], grad_x[:, 1::2]
+        n_before, n_after = to_before.shape[1], between.shape[1]
+        torch.mul(remaining, was_at, out=at)
+        torch.sub(remaining[:, :n_after], at[:, :n_after], out=between)
+        between[:, :n_before] += to_before
+        return grad_x
+
+
+def make_shortening(kind: Shortening, d_model: int, *, norm: bool) -> nn.Module:
+    """A module that maps [b l d] to [b ceil(l/2) d]; that of `eliminate` also takes the attention received by each row.
+
+    Args:
+        kind: any but `none`.
+        d_model: width d.
+        norm: use BatchNorm in `conv`.
+    """
+    match kind:
+        case Shortening.conv:
+            return Distil(d_model, norm=norm)
+        case Shortening.max:
+            return MaxPool()
+        case Shortening.avg:
+            return MeanPool(kernel=3, padding=1)
+        case Shortening.strided:
+            return StridedConv(d_model)
+        case Shortening.funnel:
+            return MeanPool(kernel=2, padding=0)
+        case Shortening.eliminate:
+            return Eliminate()
+    raise ValueError(f"{kind} shortens nothing")
+
+
+@final
+class MaxPool(nn.Module):
+    """Maximum of every second row and its neighbours."""
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        return halve(x)
+
+
+@final
+class MeanPool(nn.Module):
+    """Means of `kernel` neighbouring rows with stride 2; at the ends, of the rows that exist."""
+
+    def __init__(self, *, kernel: int, padding: int) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.padding = padding
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        pooled = F.avg_pool1d(
+            x.transpose(1, 2), self.kernel, stride=2, padding=self.padding, ceil_mode=self.padding == 0,
+            count_include_pad=False,
+        )  # fmt: skip
+        return pooled.transpose(1, 2)
+
+
+@final
+class StridedConv(nn.Module):
+    """Circular convolution over three rows with stride 2."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(d_model, d_model, kernel_size=3, stride=2, padding=1, padding_mode="circular")
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        return self.conv(x.transpose(1, 2)).transpose(1, 2)
+
+
+@final
+class Eliminate(nn.Module):
+    """Keeps the rows that received most attention; among equals the first."""
+
+    def forward(self, x: Float[Tensor, "b l d"], received: Float[Tensor, "b l"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        best = received.argsort(dim=1, descending=True, stable=True)[:, : distilled_length(x.shape[1])]
+        return torch.take_along_dim(x, best.sort(dim=1).values.unsqueeze(-1), dim=1)
+
+
+def stack_lengths(seq_len: int, n_stacks: int, fractions: Sequence[float | int] | None) -> list[int]:
+    """Rows that each stack reads: the given fractions of seq_len, rounded up; seq_len // 2^i if None.
+
+    Distilling rounds up too: stacks of 3 layers on all rows and of 1 layer on 1/4 of them have equally many outputs.
+    """
+    if fractions is None:
+        return [seq_len // 2**i for i in range(n_stacks)]
+    return [math.ceil(seq_len * Fraction(str(fraction))) for fraction in fractions]
+
+
+@final
+class EncoderLayer(nn.Module):
+    """Self-attention, add, LayerNorm, feed-forward, add, LayerNorm."""
+
+    def __init__(self, attention: AttentionLayer, feed_forward: FeedForward, *, d_model: int, dropout: float) -> None:
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.norm1 = nn.LayerNorm(d_model)
+        self.norm2 = nn.LayerNorm(d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "b l d"],
+        memory: Float[Tensor, "b s d"] | None = None,
+        mask: Bool[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b l d"]:
+        """Output of the layer; keys and values come from the rows in `mask` (None: all) of `memory` (None: x)."""
+        x = self.norm1(x + self.dropout(self.attention(x, x if memory is None else memory, mask=mask)))
+        return self.norm2(x + self.feed_forward(x))
+
+
+@final
+class EncoderStack(nn.Module):
+    """Attention layers over the last `length` rows, with shortening in between, and a final LayerNorm.
+
+    Args:
+        make_layer: makes a layer from its index and its numbers of queries and keys.
+        n_layers: number of attention layers.
+        length: rows read.
+        d_model: width of the rows.
+        shortening: how the sequence is halved between layers.
+        distil_norm: use BatchNorm in distilling.
+        recompute: store only the input of every layer for the backward pass. Distilling is always stored, because
+            recomputing it would update the statistics of BatchNorm twice.
+        n_tokens: number of learned global tokens in front of the rows. They are not shortened and come first in the
+            output.
+    """
+
+    def __init__(
+        self,
+        make_layer: Callable[[int, int, int], EncoderLayer],
+        *,
+        n_layers: int,
+        length: int,
+        d_model: int,
+        shortening: Shortening,
+        distil_norm: bool,
+        recompute: bool,
+        n_tokens: int = 0,
+    ) -> None:
+        super().__init__()
+        self.length = length
+        self.shortening = shortening
+        self.recompute = recompute
+        self.layers = nn.ModuleList()
+        self.distils = nn.ModuleList()
+        n_keys = length
+        for i in range(n_layers):
+            self.layers.append(make_layer(i, length, n_keys))
+            if shortening is not Shortening.none and i < n_layers - 1:
+                self.distils.append(make_shortening(shortening, d_model, norm=distil_norm))
+                n_keys, length = length, distilled_length(length)
+                if shortening is not Shortening.funnel:
+                    n_keys = length
+        self.norm = nn.LayerNorm(d_model)
+        self.out_length = n_tokens + length
+        self.globals = GlobalTokens(n_tokens, d_model) if n_tokens else None
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """Encode the last `length` rows of x into `out_length` rows."""
+        x = x[:, -self.length :]
+        if self.globals is not None:
+            x = self.globals.before(x)
+        memory: tuple[Tensor, ...] = ()
+        for i, shorten in enumerate(self.distils):
+            layer: Any = self.layers[i]
+            received: tuple[Tensor, ...] = ()
+            if self.shortening is Shortening.eliminate:
+                received = (layer.attention.received(x, x),)
+            x = run([layer], x, *memory, recompute=self.recompute)
+            if self.shortening is Shortening.funnel:
+                memory = (x,)
+            x = self._shortened(shorten, x, *received)
+        return self.norm(run(self.layers[len(self.distils) :], x, *memory, recompute=self.recompute))
+
+    def _shortened(self, shorten: nn.Module, x: Tensor, *received: Tensor) -> Tensor:
+        if self.globals is None:
+            return shorten(x, *received)
+        tokens, rows = self.globals.split(x)
+        return torch.cat([tokens, shorten(rows, *(each[:, tokens.shape[1] :] for each in received))], dim=1)
+
+
+@final
+class Encoder(nn.Module):
+    """Stacks over shorter and shorter ends of the input; their outputs are concatenated over time."""
+
+    def __init__(self, stacks: Sequence[EncoderStack]) -> None:
+        super().__init__()
+        self.stacks = nn.ModuleList(stacks)
+        self.out_length = sum(stack.out_length for stack in stacks)
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b out_length d]."""
+        return torch.cat([stack(x) for stack in self.stacks], dim=1)

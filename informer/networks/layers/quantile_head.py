@@ -1,0 +1,69 @@
+"""Quantiles that cannot cross, for each forecast column (with the increments of Park et al. 2022, "Learning Quantile
+Functions without Quantile Crossing for Distribution-free Time Series Forecasting").
+
+  median  q_m = raw_m
+  above   q_i = q_(i-1) + softplus(raw_i + gap_i)
+  below   q_i = q_(i+1) - softplus(raw_i + gap_i)
+
+The gaps are constants: with raw = 0 the result is the quantiles of a standard normal, a good start for scaled data.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.base.quantiles import MEDIAN, level_problem
+from informer.networks.ops.products import Linear
+
+
+@final
+class QuantileHead(nn.Module):
+    """Maps decoder rows to quantiles in increasing order.
+
+    Args:
+        d_model: width of the rows.
+        n_columns: number of forecast columns.
+        levels: quantile levels, see `level_problem`.
+
+    Raises:
+        ValueError: the levels are not valid.
+    """
+
+    gaps: Tensor
+
+    def __init__(self, d_model: int, n_columns: int, levels: Sequence[float]) -> None:
+        super().__init__()
+        problem = level_problem(levels)
+        if problem:
+            raise ValueError(f"quantiles: {problem}")
+        self.n_levels, self.median = len(levels), list(levels).index(MEDIAN)
+        self.linear = Linear(d_model, n_columns * len(levels))
+        self.register_buffer("gaps", torch.tensor(_gaps(levels)), persistent=False)
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l n q"]:
+        """Quantiles of every column at every row."""
+        raw = rearrange(self.linear(x), "b l (n q) -> b l n q", q=self.n_levels)
+        steps = F.softplus(raw + self.gaps).unbind(-1)
+        quantiles = [raw[..., self.median]]
+        # one after the other: rounding in another order of summation could make two quantiles cross
+        for step in steps[self.median + 1 :]:
+            quantiles.append(quantiles[-1] + step)
+        for step in reversed(steps[: self.median]):
+            quantiles.insert(0, quantiles[0] - step)
+        return torch.stack(quantiles, dim=-1)
+
+
+def _gaps(levels: Sequence[float]) -> list[float]:
+    """softplus(gap) is the distance to the next quantile towards the median in a standard normal; 0 at the median."""
+    quantiles = [NormalDist().inv_cdf(level) for level in levels]
+    median = list(levels).index(MEDIAN)
+    towards = [index - (index > median) + (index < median) for index in range(len(levels))]
+    distances = [abs(quantiles[i] - quantiles[j]) for i, j in enumerate(towards)]
+    return [math.log(math.expm1(distance)) if distance else 0.0 for distance in distances]

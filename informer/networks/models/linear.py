@@ -1,0 +1,227 @@
+"""Linear maps from the lookback window to the horizon, one per column; `informer.linear` fits them in closed form."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import pi
+from typing import ClassVar, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from informer.base.errors import InputError
+from informer.config.model import MOST_ROWS, ModelConfig
+from informer.networks.layers.varying import VaryingMaps
+from informer.networks.models.base import Attentions, ForecastModel, ModelDims
+from informer.networks.ops.gaps import unmasked
+
+HARMONICS = {"day": 6, "week": 3, "year": 2}
+"""Number of sine and cosine pairs for each calendar cycle."""
+
+_FIRST = dict(zip(HARMONICS, accumulate((2 * orders for orders in HARMONICS.values()), initial=1), strict=False))
+FIRST_PAIRS = {cycle: (_FIRST[cycle], _FIRST[cycle] + orders) for cycle, orders in HARMONICS.items()}
+"""Positions of the first cosine and sine of each cycle in `Linear.date`."""
+
+LEAST_RECENT, MOST_RECENT, MOST_OTHERS = 4, 24, 384
+"""How many recent rows of the other columns a map reads: at most MOST_RECENT, and at most MOST_OTHERS rows times
+columns. If fewer than LEAST_RECENT remain, none are read. Both numbers limit the time of a fit."""
+
+MOST_WEIGHTS = 64_000_000
+"""Largest number of weights for separate maps; beyond it all columns share one map."""
+
+
+@dataclass(kw_only=True, slots=True)
+class LinearModelConfig(ModelConfig):
+    """Options of the closed-form fit; cross-validation on training and validation rows decides which are used."""
+
+    CLOSED_FORM: ClassVar[bool] = True
+
+    family: str = "linear"
+    own_maps: bool = True
+    """Fit a map per column (per series and column if there are several series), shrunk towards a shared map."""
+    other_columns: bool = True
+    """Read the recent rows of the other columns too."""
+    average: int = 3
+    """Largest number of maps that are averaged."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each value out of range."""
+        problems = [] if self.average >= 1 else [f"model.average: expected at least 1, found {self.average}"]
+        # plain super() fails: slots=True creates a new class
+        return super(LinearModelConfig, self).problems() + problems
+
+    def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
+        """One sentence for each problem with these numbers of rows."""
+        rows = seq_len + pred_len
+        if rows <= MOST_ROWS:
+            return []
+        return [f"seq_len + pred_len: expected at most {MOST_ROWS} with model.family=linear, found {rows}"]
+
+
+def maps_config(config: ModelConfig) -> LinearModelConfig:
+    """Options of the linear maps of a model: its own if it is `Linear`, or those under a network."""
+    if isinstance(config, LinearModelConfig):
+        return config
+    return LinearModelConfig(maps=config.maps, varying=config.varying, varying_penalty=config.varying_penalty)
+
+
+def recent_rows(n_columns: int, seq_len: int) -> int:
+    """Number of recent rows of all columns that each map reads; 0 if they are not read."""
+    rows = min(MOST_RECENT, MOST_OTHERS // n_columns)
+    return min(rows, seq_len) if n_columns > 1 and rows >= LEAST_RECENT else 0
+
+
+def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
+    """The forecast, raised to at least the smallest value of the lookback window."""
+    least = history.amin(dim=1, keepdim=True)
+    return torch.maximum(forecast, least if forecast.ndim == least.ndim else least[..., None])
+
+
+class Linear(ForecastModel):
+    """forecast = own^T history + calendar^T date + others^T recent, with separate weights per column.
+
+    `history` is the lookback window of the column itself. `date` contains a constant and sines and cosines of the time
+    of day, week and year at the window's last row. `recent` contains the last rows of all numeric columns minus their
+    means over the window. If covariates, categories or holidays are known over the horizon, their effects, effects^T
+    known, are subtracted from the history and added to the forecast; each code of a category has a row of `effects`.
+    Weights that vary with the window may add to the forecast, see `informer.networks.layers.varying`.
+
+    With several series there is one map per series and column; map 0 is shared and used for series that training did
+    not contain. Weights are zero until they are fitted. A missing value is replaced by the last observed one
+    (`informer.networks.ops.gaps.carried`).
+
+    Args:
+        config: options of the fit.
+        dims: sizes that depend on the data.
+        attentions: not used.
+        quantiles: must be empty; intervals come from calibration.
+
+    Raises:
+        InputError: quantiles are given.
+    """
+
+    READS_CATEGORIES = True
+    CONFIG = LinearModelConfig
+
+    effects: nn.Parameter | None
+    turns: Tensor
+    phase: Tensor
+
+    def __init__(
+        self, config: LinearModelConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
+    ) -> None:
+        super().__init__(config, dims, attentions, quantiles)
+        if quantiles:
+            raise InputError("loss=quantile: expected loss=mse with model.family=linear, which only has intervals")
+        self.positions, self.floor = dims.target_positions, config.floor
+        n_calendar = 1 + 2 * sum(HARMONICS.values())
+        self.read = dims.numbers  # codes of categories are not quantities
+        self.masked, self.masks = dims.masked or (), dims.masks
+        recent = recent_rows(len(self.read), dims.seq_len) if config.own_maps and config.other_columns else 0
+        n_inputs = dims.seq_len + n_calendar + recent * len(self.read)
+        is_panel = dims.n_series > 1
+        n_own = 1 + dims.n_series * dims.c_out if is_panel else dims.c_out
+        self.has_own_maps = config.own_maps and n_own * n_inputs * dims.pred_len <= MOST_WEIGHTS
+        self.reads_series = self.has_own_maps and is_panel
+        self.recent = recent if self.has_own_maps else 0
+        maps = n_own if self.has_own_maps else 1
+        self.own = nn.Parameter(torch.zeros(maps, dims.seq_len, dims.pred_len))
+        self.calendar = nn.Parameter(torch.zeros(maps, n_calendar, dims.pred_len))
+        self.others = nn.Parameter(torch.zeros(maps, self.recent * len(self.read), dims.pred_len))
+        self.regressors, self.holidays, self.effects = dims.regressors, dims.holidays, None
+        n_known, self.code_rows = len(dims.regressors) + len(dims.holidays), dict[int, range]()
+        for column in dims.known_codes:
+            self.code_rows[column] = range(n_known, n_known + 1 + dims.categories[column])
+            n_known = self.code_rows[column].stop
+        if n_known:
+            self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # zero except in the target columns
+        self.varying: VaryingMaps | None = None
+        if config.varying:
+            self.varying = VaryingMaps(config.varying, dims.seq_len, dims.pred_len, FIRST_PAIRS)
+        # number of completed turns of each cycle, as a linear function of the marks
+        self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
+        self.register_buffer("phase", torch.zeros(len(HARMONICS)))
+
+    def forward(
+        self,
+        enc_x: Float[Tensor, "b seq_len c"],
+        enc_mark: Float[Tensor, "b seq_len m"],
+        dec_x: Float[Tensor, "b dec_len c"],
+        dec_mark: Float[Tensor, "b dec_len m"],
+        series: Int[Tensor, "b"] | None = None,
+    ) -> Float[Tensor, "b pred_len n"]:
+        """Forecast of the scaled targets.
+
+        Args:
+            enc_x, enc_mark: lookback window and its calendar marks.
+            dec_x, dec_mark: only known covariates and holidays of the horizon are read.
+            series: number of each window's training series; -1, or None for all windows: not in training.
+        """
+        history, ahead = self.without_effects(enc_x, enc_mark, dec_x, dec_mark)
+        forecast = self._mapped(history, enc_mark, series) + ahead
+        if self.floor:
+            enc_x = unmasked(enc_x, self.masked, self.masks)
+        return at_least_history(forecast, enc_x[:, :, list(self.positions)]) if self.floor else forecast
+
+    def without_effects(
+        self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor
+    ) -> tuple[Float[Tensor, "b seq_len c"], Float[Tensor, "b pred_len n"] | float]:
+        """The history without gaps and minus the effects of known covariates, and these effects on the targets over the
+        horizon."""
+        filled = unmasked(enc_x, self.masked, self.masks)
+        if self.effects is None:
+            return filled, 0.0
+        steps = self.own.shape[2]
+        ahead = self._effects(dec_x[:, -steps:], dec_mark[:, -steps:])
+        adjusted = enc_x - self._effects(filled, enc_mark)  # fill gaps after subtracting, as in the fit
+        return unmasked(adjusted, self.masked, self.masks), ahead[:, :, list(self.positions)]
+
+    def _effects(self, x: Float[Tensor, "b l c"], mark: Float[Tensor, "b l m"]) -> Float[Tensor, "b l c"]:
+        assert self.effects is not None, "see `without_effects`"
+        covariates = torch.cat([x[:, :, list(self.regressors)], mark[:, :, list(self.holidays)].to(x)], dim=2)
+        effects = covariates @ self.effects[: covariates.shape[2]]
+        for column, rows in self.code_rows.items():
+            effects = effects + self.effects[rows.start : rows.stop][x[:, :, column].long()]
+        return effects
+
+    def _mapped(self, enc_x: Tensor, enc_mark: Tensor, series: Tensor | None) -> Tensor:
+        date = self.date(enc_mark[:, -1])
+        forecast = self._with_fixed_weights(enc_x, date, series)
+        if self.varying is None:
+            return forecast
+        return forecast + self.varying(enc_x[:, :, list(self.positions)], date)
+
+    def _with_fixed_weights(self, enc_x: Tensor, date: Tensor, series: Tensor | None) -> Tensor:
+        features, weights = date, cast(Tensor, self.calendar)
+        if self.recent:
+            numeric = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
+            rows = numeric[:, -self.recent :] - numeric.mean(dim=1, keepdim=True)
+            features = torch.cat([features, rows.flatten(1)], dim=1)
+            weights = torch.cat([weights, self.others], dim=1)
+        history = enc_x[:, :, list(self.positions)]
+        if self.reads_series:
+            return self._of_series(history, features, weights, series)
+        if len(self.own) == 1:
+            return torch.einsum("bln,lh->bhn", history, self.own[0]) + (features @ weights[0])[:, :, None]
+        return torch.einsum("bln,nlh->bhn", history, self.own) + torch.einsum("be,neh->bhn", features, weights)
+
+    def _of_series(self, history: Tensor, features: Tensor, weights: Tensor, series: Tensor | None) -> Tensor:
+        n = len(self.positions)
+        if series is None:
+            series = torch.full_like(history[:, 0, 0], -1, dtype=torch.long)
+        columns = []
+        for column in range(n):
+            maps = torch.where(series < 0, 0, 1 + series * n + column)
+            from_history = torch.einsum("bl,blh->bh", history[:, :, column], self.own[maps])
+            columns.append(from_history + torch.einsum("be,beh->bh", features, weights[maps]))
+        return torch.stack(columns, dim=2)
+
+    def date(self, mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
+        """A constant, then cosines and sines of each cycle, from the marks of a window's last row."""
+        turns = mark.to(self.turns.dtype) @ self.turns + self.phase
+        features = [torch.ones_like(turns[:, :1])]
+        for cycle, orders in enumerate(HARMONICS.values()):
+            angles = 2 * pi * turns[:, cycle, None] * torch.arange(1, orders + 1, device=turns.device)
+            features += [angles.cos(), angles.sin()]
+        return torch.cat(features, dim=1)

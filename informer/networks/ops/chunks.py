@@ -1,0 +1,185 @@
+"""Attention in linear memory, computed piece by piece: over chunks of sequences and rows, or over slices of rows and
+the keys they can see.
+
+The backward pass recomputes each chunk; otherwise autograd would store every chunk and nothing would be saved. A call
+that fits in one chunk is computed directly, without recomputation.
+
+Attention over gathered groups of rows and keys, recomputed in the backward pass.
+
+Groups share rows and keys. Autograd would create a gradient as long as the sequence for every batch of groups and sum
+these; here they are added in place into one array, and a batch is small enough to stay in cache.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from informer.networks.ops.recompute import as_before, over_pieces, remember
+
+MAX_ELEMENTS = 1 << 24
+"""Most elements of scores in memory at once: 64 MiB in float32."""
+CACHED_ELEMENTS = 1 << 21
+"""Elements of a chunk on the CPU, where arrays that stay in cache between passes are up to twice as fast."""
+CAUSAL_CHUNKS = 8
+"""Least number of chunks of a causal layer: each forms scores up to its last row, in total 9/16 of all scores."""
+
+
+def int_hint(size: int) -> int:
+    """`size` as int; in a graph exported for any batch size its example value, so that decisions do not fix it."""
+    return size if isinstance(size, int) else size.node.hint
+
+
+def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int = MAX_ELEMENTS) -> int:
+    """Number of query rows that fit into `max_elements`, at least one."""
+    return max(1, min(n_rows, max_elements // max(1, int_hint(elements_per_row))))
+
+
+def chunk_sizes(
+    n_batch: int, n_rows: int, elements_per_row: int, max_elements: int, *, causal: bool
+) -> tuple[int, int]:
+    """Sequences and rows per chunk: all if they fit, otherwise as many rows as fit, then as many sequences.
+
+    Chunks of rows must add up the gradients of their sequence's keys and values; chunks of sequences need not.
+
+    Args:
+        n_batch: number of sequences.
+        n_rows: rows per sequence.
+        elements_per_row: elements per row of one sequence.
+        max_elements: largest number of elements of a chunk.
+        causal: whether rows only use keys up to their own position.
+    """
+    if elements_per_row * n_rows * n_batch <= max_elements:
+        return n_batch, n_rows
+    step = rows_per_chunk(elements_per_row, -(-n_rows // CAUSAL_CHUNKS) if causal else n_rows, max_elements)
+    return rows_per_chunk(elements_per_row * step, n_batch, max_elements), step
+
+
+def map_rows(
+    attend: Callable[..., Tensor],
+    q: Tensor,
+    *operands: Tensor,
+    elements_per_row: int,
+    max_elements: int | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """`attend(q[lo:hi, :, start:stop], start, *operands[lo:hi])` over chunks of sequences and rows, concatenated.
+
+    Args:
+        attend: maps (queries [g h c e], index of the first row, operands of the same sequences) to outputs [g h c d].
+        q: queries [b h l e].
+        operands: all other tensors that `attend` differentiates (keys, values, parameters); captured tensors get no
+            gradient. Their first dimension is that of q, or q's is 1 and they are passed whole.
+        elements_per_row: size of the largest array per query row, over batch and heads.
+        max_elements: largest size of a chunk. None: one chunk up to MAX_ELEMENTS; beyond that, chunks of
+            CACHED_ELEMENTS on the CPU.
+        causal: whether `attend` uses only keys up to the last of its rows.
+    """
+    n_rows, elements_per_row = q.shape[2], int_hint(elements_per_row)
+    if max_elements is None:
+        in_one_chunk = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
+        max_elements = MAX_ELEMENTS if in_one_chunk else CACHED_ELEMENTS
+    # a graph is split by rows only, so that it works for any batch size
+    in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
+    n_batch = 1 if in_graph else q.shape[0]
+    group, step = chunk_sizes(n_batch, n_rows, elements_per_row // max(1, n_batch), max_elements, causal=causal)
+    if group >= n_batch and step >= n_rows:
+        return attend(q, 0, *operands)
+
+    def cut(*operands: Tensor) -> Iterator[tuple[Any, ...]]:
+        for first in range(0, n_batch, group):
+            rows, *remaining = (x[first : first + group] if group < n_batch else x for x in operands)
+            for start in range(0, n_rows, step):
+                yield rows[:, :, start : start + step], *remaining, start
+
+    def attend_piece(rows: Tensor, *remaining: Any) -> Tensor:
+        *operands, start = remaining
+        return attend(rows, start, *operands)
+
+    return over_pieces(attend_piece, cut, q, *operands)
+
+
+AttendSlice = Callable[[Tensor, Tensor, Tensor, int, int], Tensor]
+"""(rows, keys, values, index of the first row, index of the first key) -> outputs [b h rows c]."""
+
+Reach = Callable[[int, int], tuple[int, int]]
+"""Rows start..stop -> the slice lo..hi of the keys that they can see."""
+
+
+def map_slices(attend: AttendSlice, q: Tensor, k: Tensor, v: Tensor, *, step: int, reach: Reach) -> Tensor:
+    """`attend` over slices of `step` rows and the keys they can see, concatenated over rows.
+
+    Neighbouring slices share keys, whose gradients are added in place into one array.
+    `attend` is differentiated only in its tensor arguments; captured tensors get no gradient.
+    """
+    if step >= q.shape[2] and reach(0, q.shape[2]) == (0, k.shape[2]):
+        return attend(q, k, v, 0, 0)
+    return over_pieces(attend, lambda q, k, v: _slices(q, k, v, step, reach), q, k, v)
+
+
+def _slices(q: Tensor, k: Tensor, v: Tensor, step: int, reach: Reach) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, q.shape[2], step):
+        stop = min(start + step, q.shape[2])
+        lo, hi = reach(start, stop)
+        yield q[:, :, start:stop], k[:, :, lo:hi], v[:, :, lo:hi], start, lo
+
+
+Attend = Callable[..., Tensor]
+"""(rows [t r e], keys [t w e], values [t w d], then a slice of every index array) -> outputs [t r c]."""
+
+
+def map_gathers(attend: Attend, q: Tensor, k: Tensor, v: Tensor, index: tuple[Tensor, ...], *, step: int) -> Tensor:
+    """`attend` over batches of `step` groups, concatenated over groups.
+
+    Args:
+        attend: differentiates only its first three arguments.
+        q, k, v: [n e], [n e], [n d].
+        index: indices of a group's rows in q [t r] and of its keys in k and v [t w], then any further arrays [t *].
+        step: groups per batch.
+    """
+    if not isinstance(index[0].shape[0], int):  # export for any batch size: a loop would fix the number of batches
+        return attend(*_gather(q, k, v, index), *index)
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        return _Recomputed.apply(attend, step, index, q, k, v)
+    return torch.cat([attend(*_gather(q, k, v, run), *run) for run in _runs(index, step)])
+
+
+def _runs(index: tuple[Tensor, ...], step: int) -> Iterator[tuple[Tensor, ...]]:
+    return zip(*(x.split(step) for x in index), strict=True)
+
+
+def _gather(q: Tensor, k: Tensor, v: Tensor, run: tuple[Tensor, ...]) -> list[Tensor]:
+    # index_select, because the gradient of q[index] is added one element at a time
+    return [x.index_select(0, at.flatten()).unflatten(0, at.shape) for x, at in _located(q, k, v, run)]
+
+
+def _located(q: Tensor, k: Tensor, v: Tensor, run: tuple[Tensor, ...]) -> list[tuple[Tensor, Tensor]]:
+    return [(q, run[0]), (k, run[1]), (v, run[1])]
+
+
+class _Recomputed(torch.autograd.Function):
+    """`map_gathers` that stores only its inputs."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, attend: Attend, step: int, index: tuple[Tensor, ...], q: Tensor, k: Tensor, v: Tensor
+    ) -> Tensor:
+        ctx.attend, ctx.step, ctx.index = attend, step, index
+        remember(ctx, q.device)
+        ctx.save_for_backward(q, k, v)
+        return torch.cat([attend(*_gather(q, k, v, run), *run) for run in _runs(index, step)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v = ctx.saved_tensors
+        into_q, into_k, into_v = (torch.zeros_like(x) for x in (q, k, v))
+        with as_before(ctx, grad.device):
+            for run, grad_chunk in zip(_runs(ctx.index, ctx.step), grad.split(ctx.step), strict=True):
+                leaves = [x.detach().requires_grad_() for x in _gather(q, k, v, run)]
+                grads = torch.autograd.grad(ctx.attend(*leaves, *run), leaves, grad_chunk)
+                for (total, at), part_grad in zip(_located(into_q, into_k, into_v, run), grads, strict=True):
+                    total.index_add_(0, at.flatten(), part_grad.flatten(0, 1))
+        return None, None, None, into_q, into_k, into_v

@@ -1,0 +1,118 @@
+"""Text cells: missing values, dictionary encoding and length limits. Limits of files are in `limits`."""
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
+
+from informer.config.data import Limits
+from informer.read.limits import long_cell
+
+EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan"}
+EMPTY_WORDS |= {"-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
+"""Text that pandas reads as an empty cell, although it may be a name."""
+
+PIECE = 1 << 16
+"""Number of cells whose lengths are computed at once."""
+
+ENCODED = "texts of a file"
+"""Marks the columns made by `dictionary_encoded`."""
+
+
+def dictionary_encoded(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
+    """A dictionary-encoded text column; of pandas' categorical type, but not a categorical variable.
+
+    Args:
+        codes: index in `texts` of each cell; -1 for an empty cell.
+        texts: the distinct texts.
+    """
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts, name=ENCODED)))
+
+
+def is_encoded(cells: pd.Series) -> bool:
+    """Whether a column is from `dictionary_encoded`."""
+    return isinstance(cells.dtype, pd.CategoricalDtype) and cells.dtype.categories.name == ENCODED
+
+
+def codes_of(cells: pd.Series) -> tuple[np.ndarray, pd.Index]:
+    """Codes of a column of `dictionary_encoded` (-1 for an empty cell), and their texts; only texts that occur."""
+    codes = np.asarray(cells.array.codes)  # not cells.cat.codes, which copies them
+    if np.count_nonzero(pd.unique(codes) >= 0) == len(cells.cat.categories):
+        return codes, cells.cat.categories
+    return pd.factorize(cells)  # a part of a file's rows
+
+
+def decoded(cells: pd.Series) -> pd.Series:
+    """Decode a column of `dictionary_encoded` to plain text; others are unchanged."""
+    return cells.astype(str) if is_encoded(cells) else cells
+
+
+def distinct(cells: pd.Series) -> pd.Series:
+    """The distinct texts of a column of `dictionary_encoded`; others are unchanged."""
+    return pd.Series(cells.unique()).astype(str) if is_encoded(cells) else cells
+
+
+def row_numbers(index: pd.Index, first: int) -> np.ndarray:
+    """An index of whole numbers as an array that begins at `first`."""
+    if isinstance(index, pd.RangeIndex):  # whose own array pandas would keep
+        return np.arange(index.start + first, index.stop + first, index.step)
+    return index.to_numpy() + first
+
+
+def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
+    """Raise an InputError if a cell or a column name is too long."""
+    for i, column in enumerate(frame.columns):
+        cells = distinct(frame.iloc[:, i])
+        is_text = is_string_dtype(cells) or is_object_dtype(cells)
+        if len(str(column)) > limits.cell or (is_text and _longest(cells) > limits.cell):
+            raise long_cell(path, limits.cell)
+
+
+def _longest(cells: pd.Series) -> float:
+    """Characters of the longest text; in pieces, since the lengths of all cells can take as much memory as the text."""
+    pieces = (cells.iloc[begin : begin + PIECE] for begin in range(0, len(cells), PIECE))
+    lengths = (piece.astype(str).str.len().max() for piece in pieces)  # pandas keeps long whole numbers as objects
+    return max((float(length) for length in lengths if pd.notna(length)), default=0.0)
+
+
+def read_csv_options(
+    as_text: Sequence[str], names: Sequence[str], missing_values: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Arguments of `pandas.read_csv` that keep the text of the columns `as_text` unchanged, and read `missing_values`
+    as empty cells of the others."""
+    text_columns = [name for name in as_text if name in names]
+    if not text_columns:
+        return {"na_values": [*missing_values]} if missing_values else {}
+    words, places = EMPTY_WORDS | {*missing_values}, [names.index(name) for name in text_columns]
+    empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), words)  # by index: names may repeat
+    empty |= {place: {""} for place in places}
+    return {"dtype": dict.fromkeys(places, str), "keep_default_na": False, "na_values": empty}
+
+
+def without_words(frame: pd.DataFrame, words: Sequence[str], unchanged: Collection[str | None]) -> pd.DataFrame:
+    """The frame with missing values in place of these words and numbers, except in the columns `unchanged`."""
+    listed_numbers = [float(word) for word in words if _is_number(word)]
+    changed: dict[str, pd.Series] = {}
+    for column in [column for column in frame.columns if column not in unchanged]:
+        cells = frame[column]
+        if is_encoded(cells) or is_string_dtype(cells) or is_object_dtype(cells):
+            cells = decoded(cells)
+            missing = cells.isin([*words, *listed_numbers])
+        elif listed_numbers and is_numeric_dtype(cells) and not is_bool_dtype(cells):
+            missing = cells.isin(listed_numbers)
+        else:
+            continue
+        if missing.any():
+            changed[column] = cells.mask(missing)
+    return frame.assign(**changed) if changed else frame
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

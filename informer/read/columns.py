@@ -1,0 +1,386 @@
+"""The columns of a table that are read as values.
+
+Convert columns of a table to numbers, and find the numeric ones.
+
+The column that separates the series of a table, if it has the rows of many series.
+
+Categorical columns: cells are replaced by category codes.
+
+A category is the text of a cell: 3, 3.0 and "3" are equal, 03 is another; empty cells, including NA and None, form a
+category. Codes number the known categories from 1; 0 is an unknown category.
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+from pandas.api.types import (
+    is_bool_dtype,
+    is_complex_dtype,
+    is_datetime64_any_dtype,
+    is_integer_dtype,
+    is_numeric_dtype,
+    is_object_dtype,
+    is_string_dtype,
+    is_timedelta64_dtype,
+)
+
+from informer.base.errors import InputError, listed
+from informer.config.data import DatasetConfig
+from informer.config.overrides import to_display
+from informer.read.cells import EMPTY_WORDS, distinct, is_encoded
+from informer.read.dialect import Dialect
+from informer.read.number_marks import without_thousands
+from informer.read.table import Table, without
+from informer.read.time_columns import dated_columns, find_time_column, has_only_dates, looks_dated
+
+log = logging.getLogger(__name__)
+
+
+FEW_COLUMNS, FEW_ROWS = 32, 100_000
+"""Size up to which it is faster to select columns one by one."""
+
+
+def numbers(
+    table: Table, columns: Sequence[str], last: int | None = None
+) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
+    """Columns as numbers, NaN for other cells; and the positions of text cells, for each column that has some.
+
+    `last`: only of this many rows at the end.
+    """
+    frame = table.frame
+    n = len(frame) if last is None else min(last, len(frame))
+    if 0 < len(columns) <= FEW_COLUMNS and len(frame) <= FEW_ROWS:
+        series = [frame[column] for column in columns]
+        arrays = [cells.to_numpy() for cells in series] if all(map(_is_plain, series)) else []
+        # of a small file each column is an array of its own; those of a long one are in one array, which is not copied
+        if arrays and all(array.strides == (array.itemsize,) for array in arrays):
+            # sliced here, since slicing the frame takes as long as selecting five columns
+            return np.column_stack([array[len(frame) - n :] for array in arrays]).astype(np.float64, copy=False), {}
+    table = table.end(n)
+    frame = table.frame
+    if are_plain(table, columns):
+        places = {column: place for place, column in enumerate(frame.columns)}
+        chosen = [places[column] for column in columns]
+        return np.ascontiguousarray(frame.iloc[:, chosen].to_numpy(dtype=np.float64)), {}
+    selected = {column: frame[column] for column in columns}
+    values = np.stack([_to_numbers(cells, table.dialect) for cells in selected.values()], axis=1)
+    texts: dict[str, np.ndarray] = {}
+    for i, (column, cells) in enumerate(selected.items()):
+        if not _is_plain(cells):
+            positions = np.flatnonzero(np.isnan(values[:, i]) & cells.notna().to_numpy())
+            texts |= {column: positions} if len(positions) else {}
+    return values, texts
+
+
+def are_plain(table: Table, columns: Sequence[str]) -> bool:
+    """Whether all these columns have a numeric numpy type, so that no cell is text."""
+    types = dict(zip(table.frame.columns, table.frame.dtypes, strict=True))
+    return all(_is_plain_type(types[column]) for column in columns)
+
+
+def number_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
+    """The numeric columns: some cell is a number, or no cell has a letter."""
+    # by types first: selecting a hundred thousand columns one by one is slow
+    types = table.frame.dtypes
+    numeric = {name for name, dtype in zip(types.index, types.array, strict=True) if is_numeric_dtype(dtype)}
+    return tuple(
+        column for column in columns if column in numeric or not has_words(table, column) or has_numbers(table, column)
+    )
+
+
+def has_numbers(table: Table, column: str) -> bool:
+    """Whether some cell is a number."""
+    cells = distinct(table.frame[column])
+    if is_numeric_dtype(cells):
+        return bool(cells.notna().any())
+    return _may_be_text(cells) and not np.isnan(_to_numbers(cells.dropna(), table.dialect)).all()
+
+
+def has_words(table: Table, column: str) -> bool:
+    """Whether some cell has a letter, or all are of a type other than text and numbers, such as times."""
+    cells = distinct(table.frame[column])
+    if is_numeric_dtype(cells):
+        return False
+    return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(r"[^\s\d.,'\u2019+-]").any())
+
+
+def check_no_times(table: Table, columns: Sequence[str]) -> None:
+    """Check that no column has times or durations, whose unit as numbers would be ambiguous.
+
+    Raises:
+        InputError: names the first such column.
+    """
+    for column in columns:
+        dtype = table.frame[column].dtype
+        if is_datetime64_any_dtype(dtype) or is_timedelta64_dtype(dtype):
+            raise InputError(
+                f"{table.name}, column {column!r}: expected numbers, found {dtype}; write it as a number,"
+                f" or leave it out with dataset.exclude={to_display([column])}"
+            )
+
+
+def _may_be_text(cells: pd.Series) -> bool:
+    return is_string_dtype(cells) or is_object_dtype(cells)
+
+
+def _is_plain(cells: pd.Series) -> bool:
+    """Whether cells have a numeric numpy type: possibly NaN, never text."""
+    return _is_plain_type(cells.dtype)
+
+
+def _is_plain_type(dtype: object) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+
+
+def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
+    if _is_plain(cells):
+        return cells.to_numpy(dtype=np.float64)
+    if is_encoded(cells):
+        codes, texts = pd.factorize(cells)
+        return np.append(_to_numbers(pd.Series(texts.astype(str)), dialect), np.nan)[codes]
+    if is_bool_dtype(cells):
+        cells = cells.astype("float64")
+    elif not is_numeric_dtype(cells):
+        if not _may_be_text(cells):  # times and durations, which pandas would convert to counts
+            return np.full(len(cells), np.nan)
+        if dialect.thousands:
+            cells = without_thousands(cells, dialect.thousands, dialect.decimal)
+        elif dialect.decimal != ".":
+            # swap both marks, so that a point is not read as a decimal mark
+            cells = cells.astype(str).str.translate(str.maketrans(f"{dialect.decimal}.", f".{dialect.decimal}"))
+    elif is_complex_dtype(cells):
+        return np.full(len(cells), np.nan)
+    try:
+        read = pd.to_numeric(cells, errors="coerce")
+    except OverflowError:  # a whole number beyond the range of floats, which is infinite as text
+        read = pd.to_numeric(cells.astype(str), errors="coerce")
+    return read.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+FEW = 10
+"""Least average number of rows per value in a column that could contain names of series."""
+
+LEAST_SHARE_REPEATED = 0.2
+"""Least share of rows with the timestamp of another row; two series that begin at other times share fewer than half."""
+
+MOST_REPEATED = 0.01
+"""Largest share of duplicate timestamps within the series of such a column; the checks report these rows."""
+
+
+def separating_column(table: Table, time_col: str, target: str | None = None) -> str | None:
+    """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None."""
+    rows = table.frame
+    n_times = rows[time_col].nunique()
+    if not len(rows) or len(rows) - n_times < LEAST_SHARE_REPEATED * len(rows):
+        return None
+    candidates = (name for name in table.columns if name not in (time_col, target))
+    if len(rows) < 2 * n_times:  # series that hardly overlap: a column of numbers may differ by chance
+        candidates = (name for name in candidates if not is_numeric_dtype(rows[name]))
+    few = (name for name in candidates if rows[name].nunique() * FEW <= len(rows))
+    repeated = {name: float(rows.duplicated([name, time_col]).mean()) for name in few}
+    # of columns that separate equally well, text is a name, a number rather an attribute such as the size of a store
+    best = min(repeated, key=lambda name: (repeated[name], is_numeric_dtype(rows[name])), default=None)
+    return best if best is not None and repeated[best] <= MOST_REPEATED else None
+
+
+Labels = Mapping[str, Sequence[str]]
+"""Categories of each column, in the order of their codes."""
+
+
+def label(cell: object) -> str:
+    """The category of a cell."""
+    text = "" if pd.isna(cell) else str(cell).strip()  # type: ignore[call-overload]
+    integer = re.fullmatch(r"([+-]?\d+)\.0+", text)
+    return "" if text in EMPTY_WORDS else integer[1] if integer else text
+
+
+def labelled(cells: pd.Series) -> tuple[np.ndarray, list[str]]:
+    """Index of each cell's category, and the categories that occur (equal ones may repeat)."""
+    indices, values = pd.factorize(cells, use_na_sentinel=False)
+    return indices, [label(value) for value in values]
+
+
+def numbered(cells: pd.Series, labels: Sequence[str]) -> Float64[np.ndarray, "t"]:
+    """Code of each cell's category; 0 if it is not in `labels`."""
+    numbers = {category: number for number, category in enumerate(labels, start=1)}
+    indices, categories = labelled(cells)
+    return np.array([numbers.get(category, 0) for category in categories], dtype=np.float64)[indices]
+
+
+def coded(table: Table, labels: Labels) -> Table:
+    """The table with codes in its categorical columns."""
+    codes = {
+        name: numbered(table.frame[name], categories) for name, categories in labels.items() if name in table.columns
+    }
+    return replace(table, frame=table.frame.assign(**codes)) if codes else table
+
+
+def unknown(table: Table, labels: Labels) -> dict[str, list[str]]:
+    """Categories of a table that are not in `labels`, by column."""
+    categories = {name: labelled(table.frame[name])[1] for name in labels if name in table.columns}
+    return {name: new for name, present in categories.items() if (new := sorted(set(present) - set(labels[name])))}
+
+
+@dataclass(slots=True)
+class CategoryReader:
+    """Finds categorical columns and encodes them, with the same codes in all files of a dataset.
+
+    Args:
+        covariates: columns that are categorical if they contain text, like static covariates.
+        labels: categories found so far.
+    """
+
+    covariates: Sequence[str] = ()
+    labels: dict[str, list[str]] = field(default_factory=dict)
+
+    def coded(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
+        """The table with codes, and the configuration with the names of all categorical columns.
+
+        Raises:
+            InputError: a column of `dataset.categorical` is missing.
+        """
+        for name in config.categorical:
+            if name not in table.columns:
+                raise table.missing("dataset.categorical", name)
+        texts = [name for name in (*self.covariates, *config.static_covariates) if is_text(table, name)]
+        names = dict.fromkeys([*config.categorical, *self.labels, *texts])
+        for name in (column for column in names if column in table.columns):
+            categories = self.labels.setdefault(name, [])
+            categories += sorted(set(labelled(table.frame[name])[1]) - set(categories))
+        return coded(table, self.labels), replace(config, categorical=list(names))
+
+
+def is_text(table: Table, column: str) -> bool:
+    """Whether a column contains text and neither numbers nor times."""
+    if column not in table.columns:
+        return False
+    dtype = table.frame[column].dtype
+    if is_datetime64_any_dtype(dtype) or is_timedelta64_dtype(dtype):
+        return False
+    return has_words(table, column) and not has_numbers(table, column)
+
+
+ROW_NUMBERS = {"no", "no.", "nr", "number", "index", "idx", "id", "row", "row_id", "rownum", "obs", "instant", "#"}
+"""Names (any case) of a first column that is left out if it numbers the rows."""
+
+LEAST_REPEATED = 10
+"""Minimum average number of rows per distinct text for a text column to be proposed as categorical."""
+
+
+def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
+    """Columns of a file that are text in all rows, to be left out of each of its series or pieces; logged.
+
+    Empty if `config` lists the columns, or if no other column would be left, which is an error when the file is read.
+
+    Args:
+        tables: the rows, at once or in pieces; only as many pieces are read as needed.
+        config: settings of the dataset.
+
+    Raises:
+        InputError: no time column.
+    """
+    pieces = iter(tables)
+    first = next(pieces)
+    if config.columns is not None or not len(first.frame):
+        return []
+    keys = find_time_column(first, config.time_col), config.series_col
+    others = undecided = [column for column in first.columns if column not in keys]
+    worded: set[str] = set()
+    for table in chain([first], pieces):
+        undecided = [column for column in undecided if not has_numbers(table, column)]
+        worded.update(column for column in undecided if column not in worded and has_words(table, column))
+        if not undecided:
+            break
+    text_only = [column for column in undecided if column in worded]
+    if not 0 < len(text_only) < len(others):
+        return []
+    check_no_times(first, text_only)
+    log.info(_unused(first, text_only))
+    return text_only
+
+
+def value_columns(table: Table, time_col: str, configured: list[str] | None) -> tuple[str, ...]:
+    """The columns that are read as numbers: those configured, or all with numbers. Others are logged.
+
+    Raises:
+        InputError: no such column, or one without a name.
+    """
+    candidates = [column for column in table.columns if column != time_col]
+    if configured is not None:
+        _check_configured(table.name, configured, candidates)
+        return tuple(configured)
+    selected = number_columns(table, candidates)
+    # dates without letters might be numbers with signs
+    selected = tuple(
+        without(selected, [column for column in dated_columns(table) if has_only_dates(table.frame[column])])
+    )
+    unnamed = [column for column in selected if column == "" or column.startswith("Unnamed: ")]
+    # spreadsheets leave empty columns, and pandas writes row numbers
+    useless = [column for column in unnamed if not table.frame[column].notna().any()]
+    if unnamed and unnamed[0] == table.columns[0] and _numbers_rows(table.frame[unnamed[0]]):
+        useless.append(unnamed[0])
+    selected = tuple(without(selected, useless))
+    candidates = without(candidates, useless)
+    if without(unnamed, useless):
+        raise InputError(f"{table.name}, row 1: a column has no name; name it, or list dataset.columns")
+    if not selected:
+        descriptions = [f"{column} (text such as {str(table.frame[column].iloc[0])[:40]!r})" for column in candidates]
+        advice = "; write plain numbers, without %, $ or other units" if candidates else ""
+        raise InputError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(descriptions)}{advice}")
+    passed_over = without(candidates, selected)
+    if passed_over:
+        check_no_times(table, passed_over)
+        log.info(_unused(table, passed_over, separating_column(table, time_col)))
+    return selected
+
+
+def counting_column(table: Table, excluded: Collection[str]) -> str | None:
+    """The first column if it has a name in ROW_NUMBERS and counts the rows, 1 by 1; else None."""
+    first = table.columns[0] if table.columns else None
+    if first is None or first in excluded or first.strip().lower() not in ROW_NUMBERS:
+        return None
+    cells = table.frame[first]
+    return first if is_integer_dtype(cells) and bool((cells.diff().iloc[1:] == 1).all()) else None
+
+
+def _numbers_rows(cells: pd.Series) -> bool:
+    """Whether whole numbers rise by the same step from row to row; it is more than 1 in a series of a longer file."""
+    steps = pd.to_numeric(cells, errors="coerce").diff().iloc[1:]
+    return len(steps) > 0 and bool((steps == steps.iloc[0]).all()) and steps.iloc[0] >= 1 and steps.iloc[0] % 1 == 0
+
+
+def _unused(table: Table, columns: Sequence[str], series_col: str | None = None) -> str:
+    """Message about unused text columns, with the settings that read those with repeated cells and `series_col`."""
+    if series_col is not None and series_col in columns:
+        line = f"{table.name}: times repeat; dataset.series_col={series_col} reads each {series_col} as a series"
+        remaining = without(columns, [series_col])
+        return f"{line}\n{_unused(table, remaining)}" if remaining else line
+    repeated = repeated_text(table, columns)
+    descriptions = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
+    proposed = f"; dataset.categorical={to_display([*repeated])} reads them as categories" if repeated else ""
+    return f"{table.name}: text columns not used: {', '.join(descriptions)}{proposed}"
+
+
+def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
+    """Text columns, other than of dates, whose cells repeat enough to be categorical, with their number of distinct
+    texts."""
+    text = [column for column in columns if not looks_dated(table.frame[column])]
+    numbers = {column: table.frame[column].nunique(dropna=False) for column in text}
+    return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
+
+
+def _check_configured(name: str, configured: list[str], columns: list[str]) -> None:
+    missing = without(configured, columns)
+    if missing or not configured:
+        lacking = listed(missing) if configured else "dataset.columns lists none"
+        raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(columns)}")
+    repeated = [column for column, n in Counter(configured).items() if n > 1]
+    if repeated:
+        raise InputError(f"dataset.columns: {listed(repeated)} is given twice")

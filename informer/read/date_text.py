@@ -1,0 +1,184 @@
+"""Possible formats of a date: every strptime format that can read its text, the most common first.
+
+Nothing is guessed: for a text with two possible orders of day, month and year both are returned, and the rows of its
+column decide (see `date_order`). Formats are those of pandas, and `%q` for quarters; a final `Z` means UTC, as in ISO
+8601.
+"""
+
+import calendar
+import re
+from functools import lru_cache
+
+from informer.config.data import ISO
+
+_ISO = re.compile(r"\d{4}-\d{2}(-\d{2}([ T]\d{2}(:\d{2}(:\d{2}(\.\d+)?)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?)?")
+
+_LONG_NAMES = "|".join(calendar.month_name[1:])
+_MONTHS = "(?i:" + "|".join([*calendar.month_name[1:], *calendar.month_abbr[1:]]) + ")"
+_DAYS = "(?i:" + "|".join([*calendar.day_name, *calendar.day_abbr]) + ")"
+
+_WEEKDAY = rf"(?:(?P<weekday>{_DAYS})(?P<after>,? ))?"
+_GAP = r"(?P<gap>T|_|:|-| - |[,;]? {1,3}(?:at )?|,)"
+_CLOCK = (
+    r"(?P<hour>\d{1,2})(?:(?P<mark>[:.h])\d{2}(?P<seconds>(?P=mark)\d{2}(?:(?P<point>[.,])\d{1,9})?)?)?"
+    r"(?P<half> ?[AaPp][Mm])?"
+)
+_COMPACT_CLOCK = r"(?P<compact>\d{4}(?:\d{2})?)"
+_ZONE = r"(?P<zone> ?(?:Z|z|UTC|GMT|[+-]\d{2}:?\d{2}))?"
+_TIME = rf"(?:{_GAP}(?:{_CLOCK}|{_COMPACT_CLOCK}){_ZONE})?"
+
+_BETWEEN = r"(?:[/.-] ?| )"
+_PARTS = rf"(?P<one>\d{{1,4}})(?P<sep>{_BETWEEN})(?P<two>\d{{1,2}})(?P=sep)(?P<three>\d{{1,4}})(?P<end>\.?)"
+_NUMERIC = re.compile(_WEEKDAY + _PARTS + _TIME)
+_EIGHT = re.compile(r"(?P<digits>\d{8})" + _TIME)
+_MONTH_ONLY = re.compile(r"(?P<one>\d{1,4})(?P<sep>[/.-])(?P<two>\d{1,4})")
+_JOINT = r"[ ./,-]{0,2}"
+_NAMED = re.compile(
+    rf"{_WEEKDAY}(?:(?P<day>\d{{1,2}})(?P<j1>{_JOINT})(?P<name>{_MONTHS})(?P<j2>{_JOINT})(?P<year>\d{{4}}|\d{{2}})"
+    rf"|(?P<name3>{_MONTHS})(?P<j5>{_JOINT})(?P<day3>\d{{1,2}})(?P<j6>,? ?|[/-])(?P<year3>\d{{4}})"
+    rf"|(?P<year4>\d{{4}})(?P<j7>{_JOINT})(?P<name4>{_MONTHS})(?P<j8>{_JOINT})(?P<day4>\d{{1,2}}))" + _TIME
+)
+_NAMED_MONTH = re.compile(
+    rf"(?:(?P<name>{_MONTHS})(?P<j1>{_JOINT})(?P<year>\d{{4}})|(?P<year2>\d{{4}})(?P<j2>{_JOINT})(?P<name2>{_MONTHS}))"
+)
+_QUARTER = re.compile(r"\d{4}(?P<after>[ -]?)Q[1-4]|Q[1-4](?P<before>[ /-]?)\d{4}")
+_WEEK = re.compile(r"\d{4}(?P<mark>-?W)\d{2}")
+_ORDERS = {"d": "day", "m": "month", "b": "month", "B": "month", "y": "year", "Y": "year"}
+
+
+_YEARS = range(1800, 2200)
+"""Years that eight digits may start or end with: 14022002 could be 1402 or 2002."""
+
+
+@lru_cache(maxsize=1024)  # the first rows of many files are alike
+def date_formats(text: str) -> tuple[str, ...]:
+    """The possible formats of a date with an optional time of day; empty if the text is not a date.
+
+    Years have four digits, or two in dates of three numbers or with the name of a month. Eight digits without
+    separators are a date only if a time of day follows.
+    """
+    if _ISO.fullmatch(text):
+        return (ISO,) if len(text) < len("2024-01-01") else (ISO, _swapped(text))
+    for pattern, formats in (
+        (_NUMERIC, _numeric),
+        (_NAMED, _named),
+        (_EIGHT, _eight),
+        (_NAMED_MONTH, _named_month),
+        (_MONTH_ONLY, _month_only),
+        (_QUARTER, _quarter),
+        (_WEEK, lambda match: (f"%G{match['mark']}%V",)),
+    ):
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return formats(match)
+    return ()
+
+
+def has_clock(text: str) -> bool:
+    """Whether a date has a time of day."""
+    return any(re.search("%[HI]", time_format) for time_format in date_formats(text)[-1:])
+
+
+def order(time_format: str) -> tuple[str, ...]:
+    """Order of day, month and year in a format."""
+    if time_format == ISO:
+        return "year", "month", "day"
+    return tuple(_ORDERS[letter] for letter in re.findall(r"%([dmbByY])", time_format))
+
+
+def _swapped(text: str) -> str:
+    """The format of an ISO date with day and month swapped."""
+    match = _NUMERIC.fullmatch(text)
+    return "%Y-%d-%m" + (_time(match) if match is not None else "")
+
+
+def _numeric(match: re.Match[str]) -> tuple[str, ...]:
+    n_first, n_third = len(match["one"]), len(match["three"])
+    sep, suffix = match["sep"], match["end"] + _time(match)
+    if n_first == 4 and n_third <= 2:
+        orders = ["Ymd", "Ydm"]
+    elif n_first <= 2 and n_third == 4:
+        orders = ["dmY", "mdY"]
+    elif n_first <= 2 and n_third == 2:
+        orders = ["dmy", "mdy", "ymd"]
+    else:
+        return ()
+    before = _weekday(match)
+    return tuple(before + sep.join(f"%{letter}" for letter in letters) + suffix for letters in orders)
+
+
+def _eight(match: re.Match[str]) -> tuple[str, ...]:
+    """Formats of eight digits with a time of day; without one they may be any number."""
+    if match["gap"] is None:
+        return ()
+    first, last = int(match["digits"][:4]), int(match["digits"][4:])
+    dates = ["%Y%m%d", "%Y%d%m"] * (first in _YEARS) + ["%d%m%Y", "%m%d%Y"] * (last in _YEARS)
+    return tuple(date + _time(match) for date in dates)
+
+
+def _named(match: re.Match[str]) -> tuple[str, ...]:
+    before, suffix = _weekday(match), _time(match)
+    if match["name"] is not None:
+        first, second, month = match["j1"], match["j2"], _month(match["name"])
+        if len(match["year"]) == 4:
+            return (f"{before}%d{first}{month}{second}%Y{suffix}",)
+        return tuple(f"{before}%{a}{first}{month}{second}%{b}{suffix}" for a, b in ("dy", "yd"))
+    if match["name3"] is not None:
+        return (f"{before}{_month(match['name3'])}{match['j5']}%d{match['j6']}%Y{suffix}",)
+    return (f"{before}%Y{match['j7']}{_month(match['name4'])}{match['j8']}%d{suffix}",)
+
+
+def _named_month(match: re.Match[str]) -> tuple[str, ...]:
+    if match["name"] is not None:
+        return (f"{_month(match['name'])}{match['j1']}%Y",)
+    return (f"%Y{match['j2']}{_month(match['name2'])}",)
+
+
+def _month_only(match: re.Match[str]) -> tuple[str, ...]:
+    lengths = len(match["one"]), len(match["two"])
+    if lengths[0] == 4 and lengths[1] <= 2:
+        return (f"%Y{match['sep']}%m",)
+    return (f"%m{match['sep']}%Y",) if lengths[0] <= 2 and lengths[1] == 4 else ()
+
+
+def _quarter(match: re.Match[str]) -> tuple[str, ...]:
+    return (f"%Y{match['after']}Q%q" if match["after"] is not None else f"Q%q{match['before']}%Y",)
+
+
+def _month(name: str) -> str:
+    return "%B" if re.fullmatch(_LONG_NAMES, name, re.IGNORECASE) and name.lower() != "may" else "%b"
+
+
+def _weekday(match: re.Match[str]) -> str:
+    if match["weekday"] is None:
+        return ""
+    return ("%A" if match["weekday"].title() in calendar.day_name else "%a") + match["after"]
+
+
+def _time(match: re.Match[str]) -> str:
+    """The format of the time of day and zone after the date."""
+    if match["gap"] is None:
+        return ""
+    return match["gap"] + _clock(match) + _zone(match["zone"] or "")
+
+
+def _clock(match: re.Match[str]) -> str:
+    if match["compact"] is not None:
+        return "%H%M%S" if len(match["compact"]) == 6 else "%H%M"
+    half = match["half"] or ""
+    hour, half = ("%I", half[:-2] + "%p") if half else ("%H", "")
+    if match["mark"] is None:
+        return hour + half
+    mark = match["mark"]
+    seconds = f"{mark}%S" if match["seconds"] else ""
+    fraction = f"{match['point']}%f" if match["point"] else ""
+    return f"{hour}{mark}%M{seconds}{fraction}{half}"
+
+
+def _zone(zone: str) -> str:
+    """A Z is kept as written, and means UTC."""
+    space = " " * zone.startswith(" ")
+    name = zone.strip()
+    if not name or name in "Zz":
+        return space + name
+    return space + ("%Z" if name.isalpha() else "%z")

@@ -1,0 +1,130 @@
+"""Open untrusted data files: only regular files, with limits on their content."""
+
+import gzip
+import io
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from informer.base.errors import InputError
+from informer.config.data import Limits
+
+MB = 1_000_000
+GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
+LIMITS = Limits()
+
+BUFFER = 1 << 17
+"""Bytes read at once. Larger buffers are new memory of the system for each file, which costs more than opening it."""
+
+
+def long_cell(path: Path, limit: int) -> InputError:
+    """The error for a cell that is too long."""
+    return InputError(
+        f"{path}: a cell of more than {limit} characters (dataset.max_cell); expected a table of numbers: look for an "
+        "unclosed quote"
+    )
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a regular file; devices and pipes may hang or never end.
+
+    Raises:
+        InputError: not a regular file.
+    """
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r}: cannot be read (file names cannot contain a null character)")
+    kind = path.stat().st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # opening reports folders
+        raise InputError(f"{path}: expected a regular file, found a {_kind(kind)}; copy its content into a file")
+    with path.open("rb") as file:
+        yield file
+
+
+@contextmanager
+def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedIOBase, bytes]]:
+    """Open a file; yields its content, decompressed and within limits, and its first four bytes, which show its type.
+
+    Raises:
+        InputError: not a regular file; while reading, a limit was exceeded.
+    """
+    with open_regular(path) as raw:
+        start = raw.read(4)
+        raw.seek(0)
+        content = gzip.GzipFile(fileobj=raw) if start.startswith(GZIP) else raw
+        with bounded(content, path, limits) as file:
+            yield file, start
+
+
+def bounded(content: io.BufferedIOBase, path: Path, limits: Limits) -> io.BufferedReader:
+    """A stream that raises an InputError if it exceeds a limit; `path` is its name in the error."""
+    return io.BufferedReader(_Bounded(content, path, limits), buffer_size=BUFFER)
+
+
+def check_size(path: Path, n_bytes: int, limits: Limits) -> None:
+    """Raise an InputError if the content exceeds the size limit."""
+    if limits.file_mb is not None and n_bytes > limits.file_mb * MB:
+        raise InputError(
+            f"{path}: more than {limits.file_mb:g} MB uncompressed; use a smaller file, or raise dataset.max_file_mb"
+        )
+
+
+class _Bounded(io.RawIOBase):
+    """Forwards a stream and counts its bytes, in total and since the last line end.
+
+    After a seek to a position other than the start, as for parquet, lines are not checked.
+    """
+
+    def __init__(self, content: io.BufferedIOBase, path: Path, limits: Limits) -> None:
+        self._content = content
+        self._path = path
+        self._limits = limits
+        self._total = 0
+        self._line: int | None = 0
+        """Bytes since the last line end; None if unknown."""
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Change the position."""
+        self._total = self._content.seek(offset, whence)
+        self._line = None if self._total else 0
+        return self._total
+
+    def tell(self) -> int:
+        """The position."""
+        return self._content.tell()
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read the next bytes; an InputError if a limit is exceeded."""
+        content = self._content.read(len(buffer))
+        buffer[: len(content)] = content
+        self._total += len(content)
+        check_size(self._path, self._total, self._limits)
+        self._count_line(content)
+        return len(content)
+
+    def _count_line(self, content: bytes) -> None:
+        if self._line is None:
+            return
+        mark = b"\n" if b"\n" in content else b"\r"
+        first = content.find(mark)
+        longest = self._line + (len(content) if first < 0 else first)
+        self._line = longest if first < 0 else len(content) - 1 - content.rfind(mark)
+        if max(longest, self._line) > self._limits.line_mb * MB:
+            raise InputError(
+                f"{self._path}: a line of more than {self._limits.line_mb:g} MB; expected a table with one line per "
+                "time; raise dataset.max_line_mb if it is one"
+            )
+
+
+def _kind(mode: int) -> str:
+    names = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFBLK: "device", stat.S_IFSOCK: "socket"}
+    return names.get(stat.S_IFMT(mode), "special file")

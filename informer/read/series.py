@@ -1,0 +1,355 @@
+"""Read a file or frame as a `Series`; used for training, evaluation and prediction alike.
+
+A file has a time column with equal steps (any pandas offset) and numbers without gaps in every other used column.
+Anything else is an InputError with a line for each problem. Repairs are made only on request, and reported.
+
+Convert data passed by Python users to pandas, and results back to the type that was passed.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from informer.base.errors import InputError, listed
+from informer.config.data import DatasetConfig, Short
+from informer.config.model import WindowSizes
+from informer.read.cells import without_words
+from informer.read.checks import Report, check_doubts, constant_columns
+from informer.read.columns import counting_column, value_columns
+from informer.read.dialect import COMMON, Dialect
+from informer.read.files import is_remote, local_path
+from informer.read.frequency import Frequency
+from informer.read.limits import LIMITS
+from informer.read.repair import Examined, ReadSpec, TimesCache, examine
+from informer.read.split import split_rows
+from informer.read.table import Table, read_table, without
+from informer.read.time_columns import (
+    dated_columns,
+    find_calendar_columns,
+    find_clock_column,
+    find_time_column,
+    joined,
+    joined_calendar,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+
+log = logging.getLogger(__name__)
+
+
+Frame = Any
+"""A pandas, polars or pyarrow table, or another supported by narwhals or Arrow's stream interface, or a pandas series;
+times are a column or the index. Or the path of a file."""
+
+HOW = "pandas.DataFrame(values, index=pandas.date_range('2024-01-01', periods=len(values), freq='h'))"
+
+
+def frame_of(data: Frame, name: str) -> pd.DataFrame:
+    """Convert to a pandas table. Numeric columns without gaps share memory with polars and pyarrow tables.
+
+    Raises:
+        InputError: another type, or a series without times.
+    """
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, pd.Series):
+        if not isinstance(data.index, pd.DatetimeIndex):
+            raise InputError(
+                f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {_how()}"
+            )
+        return data.to_frame("value" if data.name is None else str(data.name))
+    if isinstance(data, str | Path) or not (_narwhal(data) is not None or _streams(data)):
+        raise InputError(
+            f"{name}: expected a table (pandas, polars, pyarrow), a series indexed by times, or the path of a file, "
+            f"found {type(data).__name__}, which has no times; {_how()}"
+        )
+    return _pandas(_arrow(data, name))
+
+
+def like(data: Frame, frame: pd.DataFrame) -> Any:
+    """Convert `frame` to the type of `data`: pandas for pandas and paths, polars for polars (also lazy frames), and
+    pyarrow for all others."""
+    if isinstance(data, pd.DataFrame | pd.Series | str | Path):
+        return frame
+    import narwhals
+    import pyarrow
+
+    table = _narwhal(data)
+    result = pyarrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+    if table is None or not table.implementation.is_polars():
+        return result
+    return narwhals.from_arrow(result, backend="polars").to_native()
+
+
+def path_of(data: Frame) -> Path | None:
+    """The path, if `data` is one; for an address, the path of its local copy. Errors as in `local_path`."""
+    if isinstance(data, str) and is_remote(data):
+        return Path(local_path("frame", data, LIMITS))
+    return Path(data) if isinstance(data, str | Path) else None
+
+
+def _how() -> str:
+    return f"pass {HOW}"
+
+
+def _narwhal(data: Frame) -> Any:
+    """The narwhals frame of a table of any supported library; None for anything else.
+
+    Raises:
+        InputError: column names repeat.
+    """
+    import narwhals  # not needed for pandas tables
+
+    try:
+        frame = narwhals.from_native(data, pass_through=True)
+    except narwhals.exceptions.DuplicateError as error:
+        raise InputError(f"column names repeat ({' '.join(str(error).split())}); rename them") from error
+    return frame if isinstance(frame, narwhals.DataFrame | narwhals.LazyFrame) else None
+
+
+def _streams(data: Frame) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or _is_dataset(data)
+
+
+def _is_dataset(data: Frame) -> bool:
+    """Whether it is a pyarrow dataset; checked without importing pyarrow."""
+    return type(data).__module__ == "pyarrow._dataset"
+
+
+def _arrow(data: Frame, name: str) -> "pyarrow.Table":
+    import pyarrow
+
+    if _is_dataset(data):
+        return data.to_table()
+    import narwhals
+
+    table = _narwhal(data)
+    if table is None:
+        try:
+            return pyarrow.table(data)
+        except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
+            raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {_how()}") from error
+    return (table.collect(backend="pyarrow") if isinstance(table, narwhals.LazyFrame) else table).to_arrow()
+
+
+def _pandas(table: "pyarrow.Table") -> pd.DataFrame:
+    """Convert to pandas with one block per column, to avoid copies; decimals become floats, dates timestamps."""
+    import pyarrow
+
+    for position, column in enumerate(table.schema):
+        if pyarrow.types.is_decimal(column.type):
+            table = table.set_column(position, column.name, table.column(position).cast(pyarrow.float64()))
+    frame: pd.DataFrame = table.to_pandas(split_blocks=True, date_as_object=False)
+    return frame
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A series with regular timestamps and one or more columns.
+
+    Args:
+        name, columns, time_col: names of the series, its value columns and its time column.
+        timestamps: timestamps at equal steps of `frequency`.
+        values: [t c], in data units.
+        time_format: format of the time column; None if it had timestamps.
+        dialect, n_rows: format and rows of the file; `values` may contain only the last rows.
+        series_col: column that named the series; None if the file has a single series.
+        repairs: descriptions of the repairs.
+    """
+
+    name: str
+    timestamps: pd.DatetimeIndex
+    values: Float64[np.ndarray, "t c"]
+    columns: tuple[str, ...]
+    frequency: Frequency
+    time_col: str
+    time_format: str | None = None
+    dialect: Dialect = COMMON
+    n_rows: int = 0
+    series_col: str | None = None
+    repairs: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+
+def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "t c"]:
+    """These columns of a series, in this order.
+
+    Raises:
+        InputError: columns are missing.
+    """
+    missing = [name for name in names if name not in series.columns]
+    if missing:
+        raise InputError(
+            f"{series.name}: columns missing: {listed(missing)}; its value columns are {listed(series.columns)}"
+        )
+    if tuple(names) == series.columns:
+        return series.values
+    return series.values[:, [series.columns.index(name) for name in names]]
+
+
+def table_of_file(path: Path, config: DatasetConfig) -> Table:
+    """The table of a file, prepared; errors as in `cells_of_file` and `prepared`."""
+    return prepared(cells_of_file(path, config), config)
+
+
+def cells_of_file(path: Path, config: DatasetConfig) -> Table:
+    """The cells of a file, read with the settings of `config`; errors as in `read_table`."""
+    return read_table(path, config.hints, config.as_text, config.limits)
+
+
+def prepared(table: Table, config: DatasetConfig) -> Table:
+    """The table without excluded columns, and with times that are in several columns joined.
+
+    Raises:
+        InputError: a column of `dataset.exclude` or `dataset.clock_col` is missing.
+    """
+    for column in without(config.exclude, table.columns):
+        raise table.missing("dataset.exclude", column)
+    if config.clock_col is not None and config.clock_col not in table.columns:
+        raise table.missing("dataset.clock_col", config.clock_col)
+    return with_whole_times(table.without(config.exclude) if config.exclude else table, config)
+
+
+def with_whole_times(table: Table, config: DatasetConfig) -> Table:
+    """The table with times that are in several columns joined in one, without a first column of row numbers, and with
+    missing values as `config` lists them."""
+    table = with_missing_values(table, config)
+    named_columns = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
+    if counting := counting_column(table, named_columns):
+        log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
+        table = table.without([counting])
+    dated = dated_columns(table) if config.time_col is None else []
+    if config.time_col is None and not dated and (parts := find_calendar_columns(table, named_columns)):
+        log.info("%s: times are joined from the columns %s", table.name, listed(list(parts.values())))
+        table = joined_calendar(table, parts)
+    try:
+        time_col = find_time_column(table, config.time_col)
+    except InputError:  # reported with all other problems of the table
+        return table
+    clock_col = config.clock_col or find_clock_column(table, time_col, named_columns)
+    if clock_col in table.columns and clock_col != time_col:
+        log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
+        return joined(table, time_col, clock_col)
+    if unused := without(dated, [time_col]):
+        log.info(
+            "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(unused)
+        )
+    return table
+
+
+def with_missing_values(table: Table, config: DatasetConfig) -> Table:
+    """The table with `dataset.missing_values` as missing values; those of CSV text are read as such already."""
+    if not config.missing_values:
+        return table
+    excluded = {*config.as_text, config.time_col, config.clock_col}
+    return replace(table, frame=without_words(table.frame, config.missing_values, excluded))
+
+
+def series_from_table(
+    table: Table,
+    config: DatasetConfig,
+    name: str,
+    *,
+    sizes: WindowSizes | None = None,
+    history: int | None = None,
+    trained_format: str | None = None,
+    times_cache: TimesCache | None = None,
+) -> Series:
+    """Check the cells of a file or frame, and return its series; warnings and repairs are logged.
+
+    Args:
+        table, config, name: the cells, settings of the dataset, and name of the series.
+        sizes: for training, sizes of a window; each part of the split must contain at least one.
+        history: for prediction, number of rows needed from the end; of older rows only the times are checked.
+        trained_format: for prediction, time format of the training data (see `find_format`).
+        times_cache: cache of time columns.
+
+    Raises:
+        InputError: one line for each problem.
+    """
+    series, report = inspect_table(
+        table, config, name, sizes=sizes, history=history, trained_format=trained_format, times_cache=times_cache
+    )
+    for line in report.repairs:
+        log.info(line)
+    report.refuse()
+    for line in report.warnings:
+        log.warning(line)
+    assert series is not None  # else there are problems
+    return replace(series, repairs=tuple(report.repairs))
+
+
+def inspect_table(
+    table: Table,
+    config: DatasetConfig,
+    name: str,
+    *,
+    sizes: WindowSizes | None = None,
+    history: int | None = None,
+    trained_format: str | None = None,
+    times_cache: TimesCache | None = None,
+) -> tuple[Series | None, Report]:
+    """The series, None if it cannot be read, and all problems, warnings and repairs; see `series_from_table`."""
+    report = Report()
+    with report.gathering():
+        if not len(table.frame):
+            raise table.without_rows()
+        table = with_missing_values(table, config)
+        time_col = find_time_column(table, config.time_col)
+        _check_repeats(table, time_col, config.columns, report)
+        columns = value_columns(table, time_col, config.columns)
+        check_doubts(table, columns, report)
+        spec = ReadSpec(
+            time_format=config.time_format,
+            trained_format=trained_format,
+            timezone=config.timezone,
+            frequency=config.frequency,
+            repairs=config.repairs,
+            history=history,
+            times_cache=times_cache or TimesCache(),
+        )
+        examined = examine(table, time_col, columns, spec, report)
+        if examined is None:
+            return None, report
+        if history is not None and examined.n_rows < history and config.short is not Short.pad:
+            report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {examined.n_rows}")
+        if examined.frequency is None:
+            return None, report
+        if history is None:
+            report.warnings += constant_columns(examined.rows, [*config.categorical, *config.static_covariates])
+        if sizes is not None:
+            times = examined.frequency.grid(examined.rows.timestamps[0], examined.n_rows)
+            with report.gathering():
+                split_rows(times, examined.frequency, config.split, sizes=sizes, name=name)
+        return _series(examined, examined.frequency, table, name), report
+    return None, report
+
+
+def _series(examined: Examined, frequency: Frequency, table: Table, name: str) -> Series:
+    rows = examined.rows
+    return Series(
+        name=name,
+        timestamps=rows.timestamps,
+        values=rows.values,
+        columns=rows.columns,
+        frequency=frequency,
+        time_col=rows.time_col,
+        time_format=examined.time_format,
+        dialect=table.dialect,
+        n_rows=len(table.frame),
+    )
+
+
+def _check_repeats(table: Table, time_col: str, wanted: list[str] | None, report: Report) -> None:
+    repeated = [column for column in table.repeated if wanted is None or column in (time_col, *wanted)]
+    if repeated:
+        report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")

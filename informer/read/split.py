@@ -1,0 +1,183 @@
+"""Target rows of the training, validation and test part. They never overlap; rows after the test part are not used."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import pandas as pd
+
+from informer.base.errors import InputError
+from informer.config.data import SplitConfig, SplitKind
+from informer.config.model import WindowSizes
+from informer.read.frequency import Frequency
+
+Bound = int | float | str | None
+
+MOST = 1e12
+"""Largest number of rows or months of a part."""
+LEAST_SHARE = 1e-6
+"""Smallest share for which a sufficient number of rows is suggested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Ranges of target rows; the lookback window of a validation or test window may start in the previous part."""
+
+    train: range
+    val: range
+    test: range
+
+    def clip(self, n: int) -> "Split":
+        """A copy limited to the first n rows."""
+        return self._each(lambda rows: range(min(rows.start, n), min(rows.stop, n)))
+
+    def shift(self, n: int) -> "Split":
+        """A copy shifted by n rows."""
+        return self._each(lambda rows: range(rows.start + n, rows.stop + n))
+
+    def _each(self, change: Callable[[range], range]) -> "Split":
+        return Split(change(self.train), change(self.val), change(self.test))
+
+
+def split_rows(
+    timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig, *, sizes: WindowSizes, name: str = "series"
+) -> Split:
+    """Split a series.
+
+    Args:
+        timestamps: timestamp of every row.
+        frequency: step of the series, needed for months.
+        config: kind and bounds of the split.
+        sizes: each part must have room for one window of these sizes.
+        name: name of the series in errors.
+
+    Raises:
+        InputError: invalid bounds, or a part is too short; the message gives the rows needed and found.
+    """
+    split = cut_rows(timestamps, frequency, config)
+    lacking = shortage(split, len(timestamps), config, sizes=sizes, name=name)
+    if lacking:
+        raise InputError(lacking)
+    return split
+
+
+def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig) -> Split:
+    """Split a series without checking lengths; rows and months may end after the last row.
+
+    Raises:
+        InputError: invalid bounds.
+    """
+    if config.kind is SplitKind.dates:
+        return _cut(_date_borders(timestamps, config))
+    return _cut(_count_borders(len(timestamps), frequency, config))
+
+
+def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, name: str) -> str | None:
+    """A message with the rows needed and found if a series of n rows is too short for one window per part, else None.
+
+    Args: See `split_rows`.
+    """
+    ranges = [("train", split.train), ("val", split.val), ("test", split.test)]
+    short = [
+        f"{part} needs {sizes.least_rows(rows.start)}, has {max(0, min(rows.stop, n) - rows.start)}"
+        for part, rows in ranges
+        if min(rows.stop, n) - rows.start < sizes.least_rows(rows.start)
+    ]
+    beyond = split.test.stop > n
+    if not short and not beyond:
+        return None
+    needed = split.test.stop if beyond else _rows_for_ratio(n, sizes, config)
+    at_least = f", at least {needed} in all" if needed else ""
+    lacking = "; ".join(short) or f"test ends at row {split.test.stop}"
+    return (
+        f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
+        f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}; "
+        "shorten seq_len or pred_len, or change dataset.split, or set dataset.short=skip or pad"
+    )
+
+
+def _cut(borders: tuple[int, int, int]) -> Split:
+    train, val, test = borders
+    return Split(range(train), range(train, val), range(val, test))
+
+
+def _count_borders(n: int, frequency: Frequency, config: SplitConfig) -> tuple[int, int, int]:
+    train, val, test = (_number(config, part) for part in ("train", "val", "test"))
+    if config.kind is SplitKind.ratio:
+        return _ratio_borders(n, train, val, test)
+    per_unit = 1
+    if config.kind is SplitKind.months:
+        if frequency.per_day is None:
+            raise InputError(
+                f"dataset.split.kind=months counts months of 30 days, which rows of frequency {frequency.code} do not "
+                "divide: use ratio, dates or rows"
+            )
+        per_unit = 30 * frequency.per_day
+    ends = (train, train + val, train + val + test)
+    return tuple(int(end * per_unit) for end in ends)  # type: ignore[return-value]
+
+
+def _ratio_borders(n: int, train: float, val: float, test: float) -> tuple[int, int, int]:
+    if abs(train + val + test - 1) > 1e-6:
+        raise InputError(f"dataset.split: expected shares that add up to 1, found {train} + {val} + {test}")
+    return int(n * train), n - int(n * test), n
+
+
+def _number(config: SplitConfig, part: str) -> float:
+    value: Bound = getattr(config, part)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST:
+        raise InputError(
+            f"dataset.split.{part}: expected a number above 0 for kind={config.kind.value}, found {value!r:.40}"
+        )
+    if config.kind is SplitKind.rows and value != int(value):
+        raise InputError(f"dataset.split.{part}: expected whole rows, found {value!r}")
+    return float(value)
+
+
+def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[int, int, int]:
+    rows = []
+    for part in ("train", "val", "test"):
+        value: Bound = getattr(config, part)
+        if value is None and part == "test":
+            rows.append(len(timestamps))
+            continue
+        # a number belongs to another kind of split
+        date = pd.to_datetime(value if isinstance(value, str) else "", format="ISO8601", errors="coerce")
+        if pd.isna(date):
+            raise InputError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}")
+        rows.append(int(timestamps.searchsorted(_in_zone(date, timestamps, f"dataset.split.{part}: found {value!r}"))))
+    if rows != sorted(rows):
+        raise InputError(
+            f"dataset.split: expected train <= val <= test, found {config.train}, {config.val}, {config.test}"
+        )
+    return rows[0], rows[1], rows[2]
+
+
+def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, prefix: str) -> pd.Timestamp:
+    """The date in the time zone of the timestamps, if it has none itself; `prefix` starts the error message."""
+    if date.tz is None:
+        # at clock changes: nonexistent times move forward, of ambiguous ones take the first
+        return date.tz_localize(timestamps.tz, nonexistent="shift_forward", ambiguous=True)
+    if timestamps.tz is None:
+        raise InputError(f"{prefix}, expected a date without a time zone, like the data; remove the zone")
+    return date.tz_convert(timestamps.tz)
+
+
+def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | None:
+    if config.kind is not SplitKind.ratio:
+        return None
+    shares = [_number(config, part) for part in ("train", "val", "test")]
+    if min(shares) < LEAST_SHARE:
+        return None
+    # a lower bound for the search; rounding gives a part at most two rows more than its share
+    least = (sizes.least_rows(0), sizes.pred_len, sizes.pred_len)
+    fewest = max(int((rows - 2) / share) for rows, share in zip(least, shares, strict=True))
+    return next(
+        rows
+        for rows in count(max(n, fewest))
+        if all(
+            len(part) >= sizes.least_rows(part.start)
+            for split in [_cut(_ratio_borders(rows, *shares))]
+            for part in (split.train, split.val, split.test)
+        )
+    )

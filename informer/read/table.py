@@ -1,0 +1,654 @@
+"""The cells of a file or frame before their columns are interpreted.
+
+Error messages locate cells with `Table.at`: file, row (the line of a CSV file) and column.
+
+Return freed memory to the operating system after a large file was read.
+
+The C library and Arrow keep freed memory for later use. After a large file this is as much as its numbers take: the
+file's text and the parser's temporary arrays.
+
+Locate rows of a CSV file that do not match its header.
+
+Errors of reading a table as one-line messages.
+
+Assemble the chunks of a long CSV file in one frame with little memory.
+
+pandas concatenates the cells of a file at the end, when it holds them twice. Here each chunk is copied into arrays for
+all rows and freed, and repeated text is dictionary-encoded.
+
+Read CSV text that is not in a file, such as the body of a request.
+"""
+
+import codecs
+import csv
+import ctypes
+import io
+import re
+import sys
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+from pandas.errors import EmptyDataError, ParserError, ParserWarning
+
+from informer.base.errors import MOST_SHOWN, InputError, listed
+from informer.base.files import reading
+from informer.config.data import LONGEST_CELL, NO_HINTS, DatasetConfig, Hints, Limits
+from informer.read.cells import check_lengths, dictionary_encoded, read_csv_options, row_numbers
+from informer.read.dialect import COMMON, Dialect, check_is_text, find_dialect, find_encoding, read_header
+from informer.read.files import is_partitioned, partitioned_frame
+from informer.read.limits import LIMITS, PARQUET, ZIP, bounded, check_size, long_cell, open_table
+from informer.read.number_marks import Doubt, find_doubts, may_be_thousands
+from informer.read.workbook import WRITTEN, is_workbook, sheet_text
+
+LARGE = 1 << 26
+"""Smallest size of the numbers of a file, in bytes, for which this is done; it takes milliseconds."""
+
+
+def release_free(n_bytes: int) -> None:
+    """Return freed memory after `n_bytes` of numbers were read; does nothing if they are fewer than LARGE."""
+    if n_bytes < LARGE:
+        return
+    if "pyarrow" in sys.modules:  # pandas uses it for text columns
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if (library := _c_library()) is not None:
+        library.malloc_trim(0)
+
+
+@cache
+def _c_library() -> ctypes.CDLL | None:
+    """The C library, if it has a function that returns freed memory (glibc has)."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "malloc_trim") else None
+
+
+SHOWN = 60
+"""Maximum number of characters of a row in a message."""
+
+
+class BrokenRow(ValueError):
+    """A row that does not match the header.
+
+    Args:
+        row: its number; the header is row 1.
+        problem: what is wrong, and how to fix it.
+    """
+
+    def __init__(self, row: int, problem: str) -> None:
+        super().__init__(f"row {row}: {problem}")
+        self.row, self.problem = row, problem
+
+
+def find_broken_row(content: io.BufferedIOBase, encoding: str, separator: str, message: str) -> BrokenRow | None:
+    """The row at which pandas stopped; None if it is not found.
+
+    Args:
+        content: the file.
+        encoding, separator: its format.
+        message: error message of pandas.
+    """
+    if opened := re.search(r"EOF inside string starting at row (\d+)", message):
+        return BrokenRow(int(opened[1]) + 1, "a quotation mark has no partner; add or remove one")
+    content.seek(0)
+    # not a TextIOWrapper, which would close the file
+    lines = codecs.getreader(encoding)(content)
+    rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    expected = len(next(rows))
+    before = rows.line_num
+    for cells in rows:
+        if len(cells) > expected:
+            return BrokenRow(
+                before + 1,
+                f"expected {expected} cells as in the header, found {len(cells)} in "
+                f"{separator.join(cells)[:SHOWN]!r}; quote the cells that contain the separator {separator!r}",
+            )
+        before = rows.line_num
+    return None
+
+
+@contextmanager
+def rows_before(number: int) -> Iterator[None]:
+    """Correct the row numbers of errors in a piece of a file that follows `number` other rows."""
+    try:
+        yield
+    except BrokenRow as error:
+        raise BrokenRow(error.row + number, error.problem) from error
+
+
+@contextmanager
+def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
+    """Turn errors of reading a file into an InputError."""
+    try:
+        with reading(path):
+            yield
+    except EmptyDataError as error:
+        raise InputError(f"{path}: the file is empty, expected a header and rows") from error
+    except UnicodeError as error:
+        raise InputError(f"{path}: not {encoding} text ({error}); set dataset.encoding, such as latin-1") from error
+    except MemoryError as error:
+        raise InputError(f"{path}: too large for the memory of this machine; use a smaller file") from error
+    except BrokenRow as error:
+        raise InputError(f"{path}, {error}") from error
+    except (ParserError, csv.Error) as error:
+        if "field larger than field limit" in str(error):
+            raise long_cell(path, LONGEST_CELL) from error
+        raise InputError(f"{path}: cannot be split into cells ({' '.join(str(error).split())})") from error
+    except (EOFError, LookupError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+
+
+ROWS = 1 << 16
+"""Rows of a chunk."""
+
+CHUNKS = 8
+"""Chunks after which memory freed by the parser is returned to the operating system."""
+
+REPEATED = 4
+"""Minimum average number of rows per distinct text for dictionary encoding."""
+
+EXACT = 1 << 53
+"""Integers below this are exact in double precision."""
+
+GROWTH = 32
+"""Arrays grow by 1 / GROWTH of their length, in place if the system can."""
+
+
+class MixedColumnError(ValueError):
+    """A column has different types in different chunks, so the file must be read at once."""
+
+
+def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Concatenate chunks; a single chunk is returned unchanged.
+
+    Args:
+        chunks: chunks with equal columns, in order; at least one.
+
+    Raises:
+        MixedColumnError: a column changes its type.
+    """
+    remaining = iter(chunks)
+    first = next(remaining)
+    second = next(remaining, None)
+    if second is None:
+        return first
+    columns = _Parts.of(first)
+    for number, chunk in enumerate(chain([first, second], remaining), start=1):
+        columns.add(chunk)
+        if number % CHUNKS == 0:
+            release_free(columns.numbers.filled_bytes)
+    return columns.frame()
+
+
+def without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame without blank rows at its end, which spreadsheets leave there."""
+    last: Any = frame.iat[-1, 0] if len(frame) else None  # without selecting the column
+    if not len(frame) or pd.notna(last):
+        return frame
+    filled = np.flatnonzero(frame.notna().any(axis=1))
+    return frame.iloc[: filled[-1] + 1 if len(filled) else 0]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """An array to which rows are appended."""
+
+    array: np.ndarray
+    n: int = 0
+
+    def add(self, values: np.ndarray) -> None:
+        end = self.n + len(values)
+        if end > len(self.array):
+            self.array.resize(
+                (max(end, len(self.array) + len(self.array) // GROWTH), *self.array.shape[1:]), refcheck=False
+            )
+        self.array[self.n : end] = values
+        self.n = end
+
+    @property
+    def filled_bytes(self) -> int:
+        """Size of the rows so far."""
+        return self.n * self.array.strides[0]
+
+    def filled(self) -> np.ndarray:
+        self.array.resize((self.n, *self.array.shape[1:]), refcheck=False)
+        return self.array
+
+
+@dataclass(slots=True)
+class _Repeated:
+    """Dictionary-encoded text: the distinct texts, and their code in each row; -1 for an empty cell."""
+
+    codes: _Rows
+    known: dict[str, int] = field(default_factory=dict)
+
+    def add(self, cells: pd.Series) -> None:
+        codes, texts = pd.factorize(cells)
+        numbers = [*(self.known.setdefault(text, len(self.known)) for text in texts), -1]
+        if len(self.known) > np.iinfo(self.codes.array.dtype).max:
+            self.codes = _Rows(self.codes.filled().astype(np.int32), self.codes.n)
+        self.codes.add(np.array(numbers, dtype=self.codes.array.dtype)[codes])
+
+    def column(self) -> pd.Series:
+        return dictionary_encoded(self.codes.filled(), list(self.known))
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Text of many different cells, in chunks. Those whose cells have the same lengths, such as the times of a long
+    file, share the array of their ends, which takes 8 bytes for each cell."""
+
+    chunks: list[pd.Series] = field(default_factory=list)
+    ends: Any = None
+    """Arrow buffer of the last chunk."""
+
+    def add(self, cells: pd.Series) -> None:
+        assert isinstance(cells.dtype, pd.StringDtype)
+        self.chunks.append(self._shared(cells) if cells.dtype.storage == "pyarrow" else cells)
+
+    def column(self) -> pd.Series:
+        return pd.concat(self.chunks, ignore_index=True)
+
+    def _shared(self, cells: pd.Series) -> pd.Series:
+        import pyarrow  # which has made the cells
+
+        text = pyarrow.chunked_array(pyarrow.array(cells.array)).combine_chunks()
+        if text.type != pyarrow.large_string() or text.offset:
+            return cells
+        validity, ends, letters = text.buffers()
+        if self.ends is None or not self.ends.equals(ends):
+            self.ends = ends
+        shared = pyarrow.LargeStringArray.from_buffers(len(text), self.ends, letters, validity)
+        return pd.Series(pd.array(shared, dtype=cells.dtype), copy=False)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The columns so far, by index, since names may repeat.
+
+    Args:
+        columns: column names of the file.
+        places: indices of the columns that are float in the first chunk.
+        numbers: values of these columns.
+        whole: integer columns.
+        repeated, texts: text columns, dictionary-encoded or plain.
+    """
+
+    columns: pd.Index
+    places: list[int]
+    numbers: _Rows
+    whole: dict[int, _Rows]
+    repeated: dict[int, _Repeated]
+    texts: dict[int, _Texts]
+
+    @classmethod
+    def of(cls, first: pd.DataFrame) -> "_Parts":
+        kinds = list(map(_kind, first.dtypes))
+        by_kind: dict[str, list[int]] = {
+            kind: [i for i, own_kind in enumerate(kinds) if own_kind == kind] for kind in "fit"
+        }
+        repeated = [i for i in by_kind["t"] if _repeats(first.iloc[:, i])]
+        n = len(first) * 2
+        return cls(
+            columns=first.columns,
+            places=by_kind["f"],
+            numbers=_Rows(np.empty((n, len(by_kind["f"])))),
+            whole={i: _Rows(np.empty(n, dtype=np.int64)) for i in by_kind["i"]},
+            repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int16))) for i in repeated},
+            texts={i: _Texts() for i in by_kind["t"] if i not in repeated},
+        )
+
+    def add(self, chunk: pd.DataFrame) -> None:
+        kinds = list(map(_kind, chunk.dtypes))
+        for i in self.places:
+            if kinds[i] == "t" or (kinds[i] == "i" and not _is_exact(chunk.iloc[:, i])):
+                raise MixedColumnError
+        self.numbers.add(chunk.iloc[:, self.places].to_numpy(dtype=np.float64))
+        for i, rows in self.whole.items():
+            self.whole[i] = _widened(rows, chunk.iloc[:, i], kinds[i])
+        for i in (*self.repeated, *self.texts):
+            if kinds[i] != "t":
+                raise MixedColumnError
+        for i, repeated in self.repeated.items():
+            repeated.add(chunk.iloc[:, i])
+        for i, texts in self.texts.items():
+            texts.add(chunk.iloc[:, i])
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, without copying the numbers."""
+        frame = pd.DataFrame(self.numbers.filled(), columns=self.places, copy=False)
+        for i, cells in sorted(self._others()):
+            frame.insert(i, i, cells)
+        return frame.set_axis(self.columns, axis="columns")
+
+    def _others(self) -> Iterator[tuple[int, pd.Series]]:
+        yield from ((i, pd.Series(rows.filled(), copy=False)) for i, rows in self.whole.items())
+        yield from ((i, repeated.column()) for i, repeated in self.repeated.items())
+        yield from ((i, texts.column()) for i, texts in self.texts.items())
+
+
+def _kind(dtype: object) -> str:
+    """The kind of a type: f (float), i (integer) or t (text).
+
+    Raises:
+        MixedColumnError: another type.
+    """
+    if isinstance(dtype, pd.StringDtype):
+        return "t"
+    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+        return "f"
+    if dtype == np.int64:
+        return "i"
+    raise MixedColumnError
+
+
+def _repeats(cells: pd.Series) -> bool:
+    return cells.nunique() * REPEATED <= len(cells)
+
+
+def _is_exact(cells: pd.Series) -> bool:
+    values = cells.to_numpy()
+    return values.min() > -EXACT and values.max() < EXACT
+
+
+def _widened(rows: _Rows, cells: pd.Series, kind: str) -> _Rows:
+    """Append a chunk to an integer column, which becomes a float column if the chunk is one."""
+    if kind == "t" or (kind == "i" and rows.array.dtype.kind == "f" and not _is_exact(cells)):
+        raise MixedColumnError
+    if kind == "f" and rows.array.dtype.kind == "i":
+        integers = pd.Series(rows.filled())
+        if rows.n and not _is_exact(integers):
+            raise MixedColumnError
+        rows = _Rows(rows.array.astype(np.float64), rows.n)
+    rows.add(cells.to_numpy())
+    return rows
+
+
+HEAD = 1 << 16
+"""Bytes at the start of a file from which its dialect is detected."""
+
+PIECE = 1 << 25
+"""Bytes per piece of a file that is read in pieces."""
+
+_NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A frame and where it is from.
+
+    Args:
+        name, dialect: its name in messages, and the format of the file.
+        frame: the cells; its index numbers the rows of the file, of which it may contain only some.
+        first_row: number of the first row: 2 in a CSV file (line 1 is the header), 0 for a frame.
+        repeated, doubts: names of more than one column; columns whose numbers may be a thousand times larger.
+        of_sheet: whether it is a sheet of a workbook.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    first_row: int
+    dialect: Dialect = COMMON
+    repeated: tuple[str, ...] = ()
+    doubts: Mapping[str, Doubt] = field(default_factory=dict)
+    of_sheet: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names, in order."""
+        return list(self.frame.columns)
+
+    @property
+    def lines(self) -> Int[np.ndarray, "t"]:
+        """Row numbers, as an editor shows them."""
+        return row_numbers(self.frame.index, self.first_row)
+
+    def end(self, n: int) -> "Table":
+        """The last n rows, or all if there are fewer."""
+        return self if n >= len(self.frame) else replace(self, frame=self.frame.iloc[-n:])
+
+    def without(self, columns: Collection[str]) -> "Table":
+        """The table without these columns."""
+        return replace(self, frame=self.frame.drop(columns=list(columns)))
+
+    def cells(self, column: str, positions: np.ndarray) -> pd.Series:
+        """Cells of a column at these positions, indexed by row number."""
+        if not len(positions):
+            return _NO_CELLS
+        return self.frame[column].iloc[positions].set_axis(self.lines[positions])
+
+    def at(self, row: int, column: str) -> str:
+        """Location of a cell, for error messages."""
+        return f"{self.name}, row {self.frame.index[row] + self.first_row}, column {column!r}"
+
+    def missing(self, setting: str, column: str) -> InputError:
+        """The error for a missing column."""
+        return InputError(f"{setting}={column}: {self.name} has no such column, its columns are {listed(self.columns)}")
+
+    def without_rows(self) -> InputError:
+        """The error for a table without rows."""
+        return InputError(f"{self.name}: a header without rows, expected one row for each time")
+
+
+def shown(cell: object) -> str:
+    """A cell as shown in error messages."""
+    if cell is None or cell is pd.NaT or cell is pd.NA or cell == "" or cell != cell:
+        return "an empty cell"
+    return repr(str(cell) if len(str(cell)) <= MOST_SHOWN else f"{str(cell)[:MOST_SHOWN]}...")
+
+
+def name_of(path: Path) -> str:
+    """Name of the series of a file: x for x.csv, x.csv.gz and x.parquet."""
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS) -> Table:
+    """The cells of a CSV file with a header, gzipped or not, a parquet file or partitioned folder, or a workbook.
+
+    Args:
+        path: path of the file; its type is detected from its content.
+        hints: its format, as far as known.
+        as_text: columns to read as text, including 001 and NA: names of series, categories.
+        limits: limits on its content.
+
+    Raises:
+        InputError: no such file, empty, not text, no header, rows longer than the header, or more than `limits`.
+    """
+    if is_partitioned(path):
+        return table_of_frame(partitioned_frame(path, limits), path.name)
+    with read_errors(path, hints.encoding), open_table(path, limits) as (file, start):
+        typed = _typed_table(path, file, start, hints, as_text, limits)
+        table = typed or csv_table(path, file, hints, as_text)
+        if typed is not None or file.tell() > limits.cell:  # no cell is longer than its file
+            check_lengths(path, table.frame, limits)
+    return table
+
+
+def read_pieces(
+    path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS
+) -> Iterator[Table]:
+    """A CSV file without line breaks in cells, in pieces of PIECE bytes, in the first's dialect; others as one piece.
+
+    Raises:
+        InputError: see `read_table`.
+    """
+    if is_partitioned(path):
+        yield read_table(path, hints, as_text, replace(limits, file_mb=None))
+        return
+    with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, start):
+        if (typed := _typed_table(path, file, start, hints, as_text, limits)) is not None:
+            yield typed
+            return
+        header, n_rows, first = file.readline(), 0, None
+        while (lines := file.readlines(PIECE)) or not n_rows:
+            with read_errors(path, first.encoding if first else hints.encoding), rows_before(n_rows):
+                content = io.BytesIO(header + b"".join(lines))
+                table = csv_table(path, content, hints, as_text, first)
+                check_lengths(path, table.frame, limits)
+            first = first or table.dialect
+            if len(table.frame) or not n_rows:  # blank rows at the end of the file may form a piece
+                yield replace(table, frame=table.frame.set_axis(table.frame.index + n_rows))
+            n_rows += max(len(lines), 1)
+
+
+def without(names: Sequence[str], excluded: Collection[str]) -> list[str]:
+    """Names that are not excluded, in order."""
+    excluded = set(excluded)
+    return [name for name in names if name not in excluded]
+
+
+def csv_table(
+    path: Path, file: io.BufferedIOBase, hints: Hints, as_text: Sequence[str], dialect: Dialect | None = None
+) -> Table:
+    """The cells of CSV text; `dialect` is that of earlier pieces of the file."""
+    head = file.read(HEAD)
+    content = file if len(head) == HEAD else io.BytesIO(head)
+    head += file.readline()
+    encoding = hints.encoding or (dialect.encoding if dialect else find_encoding(head))
+    try:
+        return _decoded_table(path, content, head, replace(hints, encoding=encoding), as_text, dialect)
+    except UnicodeDecodeError:
+        if hints.encoding is not None or dialect is not None:
+            raise
+    # the first non-ASCII character is late in the file
+    content.seek(0)
+    hints = replace(hints, encoding=find_encoding(content.read()))
+    return _decoded_table(path, content, head, hints, as_text, dialect)
+
+
+def _decoded_table(
+    path: Path,
+    content: io.BufferedIOBase,
+    head: bytes,
+    hints: Hints,
+    as_text: Sequence[str],
+    known: Dialect | None,
+) -> Table:
+    text = codecs.getincrementaldecoder(hints.encoding or COMMON.encoding)().decode(head)
+    if not text or text.isspace():
+        raise EmptyDataError
+    check_is_text(path, head, text)
+    dialect = find_dialect(text, hints) if known is None else replace(known, encoding=hints.encoding or known.encoding)
+    names, by_number = read_header(path.name, text, dialect.separator)
+    frame = _parse(content, dialect, **by_number, **read_csv_options(as_text, names, hints.missing_values))
+    # lookups in an index of Arrow strings are slow
+    frame.columns = pd.Index(names, dtype=object) if by_number else frame.columns.astype(object)
+    repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # without dropped empty columns
+    doubts = {} if dialect.is_settled else _doubts(content, dialect, frame, hints.missing_values)
+    return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated, doubts=doubts)
+
+
+def _doubts(
+    content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame, missing_values: Sequence[str]
+) -> dict[str, Doubt]:
+    """Columns whose decimals may be digits after a thousands separator; reads the possible ones again as text."""
+    positions = may_be_thousands(frame)
+    if not positions:
+        return {}
+    text = _parse(content, dialect, usecols=positions, dtype=str, na_values=[*missing_values])
+    return find_doubts(text.set_axis(frame.columns[positions], axis="columns"), dialect.decimal)
+
+
+def _parse(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
+    try:
+        return _frame(content, dialect, chunksize=ROWS, **special)
+    except MixedColumnError:
+        return _frame(content, dialect, **special)
+
+
+def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
+    """The cells; with a chunksize, a column with different types in different chunks is a MixedColumnError."""
+    content.seek(0)
+    with warnings.catch_warnings():
+        # pandas only warns, and drops cells, if rows are longer than the header
+        warnings.simplefilter("error", ParserWarning)
+        try:
+            with pd.read_csv(
+                content,
+                iterator=True,  # otherwise pandas counts the CPUs of the machine for every file
+                sep=dialect.separator,
+                decimal=dialect.decimal,
+                # utf-8 also skips the BOM, and is much faster
+                encoding="utf-8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
+                skip_blank_lines=False,  # so that row numbers are line numbers
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
+                **special,
+            ) as reader:
+                frame = assembled(reader) if "chunksize" in special else reader.read()
+        except (ParserError, ParserWarning) as error:
+            broken = find_broken_row(content, dialect.encoding, dialect.separator, str(error))
+            raise broken or ParserError(str(error)) from error
+    return without_blank_end(frame)
+
+
+def _repeated(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, n in Counter(names).items() if n > 1))
+
+
+def _typed_table(
+    path: Path, file: io.BufferedIOBase, start: bytes, hints: Hints, as_text: Sequence[str], limits: Limits
+) -> Table | None:
+    """The cells of a parquet file or workbook, detected from its first bytes; None for other files."""
+    if start == PARQUET:
+        return _parquet_table(path, file, limits)
+    if start == ZIP and is_workbook(file):
+        content, skipped = sheet_text(path, file, hints.sheet, limits)
+        table = csv_table(path, content, WRITTEN, as_text)
+        return replace(table, first_row=table.first_row + skipped, of_sheet=True)
+    return None
+
+
+def _parquet_table(path: Path, file: io.BufferedIOBase, limits: Limits) -> Table:
+    import pyarrow.parquet
+
+    try:
+        about = pyarrow.parquet.read_metadata(file)
+        check_size(path, about.num_rows * about.num_columns * 8, limits)  # compressed, equal cells take no space
+        frame = pd.read_parquet(file, engine="pyarrow")
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
+    return table_of_frame(frame, path.name)
+
+
+def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None) -> Table:
+    """A frame as a table; a DatetimeIndex becomes the column `index_name` (None: the index's name, or "date").
+
+    Repeated column names are an InputError.
+    """
+    frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
+    time_col, is_timed = index_name or str(frame.index.name or "date"), isinstance(frame.index, pd.DatetimeIndex)
+    frame = frame.reset_index(names=time_col) if is_timed and time_col not in frame.columns else frame
+    if repeated := _repeated(list(frame.columns)):
+        raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+    return Table(name, frame.reset_index(drop=True), first_row=0)
+
+
+def cells_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
+    """The cells of CSV text, which must not be compressed.
+
+    Args:
+        content: the text, encoded.
+        name: its name in errors.
+        config: its format.
+
+    Raises:
+        InputError: see `read_table`.
+    """
+    label, hints = Path(name), config.hints
+    with read_errors(label, hints.encoding), bounded(io.BytesIO(content), label, config.limits) as file:
+        table = csv_table(label, file, hints, config.as_text)
+        check_lengths(label, table.frame, config.limits)
+    return table

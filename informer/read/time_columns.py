@@ -1,0 +1,372 @@
+"""Find the time column of a table.
+
+Join columns of years, months, days, hours and minutes, or of years and quarters, to one column of times.
+
+Join a column of dates and a column of times of day.
+"""
+
+import calendar
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int64
+from pandas.api.types import is_datetime64_any_dtype, is_integer_dtype, is_numeric_dtype
+
+from informer.base.errors import InputError, listed
+from informer.read.cells import decoded, distinct, is_encoded
+from informer.read.date_text import date_formats, has_clock
+from informer.read.table import Table, shown
+
+YEARS = range(1000, 9000)
+"""Years for which pandas can compute steps in both directions; near the years 1 and 9999 its offsets fail."""
+
+PART_NAMES = {
+    "year": {"year", "yr", "yyyy", "jahr", "annee", "année", "año", "anno", "jaar", "år"},
+    "quarter": {"quarter", "qtr", "quartal", "trimestre", "kwartaal", "kvartal"},
+    "month": {"month", "mnth", "mon", "mo", "mm", "monat", "mois", "mes", "mese", "maand", "måned"},
+    "day": {"day", "dd", "dy", "tag", "jour", "dia", "día", "giorno", "dag", "day of month", "day_of_month"},
+    "hour": {"hour", "hr", "hours", "hh", "stunde", "heure", "hora", "ora", "uur"},
+    "minute": {"minute", "minutes"},
+    "second": {"second", "seconds"},
+}
+"""Column names (any case) of each part of a time."""
+
+RANGES = {
+    "year": YEARS,
+    "quarter": range(1, 5),
+    "month": range(1, 13),
+    "day": range(1, 32),
+    "hour": range(24),
+    "minute": range(60),
+    "second": range(60),
+}
+"""Values of each part."""
+
+_FINER = ("month", "day", "hour", "minute", "second")
+"""Parts that follow the year; each needs those before it."""
+
+_SECONDS = {"hour": 3600, "minute": 60, "second": 1}
+
+_MONTHS = {
+    name.lower(): number
+    for names in (calendar.month_name, calendar.month_abbr)
+    for number, name in enumerate(names)
+    if name
+}
+_QUARTERS = {f"q{number}": number for number in RANGES["quarter"]}
+
+
+def are_years(column: str, cells: pd.Series) -> bool:
+    """Whether a column has the name of a year, and all its cells are years of four digits."""
+    in_range = _part(column) == "year" and is_integer_dtype(cells) and len(cells) > 0
+    return in_range and bool(cells.between(YEARS.start, YEARS.stop - 1).all())
+
+
+def repeats_calendar(column: str, cells: pd.Series) -> bool:
+    """Whether a column is named after a year, quarter, month, day or hour, and has only such numbers."""
+    part = _part(column)
+    if part is None or part in ("minute", "second") or not is_integer_dtype(cells):
+        return False
+    return bool(cells.between(RANGES[part].start, RANGES[part].stop - 1).all())
+
+
+def calendar_parts(columns: Sequence[str]) -> list[str]:
+    """The columns named after a part of a time."""
+    return [column for column in columns if _part(column) is not None]
+
+
+def month_columns(columns: Sequence[str]) -> list[str]:
+    """The columns named after the twelve months, if there is one for each in their order; else none."""
+    months = [column for column in columns if column.strip().lower() in _MONTHS]
+    return months if [_MONTHS[column.strip().lower()] for column in months] == list(RANGES["month"]) else []
+
+
+def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, str]:
+    """The columns of the parts of a time by part, the year first; empty unless there is at least a month or quarter.
+
+    Args:
+        table: a table without a column of dates.
+        excluded: columns with other roles.
+    """
+    columns: dict[str, str] = {}
+    for column in table.columns:
+        part = _part(column)
+        if part is not None and column not in excluded:
+            if part in columns:  # which of the two?
+                return {}
+            columns[part] = column
+    parts = ["year"]
+    for part in _FINER:
+        if part not in columns:
+            break
+        parts.append(part)
+    if parts == ["year"] and "quarter" in columns:
+        parts.append("quarter")
+    if (
+        "year" not in columns
+        or len(parts) == 1
+        or any(part in columns for part in ("day", "hour") if part not in parts)
+    ):
+        return {}
+    return {part: columns[part] for part in parts}
+
+
+def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
+    """The table with one column in place of those of the parts: text such as 2024-01-31 or 2024Q1, to which times of
+    day in text may be joined, or timestamps if there are hours.
+
+    Args:
+        parts: see `find_calendar_columns`.
+
+    Raises:
+        InputError: a cell is out of range, empty or not a whole number.
+    """
+    numbers = {part: _numbers(table, part, column) for part, column in parts.items()}
+    unit: Literal["M", "D"] = "D" if "day" in parts else "M"
+    month = numbers["month"] if "month" in parts else 3 * numbers["quarter"] - 2
+    months = (12 * (numbers["year"] - 1970) + month - 1).astype("datetime64[M]")
+    times = months.astype(f"datetime64[{unit}]")
+    if "day" in parts:
+        times = times + (numbers["day"] - 1)
+        _check_days(table, parts["day"], times.astype("datetime64[M]") != months)
+    if "hour" in parts:
+        times = times.astype("datetime64[s]") + sum(
+            numbers[part] * _SECONDS[part] for part in _SECONDS if part in parts
+        )
+    position = min(table.columns.index(column) for column in parts.values())
+    frame = table.frame.drop(columns=list(parts.values()))
+    name = next(name for name in ("date", "time", "timestamp", "_date") if name not in frame.columns)
+    cells = pd.Series(times if "hour" in parts else _written(times, "quarter" in parts), index=frame.index)
+    frame.insert(position, name, cells)
+    return replace(table, frame=frame)
+
+
+def _written(times: np.ndarray, as_quarters: bool) -> pd.Series:
+    """Days or months as text, each distinct one made once."""
+    distinct, indices = np.unique(times, return_inverse=True)
+    texts = np.datetime_as_string(distinct).tolist()
+    if as_quarters:
+        texts = [f"{text[:4]}Q{(int(text[5:]) + 2) // 3}" for text in texts]
+    return pd.Series(np.array(texts, dtype=object)[indices], dtype="str")
+
+
+def _check_days(table: Table, column: str, wrong: np.ndarray) -> None:
+    if wrong.any():
+        row = int(wrong.argmax())
+        cell = shown(table.frame[column].iloc[row])
+        raise InputError(f"{table.at(row, column)}: expected a day of its month, found {cell}; fix it")
+
+
+def _part(column: str) -> str | None:
+    """The part of a time that a column is named after."""
+    name = column.strip().lower()
+    return next((part for part, names in PART_NAMES.items() if name in names), None)
+
+
+def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
+    """The cells of a part as whole numbers; names of months and Q1 to Q4 are numbers too."""
+    cells, allowed = decoded(table.frame[column]), RANGES[part]
+    if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:
+        names = {"month": _MONTHS, "quarter": _QUARTERS}.get(part, {})
+        lower = cells.astype(str).str.strip().str.lower()
+        cells = lower.map(names).where(lower.isin(names), pd.to_numeric(lower, errors="coerce"))
+    numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    wrong = ~((numbers >= allowed.start) & (numbers < allowed.stop) & (numbers == np.floor(numbers)))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"{table.at(row, column)}: expected {allowed.start} to {allowed.stop - 1}, found "
+            f"{shown(table.frame[column].iloc[row])}; fix it, or name the time column with dataset.time_col"
+        )
+    return numbers.astype(np.int64)
+
+
+CLOCK = r"\s*\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?\s*"
+"""A time of day."""
+
+CLOCK_NAMES = {
+    "time",
+    "clock",
+    "hour",
+    "time of day",
+    "zeit",
+    "uhrzeit",
+    "heure",
+    "hora",
+    "ora",
+    "tijd",
+    "tid",
+    "klockslag",
+}
+"""Column names (any case) for a time of day; the column right after the dates may have any name."""
+
+HOURS = PART_NAMES["hour"]
+"""Column names (any case) for whole hours."""
+
+
+def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) -> str | None:
+    """The column of times of day for a column of dates; None unless dates have no time of day and repeat in
+    consecutive rows. (A column of sunrise times has one date per row.)
+
+    Args:
+        time_col: the column of dates.
+        excluded: columns with other roles.
+    """
+    dates = table.frame[time_col]
+    if not len(dates) or not (isinstance(dates.dtype, pd.StringDtype) or is_encoded(dates)):
+        return None
+    first = str(dates.array[0])
+    if not date_formats(first.strip()) or has_clock(first) or not (decoded(dates) == decoded(dates).shift()).any():
+        return None
+    following = table.columns[table.columns.index(time_col) + 1 :][:1]
+    candidates = [column for column in table.columns if column.strip().lower() in CLOCK_NAMES and column != time_col]
+    clocks = (
+        column for column in [*candidates, *following] if column not in excluded and _has_clocks(table.frame[column])
+    )
+    hours = (
+        column
+        for column in table.columns
+        if column not in excluded and _has_hours(table.frame[column], column, decoded(dates))
+    )
+    return next(clocks, None) or next(hours, None)
+
+
+def joined(table: Table, time_col: str, clock_col: str) -> Table:
+    """The table with times of day appended to its dates, and without the column of times of day."""
+    frame = table.frame
+    both = frame[time_col].astype(str).str.strip() + " " + frame[clock_col].astype(str).str.strip()
+    times = both.where(frame[time_col].notna() & frame[clock_col].notna())
+    return replace(table, frame=frame.assign(**{time_col: times}).drop(columns=clock_col))
+
+
+def _has_hours(cells: pd.Series, column: str, dates: pd.Series) -> bool:
+    """Whether a column has the name of hours, and they are whole and rise within each run of rows with one date."""
+    if column.strip().lower() not in HOURS or not is_integer_dtype(cells) or not cells.between(0, 23).all():
+        return False
+    return bool((cells.diff()[dates == dates.shift()] > 0).all())
+
+
+def _has_clocks(cells: pd.Series) -> bool:
+    text = distinct(cells).dropna()
+    return isinstance(text.dtype, pd.StringDtype) and len(text) > 0 and bool(text.str.fullmatch(CLOCK).all())
+
+
+TIME_NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}
+"""Column names (any case) for a time column."""
+
+HEAD = 10_000
+"""Number of rows by which columns of times are compared first."""
+
+_DATE = r"\s*(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?:\D|$)"
+
+_SHORT_YEAR = re.compile(r"\d{1,3}[-/.]\d{1,2}")
+"""Cells such as 1-01, the first month of a first year."""
+
+
+def find_time_column(table: Table, time_col: str | None) -> str:
+    """`time_col`, otherwise the column of dates with the most detail, otherwise a column of years.
+
+    A column of dates has one in its first cell. Those with a name in TIME_NAMES are preferred, unless another one has
+    the same days and times of day. Of several that are alike, the one with the most distinct times is taken.
+
+    Raises:
+        InputError: there is none, or several that differ but are alike in this.
+    """
+    if time_col is not None:
+        if time_col not in table.columns:
+            raise table.missing("dataset.time_col", time_col)
+        return time_col
+    dated = dated_columns(table)
+    named = [column for column in table.columns if column.strip().lower() in TIME_NAMES]
+    # a column named time may contain times of day, next to one of dates
+    if preferred := [column for column in named if column in dated] or dated or named[:1]:
+        best = _most_distinct(table, preferred)
+        finer = [column for column in dated if column != best and _refines(table.frame[column], table.frame[best])]
+        return _most_distinct(table, finer) if finer else best
+    parts = calendar_parts(table.columns)  # a year next to a day is a part of a time
+    if len(parts) == 1 and are_years(parts[0], table.frame[parts[0]]) and not month_columns(table.columns):
+        return parts[0]
+    raise InputError(f"{table.name}: no time column found among {listed(table.columns)}; {_advice(table)}")
+
+
+def dated_columns(table: Table) -> list[str]:
+    """The columns whose first cell is a date, or whose cells are timestamps."""
+    # by types first: selecting a hundred thousand columns one by one is slow
+    types = zip(table.columns, table.frame.dtypes.array, strict=True)
+    return [column for column, dtype in types if not is_numeric_dtype(dtype) and looks_dated(table.frame[column])]
+
+
+def looks_dated(cells: pd.Series) -> bool:
+    """Whether the cells are timestamps, or the first one is a date."""
+    if is_datetime64_any_dtype(cells):
+        return True
+    return not is_numeric_dtype(cells) and len(cells) > 0 and bool(date_formats(str(cells.array[0]).strip()))
+
+
+def has_only_dates(cells: pd.Series) -> bool:
+    """Whether all cells are text with a year of four digits, a month and a day, which no number looks like."""
+    texts = distinct(cells).dropna()
+    return isinstance(texts.dtype, pd.StringDtype) and len(texts) > 0 and bool(texts.str.match(_DATE).all())
+
+
+def _most_distinct(table: Table, columns: list[str]) -> str:
+    """The column with the most distinct times; the first of columns with equal cells.
+
+    Raises:
+        InputError: several have as many, but other cells.
+    """
+    for frame in (table.frame.iloc[:HEAD], table.frame):
+        if len(columns) == 1:
+            break
+        numbers = {column: frame[column].nunique() for column in columns}
+        columns = [column for column in columns if numbers[column] == max(numbers.values())]
+    first, *others = columns
+    differing = [column for column in others if not decoded(table.frame[column]).equals(decoded(table.frame[first]))]
+    if differing:
+        settings = " or ".join(f"dataset.time_col={column}" for column in (first, *differing))
+        raise InputError(
+            f"{table.name}: times in the columns {listed([first, *differing])}; name one of them: {settings}"
+        )
+    return first
+
+
+def _refines(cells: pd.Series, others: pd.Series) -> bool:
+    """Whether cells have the days of the others, and more distinct times, with times of day that repeat: the times at
+    which rows were written do not."""
+    cells, others = (decoded(column.iloc[:HEAD]) for column in (cells, others))
+    if cells.nunique() <= others.nunique():
+        return False
+    parts, days = (column.astype(str).str.strip().str.extract(r"^([^ T]*)(.*)") for column in (cells, others))
+    return parts[0].equals(days[0]) and 2 * parts[1].nunique() <= len(parts)
+
+
+def _advice(table: Table) -> str:
+    """What to do about a table without a time column."""
+    if months := month_columns(table.columns):
+        columns = [column for column in table.columns if column not in months]
+        return (
+            f"{months[0]} to {months[-1]} are the months of a year: write one row per month, such as "
+            f"pandas.read_csv({table.name!r}).melt({columns}, var_name='month').to_csv('months.csv', index=False), and "
+            "read that with dataset.sort=true"
+        )
+    for column in table.columns:
+        cell = str(table.frame[column].iloc[0]).strip() if len(table.frame) else ""
+        if not is_numeric_dtype(table.frame[column]) and _SHORT_YEAR.fullmatch(cell):
+            return (
+                f"times such as {shown(cell)} in column {column!r} have no year of four digits: write 2001-01 for the "
+                "first month of the first year"
+            )
+    parts = calendar_parts(table.columns)
+    if len(parts) > 1:
+        return (
+            f"{listed(parts)} may be parts of a time, which needs a year of four digits, a month (or quarter), and a "
+            "day if there are hours; add what is missing, or name a time column with dataset.time_col"
+        )
+    return (
+        "name it with dataset.time_col; if the file has none, add one, such as frame.insert(0, 'date', "
+        "pandas.date_range('2024-01-01', periods=len(frame), freq='D'))"
+    )

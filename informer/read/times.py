@@ -1,0 +1,563 @@
+"""Find the format of a time column, and parse it.
+
+Times of a long column, put together from pieces without a second array of all of them.
+
+Choose among several date formats for a column: by all rows, then by the step between them.
+
+A format is valid if no other one reads cells that it cannot read. If several are valid, as for the first twelve days of
+a month, the only one with equal steps is chosen. Dates that start with the year are read as ISO 8601, unless the rows
+contradict it.
+
+Local times and clock changes: resolve repeated hours, and detect the time zone of a file.
+
+When clocks are set back, an hour occurs twice; its second occurrence in the file is the later one. When they are set
+forward, an hour is skipped.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int
+from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
+
+from informer.base.errors import InputError
+from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, WEEK, format_problems
+from informer.read.cells import codes_of, decoded, distinct, is_encoded
+from informer.read.date_text import date_formats, order
+from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
+from informer.read.table import Table, shown
+from informer.read.time_columns import YEARS, are_years
+
+log = logging.getLogger(__name__)
+
+
+def joined(pieces: Iterator[pd.DatetimeIndex], n: int) -> pd.DatetimeIndex:
+    """Pieces of n times in all, written into one array as they come.
+
+    Raises:
+        ValueError: pieces with several offsets from UTC.
+    """
+    first = next(pieces)
+    counts, end = np.empty(n, dtype=np.int64), 0
+    others: list[pd.DatetimeIndex] = []
+    for piece in chain([first], pieces):
+        if not isinstance(piece, pd.DatetimeIndex):  # pandas 2
+            raise ValueError("several offsets from UTC")
+        if others or piece.tz is not None or piece.unit != first.unit:
+            others.append(piece)  # from here on, times of another unit or with an offset
+            continue
+        counts[end : end + len(piece)] = piece.asi8
+        end += len(piece)
+    times = pd.DatetimeIndex(counts[:end].view(f"M8[{first.unit}]"), copy=False)
+    if not others:
+        return times
+    if len({str(piece.tz) for piece in [*([times] if end else []), *others]}) > 1:
+        raise ValueError("several offsets from UTC")
+    together = times.append(others) if end else others[0].append(others[1:])
+    assert isinstance(together, pd.DatetimeIndex)  # all have one zone
+    return together
+
+
+def times_of_codes(times: pd.DatetimeIndex, codes: Int[np.ndarray, "t"]) -> pd.DatetimeIndex:
+    """The time of each code; in pieces, since numpy makes its own copy of indices that are not 64 bits long."""
+    of_code, counts = times.asi8, np.empty(len(codes), dtype=np.int64)
+    for begin in range(0, len(codes), PIECE):
+        counts[begin : begin + PIECE] = of_code[codes[begin : begin + PIECE]]
+    plain = pd.DatetimeIndex(counts.view(f"M8[{times.unit}]"), copy=False)
+    return plain if times.tz is None else plain.tz_localize("UTC").tz_convert(times.tz)
+
+
+HEAD = 10_000
+"""Number of rows checked first; they suffice for most columns."""
+
+
+FEWEST = 3
+"""Minimum number of distinct times that determine a step."""
+
+_ISO_DATE = re.compile(r"\s*\d{4}-(\d\d)-(\d\d)")
+
+Parse = Callable[[pd.Series, str], pd.DatetimeIndex]
+"""Parses cells with a format; NaT for cells in another format."""
+
+
+def settle(
+    table: Table, column: str, formats: Sequence[str], parse: Parse, *, trained_format: str | None = None
+) -> str:
+    """The format of a column, among those that can read its first cell.
+
+    Args:
+        table, column: the column.
+        formats: candidates, the most common first.
+        parse: parses cells.
+        trained_format: format of a model's training data, which resolves ambiguity.
+
+    Raises:
+        InputError: the rows contradict each other or the training data, or leave the order ambiguous.
+    """
+    if len(formats) == 1:
+        return formats[0]
+    cells = table.frame[column]
+    if formats[0] == ISO and trained_format in (None, ISO) and _has_day_above_12(cells):
+        return ISO
+    for sample in (cells.iloc[:HEAD], cells):
+        times = {time_format: parse(sample, time_format) for time_format in formats}
+        holding = _holding(table, column, sample, times)
+        if len(holding) == 1:
+            return _as_trained(table, column, holding[0], formats, trained_format)
+    alike = [
+        time_format
+        for time_format in holding
+        if trained_format is not None and order(time_format) == order(trained_format)
+    ]
+    if alike:
+        return alike[0]
+    return _by_step(table, column, {time_format: times[time_format] for time_format in holding})
+
+
+def _has_day_above_12(cells: pd.Series) -> bool:
+    """Fast check of ISO dates: the last part is above 12 in some row, the middle one never."""
+    texts = distinct(cells)
+    dates: set[str] = set()
+    for begin in range(0, len(texts), PIECE):
+        dates.update(str(text)[:10] for text in texts.iloc[begin : begin + PIECE].tolist())
+    month_days = [(int(match[1]), int(match[2])) for match in map(_ISO_DATE.match, dates) if match]
+    return any(last > 12 for _, last in month_days) and not any(middle > 12 for middle, _ in month_days)
+
+
+def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd.DatetimeIndex]) -> list[str]:
+    """The formats that read every cell that any of them reads.
+
+    Raises:
+        InputError: there is none: day and month are swapped between rows.
+    """
+    masks: dict[str, np.ndarray] = {time_format: np.asarray(parsed.notna()) for time_format, parsed in times.items()}
+    readable = np.logical_or.reduce(list(masks.values()))
+    holding = [time_format for time_format, mask in masks.items() if (mask == readable).all()]
+    if holding:
+        return holding
+    best, other = sorted(masks, key=lambda time_format: -int(masks[time_format].sum()))[:2]
+    first, second = (int((masks[a] & ~masks[b]).argmax()) for a, b in ((best, other), (other, best)))
+    row, before = max(first, second), min(first, second)
+    raise InputError(
+        f"{table.at(row, column)}: day and month are swapped, {shown(cells.iloc[row])} against "
+        f"{shown(cells.iloc[before])} in row {table.lines[before]}; use one order for all dates"
+    )
+
+
+def _as_trained(table: Table, column: str, time_format: str, formats: Sequence[str], trained: str | None) -> str:
+    """`time_format`; an InputError if the training dates had another order."""
+    if trained in formats and trained != time_format:
+        raise InputError(
+            f"{table.name}, column {column!r}: expected dates like {trained} as in training, found dates like "
+            f"{time_format}; if that is right, set dataset.time_format='{time_format}'"
+        )
+    return time_format
+
+
+def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -> str:
+    """The only format with equal steps; ISO 8601 if all formats start with the year.
+
+    Raises:
+        InputError: the order is ambiguous.
+    """
+    usual, two_digits = next(iter(times)), any("%y" in time_format for time_format in times)
+    regular = [time_format for time_format, parsed in times.items() if not two_digits and has_equal_steps(parsed)]
+    # eight digits may start or end with their year
+    year_first = order(usual) == ("year", "month", "day") and all(
+        order(time_format)[0] == "year" for time_format in times
+    )
+    if year_first and not two_digits and (usual in regular or not regular):
+        return usual
+    if len(regular) == 1 and not year_first:
+        return regular[0]
+    cell = shown(table.frame[column].iloc[0])
+    choices = " or ".join(f"'{time_format}'" for time_format in times)
+    raise InputError(
+        f"{table.name}, column {column!r}: the order of day, month and year is ambiguous in all rows, such as {cell}; "
+        f"set dataset.time_format={choices}"
+    )
+
+
+def has_equal_steps(times: pd.DatetimeIndex) -> bool:
+    """Whether the distinct sorted times are one step apart; the same day of every nth month counts as a step."""
+    unique = times[times.notna()].unique().sort_values()
+    if len(unique) < FEWEST:
+        return False
+    months = unique.year.to_numpy() * 12 + unique.month.to_numpy()
+    same_day = len(np.unique(unique.day)) == 1 and len(np.unique((unique - unique.normalize()).asi8)) == 1
+    if same_day and len(set(np.diff(months).tolist())) == 1:
+        return True
+    return Frequency.closest(unique)[1] == len(unique)
+
+
+ZONES = (
+    "Europe/Berlin",
+    "Europe/London",
+    "Europe/Helsinki",
+    "America/New_York",
+    "Australia/Sydney",
+    "America/Santiago",
+    "Pacific/Auckland",
+)
+"""One zone for each rule of clock changes; others with the same rule cannot be distinguished."""
+
+OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)\s*$")
+"""The end of a time with an offset from UTC."""
+
+HOUR = 3600 * SECOND
+
+
+def in_zone(
+    times: pd.DatetimeIndex, zone: str, table: Table, column: str, groups: np.ndarray | None = None
+) -> pd.DatetimeIndex:
+    """Localize local times to a zone; times with an offset are converted.
+
+    Args:
+        times: times of the rows of a table; NaT stays.
+        zone: time zone, such as Europe/Berlin.
+        table, column: for errors.
+        groups: name of the series of each row; None: one series.
+
+    Raises:
+        InputError: a local time that does not exist in the zone.
+    """
+    if times.tz is not None:
+        return times.tz_convert(zone)
+    local = _localized(times, zone, groups)
+    left_out = np.flatnonzero(np.asarray(local.isna()) & np.asarray(times.notna()))
+    if len(left_out):
+        row = int(left_out[0])
+        more = f" ({len(left_out)} such rows)" if len(left_out) > 1 else ""
+        raise InputError(
+            f"{table.at(row, column)}: {times[row]} does not exist in {zone}, where clocks were set forward{more}; "
+            "remove the row, or set the zone that the times are in, dataset.timezone"
+        )
+    return local
+
+
+def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None) -> pd.DatetimeIndex:
+    """Local times in a zone; NaT for times that do not exist in it."""
+    keys = {"time": times} if groups is None else {"time": times, "group": groups}
+    occurrence = pd.DataFrame(keys).groupby(list(keys), sort=False, dropna=False).cumcount().to_numpy()
+    present = times[times.notna()]
+    goes_back = len(present) > 1 and present[0] > present[-1]
+    return times.tz_localize(zone, ambiguous=(occurrence > 0) if goes_back else occurrence == 0, nonexistent="NaT")
+
+
+def with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -> pd.DatetimeIndex:
+    """Times with different UTC offsets, in the zone of ZONES with these offsets, otherwise in UTC.
+
+    Raises:
+        InputError: some have no offset.
+    """
+    bare = np.flatnonzero(~text.str.contains(OFFSET).to_numpy(dtype=bool, na_value=True))
+    if len(bare):
+        raise InputError(
+            f"{table.at(int(bare[0]), column)}: expected an offset from UTC as in other rows, found "
+            f"{shown(text.iloc[bare[0]])}; use one time zone, such as UTC, for all rows"
+        )
+    times = pd.DatetimeIndex(pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", utc=True))
+    offsets = _minutes(text.str.extract(r"([+-]\d{2}:?\d{2}|[+-]\d{2})\s*$")[0])
+    zone = next((zone for zone in ZONES if (_offsets(times, zone) == offsets)[times.notna()].all()), None)
+    return times if zone is None else times.tz_convert(zone)
+
+
+def _minutes(offsets: pd.Series) -> np.ndarray:
+    """Offsets such as +01:00, +0100 or +01 in minutes; 0 without one."""
+    sign = np.where(offsets.str.startswith("-").fillna(False), -1, 1)
+    digits = offsets.str.replace(r"\D", "", regex=True).fillna("0000").str.ljust(4, "0")
+    return sign * (digits.str[:2].astype(int) * 60 + digits.str[2:].astype(int)).to_numpy()
+
+
+def _offsets(times: pd.DatetimeIndex, zone: str) -> np.ndarray:
+    wall = times.tz_convert(zone).tz_localize(None)
+    return ((wall - times.tz_localize(None)) / pd.Timedelta("1min")).to_numpy()
+
+
+def changing_zone(times: pd.DatetimeIndex) -> str | None:
+    """The zone whose clock changes explain every repeated and every missing time; None without such changes.
+
+    Args:
+        times: local times of one series, in the order of the file.
+    """
+    if len(times) < 3 or times.tz is not None or times.hasnans:
+        return None
+    distinct = times.unique().sort_values()
+    if len(distinct) < 2:
+        return None
+    frequency, _ = Frequency.closest(distinct)
+    nanos = nanos_of(frequency.offset)
+    if nanos is None or nanos > HOUR or not (times.has_duplicates or leaves_hours_out(times)):
+        return None
+    return next((zone for zone in ZONES if _is_regular(_localized(times, zone, None), frequency)), None)
+
+
+def zone_advice(zone: str) -> str:
+    """What to set for local times with the clock changes of a zone."""
+    return f"set dataset.timezone={zone}, or another zone with the same clock changes"
+
+
+def leaves_hours_out(times: pd.DatetimeIndex) -> bool:
+    """Whether steps are equal but for some that are an hour longer, as when clocks are set forward."""
+    steps, hour = np.diff(times.asi8), HOUR // UNIT_NANOS[times.unit]
+    if not len(steps):
+        return False
+    low, high = steps.min(), steps.max()
+    return bool(0 < low <= hour and high == low + hour and ((steps == low) | (steps == high)).all())
+
+
+def _is_regular(times: pd.DatetimeIndex, frequency: Frequency) -> bool:
+    return not times.hasnans and times.is_monotonic_increasing and bool((frequency.strides(times) == 1).all())
+
+
+EXCEL_TO_1970 = 25_569
+"""Days from the start of spreadsheet dates to 1970."""
+
+LAST_DAY = 2_958_466
+"""First spreadsheet day after the year 9999."""
+
+USUAL_SECONDS = (500_000_000, 1_900_000_000)
+"""Counts of seconds since 1970 that are recognised: 1985 to 2030."""
+
+USUAL_DAYS = (18_264, 73_051)
+"""Range of spreadsheet days (1950 to 2099) in which numbers in a time column are taken for days."""
+
+_LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
+"""Nanoseconds from 1970 to the end of YEARS."""
+
+PIECE = 1 << 16
+"""Number of cells converted to Python strings at once, since these take several times their space."""
+
+_WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
+"""Cells that pandas reads as a time with any format (now, today), and years with a sign."""
+
+
+def find_format(table: Table, column: str, configured: str | None, *, trained_format: str | None = None) -> str | None:
+    """The format of a column's dates (see `parse_timestamps`), configured or detected; None for timestamps or no rows.
+
+    Args:
+        table, column: the column.
+        configured: format set by the user, if any.
+        trained_format: format of a model's training data, which resolves ambiguous dates.
+
+    Raises:
+        InputError: no valid format, or the column is ambiguous; the order of day and month is never guessed.
+    """
+    for problem in format_problems(configured) if configured is not None else []:
+        raise InputError(problem)
+    if configured is not None or is_datetime64_any_dtype(table.frame[column]) or not len(table.frame):
+        return configured
+
+    if (
+        is_numeric_dtype(table.frame[column])
+        and _looks_like_days(table.frame[column])
+        and (table.of_sheet or trained_format == EXCEL)
+    ):
+        log.info(f"{table.name}, column {column!r}: numbers of days since 1899-12-30 (dataset.time_format=excel)")
+        return EXCEL
+
+    def parse(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
+        return parse_timestamps(replace(table, frame=cells.to_frame()), column, time_format)
+
+    return settle(table, column, _formats(table, column), parse, trained_format=trained_format)
+
+
+def parse_timestamps(
+    table: Table,
+    column: str,
+    time_format: str | None,
+    *,
+    timezone: str | None = None,
+    groups: np.ndarray | None = None,
+) -> pd.DatetimeIndex:
+    """The timestamps of a column, NaT for cells that are not timestamps or outside YEARS.
+
+    Args:
+        table, column: the column.
+        time_format: strptime format, ISO8601, s, ms, us, ns for counts since 1970, or excel for days since 1899-12-30;
+            not needed if the cells are timestamps.
+        timezone: zone of local times; times with an offset are converted to it.
+        groups: for local times, the name of the series of each row; None: one series.
+
+    Raises:
+        InputError: some cells have an offset from UTC and others none, or a local time does not exist in its zone.
+    """
+    cells = table.frame[column]
+    if time_format is None or is_datetime64_any_dtype(cells):
+        times = pd.DatetimeIndex(cells, name=None)
+    else:
+        times = _parse(table, column, time_format)
+    if len(times) and not _are_in_years(times):
+        times = pd.DatetimeIndex(times.where(times.year.isin(YEARS)))
+    return times if timezone is None else in_zone(times, timezone, table, column, groups)
+
+
+def _are_in_years(times: pd.DatetimeIndex) -> bool:
+    """Whether all times are in YEARS, and none is missing."""
+    counts = times.asi8  # their extremes need no copy, unlike those of times; a missing time is the smallest
+    first, last = times[int(counts.argmin())], times[int(counts.argmax())]
+    return bool(pd.notna(first)) and first.year in YEARS and last.year in YEARS
+
+
+def _looks_like_days(cells: pd.Series) -> bool:
+    """Whether all numbers are in USUAL_DAYS, unlike years, dates as digits or counts since 1970."""
+    days = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
+    days = days[np.isfinite(days)]
+    return len(days) > 0 and bool((days >= USUAL_DAYS[0]).all() and (days < USUAL_DAYS[1]).all())
+
+
+def _unit_since_1970(cells: pd.Series) -> str | None:
+    """The unit in which all numbers are times in USUAL_SECONDS; None for hours as digits such as 2024013123."""
+    counts = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
+    counts = counts[np.isfinite(counts)]
+    if not len(counts):
+        return None
+    for unit, size in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
+        if counts.min() >= USUAL_SECONDS[0] * size and counts.max() < USUAL_SECONDS[1] * size:
+            return unit
+    return None
+
+
+def _first_day(cells: pd.Series) -> str | None:
+    """The first of numbers that are all dates with the year first, such as 20240131; None if they are not."""
+    if not is_integer_dtype(cells) or not cells.between(YEARS.start * 10_000, YEARS.stop * 10_000).all():
+        return None
+    days = pd.to_datetime(cells.astype(str), format="%Y%m%d", errors="coerce")
+    return f"{days.iloc[0]:%Y-%m-%d}" if days.notna().all() and (cells % 100 > 12).any() else None
+
+
+def _formats(table: Table, column: str) -> tuple[str, ...]:
+    """Possible formats of the first cell; May is a full and a short month name, so cells with other months decide."""
+    cells = table.frame[column]
+    if are_years(column, cells):
+        return ("%Y",)
+    if is_numeric_dtype(cells):
+        start = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
+        if _looks_like_days(cells):
+            begin = _of_days(cells.iloc[:1].to_numpy(np.float64))[0].round("s")
+            raise InputError(
+                f"{start}; if these are spreadsheet days, starting at {begin}, set dataset.time_format=excel; "
+                "otherwise name the time column with dataset.time_col"
+            )
+        if unit := _unit_since_1970(cells):
+            begin = pd.Timestamp(int(cells.iloc[0]), unit=unit)
+            raise InputError(
+                f"{start}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
+                f"dataset.time_format={unit}; otherwise name the time column with dataset.time_col"
+            )
+        if day := _first_day(cells):
+            raise InputError(
+                f"{start}; if these are days, starting at {day}, set dataset.time_format=%Y%m%d; otherwise name the "
+                "time column with dataset.time_col",
+                "dataset.time_format=%Y%m%d",
+            )
+        raise InputError(
+            f"{start}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), "
+            "or name the time column with dataset.time_col"
+        )
+    first = str(cells.iloc[0]).strip()
+    formats = date_formats(first)
+    if formats and "may" in first.lower():
+        other_formats = (date_formats(cell.strip()) for cell in map(str, cells) if "may" not in cell.lower())
+        formats = next(filter(None, other_formats), formats)
+    if not formats:
+        raise InputError(
+            f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cells.iloc[0])}; "
+            "set dataset.time_format, or name the time column with dataset.time_col"
+        )
+    return formats
+
+
+def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
+    cells = table.frame[column]
+    try:
+        if time_format == EXCEL:
+            return _of_days(pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan))
+        if time_format in EPOCHS:
+            counts = pd.to_numeric(cells, errors="coerce")
+            if is_float_dtype(counts):
+                return _of_floats(counts.to_numpy(np.float64, na_value=np.nan), EPOCHS[time_format])
+            return pd.DatetimeIndex(pd.to_datetime(counts, unit=EPOCHS[time_format], errors="coerce"), name=None)
+        return _parse_text(table, column, time_format)
+    except InputError:
+        raise
+    except (ValueError, KeyError, re.error) as error:
+        raise InputError(
+            f"{table.name}, column {column!r}: not readable as {time_format} ({error}); set dataset.time_format"
+        ) from error
+
+
+def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
+    cells = table.frame[column]
+    codes, texts = None, cells
+    if is_encoded(cells):
+        codes, once = codes_of(cells)
+        texts = pd.Series([*once.astype(str), None], dtype="str")  # the last for empty cells (code -1)
+    begins = range(0, max(len(texts), 1), PIECE)
+    try:
+        pieces = (_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins)
+        times = joined(pieces, len(texts))
+    except ValueError:
+        if time_format != ISO and "%z" not in time_format:
+            raise
+        return with_offsets(decoded(cells).astype(str), time_format, table, column)
+    return times if codes is None else times_of_codes(times, codes)
+
+
+def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
+    text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
+    objects = text.to_numpy(dtype=object)
+    no_date = np.array([_is_no_date(cell) for cell in objects.tolist()], dtype=bool)
+    objects, time_format = _starts(objects, time_format)
+    # most times are unique, so a cache would not pay off
+    times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
+    if no_date.any():
+        times = pd.DatetimeIndex(times.where(~no_date))
+    return times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times
+
+
+def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:
+    """The first day of quarters and ISO weeks, and its format; other cells and formats as they are."""
+    if QUARTER in time_format:
+        pattern = re.escape(time_format).replace("%Y", r"(?P<year>\d{4})").replace(QUARTER, "(?P<quarter>[1-4])")
+        matches = [re.fullmatch(pattern, str(cell)) for cell in cells]
+        days = [
+            None if match is None else f"{match['year']}-{3 * int(match['quarter']) - 2:02d}-01" for match in matches
+        ]
+        return np.array(days, dtype=object), "%Y-%m-%d"
+    if WEEK in time_format and not re.search("%[uwaA]", time_format):
+        return np.array([f"{cell} 1" for cell in cells], dtype=object), f"{time_format} %u"
+    return cells, time_format
+
+
+def _is_no_date(cell: object) -> bool:
+    """Whether a cell is empty, or text that pandas reads as a time although it is not a date."""
+    return not isinstance(cell, str) or (not cell[:1].isdigit() and _WORD.match(cell) is not None)
+
+
+def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:
+    """Times of spreadsheet days, rounded to minutes or seconds if all are within rounding error of these."""
+    seconds = np.where(np.abs(days) < LAST_DAY, days, np.nan) * 86_400
+    finite = seconds[np.isfinite(seconds)]
+    for unit, noise in ((60, 0.5), (1, 0.1)):
+        if (np.abs(finite - np.round(finite / unit) * unit) <= noise).all():
+            seconds = np.round(seconds / unit) * unit
+            break
+    counts = np.round((seconds - EXCEL_TO_1970 * 86_400) * 1000)
+    return pd.to_datetime(counts, unit="ms", errors="coerce").as_unit("ms")
+
+
+def _of_floats(counts: Float64[np.ndarray, "t"], unit: Literal["s", "ms", "us", "ns"]) -> pd.DatetimeIndex:
+    """Times of float counts since 1970, in the finest unit that is exact: in ns, 1700000000.1 s would be 95 ns off."""
+    nanos = counts * float(pd.Timedelta(1, unit).value)
+    sane = np.abs(nanos[np.abs(nanos) < _LAST])
+    noise = np.spacing(sane.max(initial=0.0))
+    finest: Literal["ns", "us", "ms"] = "ns" if noise < 1 else "us" if noise < 1_000 else "ms"
+    rounded = np.round(nanos / pd.Timedelta(1, finest).value)
+    return pd.to_datetime(rounded, unit=finest, errors="coerce").as_unit(finest)

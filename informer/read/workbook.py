@@ -1,0 +1,150 @@
+"""Convert a sheet of an Excel workbook (.xlsx) to CSV text, so that both are read and checked alike."""
+
+import csv
+import io
+import logging
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, time
+from pathlib import Path
+from warnings import catch_warnings
+
+from informer.base.errors import InputError, listed, reason_of
+from informer.config.data import Hints, Limits
+from informer.read.limits import check_size
+
+log = logging.getLogger(__name__)
+
+MOST_ROWS = 1_048_576
+"""Maximum number of rows of a sheet in Excel; a damaged file may claim more."""
+
+WRITTEN = Hints(separator=",", decimal=".", thousands="", encoding="utf-8")
+"""Format of `sheet_text`."""
+
+_PARTS = {"[Content_Types].xml", "xl/workbook.xml"}
+
+
+def is_workbook(file: io.BufferedIOBase) -> bool:
+    """Whether a zip archive is a workbook; rewinds the file."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return set(archive.namelist()) >= _PARTS
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
+    finally:
+        file.seek(0)
+
+
+def sheet_text(path: Path, file: io.BufferedIOBase, sheet_name: str | None, limits: Limits) -> tuple[io.BytesIO, int]:
+    """A sheet as CSV text, and the number of blank rows before its first row.
+
+    Dates are written as ISO 8601, formulas as their saved values.
+
+    Args:
+        path, file: the workbook; `path` is for errors.
+        sheet_name: name of the sheet, or its number from 1 if no sheet has that name; None: the first.
+        limits: limits on its content.
+
+    Raises:
+        InputError: the workbook is damaged, empty or without that sheet, or more than `limits`.
+    """
+    text, skipped, n_cells, has_blanks = io.StringIO(), None, 0, False
+    writer = csv.writer(text, lineterminator="\n")
+    with _errors(path):
+        _check_unpacked(path, file, limits)
+        for number, row in enumerate(_rows(path, file, sheet_name)):
+            if number >= MOST_ROWS:
+                raise InputError(f"{path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
+            cells = [_written(cell) for cell in row]
+            has_blanks = has_blanks or None in row
+            while cells and not cells[-1]:
+                cells.pop()
+            n_cells += max(len(row), 1)
+            check_size(path, 8 * n_cells, limits)
+            if skipped is None and cells:
+                skipped = number
+            if skipped is not None:
+                writer.writerow(cells)
+        if has_blanks:
+            _check_formulas(path, file, sheet_name)
+    if skipped is None:
+        which = "first sheet" if sheet_name is None else f"sheet {sheet_name!r}"
+        raise InputError(f"{path}: the {which} is empty, expected a header and rows")
+    return io.BytesIO(text.getvalue().encode()), skipped
+
+
+def _check_unpacked(path: Path, file: io.BufferedIOBase, limits: Limits) -> None:
+    """Check the uncompressed size; no part is read beyond the size it declares."""
+    with zipfile.ZipFile(file) as archive:
+        check_size(path, sum(entry.file_size for entry in archive.infolist()), limits)
+    file.seek(0)
+
+
+def _check_formulas(path: Path, file: io.BufferedIOBase, sheet_name: str | None) -> None:
+    """Check that formulas have saved values, which programs that only write workbooks leave out."""
+    both = zip(_rows(path, file, sheet_name), _rows(path, file, sheet_name, formulas=True), strict=True)
+    for number, (values, formulas) in enumerate(both, start=1):
+        for column, (value, formula) in enumerate(zip(values, formulas, strict=False), start=1):
+            if value is None and formula is not None:
+                raise InputError(
+                    f"{path}, row {number}, column {column}: the formula {formula!s:.80} has no saved value; open the "
+                    "workbook in a spreadsheet program and save it, or write values"
+                )
+
+
+def _rows(
+    path: Path, file: io.BufferedIOBase, sheet_name: str | None, *, formulas: bool = False
+) -> Iterator[tuple[object, ...]]:
+    """Rows of the sheet, with the values of formulas, or with the formulas."""
+    import openpyxl
+
+    with catch_warnings(record=True) as caught:  # about styles and extensions, which are not read
+        book = openpyxl.load_workbook(file, read_only=True, data_only=not formulas, keep_links=False)
+        if not book.worksheets:
+            raise InputError(f"{path}: the workbook has no worksheet")
+        names = [sheet.title for sheet in book.worksheets]
+        sheet = book.worksheets[_place(path, names, sheet_name)]
+        if len(names) > 1 and not formulas:
+            log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
+        sheet.reset_dimensions()  # the file may overstate them
+        yield from sheet.iter_rows(values_only=True)
+    for warning in caught:
+        log.debug(f"{path.name}: {warning.message}")
+
+
+def _place(path: Path, names: Sequence[str], sheet_name: str | None) -> int:
+    """Index of the sheet with this name or number."""
+    if sheet_name is None:
+        return 0
+    if sheet_name in names:
+        return names.index(sheet_name)
+    if sheet_name.isdecimal() and len(sheet_name) < 5 and 1 <= int(sheet_name) <= len(names):
+        return int(sheet_name) - 1
+    expected = f"one of its sheets ({listed(names)}) or a number up to {len(names)}"
+    raise InputError(f"{path}: dataset.sheet={sheet_name[:80]}: expected {expected}")
+
+
+def _written(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return cell.isoformat(sep=" ")
+    if isinstance(cell, date | time):
+        return cell.isoformat()
+    return " ".join(str(cell).splitlines())  # without line breaks, so that lines are rows
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    """Turn errors that openpyxl and its libraries raise for damaged workbooks into an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (
+        *(zipfile.BadZipFile, zlib.error, EOFError, OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError),
+        *(AttributeError, OverflowError, NotImplementedError, RuntimeError, AssertionError),
+    ) as error:
+        raise InputError(f"{path}: cannot be read as an Excel workbook ({reason_of(error)}); save it again") from error

@@ -1,0 +1,224 @@
+"""Content of a report on forecasts written by `informer.predict`, with their history and actual values."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from informer.base.errors import InputError, counted
+from informer.config.data import InputFormat
+from informer.inference.transfer import SUMMARY
+from informer.inference.writing import LONG_FILE
+from informer.report.content import Content, Origin, Profile, Track
+from informer.report.test_pass import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS, iso, paired_bands
+from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
+
+ENDINGS = (".forecast.csv", ".forecast.parquet", ".rolling.csv", ".rolling.parquet")
+MODEL = "forecast"
+HISTORY = 5
+"""Rows of history on the page per row of forecast, at least MIN_HISTORY."""
+MIN_HISTORY = 200
+
+
+def contains_forecasts(path: Path) -> bool:
+    """Whether the path is a file of forecasts, or a folder with such files."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS)]
+        return files or [each for each in [path / LONG_FILE] if each.exists()]
+    is_forecast = path.name.endswith(ENDINGS) or path.name == LONG_FILE
+    return [path] if is_forecast and path.exists() else []
+
+
+def forecast_content(
+    path: Path, *, history: str | None = None, actuals: str | None = None, input_format: InputFormat | None = None
+) -> Content:
+    """Content of a page on forecasts.
+
+    Args:
+        path: a file or a folder.
+        history: the file that a single forecast file continues; None: the file in the folder's summary, if it exists.
+        actuals: a file with the actual values.
+        input_format: format of all these files; what it does not set is detected.
+
+    Raises:
+        InputError: a file cannot be read, has no times, or no actual values at its times.
+    """
+    files = _files(path)
+    before = _histories(path, files, history)
+    actual_values = None if actuals is None else read_tidy(Path(actuals), input_format)
+    tables = [(file, read_tidy(file, input_format)) for file in files[: MAX_TRACKS * 4]]
+    earlier = {file: read_tidy(before[file], input_format) for file, _ in tables if file in before}
+    tidy = [_of_file(file, table, earlier.get(file), actual_values, several=len(files) > 1) for file, table in tables]
+    frame = pd.concat([forecast for forecast, _ in tidy], ignore_index=True)
+    past = pd.concat([rows for _, rows in tidy], ignore_index=True)
+    groups = [((str(key[0]), str(key[1])), rows) for key, rows in frame.groupby(["series", "column"], sort=False)]
+    content = Content(
+        title=f"Forecasts: {path.name if path.is_dir() else path.name.partition('.')[0]}",
+        verdict=_verdict(frame),
+        model=MODEL,
+        columns=list(dict.fromkeys(frame["column"])),
+        facts={"forecasts": str(path), "history": history or "", "actual values": actuals or ""},
+    )
+    chosen = _chosen(groups)
+    if len(chosen) < len(groups) or len(files) > len(tidy):
+        content.shown = (
+            f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
+            "small. The files contain all of them."
+        )
+    bands = [name for name in frame.columns if name[:2] in ("lo", "hi") or (name[0] == "q" and name[1:2].isdigit())]
+    per_track, n_rows = NUMBERS // max(1, len(chosen)) // (1 + len(bands)), ROWS // max(1, len(chosen))
+    past_groups = dict(list(past.groupby(["series", "column"], sort=False)))
+    for key, rows in chosen:
+        past_rows = past_groups.get(key, past.iloc[:0])
+        content.tracks.append(_track(content, rows, past_rows, bands=bands, n_numbers=per_track, n_rows=n_rows))
+    content.shown = " ".join(filter(None, [content.shown, _which_origins(frame, content.tracks)]))
+    if not frame["actual"].isna().all():
+        content.profiles = [_by_step(frame)]
+    if any(table.in_utc for _, table in tables):
+        content.remarks.append("Times are shown in UTC.")
+    if past.empty and frame["actual"].isna().all():
+        content.remarks.append("No history was found: set history=FILE to plot it before the forecasts.")
+    return content
+
+
+def _histories(path: Path, files: list[Path], history: str | None) -> dict[Path, Path]:
+    """The history file of each forecast file, if known and present."""
+    if history is not None:
+        if not Path(history).exists():
+            raise InputError(f"history={history}: no such file")
+        return dict.fromkeys(files, Path(history))
+    summary = path / SUMMARY
+    if not (path.is_dir() and summary.exists()):
+        return {}
+    with summary.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("output")]
+    sources = {path / row["output"]: Path(row["file"]) for row in rows}
+    return {output: source for output, source in sources.items() if output in files and source.exists()}
+
+
+def _of_file(
+    file: Path, forecast: Tidy, history: Tidy | None, actuals: Tidy | None, *, several: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a forecast file with columns `origin` and `actual`, and the rows of its history."""
+    frame = forecast.frame
+    if not forecast.timed:
+        raise InputError(f"{file}: expected times, found one row per series; use forecasts with a time column")
+    past = frame.iloc[:0][["series", "column", "time", "value"]]
+    if history is not None:
+        rows = named_alike(forecast, history).frame
+        past = rows[rows["column"].isin(frame["column"].unique())][["series", "column", "time", "value"]]
+    if "actual" not in frame:
+        frame = frame.assign(actual=np.nan)
+    if "origin" not in frame:
+        frame = frame.assign(origin=np.datetime64("NaT", "ns"))
+    if actuals is not None:
+        rows = named_alike(forecast, actuals).frame[["series", "column", "time", "value"]]
+        merged = frame.merge(rows.rename(columns={"value": "happened"}), on=["series", "column", "time"], how="left")
+        frame = frame.assign(actual=merged["happened"].to_numpy())
+        if frame["actual"].isna().all():
+            raise InputError(f"{actuals.name}: expected actual values at the times of {file.name}, found none")
+    if several:
+        name = file.name.partition(".")[0]
+        frame, past = (
+            rows.assign(series=[f"{name}/{series_name}" if series_name else name for series_name in rows["series"]])
+            for rows in (frame, past)
+        )
+    return frame, past
+
+
+def _chosen(groups: list[tuple[tuple[str, str], pd.DataFrame]]) -> list[tuple[tuple[str, str], pd.DataFrame]]:
+    places = np.unique(np.linspace(0, len(groups) - 1, min(len(groups), MAX_TRACKS)).astype(int))
+    return [groups[int(i)] for i in places]
+
+
+def _verdict(frame: pd.DataFrame) -> str:
+    n_series = frame["series"].nunique()
+    series = f" of {n_series:,} series" if n_series > 1 else ""
+    columns = counted(frame["column"].nunique(), "column")
+    first, last = iso(pd.DatetimeIndex([frame["time"].min(), frame["time"].max()]))
+    error = (frame["value"] - frame["actual"]).abs().mean()
+    how = f"; mean absolute error {error:.4g} where actual values are known" if not np.isnan(error) else ""
+    return f"{columns}{series} from {first} to {last}{how}."
+
+
+def _track(
+    content: Content, rows: pd.DataFrame, past: pd.DataFrame, *, bands: list[str], n_numbers: int, n_rows: int
+) -> Track:
+    """A track with evenly spaced origins, the newest among them, and with the history of the first one.
+
+    Args:
+        content: its timestamps are added.
+        rows: forecasts of one column.
+        past: its history.
+        bands: columns with ends of intervals.
+        n_numbers: maximum number of forecast values.
+        n_rows: maximum number of actual values; origins before them are left out.
+    """
+    rows = rows.sort_values(["origin", "time"], na_position="first")
+    origins = [origin_rows for _, origin_rows in rows.groupby("origin", sort=True, dropna=False)]
+    n_steps = len(origins[0])
+    most = max(1, min(MAX_ORIGINS, n_numbers // n_steps))
+    origins = origins[::-1][:: -(-len(origins) // most)][::-1]
+    happened = rows.loc[rows["actual"].notna(), ["time", "actual"]].set_axis(["time", "value"], axis=1)
+    observed = pd.concat([past[["time", "value"]], happened]).drop_duplicates("time").sort_values("time")
+    first = int(observed["time"].searchsorted(origins[0]["time"].iloc[0])) - max(MIN_HISTORY, HISTORY * n_steps)
+    observed = observed.iloc[max(0, first) :]
+    if len(observed) > n_rows:
+        observed = observed.iloc[-n_rows:]
+        origins = [
+            *(origin_rows for origin_rows in origins[:-1] if origin_rows["time"].iloc[0] > observed["time"].iloc[0]),
+            origins[-1],
+        ]
+    grid = pd.DatetimeIndex(observed["time"])
+    content.times.append(iso(grid) if len(grid) else [])
+    return Track(
+        series=str(rows["series"].iloc[0]),
+        column=str(rows["column"].iloc[0]),
+        times=len(content.times) - 1,
+        actual=observed["value"].tolist(),
+        origins=[_origin(origin_rows, grid, bands) for origin_rows in origins],
+    )
+
+
+def _which_origins(frame: pd.DataFrame, tracks: list[Track]) -> str:
+    """A sentence for pages that leave out origins; empty for others."""
+    n, n_shown = frame["origin"].nunique(), max(len(track.origins) for track in tracks)
+    return f"The slider moves through {n_shown} of {n:,} forecasts, evenly spaced." if 1 < n_shown < n else ""
+
+
+def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, bands: list[str]) -> Origin:
+    times = pd.DatetimeIndex(rows["time"])
+    row = int(grid.searchsorted(times[0]))
+    shared = len(grid) >= row + len(times) and bool((grid[row : row + len(times)] == times).all())
+    ends: Mapping[str, np.ndarray] = {name: rows[name].to_numpy() for name in bands}
+    return Origin(
+        row=row,
+        times=() if shared else iso(times),
+        lines={MODEL: rows["value"].tolist()},
+        bands={name: (low.tolist(), high.tolist()) for name, (low, high) in paired_bands(ends).items()},
+    )
+
+
+def _by_step(frame: pd.DataFrame) -> Profile:
+    """Errors by step ahead, in the units of the data."""
+    scored = frame[frame["actual"].notna()].sort_values("time")
+    step = scored.groupby(["series", "column", "origin"], dropna=False).cumcount() + 1
+    error = scored["value"] - scored["actual"]
+    mse, mae = (error.abs() ** power for power in (2, 1))
+    means = [values.groupby(step).mean() for values in (mse, mae)]
+    return Profile(
+        key="step",
+        title="Error by step ahead",
+        axis="steps ahead",
+        labels=[int(each) for each in means[0].index],
+        mse={MODEL: means[0].tolist()},
+        mae={MODEL: means[1].tolist()},
+        units="in the units of the data",
+        note="Over all series and columns.",
+    )

@@ -1,0 +1,335 @@
+"""Comparison of finished runs: their scores, and the differences in their configuration.
+
+Settings in which runs differ, grouped by value: the form stays narrow for any number of runs.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from informer.base.errors import InputError, counted, listed, printable, signed_percent
+from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, read_facts, resolve_latest
+from informer.config.conversion import flat
+from informer.config.data import PUBLISHED
+from informer.config.overrides import to_display
+from informer.config.plain import nan_if_none, read_saved_yaml
+from informer.report.content import Content, Profile, ScoreRow, TextTable, Tone
+from informer.training.sinks import ARTIFACTS, DATABASE
+
+HEAD = ("Setting", "Value", "Runs")
+"""Headings of the columns of `rows_of`."""
+
+NO_VALUE = "–"
+"""Stands for the value of runs that do not have the setting."""
+
+SLOTS = ("attn", "cross_attn", "decoder_attn")
+FOLLOWS = ("decoder_attn", "attn")
+"""The first attention mechanism is the second one unless set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A setting whose values differ.
+
+    Args:
+        key: name of the setting.
+        values: each value with the numbers of its runs, from 1; the value of run 1 first.
+    """
+
+    key: str
+    values: Sequence[tuple[str, Sequence[int]]]
+
+
+def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
+    """Settings whose values differ among those configurations that have them, by name.
+
+    Left out are keys that only one model family has (`model.family` already differs), files of different datasets
+    (`dataset.name` differs), and the decoder's attention mechanism if it equals the encoder's in all runs.
+
+    Args:
+        settings: values by dotted key, one mapping per run.
+    """
+    named = [with_short_names(run_settings) for run_settings in settings]
+    keys = sorted({key for run_settings in named for key in run_settings})
+    differences = [
+        Difference(key=key, values=_grouped([run_settings.get(key, NO_VALUE) for run_settings in named]))
+        for key in keys
+    ]
+    differing = [each for each in differences if sum(value != NO_VALUE for value, _ in each.values) > 1]
+    by_key = {each.key: each.values for each in differing}
+    implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in by_key else set()
+    return [each for each in differing if each.key not in implied and by_key.get(_followed(each.key)) != each.values]
+
+
+def rows_of(differences: Sequence[Difference]) -> list[tuple[str, str, str]]:
+    """Setting, value, and runs such as `1, 3-5`: one row per value."""
+    return [(each.key, value, _ranges(runs)) for each in differences for value, runs in each.values]
+
+
+def with_short_names(settings: Mapping[str, str]) -> dict[str, str]:
+    """Mechanisms by the names of the command line: `attn=prob`, not `attn._target_=...prob.ProbAttention`."""
+    renamed = dict(settings)
+    for slot in SLOTS:
+        target = renamed.pop(f"{slot}._target_", None)
+        if target is not None:
+            renamed[slot] = target.split(".")[-2] if target.count(".") > 1 else target
+    return renamed
+
+
+def _followed(key: str) -> str:
+    """The key whose value this one takes by default; empty if none."""
+    slot, dot, name = key.partition(".")
+    return f"{FOLLOWS[1]}{dot}{name}" if slot == FOLLOWS[0] else ""
+
+
+def _grouped(values: Sequence[str]) -> list[tuple[str, list[int]]]:
+    groups: dict[str, list[int]] = {}
+    for number, value in enumerate(values, start=1):
+        groups.setdefault(value, []).append(number)
+    return list(groups.items())
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers, three or more in a row as a range: `1, 3-5`."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(f"{group[0]}-{group[-1]}" if len(group) > 2 else ", ".join(map(str, group)) for group in groups)
+
+
+OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}
+"""Configuration keys that do not affect training."""
+FOUND = {"model.maps", "decoder_attn_reason"}
+"""Keys that training has filled in: results, and too long to compare."""
+MOST_NAMED = 5
+MOST_LINES = 8
+"""Maximum number of runs in the plot."""
+SHOWN = ("mse", "mae", "mase")
+TIMED = re.compile(r"\d{4}-\d\d-\d\d_")
+"""How the names of run directories begin that the commands choose; they contain model and target."""
+MOST_CELL = 200
+"""Maximum length of a value on the terminal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run with scores.
+
+    Args:
+        folder: run directory.
+        name: name of its folder; if the user chose it, followed by model and target, as in the names of the commands.
+        skill: skill against its best baseline.
+        rival: name of that baseline.
+        metrics: overall scores, scaled.
+        by_step: MSE and MAE by step, scaled.
+        settings: configuration by dotted key.
+        task: data, horizon and test windows; only runs of the same task are comparable.
+    """
+
+    folder: Path
+    name: str
+    skill: float
+    rival: str
+    metrics: dict[str, float]
+    by_step: dict[str, list[float]]
+    settings: dict[str, str]
+    task: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Runs sorted by skill, best first; they are numbered in this order.
+
+    Args:
+        runs: the runs with scores.
+        differences: settings whose values differ between the runs.
+        notes: notes, such as skipped runs.
+    """
+
+    runs: Sequence[Run]
+    differences: Sequence[Difference]
+    notes: Sequence[str]
+
+    def table(self) -> Table:
+        """Scores, for the terminal."""
+        table = Table(box=SIMPLE_HEAD, padding=0)
+        table.add_column("", justify="right", no_wrap=True)
+        table.add_column("run", overflow="fold")
+        for name in ("skill", *(metric.upper() for metric in SHOWN)):
+            table.add_column(name, justify="right", no_wrap=True)
+        for number, run in enumerate(self.runs, start=1):
+            metrics = (_shown(run.metrics[metric]) for metric in SHOWN)
+            table.add_row(str(number), Text(printable(run.name)), signed_percent(run.skill), *metrics)
+        return table
+
+    def differences_table(self) -> Table:
+        """Settings that differ, for the terminal."""
+        table = Table(box=SIMPLE_HEAD, padding=0, title="Settings that differ", title_justify="left", title_style="")
+        for name in HEAD:
+            table.add_column(name.lower(), overflow="fold")
+        last = ""
+        for key, value, runs in rows_of(self.differences):
+            table.add_row("" if key == last else Text(printable(key)), Text(printable(value, MOST_CELL)), runs)
+            last = key
+        return table
+
+    def content(self) -> Content:
+        """Content of an HTML page."""
+        best = self.runs[0]
+        same = len({run.task for run in self.runs}) == 1
+        verdict = (
+            f"{best.name} has the highest skill of {counted(len(self.runs), 'run')}"
+            f"{'' if same else ' of different data, horizons or test windows'}: {signed_percent(best.skill)} against "
+            f"{best.rival}."
+        )
+        names = [f"{number}. {run.name}" for number, run in enumerate(self.runs, start=1)]
+        steps = range(1, 1 + max(len(run.by_step["mse"]) for run in self.runs))
+        drawn = dict(zip(names[:MOST_LINES], self.runs, strict=False))
+        profile = Profile(
+            key="step",
+            title="Error by step ahead",
+            axis="steps ahead",
+            labels=list(steps),
+            mse={name: run.by_step["mse"] for name, run in drawn.items()},
+            mae={name: run.by_step["mae"] for name, run in drawn.items()},
+            note=f"The {MOST_LINES} runs with the highest skill." if len(drawn) < len(self.runs) else "",
+        )
+        rows = rows_of(self.differences)
+        return Content(
+            title="Comparison of runs",
+            verdict=verdict,
+            tone=Tone.neutral,
+            model=names[0],
+            scored="Run",
+            scaled=[
+                ScoreRow(name=name, metrics=run.metrics, skill=run.skill)
+                for name, run in zip(names, self.runs, strict=True)
+            ],
+            tables=[TextTable(title="Settings that differ", head=HEAD, rows=rows, grouped=True)] if rows else [],
+            remarks=list(self.notes),
+            profiles=[profile] if same else [],  # errors of different tasks are no curves of one chart
+        )
+
+
+def compare_runs(paths: Iterable[Path]) -> Comparison:
+    """Read run directories, or folders of them; several paths of one run, such as `latest`, count once. MLflow's own
+    files are ignored.
+
+    Runs without scores and damaged ones are left out and named in the notes.
+
+    Raises:
+        InputError: none of them has scores.
+    """
+    run_paths = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
+    folders = {path.resolve(): path for path in reversed(run_paths)}
+    runs: list[Run] = []
+    left_out: dict[str, list[str]] = {}
+    for folder in sorted(folders):
+        reason = _without_scores(folder)
+        if reason is None:
+            try:
+                runs.append(_read(folder))
+            except InputError as error:
+                reason = f"damaged: {error}"
+        if reason is not None:
+            left_out.setdefault(reason, []).append(str(folders[folder]))
+    notes = [_left_out_line(reason, names) for reason, names in left_out.items()]
+    if not runs:
+        raise InputError("runs: expected run directories with scores, found none" + "; ".join(["", *notes]))
+    runs = sorted(_with_unique_labels(runs, folders), key=lambda run: (math.isnan(run.skill), -run.skill))
+    if len({run.task for run in runs}) > 1:
+        notes.append(
+            "these runs have different data, horizons or test windows: their errors cannot be compared, and their "
+            "skills only roughly"
+        )
+    elif (lowest := min(runs, key=lambda run: run.metrics["mse"])).metrics["mse"] < runs[0].metrics["mse"]:
+        notes.append(
+            f"{lowest.name} has the lowest MSE: skills compare each run with its own baselines, which depend on its "
+            "settings"
+        )
+    return Comparison(runs=runs, differences=find_differences([run.settings for run in runs]), notes=notes)
+
+
+def _runs_of(path: Path) -> list[Path]:
+    """The path itself, the paths that a pattern matches, or the folders in a folder of runs."""
+    if not path.exists() and any(sign in path.name for sign in "*?["):
+        return [resolve_latest(each) for each in sorted(path.parent.glob(path.name))]
+    if path.is_dir() and not any((path / name).exists() for name in (METRICS_FILE, CONFIG, LAST)):
+        return sorted(each for each in path.iterdir() if each.is_dir() and not each.is_symlink()) or [path]
+    return [path]
+
+
+def _without_scores(folder: Path) -> str | None:
+    """Why a path has no scores to compare; None where it has."""
+    if not folder.exists():
+        return "no such folder"
+    if (folder / METRICS_FILE).exists() and (folder / CONFIG).exists():
+        return None
+    if (folder / CONFIG).exists() and (folder / LAST).exists():
+        return "interrupted, or still training (informer train resume=RUN continues it)"
+    return f"without {METRICS_FILE} and {CONFIG}" if folder.is_dir() else "not a run directory"
+
+
+def _left_out_line(reason: str, runs: Sequence[str]) -> str:
+    if reason.startswith("damaged: "):
+        return f"skipped, {reason}"
+    return f"skipped, {reason}: {listed(runs, MOST_NAMED)}"
+
+
+def _with_unique_labels(runs: Sequence[Run], folders: Mapping[Path, Path]) -> list[Run]:
+    """Folders of the same name are named by the path that was given."""
+    names = Counter(run.name for run in runs)
+    return [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]
+
+
+def _read(folder: Path) -> Run:
+    try:
+        return _parsed(folder)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise InputError(f"{folder}: expected the scores and configuration of a run, found: {error!r}") from error
+
+
+def _parsed(folder: Path) -> Run:
+    saved: dict[str, Any] = json.loads((folder / METRICS_FILE).read_text(encoding="utf-8"))
+    scores = saved["scores"][saved["model"]]["scaled"]
+    config = read_saved_yaml(folder / CONFIG)
+    settings = {
+        key: to_display(value)
+        for key, value in flat(config).items()
+        if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
+    }
+    by_step = {metric: [nan_if_none(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
+    data = str(read_facts(folder).get("data", {}).get("sha256", ""))
+    return Run(
+        folder=folder,
+        name=folder.name if TIMED.match(folder.name) else f"{folder.name} ({_made_of(settings, scores['by_column'])})",
+        skill=nan_if_none(saved.get("skill")),
+        rival=str(saved.get("best_baseline") or ""),
+        metrics={metric: nan_if_none(scores["overall"].get(metric)) for metric in SHOWN},
+        by_step=by_step,
+        settings=settings,
+        task=(data, str(len(by_step["mse"])), str(saved.get("windows")), *scores["by_column"]),
+    )
+
+
+def _made_of(settings: Mapping[str, str], columns: Iterable[str]) -> str:
+    """Family of the model, mechanism and target, or the number of columns."""
+    family, targets = settings["model.family"], list(columns)
+    attention = [with_short_names(settings)["attn"]] if family == "informer" else []
+    return ", ".join([family, *attention, targets[0] if len(targets) == 1 else counted(len(targets), "column")])
+
+
+def _shown(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4g}"

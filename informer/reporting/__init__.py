@@ -1,1 +1,0 @@
-"""HTML reports: content as plain data, collected from runs and forecasts, and written as one page."""

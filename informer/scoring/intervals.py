@@ -1,0 +1,793 @@
+"""Intervals around a forecast by conformal prediction with locally scaled errors (Lei et al. 2018, "Distribution-Free
+Predictive Inference for Regression", section 5.2).
+
+The half width of a level is, for each step and column, the ceil((n + 1) level)-th smallest of n absolute errors on
+calibration windows, which are used neither for fitting nor for model selection. Errors are divided by how much each
+window's history varies. The interval covers the level's share of actual values if these are distributed as in the
+calibration windows; overlapping windows and drifting series make this approximate. Errors are scaled, so each series
+has intervals in its own units.
+
+Windows whose history does not vary are calibrated separately (Mondrian conformal prediction, V. Vovk et al. 2005,
+"Algorithmic Learning in a Random World", section 4.5): before a product is launched every error is zero, which says
+nothing about the time after it. A column without any error has no intervals.
+
+Coverage and width of intervals, coverage and pinball loss of quantiles, over many windows.
+
+Quantile forecasts, of networks with quantiles and of calibrated intervals, and the calibration of baselines.
+
+Quantile q of a calibrated forecaster is the end of its interval of level |2 q - 1|, the median the forecast itself.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from informer.base.errors import InputError, listed
+from informer.base.quantiles import MEDIAN, central_pairs, quantile_name
+from informer.checkpoint.format import Checkpoint
+from informer.data.dataset import Data
+from informer.data.windows import Batch, Units, Windows
+from informer.networks.models.base import ForecastModel, at_least_zero, model_forecast, point
+from informer.scoring.baselines import AtLeastZero, Baseline, SeasonalNaive
+from informer.scoring.metrics import QuantileForecast, Scores, pinball, to_float64
+from informer.scoring.recursion import with_forecast_history
+
+if TYPE_CHECKING:
+    from informer.data.dataset import Data
+
+
+DOES_NOT_FIT = "checkpoint: its calibration does not fit the model"
+NOTHING_LEARNED = "no calibration window with a varying history had an error, so the widths are not known"
+
+LEVELS = range(1, 100)
+"""Percent; whole numbers, so that a checkpoint can store all of them."""
+
+MAX_NUMBERS = 1 << 27
+"""Number of errors sorted at once; more windows are thinned evenly."""
+
+
+POWERS = (0.5, 0.25, 0.75, 0.0, 1.0)
+"""Candidate powers of a window's variation."""
+
+CHOSEN_AT = (80, 95)
+"""Levels of the intervals whose score selects the power."""
+
+COMPARED = 1 << 23
+"""Number of errors from which the power is selected; of more, of a thousand columns, evenly spaced windows are used."""
+
+LEAST = 0.05
+"""Added to the variation of every window, relative to the usual one: errors after a constant history are not zero."""
+
+ROUNDING = 1e-6
+"""Scaled errors up to this size are rounding errors."""
+
+MOST_RECENT = 1000
+"""Maximum number of test windows in the calibration of forecasts after the end of the data."""
+
+MOST_ROLLED, ROLLED_ROWS, ROLLED_BLOCKS = 256, 64, 4
+"""Calibration windows that are forecast recursively; this many rows, or blocks of pred_len rows if that is more."""
+
+MOST_HALF_WIDTHS = 1 << 22
+"""Maximum number of half widths that include recursive steps, 16 MiB; a larger model has fewer such steps, or none."""
+
+RECENT = "recent."
+"""Prefix, in a scored checkpoint, of the calibration that includes test errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """Unit of a window's errors: how much its history varies, relative to the usual variation.
+
+    unit = ((mean |x_t - x_(t - lag)| + LEAST usual) / ((1 + LEAST) usual))^power over the window's history. The mean
+    is the error of a seasonal naive forecast, in which seasons cancel. Above the largest variation of the calibration
+    windows the unit is proportional to the variation, since nothing is known there but the scale.
+
+    Args:
+        lag: rows of a season; 1 if the history does not contain two seasons.
+        power: 0: the same widths for all windows; 1: widths proportional to the variation.
+        median, largest: median and maximum of the variation of each target over the calibration windows that vary,
+            scaled; 0 without such windows.
+    """
+
+    lag: int
+    power: float
+    median: Float[Tensor, "n"]
+    largest: Float[Tensor, "n"]
+
+    def unit(self, differences: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
+        """Units of windows with these `differences`; 1 where none is observed."""
+        usual, largest = self.median.to(differences), self.largest.to(differences)
+        known = differences.minimum(largest)
+        relative = (known + LEAST * usual) / ((1 + LEAST) * usual)
+        unit = relative**self.power * (differences / known).nan_to_num(1.0)
+        return torch.where((usual > 0) & ~differences.isnan(), unit, 1.0)[:, None]
+
+
+def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor, "b n"]:
+    """Mean absolute difference of observed rows `lag` apart; NaN without any."""
+    absolute = (history[:, lag:] - history[:, :-lag]).abs()
+    means = absolute.mean(dim=1)
+    return torch.where(means.isnan(), absolute.nanmean(dim=1), means)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Half widths of conformal intervals, for pred_len rows and, with enough windows, for rows forecast recursively.
+
+    Args:
+        windows: largest number n of errors of a column, at its first step.
+        half_widths: scaled half widths by level, for a window of usual variation; infinite where there is no interval:
+            n is too small for the level, or the column has no errors to learn from.
+        variation: scales the half widths by window.
+        still: half widths after a history without variation, which are not scaled.
+    """
+
+    windows: int
+    half_widths: Float[Tensor, "99 steps n"]
+    variation: Variation
+    still: Float[Tensor, "99 steps n"]
+
+    def half_width(
+        self,
+        level: int,
+        history: Float[Tensor, "b seq_len n"],
+        steps: int | None = None,
+        constant: Bool[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b steps n"]:
+        """Scaled half widths of the interval of a level in percent, after this scaled history of the targets.
+
+        Args:
+            level: in percent; see `check`.
+            history: on any device, which is that of the result.
+            steps: only the first steps.
+            constant: targets without intervals as long as they do not vary; see `Units`.
+        """
+        variation = differences(history, self.variation.lag)
+        varying, still = (table[level - 1, :steps].to(variation) for table in (self.half_widths, self.still))
+        if constant is not None:
+            still = still.where(~constant[:, None], torch.inf)
+        return torch.where((variation == 0)[:, None], still, varying * self.variation.unit(variation))
+
+    def check(self, level: int) -> None:
+        """Raise an InputError if the level is not a whole percentage, or no column has an interval of this level."""
+        if not isinstance(level, Integral) or level not in LEVELS:
+            raise InputError(f"intervals: expected whole percentages from 1 to 99, found {level}")
+        if self.supports(level):
+            return
+        if not self.is_learned.any():
+            raise InputError(f"intervals={level}: {NOTHING_LEARNED}; leave intervals out, or train on rows that vary")
+        raise InputError(
+            f"intervals={level}: expected at least {min_windows(level)} calibration windows, the model had "
+            f"{self.windows}; choose a lower level, or train with a longer validation part (dataset.split.val)"
+        )
+
+    def supports(self, level: int) -> bool:
+        """Whether some column has intervals of this level."""
+        return bool(self._finite[level - 1, 0].any())
+
+    @property
+    def _finite(self) -> Bool[Tensor, "99 steps n"]:
+        return self.half_widths.isfinite() | self.still.isfinite()
+
+    @property
+    def is_learned(self) -> Bool[Tensor, "n"]:
+        """Which columns have intervals."""
+        return self._finite[0, 0]
+
+    def steps(self, level: int) -> int:
+        """Number of steps with intervals of a level."""
+        return int(self._finite[level - 1].any(dim=1).sum())
+
+    def state(self) -> dict[str, Tensor]:
+        """Tensors to store in a checkpoint."""
+        return {
+            "windows": torch.tensor(self.windows),
+            "half_widths": self.half_widths,
+            "still": self.still,
+            "lag": torch.tensor(self.variation.lag),
+            "power": torch.tensor(self.variation.power),
+            "usual": self.variation.median,
+            "largest": self.variation.largest,
+        }
+
+
+Count = TypeVar("Count", int, Tensor)
+
+
+def rank(level: int, n: Count) -> Count:
+    """Rank of the half width among n errors, from 1; above n if n is too small for the level."""
+    return -(-(n + 1) * level // 100)
+
+
+def min_windows(level: int) -> int:
+    """Minimum number of errors for a level."""
+    return next(n for n in range(1, 100) if rank(level, n) <= n)
+
+
+def validation_rows(level: int, pred_len: int, share: float) -> int:
+    """Minimum number of validation rows so that their last share calibrates an interval of this level.
+
+    Args:
+        level: in percent.
+        pred_len: rows of a forecast.
+        share: `trainer.calibration`.
+    """
+    return math.ceil((min_windows(level) + pred_len - 1) / share)
+
+
+def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibration | None:
+    """The calibration in a checkpoint; None without one.
+
+    Args:
+        recent: the one for forecasts after the end of the data, which includes errors on test rows.
+
+    Raises:
+        InputError: it does not fit the model.
+    """
+    state = checkpoint.calibration
+    if state is None:
+        return None
+    newer = {name.removeprefix(RECENT): tensor for name, tensor in state.items() if name.startswith(RECENT)}
+    state = {name: tensor for name, tensor in state.items() if not name.startswith(RECENT)}
+    state = newer if recent and newer else state
+    if not state:
+        return None
+    names = {"windows", "half_widths", "still", "lag", "power", "usual", "largest"}
+    if set(state) != names:
+        raise InputError(f"{DOES_NOT_FIT}: expected {sorted(names)}, found {sorted(state)}")
+    n, pred_len = len(checkpoint.targets), checkpoint.config["pred_len"]
+    for name in ("half_widths", "still"):
+        table = state[name]
+        steps = table.shape[1] if table.ndim == 3 else 0
+        if table.dtype is not torch.float32 or tuple(table.shape) != (len(LEVELS), steps, n) or steps < pred_len:
+            raise InputError(f"{DOES_NOT_FIT}: expected half widths ({len(LEVELS)}, at least {pred_len}, {n})")
+        if not (table >= 0).all():  # infinite: no interval
+            raise InputError(f"{DOES_NOT_FIT}: expected half widths of at least 0")
+    windows, lag, power = (state[name] for name in ("windows", "lag", "power"))
+    if state["still"].shape != state["half_widths"].shape or any(value.ndim for value in (windows, lag, power)):
+        raise InputError(f"{DOES_NOT_FIT}: expected half widths of one shape, and the numbers windows, lag and power")
+    if windows.dtype is not torch.int64 or not int(windows) >= 0:
+        raise InputError(f"{DOES_NOT_FIT}: expected a number of windows")
+    if lag.dtype is not torch.int64 or not int(lag) > 0 or float(power) not in POWERS:
+        raise InputError(f"{DOES_NOT_FIT}: expected a lag of at least 1 and a power of {sorted(POWERS)}")
+    for usual in (state["usual"], state["largest"]):
+        if usual.dtype is not torch.float32 or usual.shape != (n,) or not (usual.isfinite() & (usual >= 0)).all():
+            raise InputError(f"{DOES_NOT_FIT}: expected a variation of at least 0 for each of {n} targets")
+    variation = Variation(int(lag), float(power), state["usual"], state["largest"])
+    return Calibration(int(windows), state["half_widths"], variation, state["still"])
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """Errors of a model on windows that it was not fitted on.
+
+    Args:
+        errors: absolute errors, scaled; NaN where the actual value is missing.
+        differences: variation of the windows' histories; see `differences`.
+        lag: lag of these differences.
+        rolled: errors of the steps after pred_len, forecast recursively, on some of the windows; NaN where the actual
+            value is not in a window that the model was not fitted on. None: no such steps.
+    """
+
+    errors: Float[Tensor, "w steps n"]
+    differences: Float[Tensor, "w n"]
+    lag: int
+    rolled: "Residuals | None" = None
+
+    def calibration(self, compared: int | None = None) -> Calibration:
+        """Calibration with the power of POWERS that has the lowest interval score on these windows.
+
+        Args:
+            compared: number of errors from which the power is selected; None: COMPARED.
+        """
+        varying = torch.where(self.differences > 0, self.differences, torch.nan)
+        usual = varying.nanmedian(dim=0).values.nan_to_num(0.0)
+        largest = varying.nan_to_num(0.0).amax(dim=0)
+        every = max(self.errors.numel() // (compared or COMPARED), 1)
+        sample = Residuals(self.errors[::every], self.differences[::every], self.lag)
+        variations = [Variation(self.lag, power, usual, largest) for power in POWERS]
+        variation = min(variations, key=lambda each: sample._interval_score(sample._calibration(each)))
+        direct = self._calibration(variation)
+        if self.rolled is None:
+            return direct
+        later = self.rolled._calibration(variation)
+        return Calibration(
+            direct.windows,
+            torch.cat([direct.half_widths, later.half_widths], dim=1),
+            variation,
+            torch.cat([direct.still, later.still], dim=1),
+        )
+
+    def scaled(self, factor: float) -> "Residuals":
+        """Errors multiplied by a factor."""
+        rolled = self.rolled and self.rolled.scaled(factor)
+        return replace(self, errors=self.errors * factor, rolled=rolled)
+
+    def last(self, n: int) -> "Residuals":
+        """The last n windows."""
+        return replace(self, errors=self.errors[-n:], differences=self.differences[-n:])
+
+    def _calibration(self, variation: Variation) -> Calibration:
+        is_still = (self.differences == 0)[:, None]
+        varying = self.errors.masked_fill(is_still, torch.nan)
+        counts, half_widths = _order_statistics(varying / variation.unit(self.differences))
+        typical = varying.nanmean(dim=(0, 1)).nan_to_num(0.0)
+        is_learned = (varying > ROUNDING).any(dim=1).any(dim=0)
+        # no error at a level, but some above it: not certainty
+        half_widths = torch.where(half_widths > 0, half_widths, LEAST * typical)
+        half_widths = torch.where(is_learned, half_widths, torch.inf)
+        least = half_widths * variation.unit(torch.zeros_like(self.differences[:1]))
+        _, still = _order_statistics(self.errors.masked_fill(~is_still, torch.nan))
+        still = torch.where(least.isfinite(), torch.where(still.isfinite(), still, 0.0).maximum(least), still)
+        still = torch.where(still > ROUNDING, still, torch.inf)
+        return Calibration(int(counts[0].max()), half_widths, variation, still)
+
+    def _interval_score(self, calibration: Calibration) -> float:
+        """Half the interval score, width + 2 / (1 - level) times the distance outside the interval, summed over
+        CHOSEN_AT, of the windows that vary, relative to each column's mean error (T. Gneiting and A. Raftery,
+        "Strictly Proper Scoring Rules", 2007, equation 43)."""
+        errors = self.errors.masked_fill((self.differences == 0)[:, None], torch.nan)
+        unit, size = calibration.variation.unit(self.differences), errors.nanmean(dim=(0, 1))
+        total = 0.0
+        for level in filter(calibration.supports, CHOSEN_AT):
+            half = calibration.half_widths[level - 1] * unit
+            score = half + (errors - half).clamp(min=0) / (1 - level / 100)
+            score = score.masked_fill(half.isinf(), torch.nan)
+            total += float((score.nanmean(dim=(0, 1)) / torch.where(size > 0, size, 1.0)).nan_to_num(0.0).mean())
+        return total
+
+
+def _order_statistics(errors: Float[Tensor, "w steps n"]) -> tuple[Int[Tensor, "steps n"], Float[Tensor, "99 steps n"]]:
+    """Number of errors at each step, and the error of the rank of each level; infinite if they are too few."""
+    counts = (~errors.isnan()).sum(dim=0)
+    known = errors.nan_to_num(torch.inf, posinf=torch.inf)
+    ordered = torch.cat([known, torch.full_like(known[:1], torch.inf)]).sort(dim=0).values
+    places = (rank(level, counts).minimum(counts + 1) - 1 for level in LEVELS)
+    return counts, torch.cat([ordered.gather(0, place[None]) for place in places])
+
+
+def residuals_of(data: "Data", batch_size: int) -> "ResidualsFunction":
+    """`residuals` for the data of a run, of recursive forecasts too if the model can continue from its own output."""
+    columns, sizes = data.columns, data.sizes
+    can_roll = not sizes.offset and set(columns.inputs) <= {*columns.targets, *columns.known}
+    return partial(
+        residuals,
+        batch_size=batch_size,
+        lag=lag_of(data.frequency.season, sizes.seq_len),
+        targets=columns.positions(columns.targets),
+        n_rolled=rolled_blocks(sizes.pred_len, len(columns.targets)) if can_roll else 0,
+    )
+
+
+def rolled_blocks(pred_len: int, n: int) -> int:
+    """Number of blocks of pred_len rows after the first, for n targets."""
+    most = MOST_HALF_WIDTHS // (len(LEVELS) * pred_len * n)
+    return max(min(max(ROLLED_BLOCKS, -(-ROLLED_ROWS // pred_len)), most) - 1, 0)
+
+
+@torch.inference_mode()
+def residuals(
+    model: nn.Module | Callable[[Batch], Float[Tensor, "b pred_len n"]],
+    windows: Windows,
+    *,
+    batch_size: int,
+    lag: int,
+    targets: Sequence[int],
+    n_rolled: int = 0,
+    most: int | None = None,
+) -> Residuals:
+    """Residuals of a forecaster on windows that it was not fitted on.
+
+    Of a quantile model, those of its median, so that every level is available and intervals are nested.
+
+    Args:
+        model: in eval mode; or a function that maps a batch to scaled targets.
+        windows: thinned evenly above MAX_NUMBERS errors.
+        batch_size: windows per batch.
+        lag: see `lag_of`.
+        targets: indices of the targets among the inputs.
+        n_rolled: blocks of pred_len rows to forecast recursively after the first.
+        most: maximum number of windows.
+    """
+    forecast = partial(model_forecast, model) if isinstance(model, nn.Module) else model
+    per_window, most = windows.batch(torch.tensor([0])).target.numel(), most or len(windows)
+    errors, variations = [], []
+    for batch in windows.thinned(min(max(MAX_NUMBERS // per_window, 1), most)).batches(batch_size):
+        errors.append((forecast(batch) - batch.target).abs().float().cpu())
+        variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
+    rolled = _rolled(forecast, windows, n_rolled, batch_size=batch_size, lag=lag, targets=targets) if n_rolled else None
+    return Residuals(torch.cat(errors), torch.cat(variations), lag, rolled)
+
+
+ResidualsFunction = partial[Residuals]
+
+
+def _rolled(
+    forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
+    windows: Windows,
+    n_blocks: int,
+    *,
+    batch_size: int,
+    lag: int,
+    targets: Sequence[int],
+) -> Residuals | None:
+    """Errors after pred_len rows, of evenly spaced windows; None if no window is followed by another."""
+    starts, pred_len = windows.starts, windows.sizes.pred_len
+    # a later horizon must be that of a window which was held out as well; none crosses into another series
+    first = starts[torch.isin(starts + pred_len, starts)]
+    if not len(first):
+        return None
+    errors, variations = [], []
+    for chosen in windows.at(first).thinned(MOST_ROLLED).starts.split(batch_size):
+        batch, is_held_out = (
+            windows.at(chosen).batch(torch.arange(len(chosen))),
+            torch.ones_like(chosen, dtype=torch.bool),
+        )
+        variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
+        rows, blocks = forecast(batch), []
+        for block in range(1, n_blocks + 1):
+            later = chosen + block * pred_len
+            is_held_out = is_held_out & torch.isin(later, starts)
+            batch = windows.at(torch.where(is_held_out, later, chosen)).batch(torch.arange(len(chosen)))
+            rows = torch.cat([rows, forecast(with_forecast_history(batch, rows, targets))], dim=1)
+            error = (rows[:, -pred_len:] - batch.target).abs()
+            blocks.append(error.masked_fill(~is_held_out[:, None, None], torch.nan).float().cpu())
+        errors.append(torch.cat(blocks, dim=1))
+    return Residuals(torch.cat(errors), torch.cat(variations), lag)
+
+
+def joined_errors(parts: Sequence[Residuals]) -> Residuals:
+    """Concatenate residuals of the same lag."""
+    rolled = [part.rolled for part in parts if part.rolled is not None]
+    return Residuals(
+        torch.cat([part.errors for part in parts]),
+        torch.cat([part.differences for part in parts]),
+        parts[0].lag,
+        joined_errors(rolled) if rolled else None,
+    )
+
+
+def lag_of(season: int, seq_len: int) -> int:
+    """Rows of a season if a history contains two seasons, otherwise 1."""
+    return season if 2 * season <= seq_len else 1
+
+
+REPORTED_LEVELS = (80, 95)
+"""Levels of conformal intervals, in percent."""
+
+SHORT, LEAST_VALUES = 10.0, 30
+"""Intervals are too narrow if they cover this many points less than their level, on at least so many values."""
+
+
+@final
+class Means:
+    """Running means per step and column, by name, over observed values."""
+
+    def __init__(self) -> None:
+        self.windows = 0
+        self._sums: dict[str, Tensor] = {}
+        self._counts: Tensor | float = 0.0
+
+    def add(self, scores: Mapping[str, Float[Tensor, "b pred_len n"]], actual: Float[Tensor, "b pred_len n"]) -> None:
+        """Add the windows of one batch; missing actual values are ignored."""
+        missing = actual.isnan()
+        sums = {name: to_float64(values.masked_fill(missing, 0.0)).sum(dim=0).cpu() for name, values in scores.items()}
+        self._sums = {name: self._sums.get(name, 0.0) + batch_sum for name, batch_sum in sums.items()}
+        self._counts = self._counts + to_float64(~missing).sum(dim=0).cpu()
+        self.windows += len(actual)
+
+    @property
+    def observed(self) -> bool:
+        """Whether any actual value was added."""
+        return bool(torch.as_tensor(self._counts).any())
+
+    def counts(self, columns: Sequence[str]) -> dict[str, int]:
+        """Number of observed values, of all columns (the name "") and of each."""
+        counts = torch.as_tensor(self._counts).sum(dim=0)
+        return {"": int(counts.sum())} | dict(zip(columns, map(int, counts.tolist()), strict=True))
+
+    def overall(self) -> dict[str, float]:
+        """Means over all steps and columns."""
+        return {name: values[0] for name, values in self._mean(-2, -1).items()}
+
+    def by_step(self) -> Scores:
+        """Means per step."""
+        return self._mean(-1)
+
+    def by_column(self) -> Scores:
+        """Means per column."""
+        return self._mean(-2)
+
+    def _mean(self, *axes: int) -> Scores:
+        share = torch.as_tensor(self._counts / self.windows).mean(dim=axes)  # 1 where nothing is missing
+        means = {name: sums.mean(dim=axes) / self.windows / share for name, sums in self._sums.items()}
+        return {name: values.flatten().tolist() for name, values in means.items()}
+
+
+@final
+class IntervalScores:
+    """Scores of a model's intervals and quantiles, in scaled units, before any transform of the targets.
+
+    Args:
+        quantiles: levels that the model forecasts.
+        calibration: calibration of its intervals, if any.
+        intervals: levels to score, in percent; those that need more calibration windows are skipped.
+    """
+
+    def __init__(
+        self, quantiles: Sequence[float], calibration: Calibration | None, intervals: Sequence[int] = REPORTED_LEVELS
+    ) -> None:
+        self._levels, self._calibration = quantiles, calibration
+        calibrated = [level for level in intervals if calibration is not None and calibration.supports(level)]
+        self._conformal = {level: Means() for level in calibrated}
+        self._central = {pair: Means() for pair in central_pairs(quantiles)}
+        self._quantiles = {level: Means() for level in quantiles}
+
+    @property
+    def intervals(self) -> dict[str, Means]:
+        """Coverage in percent and width: conformal intervals by level (`80`), central intervals by their quantiles
+        (`q10_q90`)."""
+        central = {f"{quantile_name(low)}_{quantile_name(high)}": means for (low, high), means in self._central.items()}
+        named = {str(level): means for level, means in self._conformal.items()} | central
+        return {name: means for name, means in named.items() if means.observed}
+
+    @property
+    def quantiles(self) -> dict[str, Means]:
+        """Pinball loss and coverage, the percentage of actual values not above the quantile, by name (`q10`)."""
+        return {quantile_name(level): means for level, means in self._quantiles.items() if means.observed}
+
+    def add(
+        self,
+        output: Float[Tensor, "b pred_len n *q"],
+        actual: Float[Tensor, "b pred_len n"],
+        history: Float[Tensor, "b seq_len n"],
+        halves: Mapping[int, Float[Tensor, "b pred_len n"]] | None = None,
+        units: Units | None = None,
+    ) -> None:
+        """Add the windows of one batch.
+
+        Args:
+            output: output of the model.
+            actual: actual values; NaN where missing.
+            history: history of the targets.
+            halves: half widths by level; None: those of the calibration.
+            units: units of the targets; None: not transformed.
+        """
+        standard = units.standard if units is not None else lambda values: values
+        constant = None if units is None else units.constant
+        forecast = point(output, self._levels)
+        for level, means in self._conformal.items():
+            assert self._calibration is not None
+            half = self._calibration.half_width(level, history, constant=constant) if halves is None else halves[level]
+            half = half[:, : forecast.shape[1]].to(forecast)
+            width = standard(forecast + half) - standard(forecast - half)
+            inside = (forecast - actual).abs() <= half
+            means.add(_interval(inside, width), actual.masked_fill(~half.isfinite(), torch.nan))
+        if constant is not None:  # these have no quantiles
+            actual = actual.masked_fill(constant[:, None], torch.nan)
+        quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
+        for (low, high), means in self._central.items():
+            inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
+            means.add(_interval(inside, standard(quantiles[high]) - standard(quantiles[low])), actual)
+        for quantile, values in quantiles.items():
+            below = 100.0 * (actual <= values).float()
+            scores = {"pinball": pinball(standard(values), standard(actual), quantile), "coverage": below}
+            self._quantiles[quantile].add(scores, actual)
+
+
+def shortfalls(intervals: Mapping[str, Means], columns: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Coverage in percent of the intervals that are too narrow (SHORT), of all columns (the name "") and of each.
+
+    Args:
+        intervals: as in `IntervalScores.intervals`.
+        columns: names of the targets.
+    """
+    short: dict[str, dict[str, float]] = {}
+    for name, means in intervals.items():
+        if not means.windows:
+            continue
+        counts = means.counts(columns)
+        covered = {"": means.overall()["coverage"]} | dict(zip(columns, means.by_column()["coverage"], strict=True))
+        low = {
+            column: share
+            for column, share in covered.items()
+            if counts[column] >= LEAST_VALUES and share < nominal(name) - SHORT
+        }
+        if low:
+            short[name] = low if len(columns) > 1 else {"": covered[""]}
+    return short
+
+
+def nominal(name: str) -> float:
+    """Level in percent of intervals by their name: `80`, or `q10_q90`."""
+    low, _, high = name.partition("_")
+    return float(high[1:]) - float(low[1:]) if high else float(low)
+
+
+def too_narrow(short: Mapping[str, Mapping[str, float]]) -> str:
+    """A sentence about the result of `shortfalls`; empty if no interval is too narrow."""
+    parts = []
+    for name, covered in short.items():
+        columns = [f"{column} {share:.0f} %" for column, share in covered.items() if column]
+        listing = listed(columns, MOST_NAMED) if "" not in covered else f"{covered['']:.0f} %"
+        listing += f" ({listed(columns, MOST_NAMED)})" if columns and "" in covered else ""
+        parts.append(f"those of {nominal(name):g} % cover {listing}")
+    return f"intervals are too narrow: {', '.join(parts)} of the test values" if parts else ""
+
+
+MOST_NAMED = 3
+
+
+def _interval(inside: Bool[Tensor, "b pred_len n"], width: Float[Tensor, "*b pred_len n"]) -> dict[str, Tensor]:
+    return {"coverage": 100.0 * inside.float(), "width": width.expand(inside.shape)}
+
+
+DECILES = tuple(n / 10 for n in range(1, 10))
+"""Levels at which forecasters without own quantiles are scored."""
+
+MOST_WINDOWS, MOST_VALUES, LEAST_WINDOWS = 2000, 1 << 20, 100
+"""Windows on which baselines are calibrated: at most so many, or so many values in total, but not fewer than the third;
+of more, evenly spaced ones are used."""
+
+COMPARED_FOR_QUANTILES = 1 << 17
+"""Number of errors from which the power of their variation is selected, which takes most of the time."""
+
+BATCH = 256
+
+
+def model_quantiles(
+    model: ForecastModel,
+    output: Float[Tensor, "b within n *q"],
+    calibration: Calibration | None,
+    history: Float[Tensor, "b seq_len n"],
+    units: Units,
+) -> QuantileForecast | None:
+    """Quantiles that a model forecasts, or deciles from its intervals; None without either.
+
+    Args:
+        output: output of the model.
+        calibration, history, units: see `calibrated_quantiles`.
+    """
+    if model.quantiles:
+        return lambda windows: zip(model.quantiles, output[windows].unbind(-1), strict=True)
+    return calibrated_quantiles(calibration, output, history, units, non_negative=model.non_negative)
+
+
+def calibrated_quantiles(
+    calibration: Calibration | None,
+    forecast: Float[Tensor, "b within n"],
+    history: Float[Tensor, "b seq_len n"],
+    units: Units,
+    *,
+    levels: Sequence[float] = DECILES,
+    non_negative: Sequence[int] = (),
+) -> QuantileForecast | None:
+    """Quantiles from intervals; None if the calibration lacks windows, or intervals of whole percentages, for them.
+
+    Args:
+        calibration: half widths for at least as many steps as there are in `forecast`.
+        forecast, history: scaled forecast and history of the targets.
+        units: units of the targets.
+        levels: levels of the quantiles.
+        non_negative: positions of the targets whose quantiles are at least zero in data units.
+    """
+    percents = [round(abs(200 * level - 100), 4) for level in levels]
+    intervals = {percent: int(percent) for percent in percents if percent}
+    if calibration is None or any(
+        percent != level or not calibration.supports(level) for percent, level in intervals.items()
+    ):
+        return None
+    steps = forecast.shape[1]
+    halves = {
+        percent: calibration.half_width(level, history, steps).to(forecast) for percent, level in intervals.items()
+    }
+
+    def quantiles(windows: slice) -> Iterator[tuple[float, Tensor]]:
+        center, part = forecast[windows], units.mapped(itemgetter(windows))
+        for level, percent in zip(levels, percents, strict=True):
+            if not percent:
+                yield level, center
+                continue
+            half = halves[percent][windows]
+            values = torch.where(half.isfinite(), center + half if level > MEDIAN else center - half, center)
+            yield level, at_least_zero(values, part, non_negative) if non_negative else values
+
+    return quantiles
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class CalibratedBaseline:
+    """A baseline with quantiles.
+
+    Args:
+        baseline: the fitted baseline, clipped like the model.
+        calibration: of its errors on windows that it was not fitted on; None: no quantiles.
+        levels: levels of its quantiles.
+    """
+
+    baseline: Baseline
+    calibration: Calibration | None = None
+    levels: Sequence[float] = DECILES
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+        return self.baseline.name
+
+    @property
+    def note(self) -> str:
+        """How it was fitted."""
+        return self.baseline.note
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+        """Forecast in scaled units."""
+        return self.baseline(batch)
+
+    def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
+        """Quantiles around its forecast."""
+        fitted, places = (
+            (self.baseline.baseline, self.baseline.places)
+            if isinstance(self.baseline, AtLeastZero)
+            else (self.baseline, ())
+        )
+        return calibrated_quantiles(
+            self.calibration, forecast, batch.enc_x[:, :, list(fitted.positions)], batch.units,
+            levels=self.levels, non_negative=places,
+        )  # fmt: skip
+
+
+def calibrate(baselines: Sequence[Baseline], data: Data, levels: Sequence[float] = ()) -> list[CalibratedBaseline]:
+    """Calibrate baselines of `fit_baselines` on windows that they were not fitted on: those of validation and
+    calibration, and for the seasonal naive, whose season is all that is fitted, those of training too.
+
+    Args:
+        baselines: clipped like the model.
+        data: the data they were fitted on.
+        levels: levels of the model's own quantiles; empty: DECILES.
+    """
+    later = [data.val] if data.calibration is None else [data.val, data.calibration]
+    return calibrated(baselines, [data.train], later, season=data.frequency.season, levels=levels)
+
+
+def calibrated(
+    baselines: Sequence[Baseline],
+    fitted_on: Sequence[Windows],
+    later: Sequence[Windows],
+    *,
+    season: int,
+    levels: Sequence[float] = (),
+) -> list[CalibratedBaseline]:
+    """See `calibrate`.
+
+    Args:
+        fitted_on, later: windows of one store, on which ridge was fitted and not.
+        season: usual season of the time step.
+    """
+    result = []
+    for baseline in baselines:
+        fitted = baseline.baseline if isinstance(baseline, AtLeastZero) else baseline
+        parts = [*fitted_on, *later] if isinstance(fitted, SeasonalNaive) else later
+        calibration = None
+        if sum(map(len, parts)):
+            windows = _evenly_spaced(parts, len(fitted.positions))
+            lag = lag_of(season, windows.sizes.seq_len)
+            errors = residuals(baseline, windows, batch_size=BATCH, lag=lag, targets=fitted.positions)
+            calibration = errors.calibration(COMPARED_FOR_QUANTILES)
+        result.append(CalibratedBaseline(baseline, calibration, tuple(levels) or DECILES))
+    return result
+
+
+def _evenly_spaced(parts: Sequence[Windows], n: int) -> Windows:
+    """Windows of these parts; `n` is the number of targets."""
+    windows = parts[0].at(torch.cat([part.starts for part in parts]))
+    most = MOST_VALUES // (windows.sizes.pred_len * n)
+    return windows.thinned(min(max(most, LEAST_WINDOWS), MOST_WINDOWS))

@@ -1,0 +1,1 @@
+"""A trained model in use: forecasts over HTTP, updates with later rows, monitoring."""

@@ -1,1 +1,0 @@
-"""Forecasts over HTTP: requests, batches, responses; the only package that imports FastAPI."""

@@ -1,0 +1,487 @@
+"""Visible output of a run: curves and figures, the console's progress bar, the epoch table.
+
+Log of steps: losses and gradient norms stay on the device and are read in bulk, to avoid synchronisation.
+
+Losses of a run as a table and a picture: training and validation by epoch, and the baselines'.
+
+Curves and pictures after an epoch, on validation windows: interval and quantile scores, forecasts, attention maps,
+weight norms, and the losses of the baselines.
+"""
+
+import csv
+import io
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, final
+
+import torch
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from torch import Tensor, nn
+
+from informer.base import progress
+from informer.base.errors import InputError
+from informer.base.files import reading, write_atomic
+from informer.base.plots import plot_attention, plot_losses, plot_windows, png, save_figure
+from informer.base.progress import Status
+from informer.checkpoint.paths import LOSSES, LOSSES_PICTURE
+from informer.config.training import Extra, LossConfig, LossKind
+from informer.data.dataset import Data
+from informer.inference.explain import attention_maps
+from informer.networks.models.base import ForecastModel, model_forecast, model_output, point, quantiles_of
+from informer.scoring.baselines import Baseline
+from informer.scoring.intervals import REPORTED_LEVELS, Calibration, IntervalScores, residuals_of
+from informer.scoring.metrics import pinball
+from informer.training.optim import Loss, observed_share
+from informer.training.processes import Processes
+from informer.training.sinks import Sink
+
+log = logging.getLogger(__name__)
+
+
+READ_EVERY = 20
+"""Steps between readings."""
+
+
+class StepRecord(NamedTuple):
+    """A finished step."""
+
+    loss: float
+    """Mean over its windows."""
+    gradient_norm: float
+    windows: Tensor
+    """Indices of its windows."""
+
+
+@final
+class StepLog:
+    """The steps since the last reading.
+
+    Args:
+        processes: each has a part of every loss.
+    """
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._losses: list[Tensor] = []
+        self._norms: list[Tensor] = []
+        self._windows: list[Tensor] = []
+
+    def __len__(self) -> int:
+        return len(self._losses)
+
+    def add(self, loss: Tensor, gradient_norm: Tensor, windows: Tensor) -> None:
+        """Record a step, with this process's part of its loss, without synchronisation."""
+        self._losses.append(loss)
+        self._norms.append(gradient_norm)
+        self._windows.append(windows)
+
+    def read(self) -> list[StepRecord]:
+        """Fetch the recorded steps, oldest first, and clear them."""
+        if not self._losses:
+            return []
+        total_losses = self._processes.sum(torch.stack(self._losses))
+        losses, norms = torch.stack([total_losses, torch.stack(self._norms)]).tolist()
+        records = [StepRecord(*record) for record in zip(losses, norms, self._windows, strict=True)]
+        self._losses, self._norms, self._windows = [], [], []
+        return records
+
+
+TRAINING, VALIDATION = "train/loss", "val/loss"
+HEADER = ("epoch", "train_loss", "val_loss")
+NAMES = {
+    LossKind.mse: "MSE", LossKind.mae: "MAE", LossKind.huber: "Huber loss", LossKind.spectral: "spectral loss",
+    LossKind.quantile: "pinball loss",
+}  # fmt: skip
+
+
+def units_of(loss: LossConfig) -> str:
+    """Label of the losses of a run, for the axis of a chart."""
+    levels = f", mean of {', '.join(f'{level:g}' for level in loss.quantiles)}" if loss.quantiles else ""
+    return f"{NAMES[loss.kind]}{levels}, scaled"
+
+
+def note_of(loss: LossConfig) -> str:
+    """Note on the losses, for a chart."""
+    if loss.quantiles:
+        return "a baseline has one forecast, which is scored as every quantile"
+    if loss.training not in (None, loss.kind):
+        return f"the training loss is the {NAMES[loss.training]}, and not on the same scale"
+    return "" if loss.kind is LossKind.mse else "ridge is fitted for MSE, and scored by the same loss as the model"
+
+
+@dataclass(slots=True)
+class LossTable:
+    """Losses by epoch, in increasing order; epoch 0 is before the first step and has no training loss.
+
+    Args:
+        epochs: losses of each epoch by tag.
+        baselines: validation losses by name.
+    """
+
+    epochs: dict[int, dict[str, float]] = field(default_factory=dict)
+    baselines: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def training(self) -> dict[int, float]:
+        """Training loss of each epoch that has one."""
+        return {epoch: row[TRAINING] for epoch, row in self.epochs.items() if TRAINING in row}
+
+    @property
+    def validation(self) -> dict[int, float]:
+        """Validation loss of each epoch that has one."""
+        return {epoch: row[VALIDATION] for epoch, row in self.epochs.items() if VALIDATION in row}
+
+    def to_csv(self) -> str:
+        """CSV text: a header and a row per epoch; the columns of the baselines are constant."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*HEADER, *self.baselines])
+        for epoch, row in self.epochs.items():
+            writer.writerow([epoch, row.get(TRAINING, ""), row.get(VALIDATION, ""), *self.baselines.values()])
+        return text.getvalue()
+
+    @classmethod
+    def read(cls, path: Path) -> "LossTable":
+        """Read a table written by `to_csv`.
+
+        Raises:
+            InputError: the file is not such a table.
+        """
+        table = cls()
+        with reading(path), path.open(encoding="utf-8", errors="replace", newline="") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
+        if tuple(header[:3]) != HEADER or len(set(header)) < len(header):
+            raise InputError(
+                f"{path}: expected a table of losses ({', '.join(HEADER)}), found {','.join(header)!r:.60}"
+            )
+        for line, cells in enumerate(rows, start=2):
+            try:
+                epoch, *losses = int(cells[0]), *(float(cell) if cell else math.nan for cell in cells[1:])
+                named = dict(zip((TRAINING, VALIDATION, *header[3:]), losses, strict=True))
+            except (ValueError, IndexError) as error:
+                raise InputError(f"{path}, row {line}: expected numbers, found {','.join(cells)!r:.60}") from error
+            curves = {tag: named.pop(tag) for tag in (TRAINING, VALIDATION)}
+            table.epochs[epoch] = {tag: value for tag, value in curves.items() if not math.isnan(value)}
+            table.baselines = named
+        return table
+
+
+@final
+class LossFile(Sink):
+    """Writes losses.csv in a run directory at each `sync`, with whole epochs, and losses.png at the end of a run.
+
+    Args:
+        folder: run directory.
+        loss: the training loss.
+        n_rows: for a resumed run, number of rows of the existing table to keep.
+    """
+
+    def __init__(self, folder: Path, loss: LossConfig, *, n_rows: int = 0) -> None:
+        self._folder, self._loss, self.table = folder, loss, LossTable()
+        if n_rows and (folder / LOSSES).exists():
+            before = LossTable.read(folder / LOSSES)
+            self.table = LossTable(dict(list(before.epochs.items())[:n_rows]), before.baselines)
+
+    def scalar(self, tag: str, value: float, step: int) -> None:
+        """Record a point of a curve, if it is a loss per epoch."""
+        prefix, is_baseline, name = tag.partition(f"{VALIDATION}_")
+        if tag in (TRAINING, VALIDATION):
+            self.table.epochs.setdefault(step, {})[tag] = float(value)
+        elif is_baseline and not prefix:
+            self.table.baselines[name.replace("_", " ")] = float(value)
+
+    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
+        """Plot the losses, if an epoch was trained."""
+        if self.table.training:
+            save_figure(_picture(self.table, self._loss), self._folder / LOSSES_PICTURE)
+
+    def sync(self) -> int:
+        """Write the table; returns the number of its rows."""
+        write_atomic(self._folder / LOSSES, self.table.to_csv(), durable=False)
+        return len(self.table.epochs)
+
+
+def _picture(table: LossTable, loss: LossConfig) -> Figure:
+    return plot_losses(table.training, table.validation, table.baselines, units=units_of(loss), note=note_of(loss))
+
+
+TRAINING_ACTIVITY = "training"
+
+WARM, MEASURED = 5, 20
+"""Warm-up steps, and measured steps, before the time of a run is estimated."""
+SOON = 5.0
+"""Seconds after which slow steps end the warm-up, and after which they have been measured."""
+
+LONG = 0.5
+"""Estimated hours above which a warning is logged."""
+
+EVERY = 30.0
+"""Seconds between two log lines without a progress bar."""
+
+
+@final
+class Tracker(AbstractContextManager["Tracker"]):
+    """Writes the curves of one run and shows its progress.
+
+    Args:
+        sinks: receive the curves; empty for trials and in all processes but the first.
+        n_steps: steps of the whole run, for the progress bar's estimate.
+        console: for the progress bar, which is only shown in a terminal.
+        done: steps of a resumed run before it was stopped.
+        activity: name of the activity in progress reports.
+        clock: time in seconds.
+    """
+
+    EPOCH_HEADER = "epoch   train loss     val loss           lr   samples/s   seconds"
+
+    def __init__(
+        self,
+        sinks: Mapping[str, Sink],
+        *,
+        n_steps: int,
+        console: Console,
+        done: int = 0,
+        activity: str = TRAINING_ACTIVITY,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.activity, self._n_steps, self._done, self._first = activity, n_steps, done, done
+        self._clock, self._is_piped = clock, not console.is_terminal and not console.quiet
+        self._spoke = self._began = clock()
+        self._warm: int | None = None
+        self._is_estimated = False
+        self._sinks = sinks
+        self.references: Callable[[], Mapping[str, float]] = dict
+        """Returns the validation losses of the baselines by name; called after each epoch."""
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("eta"),
+            TimeRemainingColumn(),
+            TextColumn("loss {task.fields[loss]}"),
+            console=console,
+            disable=not console.is_terminal or not n_steps,
+            transient=True,
+        )
+        self.task = self.progress.add_task("training", total=n_steps, completed=done, loss="-")
+
+    def __enter__(self) -> "Tracker":
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+        for sink in self._sinks.values():
+            sink.close()
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether there are sinks."""
+        return bool(self._sinks)
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether any sink keeps pictures."""
+        return any(sink.TAKES_PICTURES for sink in self._sinks.values())
+
+    def begin(self) -> None:
+        """Start of training: print the header of the epoch table."""
+        log.info(self.EPOCH_HEADER)
+
+    def start_loss(self, value: float) -> None:
+        """Record the validation loss before the first step, of a model with a fitted linear part."""
+        log.info(f"validation loss before the first step: {value:.5f}")
+        self.scalars({"val/loss": value}, 0)
+
+    def advance(self) -> None:
+        """Record that a step is finished."""
+        self.progress.advance(self.task)
+        self._done += 1
+        self._speak()
+        progress.report(Status(doing=f"{self.activity}, step {self._done} of {self._n_steps}"))
+
+    def _speak(self) -> None:
+        """Warn once if the run will take long; without a terminal, log the step every `EVERY` seconds."""
+        now, steps_run = self._clock(), self._done - self._first
+        if self._warm is None and (steps_run >= WARM or now - self._began >= SOON):
+            self._warm, self._began = steps_run, now
+        elif self._warm is not None and not self._is_estimated:
+            measured = steps_run - self._warm
+            if measured >= MEASURED or now - self._began >= SOON:
+                self._is_estimated = True
+                self._warn((now - self._began) / measured * (self._n_steps - self._done) / 3600)
+        if self._is_piped and now - self._spoke >= EVERY:
+            self._spoke = now
+            log.info(f"step {self._done} of {self._n_steps}")
+
+    def _warn(self, hours: float) -> None:
+        if hours > LONG and self.activity == TRAINING_ACTIVITY:
+            log.warning(
+                f"training may take up to about {hours:.1f} hours; model=auto trainer.time_budget_minutes=10 keeps "
+                "to a budget, trainer.steps_per_epoch=500 shortens epochs"
+            )
+
+    def steps(self, first: int, records: Sequence[StepRecord]) -> None:
+        """Record loss and gradient norm of the steps from `first` on."""
+        for step, record in enumerate(records, start=first):
+            self.scalars({"train/loss_step": record.loss, "train/gradient_norm": record.gradient_norm}, step)
+        for sink in self._sinks.values():
+            sink.flush()
+        self.progress.update(self.task, loss=f"{records[-1].loss:.4f}")
+
+    def epoch(self, number: int, row: Mapping[str, float], *, is_best: bool) -> None:
+        """Record an epoch and log its row; `row` has train_loss, val_loss, lr, samples_per_second, seconds."""
+        keys = {"train/loss": "train_loss", "val/loss": "val_loss", "train/learning_rate": "lr"}
+        keys["train/samples_per_second"] = "samples_per_second"
+        self.scalars({tag: row[key] for tag, key in keys.items()}, number)
+        if self.is_recording:
+            self.scalars({f"val/loss_{name}": loss for name, loss in self.references().items()}, number)
+        log.info(
+            f"{number:5d} {row['train_loss']:12.5f} {row['val_loss']:12.5f} {row['lr']:12.2e} "
+            f"{row['samples_per_second']:11.0f} {row['seconds']:9.1f}{'  best' if is_best else ''}"
+        )
+
+    def scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Add a point to each of these curves."""
+        for sink in self._sinks.values():
+            for tag, value in values.items():
+                sink.scalar(tag, value, step)
+
+    def figure(self, tag: str, figure: Figure, number: int) -> None:
+        """Add a figure of epoch `number`."""
+        content = png(figure, dpi=100)
+        for sink in self._sinks.values():
+            sink.image(tag, content, number)
+
+    def sync(self) -> dict[str, int]:
+        """Sync all sinks; returns their positions."""
+        return {name: sink.sync() for name, sink in self._sinks.items()}
+
+    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], number: int) -> None:
+        """Add configuration and scores of a finished run of `number` epochs, and sync."""
+        for sink in self._sinks.values():
+            sink.final(settings, metrics, number)
+        self.sync()
+
+
+MOST_WINDOWS = 512
+"""Maximum number of windows per part on which intervals are tracked, evenly spaced; on a long validation part they
+would otherwise take longer than the loss."""
+
+
+def track_epoch(
+    tracker: Tracker, model: ForecastModel, data: Data, epoch: int, *, extras: Sequence[Extra], batch_size: int
+) -> None:
+    """Write the curves and pictures of an epoch; leaves the model in eval mode.
+
+    Args:
+        tracker: receives them; what it does not keep is not computed.
+        model: the network that is validated.
+        data: its validation part is used.
+        epoch: number of the epoch.
+        extras: additional curves and pictures (`trainer.track_also`).
+        batch_size: windows per batch.
+    """
+    if not tracker.is_recording:
+        return
+    model.eval()
+    if tracker.takes_pictures:
+        tracker.figure("val/forecast", forecast_figure(model, data), epoch)
+    tracker.scalars(interval_curves(model, data, batch_size=batch_size), epoch)
+    if Extra.weights in extras:
+        norms = {f"weights/{name}": float(parameter.detach().norm()) for name, parameter in model.named_parameters()}
+        tracker.scalars(norms, epoch)
+    if Extra.attention in extras and tracker.takes_pictures:
+        window = data.val.batch(torch.tensor([len(data.val) // 2]))
+        for each in attention_maps(model, window):
+            names = ["validation window"]
+            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, layer_name=each.layer_name)
+            tracker.figure(f"attention/{each.layer_name}", figure, epoch)
+
+
+@torch.inference_mode()
+def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dict[str, float]:
+    """Coverage (percent), width and pinball loss on validation windows, scaled, by tag.
+
+    Intervals are calibrated on the calibration windows, as at the end of the run; their pinball loss is that of their
+    ends as quantiles. Empty without quantiles and calibration windows.
+    """
+    quantiles, calibration = quantiles_of(model), _calibration(model, data, batch_size)
+    if not quantiles and calibration is None:
+        return {}
+    scores, losses, n = IntervalScores(quantiles, calibration), dict.fromkeys(map(str, REPORTED_LEVELS), 0.0), 0.0
+    for batch in data.val.thinned(MOST_WINDOWS).batches(batch_size):
+        output = model_output(model, batch).float()
+        history = batch.enc_x[:, :, data.columns.positions(data.targets)]
+        scores.add(output, batch.target, history, units=batch.units)
+        forecast, counted = point(output, quantiles), observed_share(batch.target)
+        n += counted
+        observed = ~batch.target.isnan()
+        for level in REPORTED_LEVELS:
+            if calibration is not None and calibration.supports(level):
+                half = calibration.half_width(level, history, forecast.shape[1]).to(forecast)
+                ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
+                has_ends = observed & half.isfinite()
+                both = sum(pinball(end, batch.target, share)[has_ends].mean() for end, share in ends)
+                losses[str(level)] += float(both) / 2 * counted
+    curves: dict[str, float] = {}
+    for name, means in scores.intervals.items():
+        overall = means.overall()
+        curves |= {f"val/coverage_{name}": overall["coverage"], f"val/width_{name}": overall["width"]}
+        if name in losses:
+            curves[f"val/pinball_{name}"] = losses[name] / n
+    for name, means in scores.quantiles.items():
+        curves[f"val/pinball_{name}"] = means.overall()["pinball"]
+    return curves
+
+
+@torch.inference_mode()
+def forecast_figure(model: nn.Module, data: Data) -> Figure:
+    """Plot forecasts and actual values of three evenly spaced validation windows, in scaled units."""
+    model.eval()
+    batch = data.val.batch(torch.linspace(0, len(data.val) - 1, 3).long())
+    target_positions = [data.inputs.index(name) for name in data.targets]
+    history, predicted, actual = (
+        x.float().cpu().numpy()
+        for x in (batch.enc_x[:, :, target_positions], model_forecast(model, batch), batch.target)
+    )
+    return plot_windows(history, predicted, actual, data.targets, target=data.columns.main)
+
+
+def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibration | None:
+    if data.calibration is None:
+        return None
+    return residuals_of(data, batch_size)(model, data.calibration, most=MOST_WINDOWS, n_rolled=0).calibration()
+
+
+@torch.inference_mode()
+def reference_losses(
+    baselines: Sequence[Baseline], data: Data, loss: Loss, *, n_quantiles: int, batch_size: int
+) -> dict[str, float]:
+    """Validation loss of each baseline, by name; with a quantile loss its forecast is scored as every quantile."""
+    sums, n = dict.fromkeys((tag_of(baseline.name) for baseline in baselines), 0.0), 0.0
+    for batch in data.val.batches(batch_size):
+        counted = observed_share(batch.target) if data.val.store.has_gaps else len(batch.target)
+        n += counted
+        for baseline in baselines:
+            forecast = baseline(batch)
+            if n_quantiles:
+                forecast = forecast.unsqueeze(-1).expand(*forecast.shape, n_quantiles)
+            sums[tag_of(baseline.name)] += float(loss(forecast.float(), batch.target)) * counted
+    return {name: value / n for name, value in sums.items()}
+
+
+def tag_of(name: str) -> str:
+    """The name without spaces, for use in a tag."""
+    return name.replace(" ", "_")

@@ -1,0 +1,294 @@
+"""The run directory: configuration, checkpoints, facts, log and report of a run."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from informer import checkpoint
+from informer.base.errors import InputError
+from informer.base.files import only_writer, only_writer_of_new, refuse_link, remove_temporary, write_atomic
+from informer.base.runtime import process_rank
+from informer.checkpoint.paths import (  # fmt: skip
+    BEST,
+    BY_SERIES,
+    CONFIG,
+    EVENTS,
+    FACTS,
+    FILES,
+    KEPT,
+    LAST,
+    LATEST,
+    LOG,
+    REFIT,
+    REPORT,
+    named_run,
+    point_latest,
+    read_facts,
+    resolve_latest,
+)
+from informer.config import conversion
+from informer.config.data import LOCATION_KEYS
+from informer.config.overrides import shell_command
+from informer.config.plain import read_saved_yaml
+from informer.config.training import TrainConfig, TrainerConfig
+from informer.data.recorded import Recorded
+
+if TYPE_CHECKING:
+    from informer.checkpoint.format import Checkpoint
+
+log = logging.getLogger(__name__)
+
+LENGTH = ("trainer.max_epochs", "trainer.max_steps", "trainer.patience")
+"""Keys that may change when a run, also a finished one, is continued."""
+
+RUNS = "runs"
+"""Default parent folder of run directories."""
+
+
+@final
+class RunFolder:
+    """One run directory.
+
+    Args:
+        path: path of the folder, which need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_claimed = False
+
+    @classmethod
+    @contextmanager
+    def new(cls, path: Path) -> Iterator["RunFolder"]:
+        """A new folder for a run without `run_dir`: `path`, or `path`_2, ... if another run has just created it.
+
+        Raises:
+            InputError: the folder cannot be written.
+        """
+        if process_rank() > 0:  # the first of several processes writes
+            yield cls(path)
+            return
+        with only_writer_of_new(path, "run_dir") as new_path:
+            folder = cls(new_path)
+            folder._is_claimed = True
+            yield folder
+
+    @contextmanager
+    def claimed(self, setting: str = "run_dir") -> Iterator[None]:
+        """Lock the folder, so that no other process writes to it; a folder that is already locked stays locked.
+
+        Args:
+            setting: the key that set the folder, for errors.
+
+        Raises:
+            InputError: another process writes to it, or it cannot be written.
+        """
+        if self._is_claimed or process_rank() > 0:
+            yield
+            return
+        with only_writer(self.path, setting):
+            self._is_claimed = True
+            try:
+                yield
+            finally:
+                self._is_claimed = False
+
+    def check_new(self) -> None:
+        """Raise an InputError if the folder contains a run, or a file that a run would overwrite."""
+        if process_rank() > 0:
+            return
+        if self.contains_run:
+            raise InputError(
+                f"run_dir={self.path}: expected a new folder, found a run in it; choose another, or resume={self.path}"
+            )
+        existing = [name for name in FILES if (self.path / name).exists()]
+        if existing:
+            raise InputError(
+                f"run_dir={self.path}: expected a new folder, found {existing[0]} in it, which the run would "
+                "overwrite; choose another"
+            )
+
+    @classmethod
+    def of(cls, path: Path) -> "RunFolder":
+        """The run of `resume=`, which is its folder or a file in it.
+
+        Raises:
+            InputError: there is no run, or it was made by `informer update`.
+        """
+        path = resolve_latest(path)
+        place = (path if path.is_dir() else path.parent).resolve()  # follows a link `latest`
+        folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
+        if not path.exists() or not folder.contains_run:
+            raise InputError(f"resume={path}: expected a run directory or its {LAST}, found no run there")
+        if "parent" in folder.facts():
+            raise InputError(
+                f"resume={path}: made by informer update, which has no training to continue; add later rows with "
+                f"{shell_command('update', ('checkpoint', folder.path), 'input=FILE')}, or start from it with "
+                f"init_from={folder.path}"
+            )
+        return folder
+
+    @property
+    def contains_run(self) -> bool:
+        """Whether the folder contains a run."""
+        return (self.path / CONFIG).exists()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has its test report."""
+        return all((self.path / name).exists() for name in REPORT)
+
+    def settings(self) -> TrainConfig:
+        """The saved configuration, without the paths of the data: see `recorded`.
+
+        Raises:
+            InputError: it cannot be read, or is not a configuration of this program.
+        """
+        saved = self._saved() | {"run_dir": None}
+        return replace(conversion.from_plain(saved), run_dir=str(self.path))
+
+    def recorded(self, last: "Checkpoint | None") -> Recorded:
+        """The recorded paths of the run's data.
+
+        Args:
+            last: the run's last saved state, if any.
+        """
+        return Recorded.of(self._saved(), self.facts().get("data", {}) if last is None else last.data)
+
+    def _saved(self) -> dict[str, Any]:
+        saved = read_saved_yaml(self.path / CONFIG)
+        return {key: value for key, value in saved.items() if key != "defaults"}
+
+    def last(self) -> "Checkpoint | None":
+        """The run's last saved state; None if it was killed before it saved one."""
+        path = self.path / LAST
+        return checkpoint.load(path) if path.exists() else None
+
+    def begin(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
+        """Write facts and configuration before the first step."""
+        remove_temporary(self.path / name for name in FILES)
+        facts |= {name: fact for name, fact in self.facts().items() if name == "search"}
+        # first: a run without the checksum of its data cannot be resumed
+        self._write_facts(facts | {"resumed": []})
+        write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
+
+    def chosen(self, settings: TrainConfig, record: dict[str, Any]) -> None:
+        """Write the configuration that a search chose, and its record `record`."""
+        self._write_facts(self.facts() | {"search": record})
+        write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
+
+    def resume(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
+        """Record that the run is continued. If its length changed, scores and refit are removed, to be made again.
+
+        Args:
+            settings: configuration of the run, possibly with new values of `LENGTH`.
+            facts: versions and machine of the continuing process.
+        """
+        remove_temporary(self.path / name for name in FILES)
+        self._extend(settings)
+        began = {name: fact for name, fact in self.facts().items() if name != "digests"}
+        self._write_facts(began | {"resumed": [*began.get("resumed", []), facts]})
+
+    def _extend(self, settings: TrainConfig) -> None:
+        saved = self._saved()
+        before = conversion.node_of(TrainerConfig, saved.get("trainer", {}))
+        names = [key.removeprefix("trainer.") for key in LENGTH]
+        length = {name: getattr(settings.trainer, name) for name in names}
+        if all(getattr(before, name) == length[name] for name in names):
+            return
+        for name in (*REPORT, BY_SERIES, REFIT):  # first: with them the run would count as finished
+            (self.path / name).unlink(missing_ok=True)
+        longer = saved | {"trainer": saved.get("trainer", {}) | length}
+        write_atomic(self.path / CONFIG, conversion.plain_to_yaml(longer))
+
+    def finish(self) -> None:
+        """Record the digests of the final checkpoints, read from their files."""
+        from informer.checkpoint.format import (
+            read,
+            saved_digest,  # imports torch
+        )
+
+        digests = {name: saved_digest(self.path / name) for name in (BEST, LAST)}
+        if (self.path / KEPT).exists():
+            digests[KEPT] = read(self.path / KEPT)["digest"]
+        self._write_facts(self.facts() | {"digests": digests})
+
+    def check_own(self, settings: TrainConfig, checkpoint: "Checkpoint", name: str) -> None:
+        """Check that a checkpoint belongs to this run.
+
+        Args:
+            settings: configuration of the run.
+            checkpoint: content of the file `name` in the folder.
+            name: its file name.
+
+        Raises:
+            InputError: it was saved with another configuration.
+        """
+        run_settings, saved_settings = (
+            _lasting(config) for config in (settings, conversion.from_plain(checkpoint.config))
+        )
+        different = [key for key in run_settings if run_settings[key] != saved_settings.get(key)]
+        if different:
+            raise InputError(
+                f"{self.path / name}: expected the checkpoint of this run, found one of another configuration than "
+                f"{CONFIG} ({', '.join(different[:3])}); put the run's own file back, or start a new run"
+            )
+
+    def check_files(self) -> None:
+        """Check the files that are written in place; others are replaced atomically.
+
+        Raises:
+            InputError: one is a link, which may lead anywhere, a folder or a pipe.
+        """
+        for path in (self.path / LOG, self.path / EVENTS):
+            refuse_link(path)
+            if path.exists() and not path.is_file():
+                raise InputError(f"{path}: expected a file of the run, found something else; remove it")
+
+    def facts(self) -> dict[str, Any]:
+        """Content of run.json; empty before the run begins.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        return read_facts(self.path)
+
+    def _write_facts(self, facts: dict[str, Any]) -> None:
+        write_atomic(self.path / FACTS, json.dumps(facts, indent=2) + "\n")
+
+    @contextmanager
+    def as_latest(self) -> Iterator[None]:
+        """Point `latest` in the folder `runs` to this run; restored if the run fails before it saves anything.
+
+        Runs in other folders write no such file.
+        """
+        if self.path.absolute().parent.name != RUNS:
+            yield
+            return
+        latest = self.path.parent / LATEST
+        before = named_run(latest)
+        if not point_latest(latest, self.path.name):
+            log.warning(f"{latest} does not name a run; not changed")
+        try:
+            yield
+        except InputError:
+            is_own = named_run(latest) == self.path.name  # unless a run began since
+            if before is not None and is_own and not (self.path / LAST).exists():
+                point_latest(latest, before)
+            raise
+
+
+MOVING = (
+    *("device", "data_dir", "run_dir", "resume", "init_from", *(f"dataset.{name}" for name in LOCATION_KEYS)),
+    *(*LENGTH, "trainer.save_every_minutes", "trainer.eval_batch_size"),
+)
+"""Keys in which config.yaml may differ from the checkpoints of its run: paths, device and length."""
+
+
+def _lasting(config: TrainConfig) -> dict[str, Any]:
+    """The settings that are equal in all checkpoints of a run, by dotted key."""
+    return {key: value for key, value in conversion.flat(conversion.to_plain(config)).items() if key not in MOVING}

@@ -1,1 +1,0 @@
-"""Curves, pictures and progress of a run, and where they are written."""

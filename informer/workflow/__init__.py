@@ -1,1 +1,0 @@
-"""`informer forecast`: from a file to forecasts and a report in one command."""
