@@ -1,4 +1,5 @@
-# make demo: forecast the sample data, with a report. make test: the whole suite. make check: style, types, layers. make docs: the site.
+# make demo: forecast the sample data, with a report. make check: style, types, layers. make docs: the site.
+# make test: what runs in minutes. make test-slow: the rest (exports, compilers, processes, whole runs). make test-all: both.
 # make fuzz: generated data files, checkpoints and run directories, for MINUTES.
 PYTHON ?= python3
 VENV := .venv
@@ -8,9 +9,10 @@ BIN := $(VENV)/Scripts
 else
 BIN := $(VENV)/bin
 endif
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check docs fuzz format clean
+.PHONY: demo test test-slow test-all check docs fuzz format clean
 
 demo: $(VENV)/.user
 	$(BIN)/informer forecast data/sample.csv target=demand budget=2 output=runs/demo_$(shell date +%Y-%m-%d_%H-%M-%S)
@@ -20,7 +22,12 @@ demo: $(VENV)/.user
 
 # one process per core, one thread each; a file's tests stay together, they share what they set up, in the order of conftest.py
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m slow
+
+test-all: test test-slow
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
