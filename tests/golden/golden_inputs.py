@@ -65,13 +65,14 @@ def long(rng: np.random.Generator) -> pd.DataFrame:
 
 @_input("seq_len=24 label_len=12 pred_len=6 dataset.series_col=store")
 def panel(rng: np.random.Generator) -> pd.DataFrame:
-    """Five series of 150 to 190 days that end together, of levels from 10 to 160."""
+    """Five series of 150 to 190 days that end together, of levels 10 to 160, higher in the first days of a month."""
     parts = []
     times = _times(190 + LATER, "D")
+    start = 1 + 0.5 * (pd.to_datetime(times).dt.day.to_numpy() <= 8)
     for k in range(5):
         n = len(times) - 10 * k
         level = 10.0 * 2**k
-        sales = level * (1 + 0.2 * _wave(n, 7, k / 5) + rng.normal(0, 0.05, n))
+        sales = level * start[-n:] * (1 + 0.2 * _wave(n, 7, k / 5) + rng.normal(0, 0.05, n))
         parts.append(pd.DataFrame({"time": times[-n:], "store": f"s{k}", "sales": sales, "stock": 3 * sales[::-1]}))
     return pd.concat(parts, ignore_index=True)
 
