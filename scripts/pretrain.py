@@ -2,6 +2,7 @@
 
     python scripts/pretrain.py minutes=90 [resume=pretraining] [out=runs/pretrain]
     python scripts/pretrain.py score=pretraining [data=FOLDER]
+    python scripts/pretrain.py picture=docs/generated_series.png
 
 One thread and no end: AdamW, a warm-up, then a constant rate. The weights that are saved are the moving average of
 those trained. `resume` goes on from saved weights with a new optimiser and a new warm-up, and no series is generated
@@ -24,10 +25,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float64
+from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -54,8 +57,9 @@ class Settings:
     resume: str = ""
     out: str = "runs/pretrain"
     score: str = ""
+    picture: str = ""
     data: str = os.environ.get("INFORMER_DATA_DIR", "data")
-    batch_size: int = 64
+    batch_size: int = 128
     rate: float = 1e-3
     warm_up: int = 300
     decay: bool = False
@@ -116,8 +120,8 @@ def loss_of(network: Zero, batch: Batch) -> Tensor:
 
 @torch.no_grad()
 def update(average: nn.Module, network: nn.Module, step: int, most: float) -> None:
-    """Move the average towards new weights; it forgets the first weights soon and later keeps `most` of itself."""
-    share = 1 - min(most, step / (step + 9))
+    """Move the average towards new weights: over about a third of the steps so far, and later 1 / (1 - most) steps."""
+    share = max(1 - most, 3 / (step + 3))
     for mean, new in zip(average.parameters(), network.parameters(), strict=True):
         mean.lerp_(new, share)
 
@@ -312,6 +316,20 @@ def _seasonal_naive(task: Task) -> tuple[np.ndarray, np.ndarray]:
     return naive, change
 
 
+def draw(generated: Generated, shown: int = 400) -> Figure:
+    """Some series: the end of the history, and the rows to forecast in red."""
+    figure, axes = plt.subplots(10, 3, figsize=(12, 16), layout="constrained")
+    for i, axis in enumerate(axes.flat):
+        first = max(int(generated.observed[i].argmax()), HISTORY - shown)
+        values = np.where(generated.observed[i], generated.values[i], np.nan)
+        axis.plot(np.arange(first, HISTORY), values[first:HISTORY], color="#333333", linewidth=0.7)
+        axis.plot(np.arange(HISTORY, HISTORY + HORIZON), values[HISTORY:], color="#d55e00", linewidth=0.7)
+        parts = ", ".join(name for name, has in generated.kinds.items() if has[i])
+        axis.set_title(f"{generated.season[i]}, {generated.second[i]}: {parts or 'noise'}", fontsize=6)
+        axis.tick_params(labelsize=5)
+    return figure
+
+
 def main() -> None:
     """Read the arguments and train or score."""
     settings = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), OmegaConf.from_cli(sys.argv[1:])))
@@ -321,6 +339,9 @@ def main() -> None:
         network, state = load(Path(settings.score))
         scores = development_score(network, list(development_tasks(Path(settings.data))))
         print(json.dumps({"series": state.series, "cpu_seconds": round(state.cpu_seconds), **scores}, indent=1))
+    elif settings.picture:
+        rng = np.random.default_rng(settings.seed)
+        draw(generate(30, HISTORY, HORIZON, rng)).savefig(settings.picture, dpi=70)
     else:
         train(settings)
 

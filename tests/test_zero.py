@@ -70,6 +70,19 @@ def test_missing_rows_before_a_history_change_nothing(network, histories, rows):
     torch.testing.assert_close(network.predict(garbage, hidden, season, second, HORIZON), alone, rtol=1e-4, atol=1e-4)
 
 
+def test_patches_without_rows_are_not_read(network):
+    """Positions of patches before a history of 20 rows change nothing, those of its own patches do."""
+    history = torch.randn(1, 20, generator=torch.Generator().manual_seed(0)), torch.ones(1, 20) > 0
+    seasons = torch.tensor([4]), torch.tensor([1])
+    before = network.predict(*history, *seasons, 10)
+    for position, rows in ((network.patch_position, 2), (network.step_position[: 64 // PATCH], 2)):
+        for part, matters in ((position[:-rows], False), (position[-rows:], True)):
+            kept = part.detach().clone()
+            part.data += torch.randn(part.shape, generator=torch.Generator().manual_seed(1))
+            assert torch.equal(network.predict(*history, *seasons, 10), before) is not matters
+            part.data.copy_(kept)
+
+
 def test_rows_older_than_the_history_are_not_read(network, histories):
     values, observed, season, second = histories
     longer = torch.cat([torch.full((40, 7), 1e6), values], 1), torch.cat([torch.ones(40, 7) > 0, observed], 1)
@@ -98,6 +111,7 @@ def test_lags_are_whole_seasons_before_each_row():
             assert bool(inputs.available[0, h, k - 1]) == (row >= 0)
             if row >= 0:
                 assert found[h, k - 1].item() == pytest.approx(row, abs=1e-4)
+    assert not inputs.available[:, :, 4:].any()  # there is no second season
     # rows of the start token hold their own values and the rows one season before
     steps = inputs.steps[0].unflatten(-1, (PATCH, -1)).flatten(0, 1)
     assert steps[63, 0].item() == pytest.approx(inputs.scaled(values)[0, -1].item(), abs=1e-6)
