@@ -5,7 +5,7 @@ sensor might be; then events and the way it was measured change it:
 
   trend        none, linear, damped, exponential, with kinks
   state        level, slope and season that receive shocks (the innovations form of exponential smoothing; Hyndman,
-               Koehler, Ord & Snyder 2008): random walks, local trends, evolving seasons
+               Koehler, Ord & Snyder 2008): random walks, levels that return to a mean, local trends, evolving seasons
   season       one or two, of any length; waves, bumps, hours of work, spikes, saw teeth, steps; a second season makes
                weekdays differ from weekends, or is a year of days; the shape may change slowly
   wave         a Gaussian process by random Fourier features (Rahimi & Recht 2007), by itself or times the season
@@ -101,8 +101,8 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
     total += events
 
     middle, size = _moments(total, rows, history)
-    multiplied = draw.choice([0.5, 0.35, 0.15])
-    power = draw.log_between(0.05, 0.8)[:, None] / size
+    multiplied = draw.choice([0.6, 0.25, 0.15])
+    power = draw.log_between(0.03, 0.6)[:, None] / size
     some = np.flatnonzero(multiplied == 1)
     total[some] = np.exp(np.clip((total - middle)[some] * power[some], -6, 6))
     some = np.flatnonzero(multiplied == 2)
@@ -171,9 +171,9 @@ def _told(draw: _Draws, season: np.ndarray, second: np.ndarray, rows: np.ndarray
 
 def _trend(draw: _Draws, u: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Smooth trends over u, which is -1 to 0 over the history; stronger and more frequent in short histories."""
-    in_short, in_long = draw.choice([0.2, 0.35, 0.15, 0.15, 0.15]), draw.choice([0.45, 0.2, 0.1, 0.1, 0.15])
+    in_short, in_long = draw.choice([0.25, 0.25, 0.2, 0.1, 0.2]), draw.choice([0.45, 0.2, 0.1, 0.1, 0.15])
     kind = np.where(rows < 120, in_short, in_long)[:, None]
-    size = (draw.log_between(0.2, 6) * draw.sign(0.65))[:, None]
+    size = (draw.log_between(0.2, 5) * draw.sign(0.65))[:, None]
     rate = draw.log_between(0.5, 5)[:, None]
     trend = np.where(kind == 0, np.float32(0), u)
     some = np.flatnonzero(kind == 2)  # damped
@@ -183,7 +183,10 @@ def _trend(draw: _Draws, u: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, n
     trend[some] = np.expm1(np.minimum(growth * u[some], 3)) / growth
     some = np.flatnonzero(kind == 4)
     for share in (1, 0.4):  # one or two kinks
-        at, change = draw.between(-1, 0)[some, None], (2 * draw.normal(1) * (draw.uniform(1) < share))[some]
+        at = draw.between(-1, 0)[some, None]
+        # another slope, or none
+        change = np.where(draw.chance(0.4)[:, None], -draw.uniform(1), 2 * draw.normal(1))[some]
+        change = change * (draw.uniform(1)[some] < share)
         trend[some] += change * np.maximum(u[some] - at, 0)
     return size * trend, kind[:, 0] > 0
 
@@ -193,9 +196,12 @@ def _state(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Level, damped slope and season that receive shocks; zero at the start of the observed history."""
     n, length = draw.n, history + horizon
-    is_used = draw.chance(0.6)
+    is_used = draw.chance(0.75)
     unit = 1 / np.sqrt(rows).astype(np.float32)
-    alpha = np.where(draw.chance(0.8), draw.log_between(0.05, 3), 0) * unit
+    # the level of some returns to its mean, within a few rows or within hundreds
+    kept = np.where(draw.chance(0.4), 1 - 1 / draw.log_between(5, 400), 1).astype(np.float32)
+    per_shock = np.where(kept < 1, np.maximum(np.sqrt(1 - kept**2), unit), unit)
+    alpha = np.where(draw.chance(0.85), draw.log_between(0.1, 3), 0) * per_shock
     damping = np.where(draw.chance(0.5), 1 - draw.log_between(0.002, 0.3), 1).astype(np.float32)
     per_row = np.where(damping < 1, np.maximum(1 - damping, 1 / rows), 1 / rows).astype(np.float32)
     beta = np.where(draw.chance(0.35), draw.log_between(0.1, 2), 0) * unit * per_row
@@ -215,7 +221,7 @@ def _state(
     for i in range(length):
         started = active <= i - history
         shock = shocks[i] * started
-        level += damping * slope + alpha * shock
+        level = kept * level + damping * slope + alpha * shock
         slope *= damping
         slope += beta * shock
         states[i] = level
