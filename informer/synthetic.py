@@ -414,16 +414,16 @@ def _measure(
     draw: _Draws, values: np.ndarray, rows: np.ndarray, history: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bounds, counts, demand in few periods and rounding."""
-    kind = draw.choice([0.76, 0.05, 0.03, 0.06, 0.05, 0.05])
+    kind = draw.choice([0.74, 0.05, 0.05, 0.06, 0.05, 0.05])
     middle, spread = _moments(values, rows, history)
     low = middle - draw.between(0.5, 3)[:, None] * spread
     rng = draw.rng
 
     some = np.flatnonzero(kind == 1)  # nothing below a floor, as of rain or light
-    floor = (middle + draw.between(-1.5, 0.7)[:, None] * spread)[some]
+    floor = (middle + draw.between(-1.5, 0.8)[:, None] * spread)[some]
     values[some] = np.maximum(values[some], floor)
     some = np.flatnonzero(kind == 2)  # nothing above a ceiling
-    values[some] = np.minimum(values[some], (middle + draw.between(0.2, 1.5)[:, None] * spread)[some])
+    values[some] = np.minimum(values[some], (middle + draw.between(-0.8, 1.5)[:, None] * spread)[some])
     some = np.flatnonzero(kind == 3)  # counts
     rate = (values[some] - low[some]) / spread[some] * draw.log_between(0.3, 30)[some, None]
     values[some] = rng.poisson(np.clip(rate, 0, 1e5)).astype(np.float32)

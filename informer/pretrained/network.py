@@ -55,9 +55,11 @@ class Inputs(NamedTuple):
     """What the network reads of a batch of b series; n patches of the history."""
 
     patches: Float[Tensor, "b n p"]
+    """Values and their changes over a season, each with its mask."""
     patch_mask: Bool[Tensor, "b n"]
     steps: Float[Tensor, "b k q"]
-    """Patches of the start token and the horizon: values, and values at the lags, each with its mask."""
+    """Patches of the start token and the horizon: own values and those at the lags, each with its mask, and distances
+    from the first lag of: own value, other lags, last value, mean."""
     step_mask: Bool[Tensor, "b k"]
     sources: Float[Tensor, "b horizon j"]
     available: Bool[Tensor, "b horizon j"]
@@ -108,26 +110,28 @@ def read(
     index = index.clamp(min=0).flatten(1)
     exists = observed.gather(1, index).view_as(lags) & is_inside
     exists[:, :, LAGS:] &= second[:, None, None] > 1
-    at_lags = bounded.gather(1, index).view_as(lags) * exists
-
-    own = F.pad(F.pad(torch.stack([bounded, observed.float()], -1), (0, 0, LABEL, 0))[:, -LABEL:], (0, 0, 0, HORIZON))
-    steps = torch.cat([own, at_lags, exists.float()], dim=2)
-    start_mask = F.pad(observed, (LABEL, 0))[:, -LABEL:].unflatten(1, (-1, PATCH)).any(2)
-
     back = torch.arange(n, device=x.device)
     last = torch.where(observed, back, -1).amax(1)
     length = n - torch.where(observed, back, n).amin(1)
-    last_value = x.gather(1, last[:, None])[:, :, None].expand(-1, HORIZON, -1)
-    lagged = x.gather(1, index).view_as(lags)[:, LABEL:]
-    available = exists[:, LABEL:]
-    has_none = ~available.any(2, keepdim=True)  # of this row, for instance because it lies in a first, partial season
-    sources = torch.where(has_none, last_value, lagged * available)
-    available = torch.cat([available[:, :, :1] | has_none, available[:, :, 1:]], dim=2)
+    last_value = x.gather(1, last[:, None])[:, :, None]
+    has_none = ~exists.any(2, keepdim=True)  # of this row, for instance because it lies in a first, partial season
+    sources = torch.where(has_none, last_value, x.gather(1, index).view_as(lags) * exists)
+    available = torch.cat([exists[:, :, :1] | has_none, exists[:, :, 1:]], dim=2)
 
-    change = _change(bounded, observed, season)
-    second_change = _change(bounded, observed & (second[:, None] > 1), second)
-    change = torch.where(second_change > 0, torch.minimum(change, second_change), change)
+    moves, has_move = _moves(bounded, observed, season)
+    change, second_change = _mean_size(moves, has_move), _mean_size(*_moves(bounded, observed, second))
+    change = torch.where((second > 1) & (second_change > 0), torch.minimum(change, second_change), change)
     change = torch.where(change > 0, change, 1.0).clamp(min=LEAST_CHANGE)
+
+    # values, and distances from the value at the first lag in the unit of the forecast
+    at_lags, own = sources.asinh() * exists, F.pad(bounded[:, -LABEL:], (0, HORIZON))[:, :, None]
+    is_own = F.pad(observed[:, -LABEL:], (0, HORIZON))[:, :, None]
+    start = (sources.asinh() * _first(available)).sum(2, keepdim=True)
+    others = torch.cat([own, at_lags[:, :, 1:], last_value.asinh().expand_as(own), torch.zeros_like(own)], dim=2)
+    is_other = F.pad(torch.cat([is_own, exists[:, :, 1:]], dim=2), (0, 2), value=True)
+    distances = ((others - start) / change[:, None, None]).asinh() * is_other
+    steps = torch.cat([own, is_own, at_lags, exists, distances], dim=2)
+    start_mask = observed[:, -LABEL:].unflatten(1, (-1, PATCH)).any(2)
     facts = [
         season.float().log2() / 8,
         (season == 1).float(),
@@ -136,17 +140,17 @@ def read(
         change.log() / 4,
         (length.float() / season).clamp(max=64).log2() / 4,
     ]
-    encoded, seen = bounded[:, -CONTEXT:], observed[:, -CONTEXT:]
-    patches = torch.stack([encoded, seen.float()], -1).unflatten(1, (-1, PATCH)).flatten(2)
-    patch_mask = seen.unflatten(1, (-1, PATCH)).any(2)
+    channels = [bounded, observed, (moves / change[:, None]).asinh(), has_move]
+    patches = torch.stack([x[:, -CONTEXT:].float() for x in channels], -1).unflatten(1, (-1, PATCH))
+    patch_mask = observed[:, -CONTEXT:].unflatten(1, (-1, PATCH)).any(2)
     patch_mask[:, -1] = True  # attention needs a key
     return Inputs(
-        patches=patches,
+        patches=patches.flatten(2),
         patch_mask=patch_mask,
         steps=steps.unflatten(1, (-1, PATCH)).flatten(2),
         step_mask=F.pad(start_mask, (0, HORIZON // PATCH), value=True),
-        sources=sources,
-        available=available,
+        sources=sources[:, LABEL:],
+        available=available[:, LABEL:],
         facts=torch.stack(facts, dim=1),
         change=change,
         centre=centre,
@@ -171,12 +175,22 @@ def _lags(rows: Tensor, season: Tensor, n: int) -> Tensor:
     return (ahead[:, :, None] + torch.arange(1, n + 1, device=rows.device)) * season[:, None, None]
 
 
-def _change(x: Tensor, observed: Tensor, season: Tensor) -> Tensor:
-    """Mean of |x_t - x_(t - season)| over pairs of observed rows; 0 if there are none."""
+def _moves(x: Tensor, observed: Tensor, season: Tensor) -> tuple[Tensor, Tensor]:
+    """x_t - x_(t - season), 0 where one of them is missing, and where both exist."""
     before = torch.arange(x.shape[1], device=x.device) - season[:, None]
     index = before.clamp(min=0)
     pairs = observed & observed.gather(1, index) & (before >= 0)
-    return ((x - x.gather(1, index)).abs() * pairs).sum(1) / pairs.sum(1).clamp(min=1)
+    return (x - x.gather(1, index)) * pairs, pairs
+
+
+def _mean_size(x: Tensor, counted: Tensor) -> Tensor:
+    """Mean |x| of the counted rows; x is 0 in others, and so is the mean if there are none."""
+    return x.abs().sum(1) / counted.sum(1).clamp(min=1)
+
+
+def _first(available: Tensor) -> Tensor:
+    """The first available source of each row."""
+    return available & (available.cumsum(2) == 1)
 
 
 @final
@@ -211,8 +225,8 @@ class Zero(nn.Module):
         def feed_forward() -> FeedForward:
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=Activation.gelu, dropout=0.0)
 
-        self.patch = Linear(2 * PATCH, d_model)
-        self.step = Linear(2 * (1 + N_LAGS) * PATCH, d_model)
+        self.patch = Linear(4 * PATCH, d_model)
+        self.step = Linear((4 + 3 * N_LAGS) * PATCH, d_model)
         self.facts = Linear(N_FACTS, d_model)
         self.patch_position = nn.Parameter(0.02 * torch.randn(length, d_model))
         self.step_position = nn.Parameter(0.02 * torch.randn(start + ahead, d_model))
@@ -282,8 +296,7 @@ class Zero(nn.Module):
 def copy_weights(raw: Float[Tensor, "b t j"], available: Bool[Tensor, "b t j"]) -> Float[Tensor, "b t j"]:
     """Weights that sum to one over the available sources: one for the first of them, plus raw minus its mean."""
     kept = raw * available
-    first = available & (available.cumsum(2) == 1)
-    return first + (kept - kept.sum(2, keepdim=True) / available.sum(2, keepdim=True)) * available
+    return _first(available) + (kept - kept.sum(2, keepdim=True) / available.sum(2, keepdim=True)) * available
 
 
 def pinball(
