@@ -23,7 +23,7 @@ from informer.base.runtime import resource
 from informer.checkpoint import format as safe_load
 from informer.checkpoint import informer2020 as compat
 from informer.config.conversion import node_of, read_yaml, to_plain
-from informer.config.data import DatasetConfig, Features, ScalerConfig
+from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.config.training import TrainConfig, check
 from informer.data.columns import Roles
@@ -129,7 +129,7 @@ def load(options: argparse.Namespace, dataset: DatasetConfig) -> Data:
     return load_data(
         dataset,
         sizes=WindowSizes(seq_len=options.seq_len, label_len=options.label_len, pred_len=options.pred_len),
-        roles=Roles(features=Features(options.features), target=options.target),
+        roles=Roles(features=FeatureMode(options.features), target=options.target),
         scaler=ScalerConfig(),
         calendar=CalendarEmbed(options.embed),
         data_dir=Path(),
@@ -155,7 +155,7 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
             seq_len=options.seq_len,
             label_len=options.label_len,
             pred_len=options.pred_len,
-            features=Features(options.features),
+            features=FeatureMode(options.features),
             target=options.target,
             run_dir=str(run_dir),
             **compat.attention_nodes(arguments),

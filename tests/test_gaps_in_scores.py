@@ -11,7 +11,7 @@ from torch import Tensor
 
 from informer.config.model import WindowSizes
 from informer.config.training import LossConfig, LossKind
-from informer.data.windows import Units, Windows
+from informer.data.windows import DataUnits, Windows
 from informer.scoring.baselines import SeasonalNaive, fit_ridge
 from informer.scoring.intervals import IntervalScores, Residuals, Variation, differences, rank
 from informer.scoring.metrics import Errors, MaseScale, seasonal_scale
@@ -70,7 +70,7 @@ def test_metrics_count_what_is_observed() -> None:
     errors = Errors(MaseScale(scale, scale))
     for part in (slice(0, 3), slice(3, 7)):
         ones = torch.ones(len(actual[part]), 2, dtype=torch.float64)
-        errors.add(forecast[part], actual[part], Units(0 * ones, ones))
+        errors.add(forecast[part], actual[part], DataUnits(0 * ones, ones))
 
     def mean(metric: str, chosen: list[tuple[int, ...]]) -> float:
         values = []
@@ -106,7 +106,7 @@ def test_a_window_of_which_nothing_is_observed_has_no_weight() -> None:
     actual = torch.randn(2, 3, 1)
     actual[1] = torch.nan
     errors, ones = Errors(MaseScale(torch.ones(1), torch.ones(1))), torch.ones(2, 1, dtype=torch.float64)
-    errors.add(torch.zeros(2, 3, 1), actual, Units(0 * ones, ones))
+    errors.add(torch.zeros(2, 3, 1), actual, DataUnits(0 * ones, ones))
     assert errors.scaled.overall()["mse"] == pytest.approx(actual[0].square().mean().item())
     assert errors.shares().tolist() == [1.0, 0.0]
     assert errors.by_window()[1].tolist() == [0, 0, 0]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_percentage_error, root_mean_squared_error
 
-from informer.data.windows import Units
+from informer.data.windows import DataUnits
 from informer.scoring.metrics import METRICS, Errors, ErrorSums, MaseScale, seasonal_scale, to_float64
 
 
@@ -114,7 +114,7 @@ def test_original_units_are_the_affine_image_of_scaled_ones(case):
     # each window is of a series of its own units
     centre, spread = centre + torch.arange(len(actual))[:, None], spread * (1 + torch.arange(len(actual))[:, None])
     errors = Errors(MaseScale(scale, 3 * scale))
-    errors.add(forecast, actual, Units(centre, spread))
+    errors.add(forecast, actual, DataUnits(centre, spread))
     back = [(to_float64(x) * spread[:, None] + centre[:, None]).numpy() for x in (forecast, actual)]
     assert errors.original.overall() == pytest.approx(loops(*back, (3 * scale).numpy()))
     assert errors.scaled.overall() == pytest.approx(loops(forecast.numpy(), actual.numpy(), scale.numpy()))
@@ -125,7 +125,7 @@ def test_a_zero_of_the_data_stays_zero_through_float32_scaling():
     centre, spread = 1234.567, 0.37
     scaled = ((values - centre) / spread).float()
     errors = Errors(MaseScale(torch.ones(1), torch.ones(1)))
-    errors.add(scaled + 1.0, scaled, Units(torch.full((1, 1), centre), torch.full((1, 1), spread)))
+    errors.add(scaled + 1.0, scaled, DataUnits(torch.full((1, 1), centre), torch.full((1, 1), spread)))
     assert errors.original.zero_actuals == 1
     assert errors.original.overall()["mape"] == pytest.approx(100 * (0.37 / 1.7 + 0.37 / 3.1) / 2, rel=1e-3)
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from informer.checkpoint.paths import resolve_latest
 from informer.config.compose import compose
-from informer.config.data import Features
+from informer.config.data import FeatureMode
 from informer.training.curves import EVERY, MEASURED, WARM, Tracker
 from informer.training.run import better_command
 
@@ -25,13 +25,13 @@ def my_csv(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, Features.M),
-        ({"target": "demand"}, Features.MS),
-        ({"target": "demand", "features": "M"}, Features.M),
-        ({"target": "demand", "features": "S"}, Features.S),
+        ({}, FeatureMode.M),
+        ({"target": "demand"}, FeatureMode.MS),
+        ({"target": "demand", "features": "M"}, FeatureMode.M),
+        ({"target": "demand", "features": "S"}, FeatureMode.S),
     ],
 )
-def test_a_target_is_forecast_from_all_columns(given: dict[str, str], expected: Features) -> None:
+def test_a_target_is_forecast_from_all_columns(given: dict[str, str], expected: FeatureMode) -> None:
     assert compose("train", {"dataset": "sample", **given}).used_features is expected
 
 

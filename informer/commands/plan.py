@@ -13,7 +13,7 @@ from informer.base.errors import InputError, ReportError, counted, listed, with_
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig, Repair
 from informer.config.compose import compose
-from informer.config.data import REPAIRS, DatasetConfig, Features, Short, SplitConfig, SplitKind, with_repairs
+from informer.config.data import REPAIRS, DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, with_repairs
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command, to_display
 from informer.config.training import TrainConfig, check
@@ -258,7 +258,7 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
             dataset=dataset,
             pred_len=horizon,
             target=settings.target,
-            features=Features.M if settings.target is None or only else Features.MS,
+            features=FeatureMode.M if settings.target is None or only else FeatureMode.MS,
             seed=settings.seed,
             device=settings.device,
             run_dir=str(run_dir),

@@ -44,7 +44,7 @@ from informer.data.scaler import PanelScaler
 from informer.data.seasonality import WEAKEST
 from informer.inference.job import predict
 from informer.inference.model import interval_notes
-from informer.linear.maps import Shares
+from informer.linear.maps import CombinationWeights
 from informer.read.files import is_remote
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.report.command import report
@@ -193,7 +193,7 @@ class Outcome:
     trained: TrainConfig
     constant: str
     root: str
-    shares: Shares | None
+    shares: CombinationWeights | None
     folder: Path
     forecasts: Path
     n_forecasts: int
@@ -442,7 +442,7 @@ def _forecast_one(
         trained=folder.settings(),
         constant=scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets))),
         root=next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), ""),
-        shares=Shares.from_plain(shares) if shares else None,
+        shares=CombinationWeights.from_plain(shares) if shares else None,
         folder=folder.path,
         forecasts=written,
         n_forecasts=n_forecasts,

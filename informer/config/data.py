@@ -311,7 +311,7 @@ def _region_problems(region: str) -> list[str]:
 Value = TypeVar("Value")
 
 
-class Features(Enum):
+class FeatureMode(Enum):
     """M: all columns in and out; S: only the target in and out; MS: all columns in, the target out."""
 
     M = "M"

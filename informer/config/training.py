@@ -15,7 +15,7 @@ from informer.base.errors import InputError
 from informer.base.quantiles import level_problem
 from informer.base.runtime import device_problems
 from informer.config.commands import EngineName, workers_problems
-from informer.config.data import PATHS, DatasetConfig, Features, NonNegative, ScalerConfig, address_problems
+from informer.config.data import PATHS, DatasetConfig, FeatureMode, NonNegative, ScalerConfig, address_problems
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig, WindowSizes
 from informer.config.overrides import NAME
 
@@ -252,7 +252,7 @@ class TrainConfig:
     """Rows of the decoder's start token, the end of the lookback window."""
     pred_len: int = 24
     """Rows of the forecast horizon."""
-    features: Features | None = None
+    features: FeatureMode | None = None
     """Columns to read and to forecast: M, S or MS; null: MS if a target is given, else M."""
     target: str | None = field(default=None, metadata=NAME)
     """Column to forecast (S, MS) or to plot first; null: the dataset's target."""
@@ -288,11 +288,11 @@ class TrainConfig:
     """Keys to choose on validation data before training; set by the program for model=auto."""
 
     @property
-    def used_features(self) -> Features:
+    def used_features(self) -> FeatureMode:
         """The value of `features`, or its default if it is not given."""
         if self.features is not None:
             return self.features
-        return Features.M if self.target is None else Features.MS
+        return FeatureMode.M if self.target is None else FeatureMode.MS
 
     @property
     def sizes(self) -> WindowSizes:

@@ -64,11 +64,11 @@ HOLIDAY = "holiday_"
 _WITHIN_A_DAY = (Unit.second, Unit.minute, Unit.hour, Unit.day, Unit.business_day)
 
 
-Marks = Calendar | CalendarEmbed
+CalendarMarks = Calendar | CalendarEmbed
 """Calendar marks of each row; a kind by itself means the usual fields of the step and no holidays."""
 
 
-def mark_fields(frequency: Frequency, calendar: Marks) -> tuple[str, ...]:
+def mark_fields(frequency: Frequency, calendar: CalendarMarks) -> tuple[str, ...]:
     """Names of the mark columns; a yearly series has the month, which is constant.
 
     Raises:
@@ -86,18 +86,20 @@ def mark_fields(frequency: Frequency, calendar: Marks) -> tuple[str, ...]:
     return (*(settings.fields or usual(frequency)), *(HOLIDAY + region for region in settings.holidays))
 
 
-def holiday_marks(frequency: Frequency, calendar: Marks) -> list[int]:
+def holiday_marks(frequency: Frequency, calendar: CalendarMarks) -> list[int]:
     """Positions of the mark columns for holidays."""
     return [position for position, name in enumerate(mark_fields(frequency, calendar)) if name.startswith(HOLIDAY)]
 
 
-def mark_sizes(frequency: Frequency, calendar: Marks) -> tuple[int, ...]:
+def mark_sizes(frequency: Frequency, calendar: CalendarMarks) -> tuple[int, ...]:
     """Size of the embedding table of each mark column; 1 if it is linear (timeF)."""
     linear = _calendar(calendar).kind is CalendarEmbed.timeF
     return tuple(1 if linear else _SIZES.get(field, 2) for field in mark_fields(frequency, calendar))
 
 
-def calendar_marks(timestamps: pd.DatetimeIndex, frequency: Frequency, calendar: Marks) -> Float32[np.ndarray, "t m"]:
+def calendar_marks(
+    timestamps: pd.DatetimeIndex, frequency: Frequency, calendar: CalendarMarks
+) -> Float32[np.ndarray, "t m"]:
     """Marks of each timestamp, in the order of `mark_fields`; fields and holidays are in local time.
 
     Raises:
@@ -116,7 +118,7 @@ def calendar_marks(timestamps: pd.DatetimeIndex, frequency: Frequency, calendar:
     return np.stack(columns, axis=1) if columns else np.empty((len(timestamps), 0), dtype=np.float32)
 
 
-def _calendar(marks: Marks) -> Calendar:
+def _calendar(marks: CalendarMarks) -> Calendar:
     return marks if isinstance(marks, Calendar) else Calendar(marks)
 
 

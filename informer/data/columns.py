@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from informer.base.errors import InputError, listed
-from informer.config.data import Features
+from informer.config.data import FeatureMode
 from informer.data.panel import Attributes
 from informer.read.columns import Labels
 from informer.read.series import Series
@@ -58,7 +58,7 @@ class Roles:
         static_covariates: columns to read but not to forecast, constant within each series.
     """
 
-    features: Features = Features.M
+    features: FeatureMode = FeatureMode.M
     target: str | None = None
     targets: Sequence[str] | None = None
     past_covariates: Sequence[str] = ()
@@ -100,8 +100,8 @@ class Roles:
             targets = inputs = set(self.targets)
         else:
             target = free[-1] if self.target is None else self.target
-            targets = set(free) if self.features is Features.M else {target}
-            inputs = targets if self.features is Features.S else set(free)
+            targets = set(free) if self.features is FeatureMode.M else {target}
+            inputs = targets if self.features is FeatureMode.S else set(free)
         return Columns(
             inputs=tuple(column for column in available if column in inputs | covariates),
             targets=tuple(column for column in available if column in targets),
@@ -124,7 +124,7 @@ class Roles:
             for column in columns:
                 if column not in available:
                     raise InputError(f"{role}={column}: {name} has no such column, its columns are {listed(available)}")
-        if self.features is Features.M:  # forecasts all columns, for any target
+        if self.features is FeatureMode.M:  # forecasts all columns, for any target
             by_role["target"] = []
         assigned = [(column, role) for role, columns in by_role.items() for column in columns]
         for position, (column, role) in enumerate(assigned):

@@ -20,7 +20,7 @@ from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, ScalerConfig
 from informer.config.model import WindowSizes
 from informer.data.cache import Cache, dataset_cache
-from informer.data.calendar import Marks, holiday_marks, mark_sizes
+from informer.data.calendar import CalendarMarks, holiday_marks, mark_sizes
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.large import mapped_panel
 from informer.data.panel import Attributes, divide, read_attributes, read_panel, table_panel
@@ -211,7 +211,7 @@ class Data:
     frequency: Frequency
     scaler: PanelScaler
     sizes: WindowSizes
-    calendar: Marks
+    calendar: CalendarMarks
     mark_sizes: tuple[int, ...]
     categories: Labels
     splits: list[Split]
@@ -257,7 +257,7 @@ def load_data(
     sizes: WindowSizes,
     roles: Roles,
     scaler: ScalerConfig | PanelScaler,
-    calendar: Marks,
+    calendar: CalendarMarks,
     data_dir: Path,
     device: torch.device | str,
     calibration: float = 0.0,
@@ -285,7 +285,7 @@ def lay_out(
     *,
     sizes: WindowSizes,
     scaler: ScalerConfig | PanelScaler,
-    calendar: Marks,
+    calendar: CalendarMarks,
     device: torch.device | str,
     calibration: float = 0.0,
     trained: Trained | None = None,

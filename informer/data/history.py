@@ -18,7 +18,7 @@ from jaxtyping import Float64
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
-from informer.data.calendar import Marks
+from informer.data.calendar import CalendarMarks
 from informer.data.columns import Columns
 from informer.data.panel import left_padded
 from informer.data.scaler import PanelScaler
@@ -125,7 +125,7 @@ def history_batch(
     columns: Columns,
     scaler: PanelScaler,
     sizes: WindowSizes,
-    calendar: Marks,
+    calendar: CalendarMarks,
     device: torch.device | str,
     futures: Sequence[Future] | None = None,
     pad: bool = False,

@@ -14,7 +14,7 @@ from torch import Tensor
 from informer.base.errors import InputError
 from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
-from informer.data.calendar import Marks, calendar_marks, mark_fields
+from informer.data.calendar import CalendarMarks, calendar_marks, mark_fields
 from informer.data.scaler import Scaler
 from informer.data.windows import Store
 from informer.read.series import Series, column_values
@@ -32,7 +32,7 @@ def build_store(
     panel: Sequence[Series],
     *,
     scalers: Sequence[Scaler],
-    calendar: Marks,
+    calendar: CalendarMarks,
     device: torch.device | str,
     cache: Cache | None = None,
     trained: Sequence[str] = (),
@@ -162,7 +162,7 @@ def _filled(blocks: Iterator[np.ndarray], n_rows: int, n_columns: int) -> Float3
 
 
 def _shared_marks(
-    panel: Sequence[Series], calendar: Marks, cache: Cache | None
+    panel: Sequence[Series], calendar: CalendarMarks, cache: Cache | None
 ) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, "s"]]:
     """Marks of each distinct timestamp in the panel, and the index at which those of each series start."""
     own_spans = [span_of(series.timestamps) for series in panel]
@@ -195,7 +195,7 @@ def _shared_marks(
     return cache.array(name, marks, dtype=np.float32).reshape(-1, n_marks), first_marks
 
 
-def _key(calendar: Marks) -> list[Any]:
+def _key(calendar: CalendarMarks) -> list[Any]:
     if isinstance(calendar, CalendarEmbed):
         return [calendar.value]
     choices = [calendar.fields, calendar.holidays] if calendar.fields or calendar.holidays else []

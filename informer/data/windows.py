@@ -35,7 +35,7 @@ from informer.read.series import Series, column_values
 from informer.read.split import Split
 
 
-class Units(NamedTuple):
+class DataUnits(NamedTuple):
     """How the scaled targets of each window convert to data units: u = scaled * scale + center, then sign(u) |u|^(1/p).
 
     Args:
@@ -69,14 +69,14 @@ class Units(NamedTuple):
         one compare. Unchanged if there is no transform; otherwise data units divided by `untransformed_scale`."""
         return scaled if self.untransformed_scale is None else self.original(scaled) / self.untransformed_scale[:, None]
 
-    def split(self, n_windows: int) -> Iterator["Units"]:
+    def split(self, n_windows: int) -> Iterator["DataUnits"]:
         """Units of consecutive windows, `n_windows` at a time."""
         for begin in range(0, len(self.scale), n_windows):
             yield self.mapped(itemgetter(slice(begin, begin + n_windows)))
 
-    def mapped(self, change: Callable[[Tensor], Tensor]) -> "Units":
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> "DataUnits":
         """Units with every part changed by the same function."""
-        return Units(*(None if tensor is None else change(tensor) for tensor in self))  # type: ignore[arg-type]
+        return DataUnits(*(None if tensor is None else change(tensor) for tensor in self))  # type: ignore[arg-type]
 
 
 def signed_power(values: Float[Tensor, "*t n"], power: Float64[Tensor, "*#t n"]) -> Float[Tensor, "*t n"]:
@@ -87,7 +87,7 @@ def signed_power(values: Float[Tensor, "*t n"], power: Float64[Tensor, "*#t n"])
 class Batch(NamedTuple):
     """Scaled model inputs and targets. `target` has no rows if the future is unknown. Missing values are NaN.
 
-    `center`, `scale`, `power`, `untransformed_scale` and `constant` are the `Units` of the targets of each window;
+    `center`, `scale`, `power`, `untransformed_scale` and `constant` are the `DataUnits` of the targets of each window;
     `series` is the number of each window's training series, -1 for a new one.
     """
 
@@ -104,9 +104,9 @@ class Batch(NamedTuple):
     constant: Bool[Tensor, "b n"] | None = None
 
     @property
-    def units(self) -> Units:
+    def units(self) -> DataUnits:
         """Units of the targets."""
-        return Units(self.center, self.scale, self.power, self.untransformed_scale, self.constant)
+        return DataUnits(self.center, self.scale, self.power, self.untransformed_scale, self.constant)
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
@@ -123,7 +123,7 @@ class Store:
         values: scaled columns.
         marks: calendar marks of the timestamps, shared by series with the same timestamps.
         first_rows, first_marks: where each series starts in `values` (increasing) and in `marks`.
-        center, scale, power, untransformed_scale, constant: scaling of each series and column, see `Units`.
+        center, scale, power, untransformed_scale, constant: scaling of each series and column, see `DataUnits`.
         numbers: number of each series in training; -1 for a new one.
         has_gaps: whether values are missing (NaN).
     """
@@ -167,7 +167,7 @@ class Windows:
         self.starts = starts.to(device)
         self._targets = _columns(targets, store.center)
         self._hidden = torch.tensor([i not in set(future) for i in range(store.values.shape[1])], device=device)
-        units = Units(store.center, store.scale, store.power, store.untransformed_scale, store.constant)
+        units = DataUnits(store.center, store.scale, store.power, store.untransformed_scale, store.constant)
         self._units = units.mapped(partial(_pick, columns=self._targets))
         self._mark_shift = store.first_marks - store.first_rows
         offsets = torch.arange(sizes.rows, device=device)

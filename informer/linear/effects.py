@@ -21,7 +21,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from informer.data.windows import Store, Windows
-from informer.linear.moments import Run, joined, runs_of
+from informer.linear.moments import WindowRun, joined, runs_of
 
 BLOCKS = 5
 
@@ -118,7 +118,7 @@ def fit_known(
     if not k or not runs:
         return effects
 
-    def changes(runs: Sequence[Run]) -> Iterator[Float64[np.ndarray, "t k_and_n"]]:
+    def changes(runs: Sequence[WindowRun]) -> Iterator[Float64[np.ndarray, "t k_and_n"]]:
         return (_changes(train, run, effects, positions, lag) for run in runs)
 
     blocks = [_Products(k, np.zeros((k + len(positions),) * 2), 0)] * BLOCKS
@@ -133,7 +133,7 @@ def fit_known(
     return _with_unknown(effects, counts)
 
 
-def _counts(windows: Windows, runs: Sequence[Run], columns: Sequence[int]) -> dict[int, dict[int, int]]:
+def _counts(windows: Windows, runs: Sequence[WindowRun], columns: Sequence[int]) -> dict[int, dict[int, int]]:
     """By position, the number of rows of each category in some windows, the most frequent category first."""
     counts = {}
     for column in columns:
@@ -164,7 +164,7 @@ def _with_unknown(effects: KnownEffects, counts: Mapping[int, Mapping[int, int]]
 
 
 def _changes(
-    windows: Windows, run: Run, effects: KnownEffects, positions: Sequence[int], lag: int
+    windows: Windows, run: WindowRun, effects: KnownEffects, positions: Sequence[int], lag: int
 ) -> Float64[np.ndarray, "t k_and_n"]:
     """Differences over a season of covariates and targets, in the rows of consecutive windows."""
     store, last = windows.store, run.stop + windows.sizes.rows - 1

@@ -31,18 +31,18 @@ from torch import Tensor, nn
 from informer.base.errors import InputError
 from informer.base.runtime import one_blas_thread
 from informer.config.model import CalendarEmbed, WindowSizes
-from informer.data.calendar import Marks, mark_fields
+from informer.data.calendar import CalendarMarks, mark_fields
 from informer.data.windows import Store, Windows
 from informer.linear.effects import NO_EFFECTS, KnownEffects
 from informer.linear.features import Group, OriginFeatures, cycles_of
-from informer.linear.moments import Moments, MomentSource, Run, in_order, runs_of, series_weights
+from informer.linear.moments import Moments, MomentSource, WindowRun, in_order, runs_of, series_weights
 from informer.linear.select import (
     OWN,
     Channel,
-    Choice,
+    ChosenMap,
     CrossValidation,
     Fold,
-    Once,
+    MomentCache,
     Sums,
     fit_own,
     fit_shared,
@@ -51,7 +51,7 @@ from informer.linear.select import (
     has_own_maps,
     total,
 )
-from informer.linear.settings import LinearConfig, Strengths, lookback_grid
+from informer.linear.settings import LinearConfig, MapSettings, lookback_grid
 from informer.linear.solve import Layout, blended, raw_map
 from informer.networks.models.linear import MOST_WEIGHTS, recent_rows
 from informer.read.frequency import Frequency
@@ -88,7 +88,7 @@ class LinearForecast(nn.Module):
         level: Float[Tensor, "maps pred_len"],
         extra: Float[Tensor, "maps e pred_len"],
         by_series: bool = False,
-        chosen: Sequence[Strengths] = (),
+        chosen: Sequence[MapSettings] = (),
         note: str = "",
     ) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ class Products:
         return counts / ADDITIONS, float(losses[best])
 
 
-def best_mean(choice: Choice, best: Strengths, most: int) -> tuple[list[Strengths], float]:
+def best_mean(choice: ChosenMap, best: MapSettings, most: int) -> tuple[list[MapSettings], float]:
     """Candidates whose maps to average, at most `most`, with their weights and the largest first, and the loss."""
     candidates = [best, *(candidate for candidate in candidates_of(choice, best) if choice.fits(candidate))]
     distinct = [candidate for position, candidate in enumerate(candidates) if candidate not in candidates[:position]]
@@ -235,7 +235,7 @@ def best_mean(choice: Choice, best: Strengths, most: int) -> tuple[list[Strength
     return sorted((setting for setting in averaged if setting.weight), key=lambda setting: -setting.weight), loss
 
 
-def candidates_of(choice: Choice, best: Strengths) -> Iterator[Strengths]:
+def candidates_of(choice: ChosenMap, best: MapSettings) -> Iterator[MapSettings]:
     """The best setting with other lookback windows, and at some of these with other settings changed."""
     current = choice.lookbacks.index(best.lookback)
     near = sorted(choice.lookbacks, key=lambda rows: abs(choice.lookbacks.index(rows) - current))
@@ -249,7 +249,7 @@ def candidates_of(choice: Choice, best: Strengths) -> Iterator[Strengths]:
 
 
 @one_blas_thread
-def products_of(validation: CrossValidation, candidates: Sequence[Strengths]) -> Products:
+def products_of(validation: CrossValidation, candidates: Sequence[MapSettings]) -> Products:
     """Error products of candidates, each fitted to every fold."""
     layout = validation.layout
     errors = []
@@ -282,7 +282,7 @@ def _error_products(maps: Sequence[Float64[np.ndarray, "z h"]], held_out: Moment
 
 
 def _on_moments(
-    weight: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: Strengths
+    weight: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: MapSettings
 ) -> Float64[np.ndarray, "z h"]:
     """The map for raw history and features, see `raw_map`; the level is the mean of the history."""
     history, level, extra = raw_map(column, [blended(weight, layout, strengths)], layout, [strengths])
@@ -318,7 +318,7 @@ def prepare(
     positions: Sequence[int],
     *,
     frequency: Frequency,
-    calendar: Marks,
+    calendar: CalendarMarks,
     config: LinearConfig,
 ) -> "LinearFit":
     """The fit that the data allow.
@@ -375,8 +375,8 @@ class LinearFit:
 
     store: Store
     sizes: WindowSizes
-    train: Sequence[Run]
-    val: Sequence[Run]
+    train: Sequence[WindowRun]
+    val: Sequence[WindowRun]
     positions: Sequence[int]
     features: OriginFeatures
     season: int
@@ -392,7 +392,7 @@ class LinearFit:
 
     def strengths(
         self, left: Callable[[], float] = lambda: inf, most_seconds: float = inf
-    ) -> tuple[list[Strengths], str]:
+    ) -> tuple[list[MapSettings], str]:
         """Strengths of the maps to average, and the reason as text; chosen by leave-one-block-out unless given.
 
         Args:
@@ -409,7 +409,9 @@ class LinearFit:
             f"{choice.n_trials} candidates and their means{cut}"
         )
 
-    def choose(self, left: Callable[[], float] = lambda: inf, most_seconds: float = inf) -> tuple[Choice, Strengths]:
+    def choose(
+        self, left: Callable[[], float] = lambda: inf, most_seconds: float = inf
+    ) -> tuple[ChosenMap, MapSettings]:
         """Search strengths by leave-one-block-out on some steps of the horizon, and on some columns if there are many.
 
         See `strengths` for the arguments. Returns the finished search, and its best strengths.
@@ -426,7 +428,7 @@ class LinearFit:
             in_time = [rows for rows, share in zip(lookbacks, shares, strict=True) if share * seconds <= most_seconds]
             lookbacks = in_time or lookbacks[:1]
         start = min(lookbacks, key=lambda rows: abs(log2(rows / max(START * self.season, self.sizes.pred_len))))
-        choice = Choice(
+        choice = ChosenMap(
             CrossValidation(
                 by_fold, [column for _, column in channels], self._layout(steps), self.channel_weights(channels)
             ),
@@ -439,24 +441,24 @@ class LinearFit:
         )
         return choice, choice.run()
 
-    def fit(self, strengths: Sequence[Strengths], runs: Sequence[Run], note: str = "") -> LinearForecast:
+    def fit(self, strengths: Sequence[MapSettings], runs: Sequence[WindowRun], note: str = "") -> LinearForecast:
         """The mean of the maps of several strengths, fitted on `runs`."""
         source = self._source(np.arange(self.sizes.pred_len))
-        return self._fit(strengths, Once(lambda channel: self._of(source, runs, channel), self._room), note)
+        return self._fit(strengths, MomentCache(lambda channel: self._of(source, runs, channel), self._room), note)
 
-    def sums(self, strengths: Sequence[Strengths], runs: Sequence[Run]) -> Sums:
+    def sums(self, strengths: Sequence[MapSettings], runs: Sequence[WindowRun]) -> Sums:
         """Moments of `runs`, from which maps of these strengths are fitted."""
         source, keeps = self._source(np.arange(self.sizes.pred_len)), has_own_maps(strengths)
         return Sums.over(
             self.channels, self.channel_weights(self.channels), keeps, lambda channel: self._of(source, runs, channel)
         )
 
-    def fit_from(self, strengths: Sequence[Strengths], sums: Sums) -> LinearForecast:
+    def fit_from(self, strengths: Sequence[MapSettings], sums: Sums) -> LinearForecast:
         """The result of `fit`, from the `sums` of the runs."""
         return self._fit(strengths, sums.own.__getitem__, "", sums.pooled)
 
     def fit_without(
-        self, strengths: Sequence[Strengths], blocks: Sequence[Fold]
+        self, strengths: Sequence[MapSettings], blocks: Sequence[Fold]
     ) -> Iterator[tuple[Fold, LinearForecast]]:
         """Each fold with held-out and fitted windows, and the maps fitted without its held-out ones.
 
@@ -491,7 +493,7 @@ class LinearFit:
 
     @one_blas_thread
     def _fit(
-        self, strengths: Sequence[Strengths], moments: MomentsOf, note: str, pooled: Moments | None = None
+        self, strengths: Sequence[MapSettings], moments: MomentsOf, note: str, pooled: Moments | None = None
     ) -> LinearForecast:
         """Fit from the moments of each channel; `pooled` is their weighted sum, if known."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
@@ -551,7 +553,7 @@ class LinearFit:
         most = min(SELECTION_BYTES / (16 * BLOCKS * size**2), affordable, MOST_CHANNELS)
         return channels[:: -(-len(channels) // max(int(most), 1))]
 
-    def _of(self, source: MomentSource, runs: Sequence[Run], channel: Channel) -> Moments:
+    def _of(self, source: MomentSource, runs: Sequence[WindowRun], channel: Channel) -> Moments:
         """Moments of one channel."""
         series_runs = source.of_series(runs, channel[0])
         return source.of(channel[1], series_runs, source.feature_products(series_runs))

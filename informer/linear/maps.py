@@ -30,17 +30,17 @@ from informer.linear import varying
 from informer.linear.effects import KnownEffects, fit_known
 from informer.linear.features import OriginFeatures, cycle_turns
 from informer.linear.fit import LinearFit, LinearForecast, prepare
-from informer.linear.moments import Moments, Run, joined, runs_of
+from informer.linear.moments import Moments, WindowRun, joined, runs_of
 from informer.linear.select import Channel, Fold, Sums, folds, has_own_maps, packed, starts_of, unpacked
-from informer.linear.settings import LinearConfig, Strengths, in_words
+from informer.linear.settings import LinearConfig, MapSettings, in_words
 from informer.networks.models.base import ForecastModel
 from informer.networks.models.informer import Informer
-from informer.networks.models.linear import HARMONICS, Linear, LinearModelConfig
+from informer.networks.models.linear import HARMONICS, LinearModel, LinearModelConfig
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Shares:
+class CombinationWeights:
     """Weights of the average; they add up to 1.
 
     Args:
@@ -61,7 +61,7 @@ class Shares:
         return {"network": self.network, "linear": self.linear, "naive": self.naive}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Shares":
+    def from_plain(cls, plain: Mapping[str, Any]) -> "CombinationWeights":
         """Read the weights written by `to_plain`.
 
         Raises:
@@ -79,15 +79,15 @@ class Shares:
         return " + ".join(f"{weight:.0%} {names[name]}" for name, weight in self.to_plain().items() if weight)
 
 
-def maps_of(model: ForecastModel) -> Linear | None:
-    """Return the closed-form maps of a model: its linear part, or the model itself if it is `Linear`; None without."""
-    if isinstance(model, Linear):
+def maps_of(model: ForecastModel) -> LinearModel | None:
+    """The closed-form maps of a model: its linear part, or the model itself if it is a `LinearModel`; None without."""
+    if isinstance(model, LinearModel):
         return model
     return model.maps if isinstance(model, Informer) else None
 
 
 @torch.no_grad()
-def apply(model: ForecastModel, shares: Shares, repeated: Tensor | None) -> None:
+def apply(model: ForecastModel, shares: CombinationWeights, repeated: Tensor | None) -> None:
     """Make the model forecast the average of itself, its linear maps and the seasonal naive."""
     maps = maps_of(model)
     assert maps is not None, "see TrainConfig.problems"
@@ -151,12 +151,12 @@ class KeptFit:
     features: OriginFeatures
     season: int
     repeated: int
-    strengths: Sequence[Strengths]
+    strengths: Sequence[MapSettings]
     weights: Sequence[float]
     sums: Sums
 
     @classmethod
-    def of(cls, fit: LinearFit, strengths: Sequence[Strengths], runs: Sequence[Run]) -> "KeptFit":
+    def of(cls, fit: LinearFit, strengths: Sequence[MapSettings], runs: Sequence[WindowRun]) -> "KeptFit":
         """From a fit on runs of windows."""
         sums, weights = fit.sums(strengths, runs), fit.channel_weights(fit.channels)
         return cls(fit.features, fit.season, fit.repeated, list(strengths), weights, sums)
@@ -224,14 +224,14 @@ class KeptFit:
         return cls(features, *season_rows, strengths, plain["weights"].tolist(), Sums(pooled, by_channel))
 
 
-def bytes_of(fit: LinearFit, strengths: Sequence[Strengths]) -> int:
+def bytes_of(fit: LinearFit, strengths: Sequence[MapSettings]) -> int:
     """Size of the moments that `KeptFit` would hold, in bytes."""
     size = fit.sizes.seq_len + fit.sizes.pred_len + len(fit.features.groups)
     return 4 * size * (size + 1) * (1 + len(fit.channels) * has_own_maps(strengths))
 
 
-def _strengths(plain: Sequence[Any], of: Reads, where: str) -> list[Strengths]:
-    strengths = [Strengths.from_plain(entry) for entry in plain if isinstance(entry, dict)]
+def _strengths(plain: Sequence[Any], of: Reads, where: str) -> list[MapSettings]:
+    strengths = [MapSettings.from_plain(entry) for entry in plain if isinstance(entry, dict)]
     if (
         not strengths
         or len(strengths) < len(plain)
@@ -272,7 +272,7 @@ EFFECTS = "known effects"
 """Key of the known effects in `Data.choices`."""
 
 
-def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: Sequence[int] = ()) -> LinearFit:
+def linear_fit(model: LinearModel, config: LinearModelConfig, data: Data, lookbacks: Sequence[int] = ()) -> LinearFit:
     """The fit for a network, with known effects subtracted from the rows.
 
     Args:
@@ -282,7 +282,7 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
         lookbacks: candidate rows of history; empty: see `informer.linear.settings.lookback_grid`.
 
     Raises:
-        InputError: see `prepare` and `Strengths.from_plain`.
+        InputError: see `prepare` and `MapSettings.from_plain`.
     """
     static = data.columns.static_covariates  # constant over a window, so its features would be zero
     offered = LinearConfig(
@@ -291,7 +291,7 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
         average=config.average,
         left_out=data.columns.positions([name for name in data.inputs if name in (*data.categories, *static)]),
         lookbacks=lookbacks,
-        chosen=[Strengths.from_plain(plain) for plain in config.maps],
+        chosen=[MapSettings.from_plain(plain) for plain in config.maps],
     )
     longest = max((setting.lookback for setting in offered.chosen), default=0)
     if longest > data.sizes.seq_len:
@@ -318,7 +318,7 @@ def effects_of(data: Data) -> KnownEffects:
     return effects
 
 
-def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
+def fit_model(model: LinearModel, config: LinearModelConfig, data: Data) -> str:
     """Fit the maps and set them as weights of the network; returns a description of the choice.
 
     Raises:
@@ -326,7 +326,7 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
     """
     fit = linear_fit(model, config, data)
     strengths, why = choice(fit, data)
-    fold(fit.fit(strengths, fit.train), model)
+    set_weights(fit.fit(strengths, fit.train), model)
     fold_known(fit.known, model)
     fit_varying(model, config, data, data.train)
     notes = [f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
@@ -342,13 +342,13 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
     return "; ".join(notes)
 
 
-def fit_varying(model: Linear, config: LinearModelConfig, data: Data, windows: Windows) -> None:
+def fit_varying(model: LinearModel, config: LinearModelConfig, data: Data, windows: Windows) -> None:
     """Fit the part of the maps whose weights vary, if there is one, to the errors of the others on these windows."""
     if model.varying is not None:
         varying.fit(model, windows, config.varying_penalty, data.frequency.season)
 
 
-def choice(fit: LinearFit, data: Data) -> tuple[list[Strengths], str]:
+def choice(fit: LinearFit, data: Data) -> tuple[list[MapSettings], str]:
     """`fit.strengths`, cached by data and candidates."""
     key = repr((fit.config, fit.features, fit.positions))
     if key not in data.choices:
@@ -366,7 +366,7 @@ def known_in_words(known: KnownEffects, data: Data) -> str:
     return f"known ahead, with an effect on held-out blocks: {', '.join(effective) or 'none'} of {', '.join(names)}"
 
 
-def all_runs(data: Data) -> list[Run]:
+def all_runs(data: Data) -> list[WindowRun]:
     """The windows of all parts and those that span two parts."""
     splits = [split for split in (data.train, data.val, data.calibration, data.test) if split is not None]
     return joined([], [run for split in splits for run in runs_of(split)])
@@ -382,7 +382,7 @@ def varying_in_words(chosen: Sequence[str], penalty: float) -> str:
 
 
 @torch.no_grad()
-def fold_known(known: KnownEffects, model: Linear) -> None:
+def fold_known(known: KnownEffects, model: LinearModel) -> None:
     """Set the known effects as weights of the network."""
     if model.effects is not None:
         model.effects.zero_()
@@ -393,7 +393,7 @@ def fold_known(known: KnownEffects, model: Linear) -> None:
 
 
 @torch.no_grad()
-def fold(fitted: LinearForecast, model: Linear) -> None:
+def set_weights(fitted: LinearForecast, model: LinearModel) -> None:
     """Set the weights of the network so that it forecasts like `fitted`.
 
     forecast = last + W^T (history - last) + level mean(history) + features is linear in the history, so one map of the
@@ -416,7 +416,7 @@ def fold(fitted: LinearForecast, model: Linear) -> None:
         model.others[:, -n_others:].copy_(extra[:, -n_others:])
 
 
-def _fold_calendar(fitted: LinearForecast, extra: Tensor, model: Linear) -> None:
+def _fold_calendar(fitted: LinearForecast, extra: Tensor, model: LinearModel) -> None:
     features, sizes = fitted.features, {cycle: 2 * orders for cycle, orders in HARMONICS.items()}
     model.calendar.zero_()
     model.turns.zero_()
@@ -441,13 +441,13 @@ KEPT_BYTES = 256_000_000
 
 
 def held_out_blocks(
-    model: Linear,
+    model: LinearModel,
     config: LinearModelConfig,
     data: Data,
     *,
     n_blocks: int,
-    finish: Callable[[Linear], None] = lambda model: None,
-) -> Iterator[tuple[Linear, Windows]]:
+    finish: Callable[[LinearModel], None] = lambda model: None,
+) -> Iterator[tuple[LinearModel, Windows]]:
     """For each block, the model fitted without it and the block's windows.
 
     Args:
@@ -466,7 +466,9 @@ def held_out_blocks(
         yield scratch, windows
 
 
-def choose_varying(model: Linear, config: LinearModelConfig, data: Data, *, n_blocks: int) -> tuple[list[str], float]:
+def choose_varying(
+    model: LinearModel, config: LinearModelConfig, data: Data, *, n_blocks: int
+) -> tuple[list[str], float]:
     """See `informer.linear.varying.choose`; for maps that are fitted."""
     cycles = linear_fit(model, config, data).features.cycles
     blocks = ((scratch, windows) for scratch, windows, _ in _blocks(model, config, data, n_blocks))
@@ -474,21 +476,21 @@ def choose_varying(model: Linear, config: LinearModelConfig, data: Data, *, n_bl
 
 
 def _blocks(
-    model: Linear, config: LinearModelConfig, data: Data, n_blocks: int
-) -> Iterator[tuple[Linear, Windows, Windows]]:
+    model: LinearModel, config: LinearModelConfig, data: Data, n_blocks: int
+) -> Iterator[tuple[LinearModel, Windows, Windows]]:
     """The model fitted without each block, the block's windows, and those of the fit."""
     fit, scratch = linear_fit(model, config, data), deepcopy(model).eval()
     strengths, _ = choice(fit, data)
     splits = [split for split in (data.train, data.val, data.calibration) if split is not None]
     runs = joined([], [run for split in splits for run in runs_of(split)])
     for block, fitted in _fits(fit, strengths, folds(runs, n_blocks, data.sizes.pred_len), data):
-        fold(fitted, scratch)
+        set_weights(fitted, scratch)
         held_out, fitted_on = (data.train.at(torch.from_numpy(starts_of(part))) for part in (block.held, block.fitted))
         yield scratch, held_out, fitted_on
 
 
 def _fits(
-    fit: LinearFit, strengths: Sequence[Strengths], blocks: Sequence[Fold], data: Data
+    fit: LinearFit, strengths: Sequence[MapSettings], blocks: Sequence[Fold], data: Data
 ) -> Iterator[tuple[Fold, LinearForecast]]:
     """The maps fitted without each block, cached if they are small: weights of an average and intervals need both."""
     key = repr(("held out", fit.config, fit.features, fit.positions, strengths, blocks))

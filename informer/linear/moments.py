@@ -170,7 +170,7 @@ _KEPT_BYTES = 256_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WindowRun:
     """Windows that begin at consecutive rows [first, stop) of the store, all in one series."""
 
     series: int
@@ -181,7 +181,7 @@ class Run:
         return self.stop - self.first
 
 
-def runs_of(windows: Windows) -> list[Run]:
+def runs_of(windows: Windows) -> list[WindowRun]:
     """Windows as runs, in the order of the store."""
     starts = np.unique(windows.starts.cpu().numpy())
     if not len(starts):
@@ -189,7 +189,7 @@ def runs_of(windows: Windows) -> list[Run]:
     series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right") - 1
     cuts = np.flatnonzero((np.diff(starts) != 1) | (np.diff(series) != 0)) + 1
     return [
-        Run(int(series[indices[0]]), int(starts[indices[0]]), int(starts[indices[-1]]) + 1)
+        WindowRun(int(series[indices[0]]), int(starts[indices[0]]), int(starts[indices[-1]]) + 1)
         for indices in np.split(np.arange(len(starts)), cuts)
     ]
 
@@ -262,10 +262,10 @@ class MomentSource:
     reach: int
     features: OriginFeatures
     steps: np.ndarray | None = None
-    _spectra: dict[Run, np.ndarray] = field(default_factory=dict)
-    _squares: dict[tuple[Run, ...], np.ndarray] = field(default_factory=dict)
+    _spectra: dict[WindowRun, np.ndarray] = field(default_factory=dict)
+    _squares: dict[tuple[WindowRun, ...], np.ndarray] = field(default_factory=dict)
     _latest: dict[tuple[int, int], ObservedRows | None] = field(default_factory=dict)
-    _grouped: dict[int, tuple[Sequence[Run], dict[int, list[Run]]]] = field(default_factory=dict)
+    _grouped: dict[int, tuple[Sequence[WindowRun], dict[int, list[WindowRun]]]] = field(default_factory=dict)
 
     @property
     def kept(self) -> np.ndarray:
@@ -273,17 +273,17 @@ class MomentSource:
         steps = np.arange(self.reach) if self.steps is None else self.steps
         return np.concatenate([np.arange(self.seq_len), self.seq_len + steps])
 
-    def of_series(self, runs: Sequence[Run], series: int) -> list[Run]:
+    def of_series(self, runs: Sequence[WindowRun], series: int) -> list[WindowRun]:
         """The runs of one series; `runs` must not change."""
         key = id(runs)  # unique, because the list is kept alive
         if key not in self._grouped:
-            by_series: dict[int, list[Run]] = {}
+            by_series: dict[int, list[WindowRun]] = {}
             for run in runs:
                 by_series.setdefault(run.series, []).append(run)
             self._grouped[key] = runs, by_series
         return self._grouped[key][1].get(series, [])
 
-    def feature_products(self, runs: Sequence[Run]) -> Float64[np.ndarray, "e e"]:
+    def feature_products(self, runs: Sequence[WindowRun]) -> Float64[np.ndarray, "e e"]:
         """sum e e^T over the features e, which are the same for all columns."""
         key = tuple(runs)
         if key not in self._squares:
@@ -295,7 +295,7 @@ class MomentSource:
             self._squares[key] = total
         return self._squares[key]
 
-    def of(self, column: int, runs: Sequence[Run], feature_products: Float64[np.ndarray, "e e"]) -> Moments:
+    def of(self, column: int, runs: Sequence[WindowRun], feature_products: Float64[np.ndarray, "e e"]) -> Moments:
         """Moments of one column over runs of one series; `feature_products` must be of the same runs."""
         rows = self._rows_of(column, runs)
         if rows is not None:
@@ -308,7 +308,7 @@ class MomentSource:
         products = np.block([[own_products, mixed.T], [mixed, feature_products]])
         return Moments(products, sum(map(len, runs)))
 
-    def _observed(self, rows: ObservedRows, runs: Sequence[Run]) -> Moments:
+    def _observed(self, rows: ObservedRows, runs: Sequence[WindowRun]) -> Moments:
         """Moments of a column with gaps; empty if some row of the future is never observed."""
         kept = self.kept
         total = np.zeros((len(kept) + len(self.features.groups),) * 2)
@@ -322,7 +322,7 @@ class MomentSource:
         moments = Moments(total, windows, counts)
         return moments if moments.is_known else Moments(np.zeros_like(total), 0)
 
-    def _rows_of(self, column: int, runs: Sequence[Run]) -> ObservedRows | None:
+    def _rows_of(self, column: int, runs: Sequence[WindowRun]) -> ObservedRows | None:
         """Rows of a column, of the series of `runs`; None if nothing is missing."""
         if not self.store.has_gaps or not runs:
             return None
@@ -334,7 +334,7 @@ class MomentSource:
             self._latest[key] = ObservedRows.of(rows) if np.isnan(rows).any() else None
         return self._latest[key]
 
-    def _mixed(self, column: int, runs: Sequence[Run]) -> Float64[np.ndarray, "e n"]:
+    def _mixed(self, column: int, runs: Sequence[WindowRun]) -> Float64[np.ndarray, "e n"]:
         """sum e z^T over windows z. For long runs it is a correlation, computed by Fourier transforms whose products
         are summed and transformed back once."""
         n, size = self.seq_len + self.reach, self._size
@@ -354,7 +354,7 @@ class MomentSource:
         """Rows of a Fourier transform, of which at least seven eighths start a window."""
         return max(_SIZE, 1 << (8 * (self.seq_len + self.reach) - 1).bit_length())
 
-    def _spectrum(self, run: Run) -> np.ndarray:
+    def _spectrum(self, run: WindowRun) -> np.ndarray:
         """Conjugate Fourier transform of a run's features along its windows, cached for other columns."""
         if run in self._spectra:
             return self._spectra[run]
@@ -363,19 +363,19 @@ class MomentSource:
             self._spectra[run] = spectrum
         return spectrum
 
-    def _rows(self, run: Run, column: int) -> Float64[np.ndarray, "t"]:
+    def _rows(self, run: WindowRun, column: int) -> Float64[np.ndarray, "t"]:
         """All rows of one column that the windows of a run contain."""
         last = run.stop + self.seq_len + self.reach - 1
         return self.store.values[run.first : last, column].double().cpu().numpy()
 
-    def _chunks(self, runs: Sequence[Run]) -> Iterator[Run]:
+    def _chunks(self, runs: Sequence[WindowRun]) -> Iterator[WindowRun]:
         """The windows as runs whose rows fit into one Fourier transform."""
         most = self._size - self.seq_len - self.reach + 1
         for run in runs:
             for first in range(run.first, run.stop, most):
-                yield Run(run.series, first, min(first + most, run.stop))
+                yield WindowRun(run.series, first, min(first + most, run.stop))
 
-    def _features(self, run: Run) -> Tensor:
+    def _features(self, run: WindowRun) -> Tensor:
         store, k = self.store, self.features.recent
         last = run.first + self.seq_len - 1 + int(store.first_marks[run.series] - store.first_rows[run.series])
         mark = store.marks[last : last + len(run)].cpu()
@@ -394,17 +394,17 @@ class MomentSource:
         return self.features.compose(recent, mark)
 
 
-def joined(train: Sequence[Run], val: Sequence[Run]) -> list[Run]:
+def joined(train: Sequence[WindowRun], val: Sequence[WindowRun]) -> list[WindowRun]:
     """Runs of both parts, and of the windows between them that span both."""
-    merged: list[Run] = []
+    merged: list[WindowRun] = []
     for run in in_order([*train, *val]):
         if merged and merged[-1].series == run.series:
-            run = Run(run.series, merged.pop().first, run.stop)
+            run = WindowRun(run.series, merged.pop().first, run.stop)
         merged.append(run)
     return merged
 
 
-def in_order(runs: Sequence[Run]) -> list[Run]:
+def in_order(runs: Sequence[WindowRun]) -> list[WindowRun]:
     """Runs in the order of the store."""
     return sorted(runs, key=lambda run: run.first)
 
@@ -414,7 +414,7 @@ LEAST_ERROR = 0.1
 
 
 def series_weights(
-    store: Store, sizes: WindowSizes, runs: Sequence[Run], channels: Sequence[tuple[int, int]], *, period: int
+    store: Store, sizes: WindowSizes, runs: Sequence[WindowRun], channels: Sequence[tuple[int, int]], *, period: int
 ) -> list[float]:
     """Weights inverse to the mean squared error of the seasonal naive, so that volatile series do not dominate.
 
@@ -430,7 +430,7 @@ def series_weights(
     """
     if len(store.first_rows) == 1:
         return [1.0] * len(channels)
-    by_series: dict[int, list[Run]] = {}
+    by_series: dict[int, list[WindowRun]] = {}
     for run in runs:
         by_series.setdefault(run.series, []).append(run)
     errors = np.array(
@@ -444,7 +444,7 @@ def series_weights(
     return list(weights / weights.mean())
 
 
-def _naive_error(store: Store, sizes: WindowSizes, runs: Sequence[Run], column: int, period: int) -> float:
+def _naive_error(store: Store, sizes: WindowSizes, runs: Sequence[WindowRun], column: int, period: int) -> float:
     """Mean squared change from season to season over the observed rows of these windows; NaN if there is none."""
     if not runs:
         return nan

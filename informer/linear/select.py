@@ -22,8 +22,8 @@ from jaxtyping import Float64, Int64
 
 from informer.base.runtime import one_blas_thread
 from informer.linear.features import Group
-from informer.linear.moments import Moments, Run
-from informer.linear.settings import Strengths
+from informer.linear.moments import Moments, WindowRun
+from informer.linear.settings import MapSettings
 from informer.linear.solve import Layout, Normal, blended, normal_equations, penalties, solve
 
 
@@ -31,13 +31,13 @@ from informer.linear.solve import Layout, Normal, blended, normal_equations, pen
 class Fold:
     """Windows held out, and windows to fit on; no row is in the horizon of both."""
 
-    held: list[Run]
-    fitted: list[Run]
-    between: list[Run]
+    held: list[WindowRun]
+    fitted: list[WindowRun]
+    between: list[WindowRun]
     """Windows in neither, because their horizons share rows with those of held-out windows."""
 
 
-def folds(runs: Sequence[Run], n_blocks: int, pred_len: int) -> list[Fold]:
+def folds(runs: Sequence[WindowRun], n_blocks: int, pred_len: int) -> list[Fold]:
     """Folds of leave-one-block-out cross-validation: block i is the i-th part of each series' windows.
 
     Args:
@@ -57,40 +57,40 @@ def folds(runs: Sequence[Run], n_blocks: int, pred_len: int) -> list[Fold]:
     return blocks
 
 
-def starts_of(runs: Sequence[Run]) -> Int64[np.ndarray, "windows"]:
+def starts_of(runs: Sequence[WindowRun]) -> Int64[np.ndarray, "windows"]:
     """Store rows at which the windows start."""
     return np.concatenate([np.arange(run.first, run.stop) for run in runs])
 
 
-def _numbered(runs: Sequence[Run], first: int, stop: int) -> list[Run]:
+def _numbered(runs: Sequence[WindowRun], first: int, stop: int) -> list[WindowRun]:
     """Windows number [first, stop) of consecutive runs."""
     selected, n_before = [], 0
     for run in runs:
         low, high = max(first - n_before, 0), min(stop - n_before, len(run))
         if low < high:
-            selected.append(Run(run.series, run.first + low, run.first + high))
+            selected.append(WindowRun(run.series, run.first + low, run.first + high))
         n_before += len(run)
     return selected
 
 
-def _away_from(runs: Sequence[Run], held_out: Sequence[Run], pred_len: int) -> list[Run]:
+def _away_from(runs: Sequence[WindowRun], held_out: Sequence[WindowRun], pred_len: int) -> list[WindowRun]:
     low, high = held_out[0].first - pred_len + 1, held_out[-1].stop + pred_len - 1
     return _within(runs, ((runs[0].first, low), (high, runs[-1].stop)))
 
 
-def _next_to(runs: Sequence[Run], held_out: Sequence[Run], pred_len: int) -> list[Run]:
+def _next_to(runs: Sequence[WindowRun], held_out: Sequence[WindowRun], pred_len: int) -> list[WindowRun]:
     first, stop = held_out[0].first, held_out[-1].stop
     return _within(runs, ((first - pred_len + 1, first), (stop, stop + pred_len - 1)))
 
 
-def _within(runs: Sequence[Run], bounds: Sequence[tuple[int, int]]) -> list[Run]:
+def _within(runs: Sequence[WindowRun], bounds: Sequence[tuple[int, int]]) -> list[WindowRun]:
     """The windows that begin within any of the bounds."""
     selected = []
     for run in runs:
         for low, high in bounds:
             first, stop = max(run.first, low), min(run.stop, high)
             if first < stop:
-                selected.append(Run(run.series, first, stop))
+                selected.append(WindowRun(run.series, first, stop))
     return selected
 
 
@@ -128,7 +128,7 @@ class FoldMoments:
     held: Sequence[Moments]
 
 
-def fit_shared(pooled: Moments, layout: Layout, strengths: Strengths) -> Float64[np.ndarray, "p h"]:
+def fit_shared(pooled: Moments, layout: Layout, strengths: MapSettings) -> Float64[np.ndarray, "p h"]:
     """One map for all columns, from the sum of their moments."""
     features = layout.read(None, strengths)
     normal = normal_equations(pooled, layout, strengths, features)
@@ -136,7 +136,7 @@ def fit_shared(pooled: Moments, layout: Layout, strengths: Strengths) -> Float64
 
 
 def fit_own(
-    moments: Moments, column: int, shared: Float64[np.ndarray, "p h"], layout: Layout, strengths: Strengths
+    moments: Moments, column: int, shared: Float64[np.ndarray, "p h"], layout: Layout, strengths: MapSettings
 ) -> Float64[np.ndarray, "q h"]:
     """The map of one column, shrunk towards the shared one."""
     features = layout.read(column, strengths)
@@ -149,18 +149,18 @@ def fit_own(
     return solve(normal, penalty, prior)
 
 
-def reads_others(column: int, layout: Layout, strengths: Strengths) -> bool:
+def reads_others(column: int, layout: Layout, strengths: MapSettings) -> bool:
     """Whether the map of a column has inputs that the shared one does not have."""
     return len(layout.read(column, strengths)) > len(layout.read(None, strengths))
 
 
-def has_own_maps(strengths: Sequence[Strengths]) -> bool:
+def has_own_maps(strengths: Sequence[MapSettings]) -> bool:
     """Whether any of the settings has separate maps for columns or series."""
     return any(setting.own < inf or setting.penalty(Group.recent) < inf for setting in strengths)
 
 
 def spread(
-    shared: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: Strengths
+    shared: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: MapSettings
 ) -> Float64[np.ndarray, "q h"]:
     """The shared map with rows for all inputs of a column; zero for inputs that only the column has."""
     features = layout.read(column, strengths)
@@ -172,7 +172,7 @@ def spread(
     return widened
 
 
-def _shared_penalty(normal: Normal, layout: Layout, strengths: Strengths, features: np.ndarray) -> np.ndarray:
+def _shared_penalty(normal: Normal, layout: Layout, strengths: MapSettings, features: np.ndarray) -> np.ndarray:
     penalty = penalties(normal, layout, strengths, features)
     penalty[: strengths.lookback] *= strengths.shared
     return penalty
@@ -200,13 +200,13 @@ class CrossValidation:
         self.pooled = [total(fold.fitted, self.weights) for fold in self.folds]
 
     @one_blas_thread
-    def losses(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
+    def losses(self, strengths: MapSettings) -> Float64[np.ndarray, "folds"]:
         """Mean squared error on each held-out block."""
         return np.array(
             [self._loss(strengths, fold, pooled) for fold, pooled in zip(self.folds, self.pooled, strict=True)]
         )
 
-    def _loss(self, strengths: Strengths, fold: FoldMoments, pooled: Moments) -> float:
+    def _loss(self, strengths: MapSettings, fold: FoldMoments, pooled: Moments) -> float:
         shared = fit_shared(pooled, self.layout, strengths)
         error = 0.0
         for column, fitted, held_out, share in zip(self.columns, fold.fitted, fold.held, self.weights, strict=True):
@@ -222,7 +222,7 @@ def total(parts: Iterable[Moments], weights: Sequence[float]) -> Moments:
 
 
 @dataclass(eq=False, slots=True)
-class Choice:
+class ChosenMap:
     """Coordinate descent over settings; the loss of every trial is cached.
 
     Args:
@@ -248,9 +248,9 @@ class Choice:
     """Seconds of a trial per squared row of its lookback window."""
     _known: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def run(self) -> Strengths:
+    def run(self) -> MapSettings:
         """The best setting found by changing one thing at a time."""
-        best = Strengths(lookback=self.start, own=self.own[0])
+        best = MapSettings(lookback=self.start, own=self.own[0])
         # other changes are judged by their gain, which a penalty that is far off would hide; also if time is up
         best = self._better(best, (replace(best, shared=shared) for shared in SHARED), sure=0.0, always=True)
         for _ in range(2):
@@ -270,14 +270,14 @@ class Choice:
                 break
         return self._simplest(best)
 
-    def _aligned(self, best: Strengths) -> Iterator[Strengths]:
+    def _aligned(self, best: MapSettings) -> Iterator[MapSettings]:
         """Lower penalties for rows a whole number of seasons ago, where other rows need the same or a higher one."""
         if self.validation.layout.repeated > 1:
             for aligned in ALIGNED:
                 for shared in (best.shared, 10 * best.shared):
                     yield replace(best, aligned=aligned, shared=shared)
 
-    def _simplest(self, best: Strengths) -> Strengths:
+    def _simplest(self, best: MapSettings) -> MapSettings:
         """One shared map, if it is worse by at most one standard error: separate maps vary more with the sample."""
         if best.own == inf:
             return best
@@ -290,7 +290,7 @@ class Choice:
         error = gain.std(ddof=1) / len(gain) ** 0.5
         return simplest if gain.mean() <= ONE_ERROR * error else best
 
-    def in_time(self, wanted: Sequence[Strengths]) -> list[Strengths]:
+    def in_time(self, wanted: Sequence[MapSettings]) -> list[MapSettings]:
         """The first settings for which there is time, at least one; each needs another fit."""
         affordable, seconds = list(wanted[:1]), 0.0
         for setting in wanted[1:]:
@@ -301,7 +301,7 @@ class Choice:
             affordable.append(setting)
         return affordable
 
-    def loss(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
+    def loss(self, strengths: MapSettings) -> Float64[np.ndarray, "folds"]:
         """Loss of each held-out block, cached."""
         key, before = repr(strengths), self.left()
         if key not in self._known:
@@ -315,18 +315,18 @@ class Choice:
         """Number of settings whose loss was computed."""
         return len(self._known)
 
-    def _has_time(self, strengths: Strengths) -> bool:
+    def _has_time(self, strengths: MapSettings) -> bool:
         """Whether the trial will finish in time, estimated from earlier trials; False sets `was_cut`."""
         if repr(strengths) in self._known or self._pace * strengths.lookback**2 < self.left():
             return True
         self.was_cut = True
         return False
 
-    def fits(self, strengths: Strengths) -> bool:
+    def fits(self, strengths: MapSettings) -> bool:
         """Whether the lookback window covers the season that the seasonal naive repeats."""
         return not strengths.naive or strengths.lookback >= self.validation.layout.repeated
 
-    def _climbed(self, best: Strengths) -> Strengths:
+    def _climbed(self, best: MapSettings) -> MapSettings:
         """Try longer lookback windows, then shorter ones, until TRIES in a row are no better; long ones cost most."""
         for step in (1, -1):
             position, misses = self.lookbacks.index(best.lookback) + step, 0
@@ -338,8 +338,8 @@ class Choice:
         return best
 
     def _better(
-        self, current: Strengths, trials: Iterable[Strengths], sure: float = SURE, *, always: bool = False
-    ) -> Strengths:
+        self, current: MapSettings, trials: Iterable[MapSettings], sure: float = SURE, *, always: bool = False
+    ) -> MapSettings:
         """The best trial that is significantly better than `current`, or else `current`; `always`: however long."""
         loss = self.loss(current)
         best, bar = current, loss.mean() * (1 - LEAST_GAIN)
@@ -366,7 +366,7 @@ Channel = tuple[int, int]
 def fold_moments(
     blocks: Sequence[Fold],
     channels: Sequence[Channel],
-    moments: Callable[[Channel, Sequence[Run]], Moments],
+    moments: Callable[[Channel, Sequence[WindowRun]], Moments],
     left: Callable[[], float],
 ) -> tuple[list[Channel], list[FoldMoments]]:
     """Moments of each fold for as many channels as the time allows (at least one), spread evenly over all.
@@ -414,7 +414,7 @@ def _without(summed: Moments, *excluded: Moments) -> Moments:
     return remaining if remaining.is_known else Moments(np.zeros_like(remaining.products), 0)
 
 
-class Once:
+class MomentCache:
     """Caches the moments of up to `most` channels."""
 
     def __init__(self, compute: Callable[[tuple[int, int]], Moments], most: int) -> None:

@@ -13,7 +13,7 @@ from informer.linear.features import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strengths:
+class MapSettings:
     """Settings of one linear map, chosen by leave-one-block-out cross-validation.
 
     Penalties are relative to the mean square of their input, so that they do not depend on units. An input with penalty
@@ -62,7 +62,7 @@ class Strengths:
             f"the power of {self.taper:g}{aligned}); additional inputs and their penalties: {further or 'none'}{naive}"
         )
 
-    def unlike(self, other: "Strengths") -> str:
+    def unlike(self, other: "MapSettings") -> str:
         """Description of the differences from another setting, for the log."""
         differences = [f"{self.lookback} rows"]
         if self.last != other.last:
@@ -86,7 +86,7 @@ class Strengths:
         return {name: getattr(self, name) for name in names} | own_penalty | {"groups": groups}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Strengths":
+    def from_plain(cls, plain: Mapping[str, Any]) -> "MapSettings":
         """Inverse of `to_plain`.
 
         Raises:
@@ -109,12 +109,12 @@ class Strengths:
             )
         return cls(**entries, groups={Group[name]: float(penalty) for name, penalty in groups.items()})
 
-    def with_group(self, group: Group, penalty: float) -> "Strengths":
+    def with_group(self, group: Group, penalty: float) -> "MapSettings":
         """A copy with another penalty for one group."""
         return replace(self, groups={**self.groups, group: penalty})
 
 
-def in_words(averaged: Sequence[Strengths]) -> str:
+def in_words(averaged: Sequence[MapSettings]) -> str:
     """Description of an averaged forecast: the first setting, and how the others differ from it."""
     first, *others = averaged
     if not others:
@@ -141,7 +141,7 @@ class LinearConfig:
     other_columns: bool = True
     average: int = 3
     lookbacks: Sequence[int] = ()
-    chosen: Sequence[Strengths] = ()
+    chosen: Sequence[MapSettings] = ()
     left_out: Sequence[int] = ()
 
 

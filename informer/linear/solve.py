@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotri
 
 from informer.linear.features import Group, OriginFeatures
 from informer.linear.moments import Moments
-from informer.linear.settings import Strengths
+from informer.linear.settings import MapSettings
 
 NEWEST = 0.2
 """Smallest age, in seasons, that enters the penalty."""
@@ -45,7 +45,7 @@ class Layout:
         """The steps ahead, counted from 0."""
         return np.array(self.kept or range(self.steps))
 
-    def read(self, column: int | None, strengths: Strengths) -> np.ndarray:
+    def read(self, column: int | None, strengths: MapSettings) -> np.ndarray:
         """Indices of the features that a column's map reads; None: the shared map, which reads no other columns."""
         used_groups = frozenset(group for group, penalty in strengths.groups.items() if penalty < inf)
         return _read(self.features, column, used_groups)
@@ -87,7 +87,7 @@ class Normal:
         return float((weight * (self.gram @ weight - 2 * self.cross)).sum() + self.target)
 
 
-def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, features: np.ndarray) -> Normal:
+def normal_equations(moments: Moments, layout: Layout, strengths: MapSettings, features: np.ndarray) -> Normal:
     """Normal equations for a lookback window and normalisation, from moments of raw windows of the longest one."""
     n, lookback, size = layout.seq_len, strengths.lookback, strengths.lookback + len(features)
     rows = np.concatenate([np.arange(n - lookback, n), n + layout.steps + features, np.arange(n, n + layout.steps)])
@@ -126,7 +126,7 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     return Normal(gram, np.insert(cross, lookback, level[size:], axis=0), target, moments.windows)
 
 
-def _reference(lookback: int, strengths: Strengths) -> Float64[np.ndarray, "lookback"]:
+def _reference(lookback: int, strengths: MapSettings) -> Float64[np.ndarray, "lookback"]:
     """Weights of the history's rows in what is subtracted from them: their mean, or the last one."""
     if not strengths.last:
         return np.full(lookback, 1 / lookback)
@@ -136,7 +136,7 @@ def _reference(lookback: int, strengths: Strengths) -> Float64[np.ndarray, "look
 
 
 def penalties(
-    normal: Normal, layout: Layout, strengths: Strengths, features: np.ndarray
+    normal: Normal, layout: Layout, strengths: MapSettings, features: np.ndarray
 ) -> Float64[np.ndarray, "p #h"]:
     """Penalty of each input for each step ahead, for `shared` or `own` equal to 1; [p, 1] if the same for all steps."""
     lookback = strengths.lookback
@@ -202,7 +202,7 @@ def _equal_columns(matrix: np.ndarray) -> list[np.ndarray]:
     return [np.array(group) for group in groups.values()]
 
 
-def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: Strengths) -> Float64[np.ndarray, "p h"]:
+def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: MapSettings) -> Float64[np.ndarray, "p h"]:
     """The map averaged with that of the seasonal naive, whose forecast is one of the rows that the map reads."""
     if not strengths.naive:
         return weight
@@ -213,7 +213,7 @@ def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: Stren
 
 
 def raw_map(
-    column: int | None, weights: Sequence[Float64[np.ndarray, "_ h"]], layout: Layout, strengths: Sequence[Strengths]
+    column: int | None, weights: Sequence[Float64[np.ndarray, "_ h"]], layout: Layout, strengths: Sequence[MapSettings]
 ) -> tuple[Float32[np.ndarray, "seq h"], Float32[np.ndarray, "h"], Float32[np.ndarray, "e h"]]:
     """Mean of maps by the `weight` of their settings, as weights of the raw history, its mean and the features.
 

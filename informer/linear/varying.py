@@ -22,7 +22,7 @@ from informer.data.windows import Windows
 from informer.linear.select import LEAST_GAIN_OF_INPUT, SURE_OF_INPUT
 from informer.networks.layers.varying import VaryingMaps
 from informer.networks.models.base import model_output
-from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, Linear
+from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, LinearModel
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Penalties to choose from, relative to the sum of squares of an input."""
@@ -71,7 +71,9 @@ class _Products:
 
 @torch.inference_mode()
 @one_blas_thread
-def choose(blocks: Iterable[tuple[Linear, Windows]], season: int, cycles: Sequence[str]) -> tuple[list[str], float]:
+def choose(
+    blocks: Iterable[tuple[LinearModel, Windows]], season: int, cycles: Sequence[str]
+) -> tuple[list[str], float]:
     """`model.varying` and `model.varying_penalty`; no names if nothing lowers the errors for sure.
 
     Args:
@@ -96,7 +98,7 @@ def choose(blocks: Iterable[tuple[Linear, Windows]], season: int, cycles: Sequen
 
 @torch.inference_mode()
 @one_blas_thread
-def fit(maps: Linear, windows: Windows, penalty: float, season: int) -> None:
+def fit(maps: LinearModel, windows: Windows, penalty: float, season: int) -> None:
     """Set the weights of `maps.varying`, fitted to the errors of the other maps on these windows."""
     varying = maps.varying
     assert varying is not None, "the configuration has the same names"
@@ -125,7 +127,7 @@ class _Sample:
     errors: Tensor
 
     @classmethod
-    def of(cls, maps: Linear, varying: VaryingMaps, windows: Windows) -> "_Sample":
+    def of(cls, maps: LinearModel, varying: VaryingMaps, windows: Windows) -> "_Sample":
         """Of evenly spaced windows; an error that is not known counts as zero."""
         columns, device = len(maps.positions), windows.store.values.device
         maps = maps if maps.own.device == device else deepcopy(maps).to(device)

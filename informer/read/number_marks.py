@@ -44,7 +44,7 @@ _DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class NumberMarks:
     """Separators of numbers.
 
     Args:
@@ -59,7 +59,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class AmbiguousNumber:
     """A column whose numbers may be a thousand times larger: one of its cells, and the cell's row in the frame."""
 
     cell: str
@@ -87,10 +87,10 @@ class _Seen:
             self.either.add(grouped["mark"])
 
 
-def find_marks(text: str, separator: str) -> Marks:
+def find_marks(text: str, separator: str) -> NumberMarks:
     """The separators of the numbers in some lines of a file."""
     if _has_only_points(text, separator):
-        return Marks(".", "", settled=True)
+        return NumberMarks(".", "", settled=True)
     seen = _seen_in_shapes(text, separator)
     if seen is None:
         seen = _Seen()
@@ -99,13 +99,13 @@ def find_marks(text: str, separator: str) -> Marks:
     kinds = {_kind(mark) for mark in seen.groups}
     decimals = seen.decimals
     if len(decimals) > 1 or len(kinds) > 1 or decimals & kinds:
-        return Marks(".", "", settled=False)  # cells in the other format are then not numbers
+        return NumberMarks(".", "", settled=False)  # cells in the other format are then not numbers
     if not seen.groups and separator == "," and "," in decimals:
-        return Marks(".", "", settled=False)  # a quoted "1,250" may be a thousand
+        return NumberMarks(".", "", settled=False)  # a quoted "1,250" may be a thousand
     thousands = next(iter(kinds), "")
     usual = {".": ",", ",": "."}.get(thousands) or ("," if seen.either == {","} and separator != "," else ".")
     decimal = next(iter(decimals), usual)
-    return Marks(decimal, thousands, settled=bool(decimals or seen.groups))
+    return NumberMarks(decimal, thousands, settled=bool(decimals or seen.groups))
 
 
 def _has_only_points(text: str, separator: str) -> bool:
@@ -174,15 +174,15 @@ def may_be_thousands(frame: pd.DataFrame) -> list[int]:
     return indices
 
 
-def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, Doubt]:
+def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, AmbiguousNumber]:
     """Text columns in which every separator has one to three digits before and three digits after it."""
     mark = re.escape(decimal)
-    doubts: dict[str, Doubt] = {}
+    doubts: dict[str, AmbiguousNumber] = {}
     for column, cells in text.items():
         marked = cells[cells.str.contains(decimal, regex=False, na=False)]
         shaped = marked.str.fullmatch(rf"\s*[+-]?[1-9]\d{{0,2}}{mark}\d{{3}}\s*")
         if len(marked) and shaped.all():
-            doubts[str(column)] = Doubt(marked.iloc[0].strip(), int(marked.index[0]))
+            doubts[str(column)] = AmbiguousNumber(marked.iloc[0].strip(), int(marked.index[0]))
     return doubts
 
 

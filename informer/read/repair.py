@@ -267,7 +267,7 @@ class ReadSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class CheckedRows:
     """Sorted rows, their step and the format of the timestamps.
 
     Args:
@@ -283,7 +283,7 @@ class Examined:
     n_rows: int
 
 
-def examine(table: Table, time_col: str, columns: Sequence[str], spec: ReadSpec, report: Report) -> Examined | None:
+def examine(table: Table, time_col: str, columns: Sequence[str], spec: ReadSpec, report: Report) -> CheckedRows | None:
     """Read, repair and check the rows, which are valid if the report has no problems; None if times cannot be read."""
     # repairs may move rows, or fill from older ones
     n = len(table.frame) if spec.history is None or spec.repairs else min(spec.history, len(table.frame))
@@ -293,7 +293,7 @@ def examine(table: Table, time_col: str, columns: Sequence[str], spec: ReadSpec,
         rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
         if (step := spec.times_cache.step_of(times, spec)) is not None:
             check_cells(rows, text, spec.repairs.for_cells, report)
-            return Examined(rows, step, time_format, len(rows))
+            return CheckedRows(rows, step, time_format, len(rows))
         unread = table.cells(time_col, np.flatnonzero(times.isna()))
         lines = rows.lines if n == len(times) else table.lines
         all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
@@ -328,7 +328,7 @@ def _examine_rows(
     spec: ReadSpec,
     time_format: str | None,
     report: Report,
-) -> Examined:
+) -> CheckedRows:
     """Repair and check rows.
 
     Args:
@@ -351,4 +351,4 @@ def _examine_rows(
             if not changes:
                 check_steps(ordered, frequency, unread.index.to_numpy(), spec.repairs.advice, report)
     check_cells(read, text, spec.repairs.for_cells, report)
-    return Examined(ordered, frequency, time_format, len(read) + len(unread))
+    return CheckedRows(ordered, frequency, time_format, len(read) + len(unread))

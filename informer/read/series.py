@@ -26,7 +26,7 @@ from informer.read.dialect import COMMON, Dialect
 from informer.read.files import is_remote, local_path
 from informer.read.frequency import Frequency
 from informer.read.limits import LIMITS
-from informer.read.repair import Examined, ReadSpec, TimesCache, examine
+from informer.read.repair import CheckedRows, ReadSpec, TimesCache, examine
 from informer.read.split import split_rows
 from informer.read.table import Table, read_table, without
 from informer.read.time_columns import (
@@ -334,7 +334,7 @@ def inspect_table(
     return None, report
 
 
-def _series(examined: Examined, frequency: Frequency, table: Table, name: str) -> Series:
+def _series(examined: CheckedRows, frequency: Frequency, table: Table, name: str) -> Series:
     rows = examined.rows
     return Series(
         name=name,

@@ -48,7 +48,7 @@ from informer.read.cells import check_lengths, dictionary_encoded, read_csv_opti
 from informer.read.dialect import COMMON, Dialect, check_is_text, find_dialect, find_encoding, read_header
 from informer.read.files import is_partitioned, partitioned_frame
 from informer.read.limits import LIMITS, PARQUET, ZIP, bounded, check_size, long_cell, open_table
-from informer.read.number_marks import Doubt, find_doubts, may_be_thousands
+from informer.read.number_marks import AmbiguousNumber, find_doubts, may_be_thousands
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
 LARGE = 1 << 26
@@ -401,7 +401,7 @@ class Table:
     first_row: int
     dialect: Dialect = COMMON
     repeated: tuple[str, ...] = ()
-    doubts: Mapping[str, Doubt] = field(default_factory=dict)
+    doubts: Mapping[str, AmbiguousNumber] = field(default_factory=dict)
     of_sheet: bool = False
 
     @property
@@ -551,7 +551,7 @@ def _decoded_table(
 
 def _doubts(
     content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame, missing_values: Sequence[str]
-) -> dict[str, Doubt]:
+) -> dict[str, AmbiguousNumber]:
     """Columns whose decimals may be digits after a thousands separator; reads the possible ones again as text."""
     positions = may_be_thousands(frame)
     if not positions:

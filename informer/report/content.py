@@ -109,7 +109,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Residuals:
+class ResidualPlot:
     """Forecast minus actual value, scaled.
 
     Args:
@@ -264,7 +264,7 @@ class Content:
     columns: Sequence[str] = ()
     main: str = ""
     coverage: list[Coverage] = field(default_factory=list)
-    residuals: Residuals | None = None
+    residuals: ResidualPlot | None = None
     losses: LossCurves | None = None
     times: list[Sequence[str]] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)

@@ -37,7 +37,7 @@ from informer.data.windows import Batch
 from informer.inference.explain import attention_maps, forecast_without_network
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
-from informer.linear.maps import Shares
+from informer.linear.maps import CombinationWeights
 from informer.networks.models.base import ForecastModel, model_forecast
 from informer.networks.models.informer import Informer
 from informer.read.frequency import Frequency, Unit, adjective, lasting
@@ -50,7 +50,7 @@ from informer.report.content import (
     Coverage,
     LossCurves,
     Profile,
-    Residuals,
+    ResidualPlot,
     ScoreRow,
     Tone,
     signed,
@@ -391,7 +391,7 @@ def _made_of(model: TrainedModel) -> str:
     shares = model.checkpoint.data.get(COMBINED)
     if not shares:
         return str(model.checkpoint.config["model"]["family"])
-    return Shares.from_plain(shares).in_words.removeprefix("100% ")
+    return CombinationWeights.from_plain(shares).in_words.removeprefix("100% ")
 
 
 def _losses(run: Path, config: Mapping[str, Any], model: TrainedModel) -> LossCurves | None:
@@ -562,7 +562,7 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     note = f"Measured on {of} {len(data.test):,} test windows."
     content.shown = " ".join(filter(None, [content.shown, *_what_is_missing(data, len(indices))]))
     content.profiles += calendar_profiles(test_pass, data, note)
-    content.residuals = Residuals(
+    content.residuals = ResidualPlot(
         edges=EDGES.tolist(),
         counts=test_pass.counts.tolist(),
         bias_by_step=(test_pass.residual_sum.sum(axis=1) / test_pass.cell_counts.sum(axis=1)).tolist(),

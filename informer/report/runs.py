@@ -37,7 +37,7 @@ FOLLOWS = ("decoder_attn", "attn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class SettingDifference:
     """A setting whose values differ.
 
     Args:
@@ -49,7 +49,7 @@ class Difference:
     values: Sequence[tuple[str, Sequence[int]]]
 
 
-def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
+def find_differences(settings: Sequence[Mapping[str, str]]) -> list[SettingDifference]:
     """Settings whose values differ among those configurations that have them, by name.
 
     Left out are keys that only one model family has (`model.family` already differs), files of different datasets
@@ -61,7 +61,7 @@ def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
     named = [with_short_names(run_settings) for run_settings in settings]
     keys = sorted({key for run_settings in named for key in run_settings})
     differences = [
-        Difference(key=key, values=_grouped([run_settings.get(key, NO_VALUE) for run_settings in named]))
+        SettingDifference(key=key, values=_grouped([run_settings.get(key, NO_VALUE) for run_settings in named]))
         for key in keys
     ]
     differing = [each for each in differences if sum(value != NO_VALUE for value, _ in each.values) > 1]
@@ -70,7 +70,7 @@ def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
     return [each for each in differing if each.key not in implied and by_key.get(_followed(each.key)) != each.values]
 
 
-def rows_of(differences: Sequence[Difference]) -> list[tuple[str, str, str]]:
+def rows_of(differences: Sequence[SettingDifference]) -> list[tuple[str, str, str]]:
     """Setting, value, and runs such as `1, 3-5`: one row per value."""
     return [(each.key, value, _ranges(runs)) for each in differences for value, runs in each.values]
 
@@ -124,7 +124,7 @@ MOST_CELL = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ComparedRun:
     """A run with scores.
 
     Args:
@@ -158,8 +158,8 @@ class Comparison:
         notes: notes, such as skipped runs.
     """
 
-    runs: Sequence[Run]
-    differences: Sequence[Difference]
+    runs: Sequence[ComparedRun]
+    differences: Sequence[SettingDifference]
     notes: Sequence[str]
 
     def table(self) -> Table:
@@ -212,7 +212,7 @@ class Comparison:
             verdict=verdict,
             tone=Tone.neutral,
             model=names[0],
-            scored="Run",
+            scored="ComparedRun",
             scaled=[
                 ScoreRow(name=name, metrics=run.metrics, skill=run.skill)
                 for name, run in zip(names, self.runs, strict=True)
@@ -234,7 +234,7 @@ def compare_runs(paths: Iterable[Path]) -> Comparison:
     """
     run_paths = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
     folders = {path.resolve(): path for path in reversed(run_paths)}
-    runs: list[Run] = []
+    runs: list[ComparedRun] = []
     left_out: dict[str, list[str]] = {}
     for folder in sorted(folders):
         reason = _without_scores(folder)
@@ -288,20 +288,20 @@ def _left_out_line(reason: str, runs: Sequence[str]) -> str:
     return f"skipped, {reason}: {listed(runs, MOST_NAMED)}"
 
 
-def _with_unique_labels(runs: Sequence[Run], folders: Mapping[Path, Path]) -> list[Run]:
+def _with_unique_labels(runs: Sequence[ComparedRun], folders: Mapping[Path, Path]) -> list[ComparedRun]:
     """Folders of the same name are named by the path that was given."""
     names = Counter(run.name for run in runs)
     return [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]
 
 
-def _read(folder: Path) -> Run:
+def _read(folder: Path) -> ComparedRun:
     try:
         return _parsed(folder)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise InputError(f"{folder}: expected the scores and configuration of a run, found: {error!r}") from error
 
 
-def _parsed(folder: Path) -> Run:
+def _parsed(folder: Path) -> ComparedRun:
     saved: dict[str, Any] = json.loads((folder / METRICS_FILE).read_text(encoding="utf-8"))
     scores = saved["scores"][saved["model"]]["scaled"]
     config = read_saved_yaml(folder / CONFIG)
@@ -312,7 +312,7 @@ def _parsed(folder: Path) -> Run:
     }
     by_step = {metric: [nan_if_none(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
     data = str(read_facts(folder).get("data", {}).get("sha256", ""))
-    return Run(
+    return ComparedRun(
         folder=folder,
         name=folder.name if TIMED.match(folder.name) else f"{folder.name} ({_made_of(settings, scores['by_column'])})",
         skill=nan_if_none(saved.get("skill")),

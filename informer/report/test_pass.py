@@ -152,14 +152,14 @@ LEVELS = (80, 95)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ShownTracks:
     """Selected pairs (series, column), as indices in the panel and the targets, and the reason as text."""
 
     pairs: Sequence[tuple[int, int]]
     reason: str
 
 
-def choose(mse: Float64[np.ndarray, "s n"], max_tracks: int, main: int = -1) -> Choice:
+def choose(mse: Float64[np.ndarray, "s n"], max_tracks: int, main: int = -1) -> ShownTracks:
     """Select at most `max_tracks` pairs: the worst, the best, and others evenly between, by scaled MSE.
 
     At least one pair is of the column `main`: if none would be, its worst series replaces another.
@@ -169,7 +169,7 @@ def choose(mse: Float64[np.ndarray, "s n"], max_tracks: int, main: int = -1) -> 
     what = "series" if mse.shape[1] == 1 else "columns" if mse.shape[0] == 1 else "pairs of series and column"
     if len(ordered) <= max_tracks:
         everything = f"all {len(ordered)} {what}" if len(ordered) > 1 else ""
-        return Choice(pairs=ordered, reason=everything and f"The page shows {everything}.")
+        return ShownTracks(pairs=ordered, reason=everything and f"The page shows {everything}.")
     third = max_tracks // 3
     middle = ordered[third:-third]
     spread = [middle[int(i)] for i in np.linspace(0, len(middle) - 1, max_tracks - 2 * third)]
@@ -182,7 +182,7 @@ def choose(mse: Float64[np.ndarray, "s n"], max_tracks: int, main: int = -1) -> 
         f"largest error, the {third} with the smallest, and {len(chosen) - 2 * third} spread evenly between them. "
         "The table below lists the scores of all."
     )
-    return Choice(pairs=[pair for pair in ordered if pair in chosen], reason=why)
+    return ShownTracks(pairs=[pair for pair in ordered if pair in chosen], reason=why)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,7 +193,7 @@ class Tracks:
         times: timestamps of the tracks.
         tracks: tracks, worst first.
         table: scores of every pair, worst first.
-        reason: see `Choice`.
+        reason: see `ShownTracks`.
     """
 
     times: list[Sequence[str]] = field(default_factory=list)
@@ -253,7 +253,7 @@ def gather_tracks(
     return gathered
 
 
-def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int, data: Data) -> tuple[Choice, int]:
+def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int, data: Data) -> tuple[ShownTracks, int]:
     """The pairs that fit on a page, and the number of their origins.
 
     Args:
@@ -284,7 +284,7 @@ def _origin(
 
 def _table(
     data: Data,
-    choice: Choice,
+    choice: ShownTracks,
     mse: Float64[np.ndarray, "s n"],
     skill: Float64[np.ndarray, "s n"],
     series_windows: np.ndarray,

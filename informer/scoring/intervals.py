@@ -34,7 +34,7 @@ from informer.base.errors import InputError, listed
 from informer.base.quantiles import MEDIAN, central_pairs, quantile_name
 from informer.checkpoint.format import Checkpoint
 from informer.data.dataset import Data
-from informer.data.windows import Batch, Units, Windows
+from informer.data.windows import Batch, DataUnits, Windows
 from informer.networks.models.base import ForecastModel, at_least_zero, model_forecast, point
 from informer.scoring.baselines import AtLeastZero, Baseline, SeasonalNaive
 from informer.scoring.metrics import QuantileForecast, Scores, pinball, to_float64
@@ -148,7 +148,7 @@ class Calibration:
             level: in percent; see `check`.
             history: on any device, which is that of the result.
             steps: only the first steps.
-            constant: targets without intervals as long as they do not vary; see `Units`.
+            constant: targets without intervals as long as they do not vary; see `DataUnits`.
         """
         variation = differences(history, self.variation.lag)
         varying, still = (table[level - 1, :steps].to(variation) for table in (self.half_widths, self.still))
@@ -550,7 +550,7 @@ class IntervalScores:
         actual: Float[Tensor, "b pred_len n"],
         history: Float[Tensor, "b seq_len n"],
         halves: Mapping[int, Float[Tensor, "b pred_len n"]] | None = None,
-        units: Units | None = None,
+        units: DataUnits | None = None,
     ) -> None:
         """Add the windows of one batch.
 
@@ -648,7 +648,7 @@ def model_quantiles(
     output: Float[Tensor, "b within n *q"],
     calibration: Calibration | None,
     history: Float[Tensor, "b seq_len n"],
-    units: Units,
+    units: DataUnits,
 ) -> QuantileForecast | None:
     """Quantiles that a model forecasts, or deciles from its intervals; None without either.
 
@@ -665,7 +665,7 @@ def calibrated_quantiles(
     calibration: Calibration | None,
     forecast: Float[Tensor, "b within n"],
     history: Float[Tensor, "b seq_len n"],
-    units: Units,
+    units: DataUnits,
     *,
     levels: Sequence[float] = DECILES,
     non_negative: Sequence[int] = (),

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from informer.data.windows import Units
+from informer.data.windows import DataUnits
 
 AT_ONCE = 1 << 17
 """Values whose errors exist at once: what a processor's cache holds, as each is read many times."""
@@ -195,7 +195,7 @@ class Errors:
         self,
         forecast: Float[Tensor, "b pred_len n"],
         actual: Float[Tensor, "b pred_len n"],
-        units: Units,
+        units: DataUnits,
         quantiles: QuantileForecast | None = None,
     ) -> None:
         """Add the windows of one batch of scaled values."""
@@ -206,7 +206,7 @@ class Errors:
             if quantiles is not None:
                 self._add_quantiles(quantiles(slice(begin, begin + few)), *chunk[1:])
 
-    def _add(self, forecast: Tensor, actual: Tensor, units: Units) -> None:
+    def _add(self, forecast: Tensor, actual: Tensor, units: DataUnits) -> None:
         in_standard = [units.standard(values) for values in (forecast, actual)]
         in_original = [_original(values, units) for values in (forecast, actual)]
         self.scaled.add(*in_standard)
@@ -221,7 +221,7 @@ class Errors:
         means = [measure.mean(dim=(1, 2)) / share.clamp(min=1 / error[0].numel()) for measure in measures]
         self._windows.append(torch.stack([*means, share], dim=1).cpu().numpy())
 
-    def _add_quantiles(self, quantiles: Iterable[tuple[float, Tensor]], actual: Tensor, units: Units) -> None:
+    def _add_quantiles(self, quantiles: Iterable[tuple[float, Tensor]], actual: Tensor, units: DataUnits) -> None:
         standard, n = units.standard(actual), 0
         total = torch.zeros_like(standard)
         for level, values in quantiles:
@@ -232,12 +232,12 @@ class Errors:
         actual, standard = actual[:, : total.shape[1]], standard[:, : total.shape[1]]
         loss = to_float64(total) / n
         self.scaled.add_pinball(loss, standard)
-        # differences in the data's units are a multiple of those of `Units.standard`
+        # differences in the data's units are a multiple of those of `DataUnits.standard`
         factor = (units.scale if units.untransformed_scale is None else units.untransformed_scale)[:, None]
         self.original.add_pinball(loss.to(factor.device) * factor, units.original(actual))
 
 
-def _original(scaled: Float[Tensor, "b pred_len n"], units: Units) -> Float[Tensor, "b pred_len n"]:
+def _original(scaled: Float[Tensor, "b pred_len n"], units: DataUnits) -> Float[Tensor, "b pred_len n"]:
     # A zero in the data is rounding noise after conversion from float32 scaled values, and MAPE would divide by it.
     values = units.unscaled(scaled)
     noise = 4 * torch.finfo(torch.float32).eps * units.center[:, None].abs()

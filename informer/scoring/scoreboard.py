@@ -495,7 +495,7 @@ MOST_MISSING, MOST_MISSING_SHARE = 1 << 20, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Units:
+class ScoredUnits:
     """Forecasts, actual values and histories, one unit each.
 
     Args:
@@ -514,7 +514,7 @@ class Units:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
+def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> ScoredUnits:
     """Match forecasts with actual values and histories.
 
     Raises:
@@ -551,7 +551,7 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
     for i, group in enumerate(groups):
         for name in columns:
             stacked[name][i, : len(group)] = group[name][:steps]
-    return Units(
+    return ScoredUnits(
         names=names,
         forecast=stacked["value"],
         actual=stacked["actual"],
@@ -771,7 +771,7 @@ class Scoreboard:
         return table
 
 
-def score_units(units: Units, season: int) -> Scoreboard:
+def score_units(units: ScoredUnits, season: int) -> Scoreboard:
     """Score forecasts, and baselines on the same cells.
 
     Args:
@@ -808,7 +808,7 @@ def score_units(units: Units, season: int) -> Scoreboard:
     )
 
 
-def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndarray]:
+def _forecasts(units: ScoredUnits, season: int, notes: list[str]) -> dict[str, np.ndarray]:
     """Forecasts by name, including baselines; adds remarks about them to `notes`."""
     steps = units.forecast.shape[1]
     forecasts = {OWN: units.forecast, NAIVE: seasonal_naive(units.histories, season, steps)}
@@ -823,7 +823,7 @@ def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndar
 
 
 def _quantiles(
-    units: Units, season: int, naive: np.ndarray, actual: np.ndarray, notes: list[str]
+    units: ScoredUnits, season: int, naive: np.ndarray, actual: np.ndarray, notes: list[str]
 ) -> dict[str, dict[float, np.ndarray]]:
     """Quantiles by forecaster and level: those of the forecast, and of the seasonal naive in the same cells."""
     own = quantile_forecasts(units.forecast, units.bands)
@@ -844,7 +844,7 @@ def _quantiles(
 
 
 def _averaged(
-    units: Units,
+    units: ScoredUnits,
     actual: np.ndarray,
     cells: Mapping[str, Mapping[str, np.ndarray]],
     quantiles: Mapping[str, Mapping[float, np.ndarray]],
@@ -861,7 +861,7 @@ def _averaged(
     return {name: {metric: each.tolist() for metric, each in by_metric.items()} for name, by_metric in means.items()}
 
 
-def _coverage(units: Units, actual: np.ndarray, mean: Mean) -> dict[str, np.ndarray]:
+def _coverage(units: ScoredUnits, actual: np.ndarray, mean: Mean) -> dict[str, np.ndarray]:
     """Coverage of each interval."""
     return {
         f"coverage{level}": mean(inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], actual))

@@ -44,7 +44,7 @@ from informer.linear.fit import BLOCKS
 from informer.linear.maps import choose_varying, linear_fit, maps_of
 from informer.linear.settings import in_words
 from informer.networks.models.base import Attentions, ForecastModel, ModelDims
-from informer.networks.models.linear import Linear, LinearModelConfig, maps_config
+from informer.networks.models.linear import LinearModel, LinearModelConfig, maps_config
 from informer.scoring.intervals import calibrate
 from informer.scoring.scores import fit_baselines
 from informer.search.space import Values, cheapest, with_values
@@ -395,7 +395,7 @@ class TrialRunner:
     def _of_length(self, seq_len: int) -> TrainConfig:
         return with_values(self.settings, cheapest(self.settings, seq_len))
 
-    def _shape(self, seq_len: int, config: LinearModelConfig) -> Linear:
+    def _shape(self, seq_len: int, config: LinearModelConfig) -> LinearModel:
         """The linear maps for a lookback window, on the meta device."""
         columns, n = self.source.columns, len(self.source.panel)
         dims = ModelDims(
@@ -409,7 +409,7 @@ class TrialRunner:
             categories=tuple(len(self.source.labels.get(name, ())) for name in columns.inputs),
         )
         with torch.device("meta"):
-            return Linear(config, dims, NO_ATTENTION)
+            return LinearModel(config, dims, NO_ATTENTION)
 
     def _fit(self, settings: TrainConfig) -> tuple[Data, FittedMaps]:
         key = _maps_key(settings)

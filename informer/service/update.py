@@ -57,11 +57,11 @@ from informer.data.windows import Windows
 from informer.inference.rescore import trained_data
 from informer.linear.features import cycles_of
 from informer.linear.fit import LinearFit
-from informer.linear.maps import MOST_WINDOWS, KeptFit, Reads, Shares, apply, fold, maps_of
-from informer.linear.moments import Run
+from informer.linear.maps import MOST_WINDOWS, CombinationWeights, KeptFit, Reads, apply, maps_of, set_weights
+from informer.linear.moments import WindowRun
 from informer.linear.select import Sums, folds
 from informer.networks.models.base import ForecastModel, model_forecast
-from informer.networks.models.linear import Linear
+from informer.networks.models.linear import LinearModel
 from informer.read.files import files_sha256
 from informer.read.frequency import Frequency
 from informer.read.series import Series
@@ -87,7 +87,7 @@ SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class JoinedRows:
     """Series of a model, older rows first.
 
     Args:
@@ -149,7 +149,7 @@ def input_dataset(
     return input_format.applied_to(as_trained)
 
 
-def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None, where: str) -> Rows:
+def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None, where: str) -> JoinedRows:
     """Append the later rows of each series to its older ones.
 
     Args:
@@ -182,7 +182,7 @@ def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str 
         times = pd.DatetimeIndex(old.timestamps.append(new.timestamps[after:]))
         panel.append(replace(old, timestamps=times, values=np.concatenate([old.values, new.values[after:]])))
     n_known = [len(series) for series in older]
-    return Rows(panel=panel, n_old=n_known, changed=changed, compared=compared, not_compared=not_compared)
+    return JoinedRows(panel=panel, n_old=n_known, changed=changed, compared=compared, not_compared=not_compared)
 
 
 def _check_gap(old: Series, new: Series, after: int, *, fix: str | None, where: str) -> None:
@@ -292,22 +292,22 @@ class Later:
         return self.data.train.store.first_rows.cpu().tolist()
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[WindowRun]:
         """All windows."""
         return self.until([len(series) for series in self.data.panel])
 
     @property
-    def runs_before_test(self) -> list[Run]:
+    def runs_before_test(self) -> list[WindowRun]:
         """Windows that end before the test part."""
         return self.until([split.val.stop for split in self.data.splits])
 
-    def until(self, stops: Sequence[int]) -> list[Run]:
+    def until(self, stops: Sequence[int]) -> list[WindowRun]:
         """Windows that end before these rows of each series."""
         rows, runs = self.data.sizes.rows, []
         for number, (first, n_known, stop) in enumerate(zip(self.firsts, self.n_old, stops, strict=True)):
             begin, end = first + max(n_known - rows + 1, 0), first + stop - rows + 1
             if begin < end:
-                runs.append(Run(number, begin, end))
+                runs.append(WindowRun(number, begin, end))
         return runs
 
     def untouched(self, windows: Windows) -> Windows:
@@ -330,22 +330,22 @@ class LinearPart:
 
     kept_fit: KeptFit
     fit: LinearFit
-    shares: Shares
+    shares: CombinationWeights
     repeated: Sequence[int] | None
 
     @classmethod
-    def of(cls, state: UpdateState, shares: Shares, data: Data) -> "LinearPart | None":
+    def of(cls, state: UpdateState, shares: CombinationWeights, data: Data) -> "LinearPart | None":
         """The part for a run's data; None if the run saved no moments."""
         if state.fit is None:
             return None
         fit = state.fit.fit(data.train.store, data.sizes, data.columns.positions(data.targets))
         return cls(state.fit, fit, shares, state.repeated)
 
-    def sums(self, runs: Sequence[Run]) -> Sums:
+    def sums(self, runs: Sequence[WindowRun]) -> Sums:
         """Moments of the older windows plus those of `runs`."""
         return self.kept_fit.sums + self.fit.sums(self.kept_fit.strengths, runs)
 
-    def without(self, sums: Sums, runs: Sequence[Run]) -> Sums:
+    def without(self, sums: Sums, runs: Sequence[WindowRun]) -> Sums:
         """`sums` minus the moments of `runs`."""
         return sums - self.fit.sums(self.kept_fit.strengths, runs)
 
@@ -353,7 +353,7 @@ class LinearPart:
         """Set the model's maps to those fitted from these moments."""
         maps = maps_of(model)
         assert maps is not None, "only runs with linear maps save moments"
-        fold(self.fit.fit_from(self.kept_fit.strengths, sums), maps)
+        set_weights(self.fit.fit_from(self.kept_fit.strengths, sums), maps)
         repeated = None if self.repeated is None else torch.tensor(self.repeated)
         apply(maps, self.shares, repeated)  # the weight of the network is in the checkpoint already
 
@@ -402,7 +402,7 @@ def _held_out(
             yield scratch, windows.at(_starts(block.held)).thinned(MOST_WINDOWS // n_blocks)
 
 
-def _starts(runs: Sequence[Run]) -> torch.Tensor:
+def _starts(runs: Sequence[WindowRun]) -> torch.Tensor:
     return torch.from_numpy(np.concatenate([np.arange(run.first, run.stop) for run in runs]))
 
 
@@ -417,7 +417,7 @@ def newest_errors(older: Residuals | None, later: Residuals | None) -> Residuals
     return joined_errors([older.last(room), later])
 
 
-def windows_of(runs: Sequence[Run]) -> int:
+def windows_of(runs: Sequence[WindowRun]) -> int:
     """Number of windows."""
     return sum(map(len, runs))
 
@@ -482,7 +482,7 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
     return evaluation
 
 
-def _rows_again(settings: TrainConfig, older: Older, rows: Rows, folder: RunFolder, device: torch.device) -> Data:
+def _rows_again(settings: TrainConfig, older: Older, rows: JoinedRows, folder: RunFolder, device: torch.device) -> Data:
     """Write the rows to the folder of the new run, and read them as every later command does."""
     saved, path = older.checkpoint, folder.path / ROWS
     table = rows_table(rows.panel, saved.categories, settings.dataset.series_col)
@@ -521,7 +521,7 @@ def read_older(settings: UpdateConfig) -> Older:
     return Older(path, saved, trained, rows, state)
 
 
-def _not_from_moments(maps: Linear | None, trained: TrainConfig) -> str | None:
+def _not_from_moments(maps: LinearModel | None, trained: TrainConfig) -> str | None:
     """Why linear maps cannot be refitted from moments; None if they can."""
     if maps is not None and maps.effects is not None:
         return "its linear maps have effects of columns, categories or holidays known ahead, which cannot be refitted"
@@ -578,7 +578,7 @@ def _from_data(settings: UpdateConfig, path: Path, saved: Checkpoint, trained: T
     return Older(path, saved, trained, rows, state)
 
 
-def _settings_of(older: Older, rows: Rows, settings: UpdateConfig, folder: RunFolder) -> TrainConfig:
+def _settings_of(older: Older, rows: JoinedRows, settings: UpdateConfig, folder: RunFolder) -> TrainConfig:
     """The configuration of the new run: that of the older run, with the new run's rows as data."""
     least, new, ends = 2 * older.settings.pred_len + 1, min(rows.new), {series.timestamps[-1] for series in rows.panel}
     if new < least:
@@ -599,7 +599,7 @@ def _settings_of(older: Older, rows: Rows, settings: UpdateConfig, folder: RunFo
     return replace(older.settings, dataset=dataset, run_dir=str(folder.path), device=settings.device, init_from=None)
 
 
-def _log_rows(rows: Rows, older: Older, where: str) -> None:
+def _log_rows(rows: JoinedRows, older: Older, where: str) -> None:
     new = sum(rows.new)
     what = "row" if len(rows.panel) == 1 else f"rows of {len(rows.panel)} series, each a row"
     same = f"; {rows.compared} rows of training compared, {rows.changed} changed" if rows.compared else ""
@@ -607,7 +607,7 @@ def _log_rows(rows: Rows, older: Older, where: str) -> None:
     log.info(f"{where}: {counted(new, what)} after {older.rows[0].timestamps[-1]}{same}{past}")
 
 
-def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
+def _parent(older: Older, rows: JoinedRows, where: str) -> dict[str, Any]:
     """Entry of run.json about the run that was updated."""
     before = read_facts(older.path).get("parent", {})
     return {
@@ -629,7 +629,7 @@ def _fit_and_score(
     """Fit, calibrate, score and save."""
     saved, data = older.checkpoint, later.data
     model = restore_model(saved).to(data.train.starts.device)
-    shares = Shares.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else Shares()
+    shares = CombinationWeights.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else CombinationWeights()
     linear_part, training = LinearPart.of(older.state, shares, data), _training(older)
     if linear_part is not None:
         linear_part.give(model, linear_part.sums(later.runs_before_test))

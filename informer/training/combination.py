@@ -29,12 +29,12 @@ from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Batch, Windows
 from informer.linear.maps import MOST_WINDOWS as MOST_HELD_OUT
-from informer.linear.maps import Shares, apply, held_out_blocks, maps_of
+from informer.linear.maps import CombinationWeights, apply, held_out_blocks, maps_of
 from informer.linear.moments import runs_of, series_weights
 from informer.networks.layers.input_transform import with_quantile_axis
 from informer.networks.models.base import ForecastModel, model_output
 from informer.networks.models.informer import Informer
-from informer.networks.models.linear import Linear, at_least_history, maps_config
+from informer.networks.models.linear import LinearModel, at_least_history, maps_config
 from informer.networks.ops.gaps import history_of
 from informer.scoring.baselines import best_seasonal_naive
 from informer.training.optim import Loss, build_loss, observed_share
@@ -74,7 +74,7 @@ class Combination:
         losses: validation losses of each forecast by itself and of the average, by name.
     """
 
-    shares: Shares
+    shares: CombinationWeights
     losses: Mapping[str, float]
 
 
@@ -92,7 +92,11 @@ def combined(
 
 def combiner(checkpoint: Checkpoint, data: Data) -> Callable[[ForecastModel], None]:
     """A function that applies the weights of a checkpoint's combination to newly fitted maps."""
-    shares = Shares.from_plain(checkpoint.data[COMBINED]) if COMBINED in checkpoint.data else Shares()
+    shares = (
+        CombinationWeights.from_plain(checkpoint.data[COMBINED])
+        if COMBINED in checkpoint.data
+        else CombinationWeights()
+    )
     return partial(apply, shares=shares, repeated=repeated_rows(data))
 
 
@@ -125,7 +129,11 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     assert maps is not None, "see TrainConfig.problems"
     # a decoder that reads its own forecasts is not linear in its head, and neither is a quantile head
     is_linear = not isinstance(model, Informer) or (model.decoding is Decoding.one_pass and not model.quantiles)
-    offered = _offered(has_network=has_network, has_naive=repeated is not None) if is_linear else [Shares(1.0, 0.0)]
+    offered = (
+        _offered(has_network=has_network, has_naive=repeated is not None)
+        if is_linear
+        else [CombinationWeights(1.0, 0.0)]
+    )
     splits = [split for split in (data.val, data.calibration) if split is not None]
     splits = splits[-1:] if has_network else splits
     loss, units = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), _units(data)
@@ -160,17 +168,19 @@ def repeated_rows(data: Data) -> Tensor | None:
     return sizes.seq_len - season + (sizes.offset + torch.arange(sizes.pred_len)) % season
 
 
-def _offered(*, has_network: bool, has_naive: bool) -> list[Shares]:
+def _offered(*, has_network: bool, has_naive: bool) -> list[CombinationWeights]:
     """All weights on the grid, largest weight of the linear forecast first."""
     all_weights = [
         (network / GRID, (GRID - network - naive) / GRID, naive / GRID)
         for network in range(GRID + 1 if has_network else 1)
         for naive in range(GRID + 1 - network if has_naive else 1)
     ]
-    return [Shares(*weights) for weights in sorted(all_weights, key=lambda weights: (-weights[1], weights[2]))]
+    return [
+        CombinationWeights(*weights) for weights in sorted(all_weights, key=lambda weights: (-weights[1], weights[2]))
+    ]
 
 
-def _singles(offered: list[Shares]) -> list[int]:
+def _singles(offered: list[CombinationWeights]) -> list[int]:
     return [place for place, shares in enumerate(offered) if max(shares.network, shares.linear, shares.naive) == 1.0]
 
 
@@ -197,9 +207,9 @@ class _Forecasters(NamedTuple):
     """The model, its maps, the rows that the seasonal naive repeats, and the candidate weights."""
 
     model: ForecastModel
-    maps: Linear
+    maps: LinearModel
     repeated: Tensor | None
-    offered: list[Shares]
+    offered: list[CombinationWeights]
 
 
 _Score = Callable[[_Forecasters, Sequence[Windows]], tuple[np.ndarray, np.ndarray]]
@@ -233,7 +243,7 @@ def _horizons(splits: Sequence[Windows], data: Data) -> tuple[float, float]:
 @contextmanager
 def _unbounded(model: ForecastModel) -> Iterator[bool]:
     """Removes the model's floor, which applies to the average instead; yields whether there is one."""
-    assert isinstance(model, Informer | Linear), "the families with linear maps"
+    assert isinstance(model, Informer | LinearModel), "the families with linear maps"
     floor, model.floor = model.floor, False
     try:
         yield floor
@@ -281,7 +291,7 @@ def _chosen(
     return int(np.flatnonzero(allowed)[0])
 
 
-def _naive_share(maps: Linear, repeated: Tensor, settings: TrainConfig, data: Data, score: "_Score") -> float:
+def _naive_share(maps: LinearModel, repeated: Tensor, settings: TrainConfig, data: Data, score: "_Score") -> float:
     """Weight of the seasonal naive, by cross-validation on blocks of all rows but test: the lowest mean loss relative
     to the maps without it, with a gain in all blocks but one."""
     candidates, relative_losses = _offered(has_network=False, has_naive=True), []

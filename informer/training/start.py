@@ -23,7 +23,7 @@ from informer.data.columns import Trained
 from informer.data.dataset import Data
 from informer.linear.maps import MOST_WINDOWS, fit_model, held_out_blocks, maps_of
 from informer.networks.models.base import ForecastModel
-from informer.networks.models.linear import Linear, maps_config
+from informer.networks.models.linear import LinearModel, maps_config
 from informer.read.frequency import Frequency
 from informer.scoring.baselines import RidgeForecast, fit_ridge
 from informer.scoring.intervals import Residuals, joined_errors, residuals_of
@@ -98,7 +98,7 @@ def calibration_errors(
 
 def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
     """Whether the maps are as fitted, not trained further."""
-    return not isinstance(model, Linear) or settings.trainer.max_steps == 0
+    return not isinstance(model, LinearModel) or settings.trainer.max_steps == 0
 
 
 def _enough(errors: Residuals) -> Residuals | None:

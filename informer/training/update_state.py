@@ -32,10 +32,10 @@ from informer.linear.maps import (
     bytes_of,
     choice,
     fit_varying,
-    fold,
     fold_known,
     linear_fit,
     maps_of,
+    set_weights,
 )
 from informer.linear.select import starts_of
 from informer.networks.models.base import ForecastModel
@@ -137,7 +137,7 @@ def _refit(model: ForecastModel, settings: TrainConfig, data: Data, saved_fit: K
     assert maps is not None, "see TrainConfig.problems"
     fit = linear_fit(maps, maps_config(settings.model), data)
     strengths, _ = choice(fit, data)  # the same as before: they are chosen on training and validation
-    fold(fit.fit(strengths, runs) if saved_fit is None else fit.fit_from(strengths, saved_fit.sums), maps)
+    set_weights(fit.fit(strengths, runs) if saved_fit is None else fit.fit_from(strengths, saved_fit.sums), maps)
     fold_known(fit.known, maps)
     fit_varying(maps, maps_config(settings.model), data, data.train.at(torch.from_numpy(starts_of(runs))))
     return sum(map(len, runs))

@@ -3,10 +3,10 @@
 import pytest
 
 from informer.base.errors import InputError
-from informer.config.data import Features
+from informer.config.data import FeatureMode
 from informer.data.columns import Roles
 
-M, S, MS = Features
+M, S, MS = FeatureMode
 FOUND = ["a", "b", "c", "d"]
 
 # what is said, then inputs, targets, future covariates

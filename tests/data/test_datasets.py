@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from informer.base.errors import InputError
 from informer.base.runtime import resource
-from informer.config.data import Features, ScalerConfig, ScalerKind
+from informer.config.data import FeatureMode, ScalerConfig, ScalerKind
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import load_data
@@ -60,7 +60,7 @@ def test_the_sample_is_read_whatever_the_data_folder_is(tmp_path: Path) -> None:
     data = load_data(
         dataset("sample"),
         sizes=WindowSizes(seq_len=96, label_len=48, pred_len=24),
-        roles=Roles(features=Features.MS),
+        roles=Roles(features=FeatureMode.MS),
         scaler=ScalerConfig(),
         calendar=CalendarEmbed.timeF,
         data_dir=tmp_path / "nowhere",

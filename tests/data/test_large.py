@@ -11,7 +11,7 @@ import torch
 from dataset_cases import SIZES, made, write
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig, Features, ScalerConfig, ScalerKind, Short, Transform
+from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, Short, Transform
 from informer.config.model import CalendarEmbed
 from informer.data import large, scaler, store
 from informer.data.cache import Cache
@@ -73,7 +73,7 @@ def long_file(path: Path) -> DatasetConfig:
     return DatasetConfig(path=str(write(rows, path / "long.csv.gz")), series_col="id", short=Short.skip)
 
 
-ROLES = [Roles(), Roles(features=Features.S, target="b"), Roles(targets=["b"], future_covariates=["a"])]
+ROLES = [Roles(), Roles(features=FeatureMode.S, target="b"), Roles(targets=["b"], future_covariates=["a"])]
 
 
 def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:

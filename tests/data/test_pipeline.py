@@ -12,7 +12,7 @@ from published_files import published_folder
 from stores import read_series, series_from_frame
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig, Features, ScalerConfig, ScalerKind, SplitConfig, SplitKind
+from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks
 from informer.data.columns import Columns, Roles
@@ -28,7 +28,7 @@ def load(
     folder: Path,
     *,
     sizes: WindowSizes = SIZES,
-    features: Features = Features.M,
+    features: FeatureMode = FeatureMode.M,
     target: str | None = None,
     kind: ScalerKind = ScalerKind.standard,
     calendar: CalendarEmbed = CalendarEmbed.timeF,
@@ -44,18 +44,20 @@ def load(
     )
 
 
-def load_made(tmp_path: Path, frame: pd.DataFrame, features: Features = Features.M, target: str | None = None) -> Data:
+def load_made(
+    tmp_path: Path, frame: pd.DataFrame, features: FeatureMode = FeatureMode.M, target: str | None = None
+) -> Data:
     config = DatasetConfig(name="made", path=str(write(frame, tmp_path / "made.csv")), split=ROWS)
     return load(config, tmp_path, features=features, target=target)
 
 
-@pytest.mark.parametrize("features", Features)
+@pytest.mark.parametrize("features", FeatureMode)
 @pytest.mark.parametrize("target", ["a", "b", "c"])
-def test_windows_are_slices_of_the_scaled_frame(features: Features, target: str, tmp_path: Path) -> None:
+def test_windows_are_slices_of_the_scaled_frame(features: FeatureMode, target: str, tmp_path: Path) -> None:
     frame = made()
     data = load_made(tmp_path, frame, features, target)
-    inputs = [target] if features is Features.S else ["a", "b", "c"]
-    targets = inputs if features is Features.M else [target]
+    inputs = [target] if features is FeatureMode.S else ["a", "b", "c"]
+    targets = inputs if features is FeatureMode.M else [target]
     assert (data.inputs, data.targets) == (tuple(inputs), tuple(targets))
     training = frame.iloc[:150]
     scaled = (frame[["a", "b", "c"]] - training[["a", "b", "c"]].mean()) / training[["a", "b", "c"]].std(ddof=0)
@@ -77,7 +79,7 @@ def test_windows_are_slices_of_the_scaled_frame(features: Features, target: str,
 
 def test_targets_come_back_in_their_own_units(tmp_path: Path) -> None:
     frame = made()
-    for features in Features:
+    for features in FeatureMode:
         data = load_made(tmp_path, frame, features, "b")
         batch = data.test.batch(torch.tensor([3]))
         np.testing.assert_allclose(batch.in_units(batch.target)[0], frame[list(data.targets)][213:217], rtol=1e-5)
@@ -102,10 +104,10 @@ def test_the_scaler_sees_training_rows_only(kind: ScalerKind, tmp_path: Path) ->
 def test_the_target_is_the_callers_the_datasets_or_the_last(tmp_path: Path) -> None:
     path = str(write(made(), tmp_path / "made.csv"))
     config = DatasetConfig(path=path, split=ROWS, target="a")
-    assert load(config, tmp_path, features=Features.MS, target="b").targets == ("b",)
-    assert load(config, tmp_path, features=Features.MS).targets == ("a",)
-    assert load(replace(config, target=None), tmp_path, features=Features.MS).targets == ("c",)
-    for features in Features:
+    assert load(config, tmp_path, features=FeatureMode.MS, target="b").targets == ("b",)
+    assert load(config, tmp_path, features=FeatureMode.MS).targets == ("a",)
+    assert load(replace(config, target=None), tmp_path, features=FeatureMode.MS).targets == ("c",)
+    for features in FeatureMode:
         with pytest.raises(InputError, match="target=x: made has no such column, its columns are a, b, c"):
             load(config, tmp_path, features=features, target="x")
 
@@ -174,7 +176,7 @@ def test_published_data(name: str) -> None:
     config = dataset(name)
     sizes = WindowSizes(seq_len=96, label_len=48, pred_len=24)
     folder = published_folder(f"{name}.csv")
-    data = load(config, folder, sizes=sizes, features=Features.MS)
+    data = load(config, folder, sizes=sizes, features=FeatureMode.MS)
     split = data.splits[0]
     assert (len(split.train), len(split.val), len(split.test)) == parts
     assert (len(data.train), len(data.val), len(data.test)) == counts

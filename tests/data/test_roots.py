@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from informer.base.errors import InputError
 from informer.config.data import ScalerConfig, ScalerKind, Transform
 from informer.data.scaler import PanelScaler, Scaler
-from informer.data.windows import Units
+from informer.data.windows import DataUnits
 from informer.scoring.metrics import Errors, MaseScale
 
 RNG = np.random.default_rng(5)
@@ -88,7 +88,7 @@ def test_errors_are_those_of_the_data_in_units_of_their_spread() -> None:
     scaled = [torch.from_numpy(scaler.transform(part))[None] for part in (forecast, actual)]
     parts = (scaler.center, scaler.scale, scaler.power, scaler.untransformed_scale)
     errors = Errors(MaseScale(torch.ones(3), torch.ones(3)))
-    errors.add(*scaled, Units(*(torch.from_numpy(part)[None] for part in parts)))
+    errors.add(*scaled, DataUnits(*(torch.from_numpy(part)[None] for part in parts)))
     assert errors.original.overall()["mae"] == pytest.approx(np.abs(forecast - actual).mean())
     standard = (forecast - actual) / VALUES.std(axis=0)
     assert errors.scaled.overall()["mse"] == pytest.approx((standard**2).mean())

@@ -8,7 +8,7 @@ import torch
 from published_files import published_folder
 from stores import one_series
 
-from informer.config.data import DatasetConfig, Features, ScalerConfig, SplitConfig, SplitKind
+from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data, load_data
@@ -33,7 +33,7 @@ def load(
     return load_data(
         config,
         sizes=WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=pred_len),
-        roles=Roles(features=Features(features), target=target),
+        roles=Roles(features=FeatureMode(features), target=target),
         scaler=ScalerConfig(),
         calendar=CalendarEmbed.timeF,
         data_dir=folder,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from entry_points import SMALL, call
 
-from informer.data.windows import Units
+from informer.data.windows import DataUnits
 from informer.scoring.metrics import Errors, MaseScale
 from informer.scoring.scores import Evaluation, by_series, worst_series
 
@@ -20,7 +20,7 @@ def errors_of(values: np.ndarray, scale: float = 2.0) -> Errors:
     for part in np.array_split(values, 3):
         forecast, n = torch.from_numpy(part).reshape(-1, 1, 1), len(part)
         scales = torch.full((n, 1), scale)
-        errors.add(forecast, torch.zeros_like(forecast), Units(torch.zeros(n, 1), scales))
+        errors.add(forecast, torch.zeros_like(forecast), DataUnits(torch.zeros(n, 1), scales))
     return errors
 
 

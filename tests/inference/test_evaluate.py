@@ -15,7 +15,7 @@ from rich.console import Console
 
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
-from informer.data.windows import Units
+from informer.data.windows import DataUnits
 from informer.scoring.metrics import METRICS, Errors, MaseScale
 from informer.scoring.scores import Evaluation, compare, evaluate, training_scale
 
@@ -42,7 +42,7 @@ def errors_with_mse(mse):
     """Errors of one value whose scaled MSE is `mse`."""
     errors = Errors(MaseScale(torch.ones(1), torch.ones(1)))
     forecast = torch.full((1, 1, 1), math.sqrt(mse) if mse >= 0 else math.nan, dtype=torch.float64)
-    errors.add(forecast, torch.zeros(1, 1, 1), Units(torch.zeros(1, 1), torch.ones(1, 1)))
+    errors.add(forecast, torch.zeros(1, 1, 1), DataUnits(torch.zeros(1, 1), torch.ones(1, 1)))
     return errors
 
 

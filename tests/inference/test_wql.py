@@ -21,7 +21,7 @@ from informer.base.runtime import resource
 from informer.checkpoint import load
 from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
-from informer.data.windows import Batch, Units
+from informer.data.windows import Batch, DataUnits
 from informer.inference.rescore import trained_data
 from informer.scoring.baselines import AtLeastZero, SeasonalNaive
 from informer.scoring.intervals import (
@@ -41,8 +41,8 @@ from informer.scoring.scores import baselines_for, compare, evaluate, fit_baseli
 LEVELS = (0.1, 0.5, 0.9)
 
 
-def units_of(n: int, center: list[float], scale: list[float]) -> Units:
-    return Units(*(torch.tensor(values, dtype=torch.float64).expand(n, -1) for values in (center, scale)))
+def units_of(n: int, center: list[float], scale: list[float]) -> DataUnits:
+    return DataUnits(*(torch.tensor(values, dtype=torch.float64).expand(n, -1) for values in (center, scale)))
 
 
 def errors_of(n: int) -> Errors:
@@ -69,7 +69,7 @@ def drawn() -> tuple[Tensor, Tensor]:
     return actual, torch.randn(9, 4, 2, 3, generator=draw, dtype=torch.float64).sort(dim=-1).values
 
 
-def added(errors: Errors, actual: Tensor, quantiles: Tensor, units: Units) -> Errors:
+def added(errors: Errors, actual: Tensor, quantiles: Tensor, units: DataUnits) -> Errors:
     """In two batches."""
     for part in (slice(0, 5), slice(5, 9)):
         batch = quantiles[part]
@@ -102,7 +102,7 @@ def test_roots_are_squared_before_they_are_scored(drawn: tuple[Tensor, Tensor]) 
     """Red if losses in either units are those of the roots."""
     actual, quantiles = drawn
     ones = torch.ones(9, 2, dtype=torch.float64)
-    units = Units(
+    units = DataUnits(
         3 * ones, 1.5 * ones, power=0.5 * ones, untransformed_scale=torch.tensor([4.0, 7.0]).double().expand(9, -1)
     )
     errors = added(errors_of(2), actual, quantiles, units)

@@ -11,7 +11,7 @@ from informer.config.model import CalendarEmbed
 from informer.linear.features import OriginFeatures
 from informer.linear.moments import Moments
 from informer.linear.select import fit_own, fit_shared
-from informer.linear.settings import Strengths
+from informer.linear.settings import MapSettings
 from informer.linear.solve import Layout, Normal, solve
 
 SEASON, SEQ, STEPS = 5, 17, (0, 2, 3, 6, 9, 14)
@@ -44,7 +44,7 @@ def test_maps_equal_ridge_on_inputs_scaled_step_by_step(taper: float, last: bool
     windows = sliding_window_view(series, SEQ + max(STEPS) + 1)
     raw = windows[:, [*range(SEQ), *(SEQ + step for step in STEPS)]]
     moments = Moments(raw.T @ raw, len(raw))
-    strengths = Strengths(lookback=13, last=last, taper=taper, aligned=aligned, shared=7.0, own=3.0)
+    strengths = MapSettings(lookback=13, last=last, taper=taper, aligned=aligned, shared=7.0, own=3.0)
     shared = fit_shared(moments, LAYOUT, strengths)
     own = fit_own(moments, 0, shared, LAYOUT, strengths)
 
@@ -64,7 +64,7 @@ def test_maps_equal_ridge_on_inputs_scaled_step_by_step(taper: float, last: bool
 
 
 def test_it_is_kept_with_the_other_settings() -> None:
-    strengths = Strengths(lookback=13, aligned=0.1, own=inf)
-    assert Strengths.from_plain(strengths.to_plain()) == strengths
+    strengths = MapSettings(lookback=13, aligned=0.1, own=inf)
+    assert MapSettings.from_plain(strengths.to_plain()) == strengths
     older = {name: value for name, value in strengths.to_plain().items() if name != "aligned"}
-    assert Strengths.from_plain(older) == Strengths(lookback=13, own=inf)
+    assert MapSettings.from_plain(older) == MapSettings(lookback=13, own=inf)

@@ -14,7 +14,7 @@ from informer.data.dataset import Data
 from informer.linear.fit import BLOCKS, LinearFit, Products, best_mean, candidates_of, prepare, products_of
 from informer.linear.moments import in_order
 from informer.linear.select import folds
-from informer.linear.settings import LinearConfig, Strengths, in_words
+from informer.linear.settings import LinearConfig, MapSettings, in_words
 from informer.networks.models.linear import at_least_history
 
 
@@ -99,8 +99,8 @@ def test_a_series_without_windows_in_a_block_does_not_count() -> None:
 
 
 def test_what_others_have_otherwise_is_said() -> None:
-    first = Strengths(lookback=48, weight=0.75)
-    other = Strengths(lookback=96, last=True, own=10.0, naive=0.25, weight=0.25)
+    first = MapSettings(lookback=48, weight=0.75)
+    other = MapSettings(lookback=96, last=True, own=10.0, naive=0.25, weight=0.25)
     assert other.unlike(first) == "96 rows minus their last value own maps (penalty 10) with 25% of the seasonal naive"
     assert in_words([first, other]) == f"{first.in_words}; averaged (75%) with: {other.unlike(first)} (25%)"
 

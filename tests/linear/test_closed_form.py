@@ -18,9 +18,9 @@ from informer.data.calendar import calendar_marks, mark_fields
 from informer.data.windows import Store, Windows, WindowSizes
 from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.fit import LinearForecast, prepare
-from informer.linear.moments import MomentSource, Run, joined, runs_of, window_products
+from informer.linear.moments import MomentSource, WindowRun, joined, runs_of, window_products
 from informer.linear.select import SHARED, CrossValidation, FoldMoments, fit_own, fit_shared, fold_moments, folds
-from informer.linear.settings import LinearConfig, Strengths
+from informer.linear.settings import LinearConfig, MapSettings
 from informer.linear.solve import Layout, blended, normal_equations
 from informer.read.frequency import Frequency
 
@@ -94,15 +94,15 @@ def least_squares(x, y, penalty, prior):
 
 EVERYTHING = {Group.bias: 0.5, Group.day: 3.0, Group.level: 2.0, Group.recent: 7.0}
 SETTINGS = [
-    Strengths(lookback=SEQ, shared=20.0, own=5.0, taper=1.0, groups=EVERYTHING),
-    Strengths(lookback=5, last=True, shared=3.0, own=50.0, taper=0.0, groups={Group.bias: 1.0, Group.day: 3.0}),
-    Strengths(lookback=7, shared=3.0, own=inf, taper=2.0, groups={Group.bias: 1.0, Group.level: 3.0}),
+    MapSettings(lookback=SEQ, shared=20.0, own=5.0, taper=1.0, groups=EVERYTHING),
+    MapSettings(lookback=5, last=True, shared=3.0, own=50.0, taper=0.0, groups={Group.bias: 1.0, Group.day: 3.0}),
+    MapSettings(lookback=7, shared=3.0, own=inf, taper=2.0, groups={Group.bias: 1.0, Group.level: 3.0}),
 ]
 
 
 def explicit_maps(windows_by_column, strengths, recent=3):
     """Shared map, then the map of each column, by least squares on rows."""
-    alone = Strengths(
+    alone = MapSettings(
         **{name: getattr(strengths, name) for name in ("lookback", "last", "shared", "own", "taper")},
         groups={group: penalty for group, penalty in strengths.groups.items() if group is not Group.recent},
     )
@@ -190,7 +190,7 @@ def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
 
 def test_runs_end_at_a_gap_and_at_the_end_of_a_series():
     runs = runs_of(windows_of(store(), [3, 4, 5, 9, 137, 150, 151]))
-    assert runs == [Run(0, 3, 6), Run(0, 9, 10), Run(0, 137, 138), Run(1, 150, 152)]
+    assert runs == [WindowRun(0, 3, 6), WindowRun(0, 9, 10), WindowRun(0, 137, 138), WindowRun(1, 150, 152)]
 
 
 @pytest.mark.parametrize("strengths", SETTINGS)
@@ -270,7 +270,7 @@ def test_a_column_that_is_constant_but_for_one_row_far_back():
     source, runs = MomentSource(data, SEQ, PRED, FEATURES), runs_of(windows_of(data, range(2900)))
     moments = source.of(2, runs, source.feature_products(runs))
     for last in (False, True):
-        strengths = Strengths(lookback=5, last=last, own=1e-3, groups={Group.bias: 1.0})
+        strengths = MapSettings(lookback=5, last=last, own=1e-3, groups={Group.bias: 1.0})
         features = LAYOUT.read(2, strengths)
         normal = normal_equations(moments, LAYOUT, strengths, features)
         assert not normal.gram[:5].any()
@@ -279,7 +279,7 @@ def test_a_column_that_is_constant_but_for_one_row_far_back():
 
 
 def test_folds_hold_each_window_once_and_fit_on_none_that_shares_a_future_row():
-    runs = [Run(0, 0, 31), Run(0, 36, 50), Run(1, 100, 117)]
+    runs = [WindowRun(0, 0, 31), WindowRun(0, 36, 50), WindowRun(1, 100, 117)]
     parts = folds(runs, 4, PRED)
     assert sorted(start for fold in parts for start in starts_in(fold.held)) == starts_in(runs)
     for fold in parts:
@@ -345,7 +345,7 @@ def test_a_saved_module_forecasts_the_same_and_series_have_maps_of_their_own():
     data.values[300:, 0] = -data.values[:300, 0].flip(0)
     train, val = parts_of(data, [*range(200), *range(300, 500)], [*range(210, 270), *range(510, 570)])
     fit = prepare(train, val, [0, 2], frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
-    fitted = fit.fit([Strengths(lookback=5, own=1.0, groups=EVERYTHING)], fit.train)
+    fitted = fit.fit([MapSettings(lookback=5, own=1.0, groups=EVERYTHING)], fit.train)
     again = LinearForecast.from_plain(json.loads(json.dumps(fitted.to_plain())))
     again.load_state_dict(fitted.state_dict())
     batch = everything(windows_of(data, [280, 580]))
@@ -371,7 +371,7 @@ def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
     data.values[200:] *= 4.0
     train, val = parts_of(data, [*range(120), *range(200, 320)], [*range(130, 160), *range(330, 360)])
     fit = prepare(train, val, [1], frequency=HOURLY, calendar=CalendarEmbed.none, config=LinearConfig())
-    strengths = Strengths(lookback=SEQ, own=inf, shared=2.0, taper=0.0)
+    strengths = MapSettings(lookback=SEQ, own=inf, shared=2.0, taper=0.0)
     fitted = fit.fit([strengths], fit.train)
     values = data.values[:, 1].double().numpy()
     parts = [values[first : first + 119 + SEQ + PRED] for first in (0, 200)]
@@ -393,7 +393,7 @@ def test_a_share_of_the_seasonal_naive_is_mixed_in():
     """forecast = 3/4 of ridge's + 1/4 of the row one season (here: 5) before, by hand; also as the loss of a fold."""
     data = store((150,), seed=5)
     layout = replace(LAYOUT, repeated=5, kept=(0, 2, 3), steps=3)
-    strengths = Strengths(lookback=7, shared=2.0, own=inf, taper=0.0, naive=0.25)
+    strengths = MapSettings(lookback=7, shared=2.0, own=inf, taper=0.0, naive=0.25)
     runs = runs_of(windows_of(data, range(100)))
     source = MomentSource(data, SEQ, PRED, FEATURES, np.array([0, 2, 3]))
     moments = source.of(0, runs, source.feature_products(runs))
@@ -429,7 +429,7 @@ def test_the_penalty_is_chosen_even_if_time_is_up():
     train, val = parts_of(store((400,)), range(250), range(260, 320))
     fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
     choice, best = fit.choose(lambda: -1.0)
-    trials = [Strengths(lookback=choice.start, own=inf, shared=shared) for shared in SHARED]
+    trials = [MapSettings(lookback=choice.start, own=inf, shared=shared) for shared in SHARED]
     assert best == min(trials, key=lambda one: choice.validation.losses(one).mean())
     assert choice.was_cut
     assert choice.n_trials == len(SHARED)

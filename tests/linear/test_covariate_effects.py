@@ -17,8 +17,8 @@ from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.windows import Store
 from informer.linear.effects import KnownEffects, fit_known
-from informer.linear.maps import Shares, apply, fold_known
-from informer.networks.models.linear import Linear, LinearModelConfig
+from informer.linear.maps import CombinationWeights, apply, fold_known
+from informer.networks.models.linear import LinearModel, LinearModelConfig
 from informer.scoring.baselines import RidgeForecast
 
 ROWS, SEASON = 600, 24
@@ -107,7 +107,7 @@ def test_a_network_has_the_effects_of_categories() -> None:
     rng = np.random.default_rng(2)
     dims = replace(DIMS, enc_in=3, c_out=1, targets=(0,), known=(1, 2), regressors=(1,), known_codes=(2,),
                    categories=(0, 0, 4), label_len=2, pred_len=4)  # fmt: skip
-    network = Linear(LinearModelConfig(other_columns=False), dims, NONE).double()
+    network = LinearModel(LinearModelConfig(other_columns=False), dims, NONE).double()
     own, numeric, by_code = rng.normal(size=(dims.seq_len, 4)), rng.normal(), np.array([0.3, 0, 1.5, -2, 0])
     with torch.no_grad():
         network.own.copy_(torch.from_numpy(own[None]))
@@ -123,15 +123,15 @@ def test_a_network_has_the_effects_of_categories() -> None:
     np.testing.assert_allclose(output[:, :, 0], (enc_x[:, :, 0] - effect) @ own + ahead[:, 2:], rtol=1e-10)
 
 
-@pytest.mark.parametrize("shares", [Shares(), Shares(linear=0.25, naive=0.75)])
-def test_maps_forecast_what_is_left_and_add_the_effects(shares: Shares) -> None:
+@pytest.mark.parametrize("shares", [CombinationWeights(), CombinationWeights(linear=0.25, naive=0.75)])
+def test_maps_forecast_what_is_left_and_add_the_effects(shares: CombinationWeights) -> None:
     """forecast = M (y - b x) + b x ahead, and its average with the season repeated, in numpy."""
     rng = np.random.default_rng(1)
     marks = DIMS.mark_sizes
     dims = replace(
         DIMS, enc_in=4, c_out=2, targets=(0, 2), known=(1, 3), regressors=(1,), holidays=(0,), label_len=2, pred_len=4
     )
-    network = Linear(LinearModelConfig(other_columns=False), dims, NONE).double()
+    network = LinearModel(LinearModelConfig(other_columns=False), dims, NONE).double()
     effects, own = rng.normal(size=(2, 2)), rng.normal(size=(2, dims.seq_len, 4))
     with torch.no_grad():
         assert network.effects is not None

@@ -18,11 +18,11 @@ from informer.config.model import CalendarEmbed
 from informer.data.calendar import mark_sizes
 from informer.linear.features import Group
 from informer.linear.fit import prepare
-from informer.linear.maps import fold
-from informer.linear.settings import LinearConfig, Strengths
+from informer.linear.maps import set_weights
+from informer.linear.settings import LinearConfig, MapSettings
 from informer.networks.models import linear
 from informer.networks.models.base import Attentions, ModelDims
-from informer.networks.models.linear import Linear, LinearModelConfig
+from informer.networks.models.linear import LinearModel, LinearModelConfig
 
 RUN = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12"]
 DIMS = ModelDims(
@@ -37,12 +37,12 @@ NONE = Attentions(*[lambda spec: pytest.fail("a linear map has no attention")] *
 
 CHOICES = {
     "several lookbacks, some inputs of all groups": [
-        Strengths(lookback=SEQ, own=5.0, groups=EVERYTHING),
-        Strengths(lookback=5, own=5.0, groups=EVERYTHING),
+        MapSettings(lookback=SEQ, own=5.0, groups=EVERYTHING),
+        MapSettings(lookback=5, own=5.0, groups=EVERYTHING),
     ],
-    "less the last value": [Strengths(lookback=5, last=True, own=50.0, groups={Group.day: 3.0})],
-    "one map for all": [Strengths(lookback=7, groups={Group.bias: 1.0, Group.level: 3.0}, own=float("inf"))],
-    "week without day": [Strengths(lookback=SEQ, own=9.0, groups={Group.week: 1.0, Group.recent: 2.0})],
+    "less the last value": [MapSettings(lookback=5, last=True, own=50.0, groups={Group.day: 3.0})],
+    "one map for all": [MapSettings(lookback=7, groups={Group.bias: 1.0, Group.level: 3.0}, own=float("inf"))],
+    "week without day": [MapSettings(lookback=SEQ, own=9.0, groups={Group.week: 1.0, Group.recent: 2.0})],
 }
 
 
@@ -57,8 +57,8 @@ def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: lis
     fit = prepare(train, val, positions, frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
     fitted = fit.fit(CHOICES[name], fit.train).double()
     dims = replace(DIMS, c_out=len(positions), targets=tuple(positions), n_series=n_series)
-    network = Linear(LinearModelConfig(), dims, NONE).double()
-    fold(fitted, network)
+    network = LinearModel(LinearModelConfig(), dims, NONE).double()
+    set_weights(fitted, network)
     batch = everything(windows_of(data, [*range(330, 380), *range(730, 780 if n_series == 2 else 730)]))
     x, mark = batch.enc_x.double() + 3.0, batch.enc_mark.double()
     series = batch.series.masked_fill(torch.arange(len(x)) % 3 == 0, -1)  # some are of a series never seen
@@ -79,14 +79,14 @@ def test_maps_that_do_not_fit_the_network_are_an_error() -> None:
         config=LinearConfig(),
     )
     with pytest.raises(InputError, match="linear maps of shape"):
-        fold(fit.fit(CHOICES["less the last value"], fit.train), Linear(LinearModelConfig(), DIMS, NONE))
+        set_weights(fit.fit(CHOICES["less the last value"], fit.train), LinearModel(LinearModelConfig(), DIMS, NONE))
 
 
 def test_columns_share_a_map_where_their_own_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "MOST_WEIGHTS", 3 * (SEQ + 23 + SEQ * COLUMNS) * PRED)
-    assert len(Linear(LinearModelConfig(), DIMS, NONE).own) == COLUMNS
+    assert len(LinearModel(LinearModelConfig(), DIMS, NONE).own) == COLUMNS
     monkeypatch.setattr(linear, "MOST_WEIGHTS", 3 * (SEQ + 23 + SEQ * COLUMNS) * PRED - 1)
-    shared = Linear(LinearModelConfig(), DIMS, NONE)
+    shared = LinearModel(LinearModelConfig(), DIMS, NONE)
     assert [tuple(part.shape[:2]) for part in (shared.own, shared.calendar, shared.others)] == [
         (1, SEQ),
         (1, 23),

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from informer.linear.moments import Moments, Run
+from informer.linear.moments import Moments, WindowRun
 from informer.linear.select import Fold, evenly_ordered, fold_moments, folds
 
 SERIES = np.random.default_rng(0).normal(size=(2, 120))
 
 
-def directly(channel: tuple[int, int], runs: list[Run]) -> Moments:
+def directly(channel: tuple[int, int], runs: list[WindowRun]) -> Moments:
     """Window by window."""
     own = [run for run in runs if run.series == channel[0]]
     windows = [SERIES[channel[0]][i : i + 9] for run in own for i in range(run.first, run.stop)]
@@ -19,7 +19,7 @@ def directly(channel: tuple[int, int], runs: list[Run]) -> Moments:
 @pytest.fixture
 def blocks() -> list[Fold]:
     """Two series; the first has a gap, the second begins at another row."""
-    return folds([Run(0, 0, 40), Run(0, 46, 70), Run(1, 10, 100)], 4, 5)
+    return folds([WindowRun(0, 0, 40), WindowRun(0, 46, 70), WindowRun(1, 10, 100)], 4, 5)
 
 
 def test_the_same_as_summed_fold_by_fold(blocks: list[Fold]) -> None:
@@ -38,7 +38,7 @@ def test_no_more_channels_than_there_is_time_for(blocks: list[Fold]) -> None:
     """100 seconds, of which 40 are for moments; a channel has 8 sums of a second each."""
     clock = [100.0]
 
-    def slowly(channel: tuple[int, int], runs: list[Run]) -> Moments:
+    def slowly(channel: tuple[int, int], runs: list[WindowRun]) -> Moments:
         clock[0] -= 1.0
         return Moments(np.zeros((1, 1)), 1)
 

@@ -9,7 +9,7 @@ from stores import one_series
 from informer.config.model import CalendarEmbed
 from informer.data.windows import Store
 from informer.linear.features import OriginFeatures
-from informer.linear.moments import LEAST_SHARE, Moments, MomentSource, ObservedRows, Run, carried_rows, scaled_up
+from informer.linear.moments import LEAST_SHARE, Moments, MomentSource, ObservedRows, WindowRun, carried_rows, scaled_up
 
 SEQ, PRED = 6, 4
 FEATURES = OriginFeatures(2, 2, (), ("hour",), CalendarEmbed.timeF)
@@ -27,7 +27,7 @@ def store(share: float, n: int = 60) -> Store:
 
 def test_sums_count_what_is_observed() -> None:
     """Window by window, pair by pair. Red if a missing row of the future counts, or a window with hardly any rows."""
-    data, runs = store(0.2), [Run(0, 0, 30), Run(0, 33, 51)]
+    data, runs = store(0.2), [WindowRun(0, 0, 30), WindowRun(0, 33, 51)]
     source = MomentSource(data, SEQ, PRED, FEATURES)
     moments = source.of(0, runs, source.feature_products(runs))
     raw, filled = data.values.double().numpy(), pd.DataFrame(data.values.double().numpy()).ffill().bfill().to_numpy()
@@ -59,7 +59,7 @@ def test_a_complete_column_has_the_sums_that_it_had() -> None:
     """Red if gaps of another column change more than the features that are read of it."""
     data = store(0.2)
     complete = one_series(data.values.nan_to_num(0.0))
-    runs = [Run(0, 0, 50)]
+    runs = [WindowRun(0, 0, 50)]
     moments, before = (
         MomentSource(one, SEQ, PRED, FEATURES).of(1, runs, np.zeros((len(FEATURES.groups),) * 2)).products
         for one in (data, complete)

@@ -11,7 +11,7 @@ from informer.scoring import scoreboard as metrics
 from informer.scoring.bootstrap import skill_interval
 from informer.scoring.scoreboard import (
     OWN,
-    Units,
+    ScoredUnits,
     is_seasonal,
     naive2,
     ridge,
@@ -22,12 +22,12 @@ from informer.scoring.scoreboard import (
 
 
 @pytest.fixture
-def units() -> Units:
+def units() -> ScoredUnits:
     """Three series of 60 rows with a season of 4, forecast 5 steps ahead."""
     rng = np.random.default_rng(1)
     values = 10 + 5 * np.sin(np.arange(65) * np.pi / 2) + rng.normal(0, 1, (3, 65)) + np.array([[0], [20], [50]])
     forecast = values[:, 60:] + rng.normal(0, 1, (3, 5))
-    return Units(
+    return ScoredUnits(
         names=[("a", "y"), ("b", "y"), ("c", "y")],
         forecast=forecast,
         actual=values[:, 60:],
@@ -36,7 +36,7 @@ def units() -> Units:
     )
 
 
-def test_mse_and_mae_are_those_of_scikit_learn(units: Units) -> None:
+def test_mse_and_mae_are_those_of_scikit_learn(units: ScoredUnits) -> None:
     scoreboard = score_units(units, 4)
     for metric, oracle in (("mse", mean_squared_error), ("mae", mean_absolute_error)):
         assert scoreboard.overall[OWN][metric] == pytest.approx(oracle(units.actual.ravel(), units.forecast.ravel()))
@@ -46,7 +46,7 @@ def test_mse_and_mae_are_those_of_scikit_learn(units: Units) -> None:
         assert scoreboard.by_series[OWN][metric] == pytest.approx(by_series)
 
 
-def test_smape_mase_and_owa_value_by_value(units: Units) -> None:
+def test_smape_mase_and_owa_value_by_value(units: ScoredUnits) -> None:
     """Red when a denominator, a factor or the order of averaging changes."""
 
     def both(forecast: np.ndarray) -> tuple[float, float]:
@@ -64,7 +64,7 @@ def test_smape_mase_and_owa_value_by_value(units: Units) -> None:
     assert scoreboard.overall["naive2"]["owa"] == pytest.approx(1.0)
 
 
-def test_coverage_and_weighted_quantile_loss(units: Units) -> None:
+def test_coverage_and_weighted_quantile_loss(units: ScoredUnits) -> None:
     scoreboard = score_units(units, 4)
     inside = [abs(a - b) <= 1.2 for a, b in zip(units.actual.ravel(), units.forecast.ravel(), strict=True)]
     assert scoreboard.overall[OWN]["coverage80"] == pytest.approx(100 * sum(inside) / 15)
@@ -83,7 +83,7 @@ def by_hand(history: list[float], season: int, step: int, percent: int) -> tuple
 
 
 @pytest.mark.parametrize("gaps", [(), (3, 17, 18, 40)])
-def test_the_seasonal_naive_has_quantiles_of_the_same_levels(units: Units, gaps: tuple[int, ...]) -> None:
+def test_the_seasonal_naive_has_quantiles_of_the_same_levels(units: ScoredUnits, gaps: tuple[int, ...]) -> None:
     """Two seasons ahead its errors are larger. Red if they are those of one step or of all units, if a level is another
     interval's, if missing values count, or if it is scored where the forecast has no interval."""
     for history in units.histories:
@@ -107,7 +107,7 @@ def test_the_seasonal_naive_has_quantiles_of_the_same_levels(units: Units, gaps:
     assert "wql" not in found.overall["naive2"]
 
 
-def test_histories_too_short_for_the_quantiles_of_the_seasonal_naive(units: Units) -> None:
+def test_histories_too_short_for_the_quantiles_of_the_seasonal_naive(units: ScoredUnits) -> None:
     """An 80 % interval needs four errors, of five steps ahead those of rows eight apart. Red if the loss is that of
     fewer cells than the forecast's."""
     for rows, has in ((11, False), (12, True)):
@@ -123,7 +123,7 @@ def test_baselines_are_scored_where_the_forecast_is() -> None:
     history = np.arange(40.0) % 4 + 1
     forecast, actual = np.array([[1.0, 2.0, np.nan]]), np.array([[1.0, 5.0, np.nan]])
     scoreboard = score_units(
-        Units(names=[("", "y")], forecast=forecast, actual=actual, bands={}, histories=[history]), 4
+        ScoredUnits(names=[("", "y")], forecast=forecast, actual=actual, bands={}, histories=[history]), 4
     )
     assert scoreboard.overall["seasonal naive"]["mae"] == scoreboard.overall[OWN]["mae"] == 1.5
     assert math.isnan(scoreboard.by_step[OWN]["mae"][2])

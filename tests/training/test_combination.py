@@ -17,7 +17,7 @@ from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
 from informer.data.windows import Batch
-from informer.linear.maps import Shares, apply, maps_of
+from informer.linear.maps import CombinationWeights, apply, maps_of
 from informer.networks.models.base import ForecastModel, model_output
 from informer.networks.models.informer import Informer
 from informer.training.combination import _chosen, _offered, _singles, choose, repeated_rows
@@ -58,7 +58,7 @@ def test_one_model_forecasts_the_weighted_average(overrides: list[str]) -> None:
     whole, linear = model_output(model, batch), model_output(maps, batch)
     naive = torch.stack([batch.enc_x[:, 30 - 24 + step % 24, list(maps.positions)] for step in range(26)], dim=1)
     network = 0.5 if isinstance(model, Informer) else 0.0
-    shares = Shares(network, 0.75 - network, 0.25)
+    shares = CombinationWeights(network, 0.75 - network, 0.25)
     apply(model, shares, repeated_rows(data))
     expected = network * whole + (0.75 - network) * linear + 0.25 * naive
     torch.testing.assert_close(model_output(model, batch), expected, atol=2e-5, rtol=1e-4)
@@ -109,7 +109,7 @@ def test_a_forecast_that_adds_nothing_gets_no_weight() -> None:
     noisy, naive = linear + 0.05 * random.normal(size=400), actual + 3 * random.normal(size=400)
     losses = losses_of({"network": noisy, "linear": linear, "naive": naive}, actual)
     offered = _offered(has_network=True, has_naive=True)
-    assert offered[_chosen(losses, np.ones(400), 40.0, _singles(offered))] == Shares(0.0, 1.0, 0.0)
+    assert offered[_chosen(losses, np.ones(400), 40.0, _singles(offered))] == CombinationWeights(0.0, 1.0, 0.0)
 
 
 def test_one_horizon_is_too_little_to_leave_the_linear_forecast_for_a_chance_gain() -> None:
@@ -135,7 +135,7 @@ def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_pa
     model = initial_network(settings, data, None).eval()
     combination = choose(model, settings, data, has_network=False)
     assert combination.losses["seasonal naive"] < 0.5 * combination.losses["linear forecast"]
-    assert combination.shares == Shares(0.0, 1.0, 0.0)
+    assert combination.shares == CombinationWeights(0.0, 1.0, 0.0)
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(90, 0.0), (300, 1.0)])
@@ -191,7 +191,7 @@ def test_quantiles_stay_as_they_are(folder: Path) -> None:
     overrides = [*NETWORK, "loss=quantile"]
     model, data = trained(*overrides)
     combination = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
-    assert combination.shares == Shares(1.0, 0.0, 0.0)
+    assert combination.shares == CombinationWeights(1.0, 0.0, 0.0)
 
 
 def test_weights_that_are_none_are_refused() -> None:
@@ -201,7 +201,7 @@ def test_weights_that_are_none_are_refused() -> None:
         {"network": 1.5, "linear": -0.5, "naive": 0.0},
     ):
         with pytest.raises(InputError, match="combination: expected"):
-            Shares.from_plain(plain)
+            CombinationWeights.from_plain(plain)
 
 
 RUN = ["dataset=sample", *LINEAR, *SMALL[1:], "trainer.combine=true", "trainer.refit=true"]
@@ -211,7 +211,7 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red if resuming mixes the average with the seasonal naive once more."""
-    half = Shares(0.0, 0.5, 0.5)
+    half = CombinationWeights(0.0, 0.5, 0.5)
     monkeypatch.setattr("informer.training.combination._naive_share", lambda *given: half.naive)
     assert call("train", *RUN, "run_dir=whole").status == 0
     with monkeypatch.context() as patched:
@@ -237,7 +237,7 @@ def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     for parameter in model.head.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
     Path("trained").mkdir()
-    facts = saved.data | {COMBINED: Shares(0.5, 0.5, 0.0).to_plain()}
+    facts = saved.data | {COMBINED: CombinationWeights(0.5, 0.5, 0.0).to_plain()}
     checkpoint.save(Path("trained/best.pt"), replace(saved, weights=model.state_dict(), data=facts))
     settings = composed("dataset=sample", *keys)
     save_refit_and_state(settings, build_data(settings, torch.device("cpu")), Path("trained"), None)

@@ -22,8 +22,7 @@ from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.input_transform import InputTransform, LinearSkipLayer, NetworkInputs, with_quantile_axis
 from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.models.base import Attentions, ForecastModel, ModelDims, point
-from informer.networks.models.linear import Linear as LinearMaps
-from informer.networks.models.linear import at_least_history, maps_config
+from informer.networks.models.linear import LinearModel, at_least_history, maps_config
 from informer.networks.ops.products import Linear
 
 
@@ -148,9 +147,9 @@ class Informer(ForecastModel):
         sizes = config.d_model, inside.c_out
         self.head = QuantileHead(*sizes, quantiles) if quantiles else Linear(*sizes)
         self.skip: LinearSkipLayer | None = None
-        self.maps: LinearMaps | None = None
+        self.maps: LinearModel | None = None
         if config.skip is LinearSkip.maps:
-            self.maps = LinearMaps(maps_config(config), dims, attentions).requires_grad_(False)
+            self.maps = LinearModel(maps_config(config), dims, attentions).requires_grad_(False)
             self.reads_series = self.reads_series or self.maps.reads_series
         elif config.skip is not LinearSkip.none:
             self.skip = LinearSkipLayer(dims.seq_len, dims.pred_len, learnt=config.skip is LinearSkip.linear)

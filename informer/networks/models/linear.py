@@ -21,7 +21,7 @@ HARMONICS = {"day": 6, "week": 3, "year": 2}
 
 _FIRST = dict(zip(HARMONICS, accumulate((2 * orders for orders in HARMONICS.values()), initial=1), strict=False))
 FIRST_PAIRS = {cycle: (_FIRST[cycle], _FIRST[cycle] + orders) for cycle, orders in HARMONICS.items()}
-"""Positions of the first cosine and sine of each cycle in `Linear.date`."""
+"""Positions of the first cosine and sine of each cycle in `LinearModel.date`."""
 
 LEAST_RECENT, MOST_RECENT, MOST_OTHERS = 4, 24, 384
 """How many recent rows of the other columns a map reads: at most MOST_RECENT, and at most MOST_OTHERS rows times
@@ -60,7 +60,7 @@ class LinearModelConfig(ModelConfig):
 
 
 def maps_config(config: ModelConfig) -> LinearModelConfig:
-    """Options of the linear maps of a model: its own if it is `Linear`, or those under a network."""
+    """Options of the linear maps of a model: its own if it is `LinearModel`, or those under a network."""
     if isinstance(config, LinearModelConfig):
         return config
     return LinearModelConfig(maps=config.maps, varying=config.varying, varying_penalty=config.varying_penalty)
@@ -78,7 +78,7 @@ def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor,
     return torch.maximum(forecast, least if forecast.ndim == least.ndim else least[..., None])
 
 
-class Linear(ForecastModel):
+class LinearModel(ForecastModel):
     """forecast = own^T history + calendar^T date + others^T recent, with separate weights per column.
 
     `history` is the lookback window of the column itself. `date` contains a constant and sines and cosines of the time
