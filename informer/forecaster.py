@@ -107,7 +107,7 @@ def forecast_figure(
     Raises:
         InputError: no such series, or it cannot be forecast.
     """
-    from informer.inference.writing import figure_of  # imports matplotlib
+    from informer.inference.picture import figure_of  # imports matplotlib
 
     chosen = [member for member in panel if series is None or member.name == series][:1]
     if not chosen:

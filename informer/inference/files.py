@@ -37,9 +37,8 @@ from informer.data.history import Future, Futures, check_futures
 from informer.data.panel import series_names
 from informer.inference.model import Forecast, TrainedModel
 from informer.inference.reader import LEFT_OUT
-from informer.inference.rolling import metrics_of, rolled_of
 from informer.inference.transfer import SUMMARY
-from informer.inference.writing import Writer, to_long
+from informer.inference.writing import Writer, metrics_of, rolled_of, to_long
 from informer.read.files import file_sha256, is_partitioned, list_files
 from informer.read.series import Series
 

@@ -32,9 +32,8 @@ from informer.inference.files import (
 )
 from informer.inference.model import TrainedModel
 from informer.inference.ray_engine import ray_engine
-from informer.inference.rolling import metrics_of
 from informer.inference.transfer import SUMMARY
-from informer.inference.writing import LONG_FILE, Writer, long_table
+from informer.inference.writing import LONG_FILE, Writer, long_table, metrics_of
 from informer.read.files import list_files
 from informer.read.table import name_of
 

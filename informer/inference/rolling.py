@@ -44,7 +44,7 @@ from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows, observed_rows, seen_before
 from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching
 from informer.inference.reader import LEFT_OUT
-from informer.inference.writing import Writer
+from informer.inference.writing import Writer, metrics_of, rolled_of
 from informer.linear.effects import fit_known
 from informer.networks.models.base import model_forecast, model_output, point
 from informer.read.series import Series, column_values
@@ -112,16 +112,6 @@ ACTUAL = "actual"
 Places = Mapping[str, Mapping[str, int]]
 """Decimal places of each target of each series; none: all digits."""
 Append = Callable[[pd.DataFrame], None]
-
-
-def rolled_of(name: str, form: Format) -> str:
-    """Path of the forecasts of a file, relative to the folder."""
-    return f"{name}.rolling.{form.value}"
-
-
-def metrics_of(name: str) -> str:
-    """Path of the scores of a file, relative to the folder."""
-    return f"{name}.rolling.metrics.csv"
 
 
 def open_table(path: Path, form: Format, places: Places) -> AbstractContextManager[Append]:

@@ -1,7 +1,4 @@
-"""Write forecasts as files: CSV or parquet per input file, or one long table.
-
-Plots of forecasts with their history.
-"""
+"""Write forecasts as files: CSV or parquet per input file, or one long table."""
 
 import csv
 import io
@@ -15,11 +12,9 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from informer.base.errors import InputError, listed
 from informer.base.files import file_stems, replacing, write_atomic
-from informer.base.plots import Band, plot_forecast, save_figure
 from informer.config.commands import Format
 from informer.config.data import EPOCHS, EXCEL, QUARTER
 from informer.inference.model import ROLLED, Forecast, key_columns, rounded
@@ -27,48 +22,19 @@ from informer.read.frequency import Unit
 from informer.read.series import Series
 from informer.read.times import EXCEL_TO_1970
 
-MIDDLE, EQUAL = 50.0, 1e-6
-"""The median in percent, and the tolerance for the levels of a symmetric pair of quantiles."""
-
-
-def draw(name: str, forecast: Forecast, path: Path, *, n_series: int) -> None:
-    """Plot the forecast of one series of the file `name`, which has `n_series` series, and save it to `path`."""
-    series = forecast.series
-    if series.series_col is not None:
-        name = f"{name}: {series.series_col} {series.name}, one of {n_series} series"
-    save_figure(figure_of(forecast, title=name), path)
-
-
-def figure_of(forecast: Forecast, *, title: str) -> Figure:
-    """Plot history, forecast and every interval, in data units."""
-    series = forecast.series
-    ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
-    history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
-    return plot_forecast(history, ahead, bands=_bands(forecast), title=title, target=forecast.main)
-
-
-def _bands(forecast: Forecast) -> dict[str, Band]:
-    """Intervals of all levels, then ranges between symmetric quantiles, each widest first."""
-    levels = sorted((int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")), reverse=True)
-    ends = {f"{level} % interval": (f"lo{level}", f"hi{level}") for level in levels}
-    quantiles = {float(suffix[1:]): suffix for suffix in forecast.bands if suffix.startswith("q")}
-    for low in sorted(quantiles):
-        high = next((quantile for quantile in quantiles if abs(quantile - (100 - low)) < EQUAL), None)
-        if low < MIDDLE and high is not None:
-            ends[f"{quantiles[low]} to {quantiles[high]}"] = quantiles[low], quantiles[high]
-    columns = list(forecast.targets)
-    return {
-        name: (
-            pd.DataFrame(forecast.bands[low_end], forecast.timestamps, columns),
-            pd.DataFrame(forecast.bands[high_end], forecast.timestamps, columns),
-        )
-        for name, (low_end, high_end) in ends.items()
-    }
-
-
 LONG_FILE = "forecasts.csv"
 LONG = ("column", "y")
 """Columns of the long table between those of series and time and those of intervals."""
+
+
+def rolled_of(name: str, form: Format) -> str:
+    """Path of the rolling forecasts of a file, relative to the folder."""
+    return f"{name}.rolling.{form.value}"
+
+
+def metrics_of(name: str) -> str:
+    """Path of the scores of rolling forecasts of a file, relative to the folder."""
+    return f"{name}.rolling.metrics.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +74,8 @@ class Writer:
         else:
             content = to_csv(forecasts, self.digits) if self.format is Format.csv else to_parquet(forecasts)
         if pictures:  # after the forecast was checked
+            from informer.inference.picture import draw  # imports matplotlib
+
             for path, forecast in pictures.items():
                 draw(name, forecast, path, n_series=len(forecasts))
         if content is not None:
