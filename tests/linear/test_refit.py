@@ -120,7 +120,9 @@ def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_
     assert errors_of_maps is not None
     calibration, of_maps = errors.calibration(), errors_of_maps.calibration()
     assert calibration.windows == of_maps.windows > len(data.calibration)
-    np.testing.assert_allclose(calibration.half_widths[79] / of_maps.half_widths[79], sizes[0] / sizes[1], rtol=1e-3)
+    known = of_maps.half_widths[79].isfinite()
+    ratios = calibration.half_widths[79][known] / of_maps.half_widths[79][known]
+    np.testing.assert_allclose(ratios, sizes[0] / sizes[1], rtol=1e-3)
 
 
 @pytest.mark.parametrize(
