@@ -74,8 +74,9 @@ def serving(*arguments: str) -> Iterator[Served]:
             yield Served(match[1], int(match[2]), process)
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=120)
-            assert (process.returncode, out) == (0, "stopped\n"), err
-            # warnings about intervals, each once
-            assert all("intervals " in line for line in err.splitlines()), err
+            *warnings, last = out.splitlines()
+            assert (process.returncode, last, err) == (0, "stopped", ""), err
+            assert len(set(warnings)) == len(warnings), "each warning once"
+            assert all("intervals " in line for line in warnings), out
         finally:
             process.kill()
