@@ -49,6 +49,7 @@ from informer.config.plain import without_nan
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import bridged
 from informer.data.windows import Batch, Store, Windows
+from informer.read.checks import LARGEST
 from informer.read.columns import has_words, number_columns, numbers
 from informer.read.frequency import Frequency
 from informer.read.series import table_of_file
@@ -395,6 +396,12 @@ def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
     if bad:
         raise InputError(f"{table.name}: expected numbers in the columns {listed(bad)}, found text")
     values, _ = numbers(table, list(names))
+    rows, columns = np.nonzero((np.abs(values) > LARGEST) & ~np.isinf(values))
+    if len(rows):  # squared errors could overflow
+        raise InputError(
+            f"{table.name}, column {names[columns[0]]!r}: expected numbers of at most {LARGEST:g}, found "
+            f"{values[rows[0], columns[0]]:g}; write forecasts, actual values and history in a larger unit"
+        )
     return {name: values[:, i] for i, name in enumerate(names)}
 
 
