@@ -84,7 +84,7 @@ def test_train_and_eval_write_the_scores_of_each_series(folder: Path) -> None:
     ]
     pd.concat(frames).to_csv("long.csv", index=False)
     data = ["dataset=csv", "dataset.path=long.csv", "dataset.series_col=store"]
-    outcome = call("train", *data, *SMALL, "trainer.max_steps=2", "run_dir=run")
+    outcome = call("train", *data, *SMALL, "trainer.max_steps=2", "scaler.per_series=false", "run_dir=run")
     assert outcome.status == 0, outcome.err
     assert "highest scaled MSE for wild" in outcome.out
     assert call("eval", "checkpoint=run", "output=again").status == 0
