@@ -234,7 +234,7 @@ class Zero(nn.Module):
         for i in range(encoder_layers):
             layer = EncoderLayer(attend(length, length, i), feed_forward(), d_model=d_model, dropout=0.0)
             self.encoder.append(layer)
-            if distil and i < min(encoder_layers - 1, 2):
+            if distil and i < min(encoder_layers - 1, 2):  # `read` makes patches by fours
                 self.distils.append(Distil(d_model, norm=False))
                 length = (length + 1) // 2
         self.decoder = nn.ModuleList(
@@ -280,7 +280,8 @@ class Zero(nn.Module):
         second: Int[Tensor, "b"],
         horizon: int,
     ) -> Float[Tensor, "b horizon q"]:
-        """Quantiles in the units of the values, float64. Beyond HORIZON rows the medians so far become history.
+        """Quantiles in the units of the values, float64. Beyond HORIZON rows the medians so far become history, so that
+        later intervals are those of a forecast from known values, too narrow.
 
         Arguments as in `read`.
         """
