@@ -1,6 +1,6 @@
 """`informer export checkpoint=runs/latest format=onnx`: export a trained model.
 
-Writes the model, and a description of its inputs, columns, lengths and scaler (.json).
+Writes the model, and a description of its inputs, columns, lengths and scaler (the name with .json appended).
 """
 
 from informer.base.console import main_console

@@ -45,19 +45,20 @@ def export(settings: ExportConfig, console: Console) -> Path:
     """
     output = Path(settings.output) if settings.output else None
     if output is not None and output.suffix == ".json":
-        raise InputError(f"output={output}: has the ending of its description file; choose another")
+        raise InputError(f"output={output}: has the ending of description files; choose another")
     source = locate(forecasting_checkpoint(settings.checkpoint))
     output = output or source.with_suffix(SUFFIXES[settings.format])
-    written = (output, output.with_suffix(".json"))
+    beside = output.with_name(f"{output.name}.json")  # one for each format
+    written = (output, beside)
     check_no_input_overwritten([source], written, "output")
     check_no_run_overwritten(written, "output")
     saved = load(forecasting_checkpoint(settings.checkpoint))
     content, off = exported(saved, settings.format)
     described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
     write_atomic(output, content)
-    write_atomic(output.with_suffix(".json"), described)
+    write_atomic(beside, described)
     say(console, f"model:       {output} (largest difference from the network's outputs: {off:.1e})")
-    say(console, f"description: {output.with_suffix('.json')}")
+    say(console, f"description: {beside}")
     return output
 
 

@@ -23,7 +23,7 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.conversion import to_plain
-from informer.config.model import CalendarEmbed, InformerConfig
+from informer.config.model import CalendarEmbed, InformerConfig, Shortening
 from informer.config.training import LossConfig, LossKind, TrainConfig
 from informer.inference.export import INPUTS, example, exported
 from informer.networks.models.base import ModelDims
@@ -72,6 +72,7 @@ def network(name: str) -> Checkpoint:
         "quantiles": lambda: checkpoint(full, quantiles=(0.1, 0.5, 0.9, 0.99)),
         "no_calendar": lambda: checkpoint(full, embed=CalendarEmbed.none),
         "global_tokens": lambda: checkpoint(etc, **own),
+        "eliminate": lambda: checkpoint(full, distil=Shortening.eliminate, encoder_stacks=[2]),
     }
     rounds = {"n_hashes": 2} if name == "reformer" else {}
     return variants[name]() if name in variants else checkpoint(attention_node(name) | rounds)

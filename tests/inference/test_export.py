@@ -20,9 +20,9 @@ from informer.inference import export
 from informer.inference.export import exported
 
 SAMPLE = ROOT / "data" / "sample.csv"
-VARIANTS = ["global_tokens", "no_calendar", "quantiles"]
+VARIANTS = ["eliminate", "global_tokens", "no_calendar", "quantiles"]
 """Networks with something about them beyond a mechanism."""
-CONVERTED = ["auto", "full", "linear", "prob", *VARIANTS]
+CONVERTED = ["auto", "efficient", "full", "linear", "performer", "prob", *VARIANTS]
 """Mechanisms whose ONNX graphs are made here; a graph takes seconds, and all of them minutes."""
 
 
@@ -86,7 +86,7 @@ def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Tra
     """By hand from the .json alone: scaling, lengths and columns; the network replaces its export."""
     pytest.importorskip("safetensors")
     assert call("export", f"checkpoint={trained.run_dir}", "output=own.safetensors").status == 0
-    facts = json.loads(Path("own.json").read_text())
+    facts = json.loads(Path("own.safetensors.json").read_text())
     saved = checkpoint.load(trained.run_dir)
     frame = pd.read_csv(SAMPLE)[facts["columns"]["inputs"]].to_numpy()
     center, scale = (np.array(facts["scaler"]["shared"][name]) for name in ("center", "scale"))
@@ -144,6 +144,15 @@ def test_a_broken_safetensors_file(content: bytes, folder: Path) -> None:
     Path("own.safetensors").write_bytes(content)
     with pytest.raises(InputError, match=r"own\.safetensors cannot be read as a checkpoint"):
         checkpoint.load(Path("own.safetensors"))
+
+
+def test_each_export_has_a_description_of_its_own(trained: Trained, folder: Path) -> None:
+    """Red if files that differ only in their ending share one."""
+    pytest.importorskip("safetensors")
+    for name in ("own.safetensors", "own.other"):
+        assert call("export", f"checkpoint={trained.run_dir}", f"output={name}").status == 0
+    written = {"own.safetensors", "own.safetensors.json", "own.other", "own.other.json"}
+    assert {path.name for path in folder.iterdir()} == written
 
 
 def test_the_model_is_not_written_over_by_its_description(trained: Trained, folder: Path) -> None:

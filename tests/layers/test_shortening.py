@@ -154,8 +154,16 @@ def test_eliminate_ranks_by_the_layer_before() -> None:
     torch.testing.assert_close(stack(x), stack.norm(second(kept)), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_values", [1, 3, 1000])
+def test_eliminate_keeps_the_first_among_equals(n_values: int) -> None:
+    x, received = torch.randn(4, 13, 2), torch.randint(n_values, (4, 13)).double()
+    kept = [sorted(sorted(range(13), key=lambda i: (-row[i], i))[:7]) for row in received.tolist()]
+    assert torch.equal(Eliminate()(x, received), torch.stack([rows[at] for rows, at in zip(x, kept, strict=True)]))
+
+
 def test_a_mechanism_that_needs_equal_lengths_cannot_funnel() -> None:
-    with pytest.raises(InputError, match="attn: LongformerAttention needs len_q == len_k, found 13 and 26"):
+    message = r"attn: LongformerAttention needs len_q == len_k, found 13 and 26: use .* without model\.distil=funnel$"
+    with pytest.raises(InputError, match=message):
         network("longformer", distil=Shortening.funnel)
 
 

@@ -182,7 +182,7 @@ def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) 
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
     outcome = call("export", "checkpoint=run", "format=torch_export")
     assert outcome.status == 0, outcome.err
-    described = json.loads(Path("run/best.json").read_text())
+    described = json.loads(Path("run/best.pt2.json").read_text())
     assert described["series"] == ["a", "b"]
     assert described["inputs"]["series"] == ["batch"]
 

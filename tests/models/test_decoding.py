@@ -167,7 +167,7 @@ def test_it_is_exported(folder: Path) -> None:
     assert outcome.status == 0, outcome.err
     outcome = call_export("checkpoint=run", "format=onnx", "output=model.onnx")
     assert outcome.status == 0, outcome.err
-    assert json.loads(Path("model.json").read_text())["lengths"]["offset"] == 3
+    assert json.loads(Path("model.onnx.json").read_text())["lengths"]["offset"] == 3
 
 
 def test_both_are_scored_on_one_checkpoint(trained: Trained, folder: Path) -> None:

@@ -121,8 +121,6 @@ def run(trained: Trained, folder: Path) -> Path:
     [
         (["export", "checkpoint=run", "output=run/best.pt"], "overwrite the input run/best.pt"),
         (["export", "checkpoint=run", "output=run/last.pt"], "run/last.pt, a file of a run"),
-        (["export", "checkpoint=run", "output=run/run.safetensors"], "run/run.json, a file of a run"),
-        (["export", "checkpoint=run", "output=run/metrics.onnx", "format=onnx"], "run/metrics.json, a file of a run"),
         (["eval", "checkpoint=run", "output=run"], "run/metrics.json, a file of a run"),
         (["report", "run", "output=run/metrics.json"], "run/metrics.json"),
         (["compare", "run", "output=run/config.yaml"], "run/config.yaml, a file of a run"),

@@ -83,7 +83,8 @@ class Attention(nn.Module, ABC):
             raise ValueError(f"{name} has no causal form: choose another mechanism for the decoder's self-attention")
         if spec.len_q != spec.len_k and not self.CROSS:
             raise ValueError(
-                f"{name} needs len_q == len_k, found {spec.len_q} and {spec.len_k}: use it for self-attention"
+                f"{name} needs len_q == len_k, found {spec.len_q} and {spec.len_k}: "
+                "use it for self-attention, without model.distil=funnel"
             )
         self.spec = spec
 

@@ -49,7 +49,7 @@ from informer.networks.attention.recurrent import (
     feature_step,
     kernel_step,
 )
-from informer.networks.attention.running_sums import running_sum
+from informer.networks.attention.running_sums import running_max, running_sum
 
 CALM = 40
 """Largest growth of the largest key within a chunk (as an exponent) for which one unit per chunk is enough."""
@@ -136,7 +136,7 @@ def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, 
     total, start = state
     mix, k, v1 = fold(q.softmax(dim=-1), chunk), fold(k, chunk, float("-inf")), fold(F.pad(v, (0, 1), value=1.0), chunk)
     # Units cancel, so they take no gradient.
-    ends = torch.maximum(k.detach().amax(dim=3).cummax(dim=2).values, start)
+    ends = torch.maximum(running_max(k.detach().amax(dim=3), dim=2), start)
     borders = torch.cat([start, ends], dim=2)
     units = torch.maximum(borders[:, :, :-1], k.detach()[:, :, :, 0])
     # A graph being recorded cannot check the range, so it takes the general form.

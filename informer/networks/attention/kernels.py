@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from informer.networks.attention.running_sums import causal_mean, running_sum
+from informer.networks.attention.running_sums import causal_mean, running_max, running_sum
 from informer.networks.ops.chunks import MAX_ELEMENTS, int_hint
 
 CHUNK = 64
@@ -152,7 +152,7 @@ def running_tops(logs: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
 
     They are used as units, which cancel, and have no gradient.
     """
-    tops = torch.maximum(logs.detach().flatten(2, 3).cummax(dim=2).values, start).unflatten(2, logs.shape[2:4])
+    tops = torch.maximum(running_max(logs.detach().flatten(2, 3), dim=2), start).unflatten(2, logs.shape[2:4])
     return tops, torch.cat([start, tops[..., -1, :]], dim=2)
 
 

@@ -1,4 +1,4 @@
-"""Running sums and means over the rows of a sequence."""
+"""Running sums, means and maxima over the rows of a sequence."""
 
 import math
 
@@ -18,6 +18,16 @@ def running_sum(x: Tensor, dim: int) -> Tensor:
     if not (x.is_cuda and torch.are_deterministic_algorithms_enabled()):
         return x.cumsum(dim)
     return ordered_sum(x.movedim(dim, -2)).movedim(-2, dim)
+
+
+def running_max(x: Tensor, dim: int) -> Tensor:
+    """`x.cummax(dim).values` without its indices; ONNX has no cummax. O(n log n) for n rows."""
+    reach = 1  # each row is the largest of the last `reach` rows up to it
+    while reach < x.shape[dim]:
+        n = x.shape[dim] - reach
+        later = torch.maximum(x.narrow(dim, reach, n), x.narrow(dim, 0, n))
+        x, reach = torch.cat([x.narrow(dim, 0, reach), later], dim=dim), 2 * reach
+    return x
 
 
 def ordered_sum(x: Tensor) -> Tensor:

@@ -73,6 +73,8 @@ class _Through(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         out, log_z, q, v, codes, nearest = ctx.saved_tensors
+        # under autocast the rows have half precision, the operands never
+        grad, out, log_z = (x.to(q.dtype) for x in (grad, out, log_z))
         g1 = torch.cat([grad, -(grad * out).sum(dim=-1, keepdim=True)], dim=-1)
         v1 = F.pad(v, (0, 1), value=1.0)
         (n_codes, e), (length, d) = codes.shape[1:], (q.shape[2], v.shape[3])

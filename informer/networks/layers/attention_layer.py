@@ -92,8 +92,8 @@ class AttentionLayer(nn.Module):
     def received(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b s"]:
         """Attention that each row of memory receives, summed over heads and queries: column sums in eval mode."""
         q, k = self.split(self.query(x)), self.split(self.key(memory))
-        # a compiled graph takes the whole batch; otherwise as many attention matrices at once as fit into memory
-        matrix = self.n_heads * q.shape[2] * k.shape[2]
-        step = len(q) if torch.compiler.is_compiling() else rows_per_chunk(matrix, len(q))
+        if torch.compiler.is_compiling():  # splits would fix the number of windows in the graph
+            return self.attention.weights(q, k).sum(dim=(1, 2))
+        step = rows_per_chunk(self.n_heads * q.shape[2] * k.shape[2], len(q))  # attention matrices that fit into memory
         pairs = zip(q.split(step), k.split(step), strict=True)
         return torch.cat([self.attention.weights(*pair).sum(dim=(1, 2)) for pair in pairs])

@@ -231,8 +231,15 @@ class Eliminate(nn.Module):
 
     def forward(self, x: Float[Tensor, "b l d"], received: Float[Tensor, "b l"]) -> Float[Tensor, "b n d"]:
         """[b l d] -> [b ceil(l/2) d]."""
-        best = received.argsort(dim=1, descending=True, stable=True)[:, : distilled_length(x.shape[1])]
-        return torch.take_along_dim(x, best.sort(dim=1).values.unsqueeze(-1), dim=1)
+        n, length = distilled_length(x.shape[1]), x.shape[1]
+        least = received.topk(n, dim=1).values[:, -1:]  # of operations that ONNX has, so no stable sorting
+        above, equal = received > least, received == least
+        kept = above | (equal & (equal.cumsum(dim=1) <= n - above.sum(dim=1, keepdim=True)))
+        index = (
+            torch.where(kept, torch.arange(length, device=x.device), length - 1).topk(n, dim=1, largest=False).values
+        )
+        # not take_along_dim, which fixes the number of windows of a graph
+        return x.gather(1, index.unsqueeze(-1).expand(-1, -1, x.shape[2]))
 
 
 def stack_lengths(seq_len: int, n_stacks: int, fractions: Sequence[float | int] | None) -> list[int]:
