@@ -223,7 +223,7 @@ def agrees_with_onnx(cell: Cell, run: str) -> None:
     pytest.importorskip("onnxscript", reason="format=onnx needs onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime", reason="format=onnx needs onnxruntime")
     done(call_export(f"checkpoint={run}", "format=onnx", f"output={run}.onnx"))
-    about = json.loads(Path(f"{run}.json").read_text())
+    about = json.loads(Path(f"{run}.onnx.json").read_text())
     session = onnxruntime.InferenceSession(f"{run}.onnx", providers=["CPUExecutionProvider"])
     read = [one.name for one in session.get_inputs()]
     place, scaler = about["columns"]["inputs"].index("y"), about["scaler"]["shared"]

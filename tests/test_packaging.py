@@ -62,7 +62,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     shipped = [path.relative_to(ROOT) for path in (ROOT / "conf").rglob("*.yaml")]
     assert {f"informer/{path}" for path in shipped} <= names
     assert "informer/data/sample.csv" in names
-    assert {f"informer/reporting/assets/page.{ending}" for ending in ("html", "css", "js")} <= names
+    assert {f"informer/report/assets/page.{ending}" for ending in ("html", "css", "js")} <= names
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"informer"}
 
 

@@ -207,7 +207,6 @@ def run_command(name: str, action: Callable[[Any], object]) -> None:
         OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
         try:
             options = _options()
-            sys.argv[1:] = for_hydra(name, sys.argv[1:], is_sweep=bool(options.multirun))
             _compose_and_act(name, options, typed)
         except InputError as error:
             refuse(str(error))
@@ -277,10 +276,11 @@ def _compose_and_act(name: str, options: Namespace, typed: Callable[[Any], None]
     for Hydra's own options.
     """
     flags = {option for option, value in vars(options).items() if value} - {"overrides"}
-    overrides = sys.argv[1:]
+    overrides = for_hydra(name, sys.argv[1:], is_sweep=bool(options.multirun))
     if flags == {"help"}:
         print(help_of(name))
     elif flags or any(re.match(r"[+~]*hydra\b", override) for override in overrides):
+        sys.argv[1:] = overrides
         hydra.main(version_base="1.3", config_path=str(resource("conf").resolve()), config_name=name)(typed)()
     else:
         with hydra.initialize_config_dir(str(resource("conf").resolve()), job_name=name, version_base="1.3"):
