@@ -65,18 +65,20 @@ for _skip in ("none", "linear", "ridge", "maps"):
     _case(f"one_pass_{_skip}", "covariates", _how, PREDICT, "eval plots=none model.decoding=step")
     _case(f"step_{_skip}", "covariates", f"{_how} model.decoding=step")
     if _skip in ("ridge", "maps"):  # a network that does not improve on these within its steps would not be seen
-        _how = _how.replace("max_steps=12", "max_steps=24")
+        _how = _how.replace("max_steps=12", "max_steps=36")
     if _skip != "linear":
         _case(f"one_pass_{_skip}_panel", "panel", f"{_how} model.instance_norm=true")
         _case(f"step_{_skip}_panel", "panel", f"{_how} model.instance_norm=true model.decoding=step")
 
 _DECODED = f"{LARGE} model.decoding=step"
 _MAPS = f"model=tiny {_DECODED} model.skip=maps"
-_case("step_maps_floor", "counts", f"{_MAPS} model.floor=true trainer.combine=true trainer.refit=true")
+_REFITTED = "trainer.combine=true trainer.refit=true"
+_case("one_pass_maps_floor", "gaps", f"{TINY} model.skip=maps model.floor=true {_REFITTED}", PREDICT, ROLLING)
 _case("step_maps_varying", "gaps", f"{_MAPS} model.varying=[day,last] model.channel_independent=true")
-_case("step_ridge_categories", "categories", f"model=tiny {_DECODED} model.skip=ridge")
+_case("step_ridge_categories", "categories", f"model=tiny {SMALL} model.decoding=step model.skip=ridge")
 _case("linear_varying", "two_seasons", "model=linear model.varying=[week,spread] trainer.refit=true")
-_case("linear_one_map", "long", "model=linear model.own_maps=false model.other_columns=false model.average=1")
+_ONE = "model.own_maps=false model.other_columns=false model.average=1"
+_case("linear_one_map", "gaps", f"model=linear {_ONE} model.floor=true")
 
 for _decoding in ("one_pass", "step"):
     for _skip in ("none", "maps"):
