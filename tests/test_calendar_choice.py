@@ -151,7 +151,7 @@ def test_every_way_to_forecast_gives_the_same(
     assert len(christmas)
     assert (christmas["forecast"] < 20).all()
     assert call("export", "checkpoint=run", "output=exported.safetensors", "format=safetensors").status == 0
-    marks = json.loads(Path("exported.json").read_text())["calendar"]["marks"]
+    marks = json.loads(Path("exported.safetensors.json").read_text())["calendar"]["marks"]
     assert marks == ["weekday", "day", "dayofyear", "holiday_DE"]
     assert checkpoint.load(Path("run")).config["dataset"]["holidays"] == "DE"
 

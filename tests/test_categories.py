@@ -208,7 +208,7 @@ def test_an_exported_network_takes_codes(shops: tuple[Path, pd.DataFrame], folde
     onnxruntime = pytest.importorskip("onnxruntime")
     outcome = call_export(f"checkpoint={shops[0] / 'run'}", "format=onnx", "output=shops.onnx")
     assert outcome.status == 0, outcome.err
-    about = json.loads(Path("shops.json").read_text())
+    about = json.loads(Path("shops.onnx.json").read_text())
     assert about["categories"]["promo"] == {"flyer": 1, "none": 2, "tv": 3}
     session = onnxruntime.InferenceSession("shops.onnx", providers=["CPUExecutionProvider"])
     draw = torch.Generator().manual_seed(0)

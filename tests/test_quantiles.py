@@ -294,7 +294,7 @@ def test_a_stopped_run_goes_on(quantiled: Trained, folder: Path) -> None:
 def test_an_export_tells_of_them(quantiled: Trained, folder: Path) -> None:
     pytest.importorskip("safetensors")
     assert call("export", f"checkpoint={quantiled.run_dir}", "output=own.safetensors").status == 0
-    told = json.loads(Path("own.json").read_text())
+    told = json.loads(Path("own.safetensors.json").read_text())
     assert told["quantiles"] == LEVELS
     assert told["output"] == {"forecast": ["batch", 6, 4, 4]}
     pd.testing.assert_frame_equal(

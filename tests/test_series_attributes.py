@@ -186,7 +186,7 @@ def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, 
     run = stores[0] / "vectors"
     outcome = call_export(f"checkpoint={run}", "format=onnx", "output=stores.onnx")
     assert outcome.status == 0, outcome.err
-    about = json.loads(Path("stores.json").read_text())
+    about = json.loads(Path("stores.onnx.json").read_text())
     assert about["series"] == [f"s{place}" for place in range(6)]
     session = onnxruntime.InferenceSession("stores.onnx", providers=["CPUExecutionProvider"])
     draw = torch.Generator().manual_seed(0)
