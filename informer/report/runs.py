@@ -212,7 +212,7 @@ class Comparison:
             verdict=verdict,
             tone=Tone.neutral,
             model=names[0],
-            scored="ComparedRun",
+            scored="Run",
             scaled=[
                 ScoreRow(name=name, metrics=run.metrics, skill=run.skill)
                 for name, run in zip(names, self.runs, strict=True)

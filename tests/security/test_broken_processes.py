@@ -14,7 +14,7 @@ from entry_points import ROOT, SMALL, Trained, call
 
 BROKEN = """
 import os, signal
-from informer import train
+from informer.commands import train
 from informer.training import loop
 step, calls = loop.train_step, iter(range(100))
 def broken(*arguments):

@@ -78,7 +78,7 @@ def test_two_processes_give_the_losses_of_one(alone: str, folder: Path) -> None:
 
 DIES = """
 import os
-from informer import train
+from informer.commands import train
 from informer.training import loop
 step, calls = loop.train_step, iter(range(100))
 def dying(*arguments):
