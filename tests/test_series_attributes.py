@@ -16,7 +16,7 @@ from informer.data.scaler import PanelScaler
 RUN = [
     "dataset=csv", "dataset.path=stores.csv", "dataset.series_col=store", "attn=full", "model=tiny",
     "model.d_model=16", "model.encoder_stacks=[1]", "seq_len=14", "label_len=7", "pred_len=7", "targets=[sales]",
-    "optim.lr=1e-2", "future_covariates=[promo]", "trainer.tracker=[]",
+    "optim.lr=1e-2", "future_covariates=[promo]", "trainer.tracker=[]", "scaler.per_series=false",
 ]  # fmt: skip
 STATIC = "dataset.static_covariates=[region,size]"
 EFFECT = {"hill": 10.0, "sea": 40.0}

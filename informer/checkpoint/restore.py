@@ -8,6 +8,7 @@ Checks of named weights against those of a network.
 Start a run from the weights of another one, also with other columns or other attention mechanisms.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from informer.base.errors import InputError, counted, reason_of
 from informer.build import attention_class, build_model, complete_node
-from informer.checkpoint.format import ATTRIBUTES, Checkpoint
+from informer.checkpoint.format import ATTRIBUTES, SHORTFALLS, Checkpoint
 from informer.config.conversion import model_of
 from informer.config.model import ModelConfig
 from informer.config.training import SLOTS
@@ -189,7 +190,7 @@ def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
     problems = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
     problems += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
     problems += _series_problems(checkpoint.series, dims) + _category_problems(checkpoint, dims)
-    problems += _attribute_problems(checkpoint)
+    problems += _attribute_problems(checkpoint) + _shortfall_problems(checkpoint.data.get(SHORTFALLS, {}))
     if problems:
         raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
     return config, dims
@@ -206,6 +207,16 @@ def _attribute_problems(checkpoint: Checkpoint) -> list[str]:
     attributes = attributes_in(checkpoint)
     columns, static = [] if attributes is None else attributes.columns, checkpoint.static_covariates
     return [f"attribute {name!r} is no static covariate" for name in columns if name not in static]
+
+
+def _shortfall_problems(short: Any) -> list[str]:
+    is_whole = isinstance(short, dict) and all(
+        re.fullmatch(r"[\d.]*\d|q[\d.]*\d_q[\d.]*\d", str(level))
+        and isinstance(shares, dict)
+        and all(isinstance(name, str) and isinstance(share, int | float) for name, share in shares.items())
+        for level, shares in short.items()
+    )
+    return [] if is_whole else [f"{SHORTFALLS}: expected the coverage of columns by level"]
 
 
 def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
