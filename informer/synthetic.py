@@ -33,7 +33,7 @@ SHORTEST = 8
 class Generated(NamedTuple):
     """n series of `history` + `horizon` rows.
 
-    `season` and `second` are the lengths a forecaster is told, 1 for none, which are sometimes wrong; `kinds` says
+    `season` and `second` are the lengths a forecaster is given, 1 for none, which are sometimes wrong; `kinds` says
     which series have a part.
     """
 
@@ -125,8 +125,8 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
         "gaps": has_gap,
         "multiplicative": multiplied > 0,
     }
-    told_season, told_second = _told(draw, season, np.where(has_second, second, 1), rows)
-    return Generated(values, observed, told_season, told_second, kinds)
+    given_season, given_second = _given(draw, season, np.where(has_second, second, 1), rows)
+    return Generated(values, observed, given_season, given_second, kinds)
 
 
 def _moments(values: np.ndarray, rows: np.ndarray, history: int) -> tuple[np.ndarray, np.ndarray]:
@@ -159,8 +159,8 @@ def _lengths(draw: _Draws, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return season, np.where((second > rows) | ~draw.chance(0.7), 1, second)
 
 
-def _told(draw: _Draws, season: np.ndarray, second: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths a forecaster is told: sometimes none, and a longer one that is not there."""
+def _given(draw: _Draws, season: np.ndarray, second: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths a forecaster is given: sometimes none, and a longer one that is not there."""
     unknown = draw.chance(0.04)
     expected = np.ones_like(season)
     for first, longer in SECONDS.items():

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from informer.base.errors import MOST_SHOWN, InputError, reason_of
+from informer.base.errors import InputError, listed, reason_of
 from informer.base.runtime import resource
 from informer.config.commands import (
     CompareConfig,
@@ -190,11 +190,11 @@ def _check_values(plain: Mapping[Any, Any], schema: Any, *model: type, prefix: s
         if is_dataclass(hint) and isinstance(value, Mapping):
             _check_values(value, hint, prefix=f"{place}.")
         elif is_dataclass(hint) and key in plain:
-            raise InputError(f"{place}: expected {_in_words(hint)}, found {_shown(value)}")
+            raise InputError(f"{place}: expected {_in_words(hint)}, found {listed([str(value)])}")
         elif isinstance(value, list) and any(isinstance(element, list | dict) for element in value):
             list_hint = _list_of(hint)
             if list_hint is not None and get_origin(get_args(list_hint)[0]) is not dict:
-                raise InputError(f"{place}: expected {_in_words(hint)}, found {_shown(value)}")
+                raise InputError(f"{place}: expected {_in_words(hint)}, found {listed([str(value)])}")
         elif _text_of(hint) is not None:
             for element in value if isinstance(value, list) else [value]:
                 if isinstance(element, bool | int | float):
@@ -289,10 +289,6 @@ def expected_value(name: str, key: str, model: type[ModelConfig]) -> str:
 def _list_of(hint: Any) -> Any:
     """The list type among the options of a type such as `list[float] | None`; None without one."""
     return next((option for option in (hint, *get_args(hint)) if get_origin(option) is list), None)
-
-
-def _shown(value: object) -> str:
-    return " ".join(str(value).split())[:MOST_SHOWN]
 
 
 def _in_words(hint: Any) -> str:

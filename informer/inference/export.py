@@ -48,17 +48,17 @@ def export(settings: ExportConfig, console: Console) -> Path:
         raise InputError(f"output={output}: has the ending of description files; choose another")
     source = locate(forecasting_checkpoint(settings.checkpoint))
     output = output or source.with_suffix(SUFFIXES[settings.format])
-    beside = output.with_name(f"{output.name}.json")  # one for each format
-    written = (output, beside)
+    description_file = output.with_name(f"{output.name}.json")  # one for each format
+    written = (output, description_file)
     check_no_input_overwritten([source], written, "output")
     check_no_run_overwritten(written, "output")
     saved = load(forecasting_checkpoint(settings.checkpoint))
     content, off = exported(saved, settings.format)
     described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
     write_atomic(output, content)
-    write_atomic(beside, described)
+    write_atomic(description_file, described)
     say(console, f"model:       {output} (largest difference from the network's outputs: {off:.1e})")
-    say(console, f"description: {beside}")
+    say(console, f"description: {description_file}")
     return output
 
 
