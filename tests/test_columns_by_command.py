@@ -181,6 +181,12 @@ def exports(cell: Cell) -> None:
     pd.testing.assert_frame_equal(found, cell.predicted())
 
 
+def scaler_of(about: dict[str, Any], name: str | None) -> dict[str, Any]:
+    """The scaler of a series by the description of an export."""
+    found: dict[str, Any] = about["scaler"]["shared"] if name is None else about["scaler"]["own"][name]
+    return found
+
+
 def arrays_of(cell: Cell, about: dict[str, Any], name: str | None, run: str) -> dict[str, np.ndarray]:
     """The inputs of an exported network for one series, by its description and pandas."""
     saved, columns = checkpoint.load(run), about["columns"]["inputs"]
@@ -193,7 +199,7 @@ def arrays_of(cell: Cell, about: dict[str, Any], name: str | None, run: str) -> 
     ]
     past = past.assign(**{one: past[one].ffill() for one in whole})
     known = [*about["columns"]["future_covariates"], *about["columns"]["static_covariates"]]
-    scaler = about["scaler"]["shared"]
+    scaler = scaler_of(about, name)
 
     def scaled(rows: pd.DataFrame) -> np.ndarray:
         found = pd.DataFrame({one: rows[one].map(codes) for one, codes in about["categories"].items()})
@@ -226,9 +232,9 @@ def agrees_with_onnx(cell: Cell, run: str) -> None:
     about = json.loads(Path(f"{run}.onnx.json").read_text())
     session = onnxruntime.InferenceSession(f"{run}.onnx", providers=["CPUExecutionProvider"])
     read = [one.name for one in session.get_inputs()]
-    place, scaler = about["columns"]["inputs"].index("y"), about["scaler"]["shared"]
-    parts = []
+    place, parts = about["columns"]["inputs"].index("y"), []
     for name in ["s0", "s1"] if cell.has_series else [None]:
+        scaler = scaler_of(about, name)
         arrays = arrays_of(cell, about, name, run)
         (scaled,) = session.run(None, {one: arrays[one] for one in read})
         parts.append(scaled[0, :, 0] * scaler["scale"][place] + scaler["center"][place])
