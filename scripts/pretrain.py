@@ -25,7 +25,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
@@ -318,8 +317,8 @@ def _seasonal_naive(task: Task) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(generated: Generated, shown: int = 400) -> Figure:
     """Some series: the end of the history, and the rows to forecast in red."""
-    figure, axes = plt.subplots(10, 3, figsize=(12, 16), layout="constrained")
-    for i, axis in enumerate(axes.flat):
+    figure = Figure(figsize=(12, 16), layout="constrained")
+    for i, axis in enumerate(figure.subplots(10, 3).flat):
         first = max(int(generated.observed[i].argmax()), HISTORY - shown)
         values = np.where(generated.observed[i], generated.values[i], np.nan)
         axis.plot(np.arange(first, HISTORY), values[first:HISTORY], color="#333333", linewidth=0.7)

@@ -124,9 +124,10 @@ def read(
     change = torch.where(change > 0, change, 1.0).clamp(min=LEAST_CHANGE)
 
     # values, and distances from the value at the first lag in the unit of the forecast
-    at_lags, own = sources.asinh() * exists, F.pad(bounded[:, -LABEL:], (0, HORIZON))[:, :, None]
+    bounded_sources, own = sources.asinh(), F.pad(bounded[:, -LABEL:], (0, HORIZON))[:, :, None]
+    at_lags = bounded_sources * exists
     is_own = F.pad(observed[:, -LABEL:], (0, HORIZON))[:, :, None]
-    start = (sources.asinh() * _first(available)).sum(2, keepdim=True)
+    start = (bounded_sources * _first(available)).sum(2, keepdim=True)
     others = torch.cat([own, at_lags[:, :, 1:], last_value.asinh().expand_as(own), torch.zeros_like(own)], dim=2)
     is_other = F.pad(torch.cat([is_own, exists[:, :, 1:]], dim=2), (0, 2), value=True)
     distances = ((others - start) / change[:, None, None]).asinh() * is_other
