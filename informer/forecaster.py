@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,15 +26,19 @@ from informer.build import read_dataset, take_table
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.compose import compose
 from informer.config.conversion import node_of
-from informer.config.data import InputFormat
+from informer.config.data import DatasetConfig, InputFormat, Short
+from informer.config.model import WindowSizes
 from informer.config.training import TrainConfig, check
+from informer.data.diagnosis import series_column
 from informer.data.history import Future, Futures
-from informer.data.panel import attributes_from
+from informer.data.panel import attributes_from, table_panel
 from informer.inference.model import TrainedModel
 from informer.inference.reader import Reader
 from informer.inference.rolling import Rolling, RollingScores, first_origin, roll_panel, with_origins
-from informer.read.series import Frame, Series, frame_of, like, path_of
-from informer.read.table import name_of, table_of_frame
+from informer.inference.zero import ZeroModel
+from informer.pretrained.network import NEWEST
+from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
+from informer.read.table import Table, name_of, table_of_frame
 from informer.search.stage import Read, train
 from informer.training.folder import RunFolder
 from informer.training.run import NAME, saved_path, saved_table
@@ -43,6 +48,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+
+ANY_LENGTH = WindowSizes(seq_len=1, label_len=0, pred_len=1)
+"""With `short=skip` no series is too short."""
 
 Own = TypeVar("Own")
 
@@ -219,6 +227,11 @@ class Forecaster:
         sizes, columns, step = self._trained.sizes, self._trained.columns, self._trained.checkpoint.frequency
         ahead = f"{sizes.pred_len} rows of {listed(columns.targets)}"
         return f"Forecaster({ahead} from {sizes.seq_len} of {listed(columns.inputs)}, a row each {step})"
+
+    @staticmethod
+    def zero(version: str = NEWEST, *, device: str = "auto") -> "ZeroForecaster":
+        """A forecaster that comes trained, on generated series only: it forecasts any table without `fit`."""
+        return ZeroForecaster(version, device=device)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
@@ -433,3 +446,60 @@ class Forecaster:
         firsts = None if start is None else [first_origin(model, series, start) for series in panel]
         tables = roll_panel(model, panel, how, first_rows=firsts)
         return like(frame, pd.concat(tables, ignore_index=True))
+
+
+@final
+class ZeroForecaster:
+    """Forecasts of tables by the network that comes trained, each numeric column by itself; see `Forecaster.zero`.
+
+    Args:
+        version: one of `informer.pretrained.network.VERSIONS`.
+        device: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    """
+
+    def __init__(self, version: str = NEWEST, *, device: str = "auto") -> None:
+        self.model = ZeroModel(version, device=device)
+
+    def predict(
+        self,
+        frame: Frame,
+        *,
+        horizon: int,
+        intervals: int | Sequence[int] = (),
+        dataset: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Forecast the rows after the end of a table.
+
+        Args:
+            frame: a table or series whose times are a column or the index, or the path of a file, with 2 rows or more
+                (1 with `dataset={"frequency": ...}`). A column that names several series is found, or is
+                `dataset={"series_col": ...}`.
+            horizon: rows to forecast.
+            intervals: level or levels in percent, as for `Forecaster.predict`.
+            dataset: format and repairs of the data: {"fill": "linear", "columns": ["OT"]}.
+
+        Returns:
+            A table like that of `Forecaster.predict`.
+
+        Raises:
+            InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step), or horizon < 1.
+        """
+        if horizon < 1:
+            raise InputError(f"horizon: expected at least 1, found {horizon}")
+        settings = check(node_of(DatasetConfig, dict(dataset or {})))
+        path = path_of(frame)
+        name = NAME if path is None else name_of(path)
+
+        def table_with(settings: DatasetConfig) -> Table:
+            return table_of_frame(frame_of(frame, NAME), NAME, None) if path is None else table_of_file(path, settings)
+
+        table = table_with(settings)
+        if not settings.series_col and (column := series_column(table, settings)):
+            settings = replace(settings, series_col=column)
+            table = table_with(settings)  # read again, so that names such as 001 are text
+        panel = [
+            replace(series, series_col=settings.series_col)
+            for series in table_panel(replace(table, name=name), replace(settings, short=Short.skip), ANY_LENGTH)
+        ]
+        forecasts = self.model.forecast(panel, panel[0].columns, horizon=horizon, levels=levels_of(intervals))
+        return like(frame, pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True))

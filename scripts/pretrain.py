@@ -2,11 +2,15 @@
 
     python scripts/pretrain.py minutes=90 [resume=pretraining] [out=runs/pretrain]
     python scripts/pretrain.py score=pretraining [data=FOLDER]
+    python scripts/pretrain.py release=zero-1 score=pretraining
     python scripts/pretrain.py picture=docs/generated_series.png
 
 One thread and no end: AdamW, a warm-up, then a constant rate. The weights that are saved are the moving average of
 those trained. `resume` goes on from saved weights with a new optimiser and a new warm-up, and no series is generated
 twice. A release is a copy whose rate falls to zero: `minutes=10 resume=runs/pretrain out=runs/release decay=true`.
+
+`release` writes the weights of `score` as float16 into the package and prints their digest, which
+`informer.pretrained.network.VERSIONS` records.
 
 `out` receives `weights.safetensors` and `state.json` (series and steps so far, CPU seconds, scores) every few minutes,
 and events for TensorBoard. The development score is that of the weights on generated series held out, and on inner
@@ -15,6 +19,7 @@ divided by those of the seasonal naive forecast.
 """
 
 import copy
+import hashlib
 import json
 import math
 import os
@@ -35,7 +40,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
-from informer.pretrained.network import HISTORY, HORIZON, LEVELS, Inputs, Zero, pinball, read
+from informer.pretrained.network import HISTORY, HORIZON, LEVELS, Inputs, Zero, pinball, read, weights_path
 from informer.synthetic import Generated, generate
 
 SAVE_MINUTES, SCORE_MINUTES = 3.0, 7.5
@@ -56,6 +61,7 @@ class Settings:
     resume: str = ""
     out: str = "runs/pretrain"
     score: str = ""
+    release: str = ""
     picture: str = ""
     data: str = os.environ.get("INFORMER_DATA_DIR", "data")
     batch_size: int = 128
@@ -334,7 +340,13 @@ def main() -> None:
     settings = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), OmegaConf.from_cli(sys.argv[1:])))
     assert isinstance(settings, Settings)
     torch.set_num_threads(1)
-    if settings.score:
+    if settings.release:
+        network, state = load(Path(settings.score))
+        path = weights_path(settings.release)
+        half = {name: x.half().contiguous() for name, x in network.state_dict().items()}
+        save_file(half, path, metadata={"network": json.dumps(state.network), "series": str(state.series)})
+        print(f"{path}: sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    elif settings.score:
         network, state = load(Path(settings.score))
         scores = development_score(network, list(development_tasks(Path(settings.data))))
         print(json.dumps({"series": state.series, "cpu_seconds": round(state.cpu_seconds), **scores}, indent=1))

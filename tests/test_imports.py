@@ -35,7 +35,7 @@ ROOMS = (
 """Modules and folders of the package; each imports from rooms further down only."""
 
 TORCH_ONLY = ("ops", "attention", "layers", "models", "pretrained")
-OUTSIDE = {"torch", "einops", "jaxtyping"}
+OUTSIDE = {"torch", "einops", "jaxtyping", "safetensors"}
 
 
 def part(path: Path) -> str:

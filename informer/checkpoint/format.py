@@ -21,6 +21,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
+from safetensors import safe_open
+from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
 from informer.base.errors import InputError
@@ -111,11 +113,10 @@ def read_safetensors(path: Path) -> Any:
     """Read a file written by `safetensors_bytes`: the metadata, with the tensors as entry `weights`.
 
     Raises:
-        InputError: it is not such a file, or the safetensors library is not installed.
+        InputError: it is not such a file.
     """
-    library = _safetensors()
     try:
-        with library.safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="pt") as file:
             content = json.loads((file.metadata() or {})[METADATA_KEY])
             _check_containers(content)
             return content | {"weights": {name: file.get_tensor(name) for name in file.keys()}}  # noqa: SIM118
@@ -125,19 +126,8 @@ def read_safetensors(path: Path) -> Any:
 
 def safetensors_bytes(weights: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> bytes:
     """Content of a .safetensors file with dense tensors, and plain metadata as JSON under one key of the header."""
-    _safetensors()
-    from safetensors.torch import save
-
     dense = {name: tensor.contiguous() for name, tensor in weights.items()}
-    return save(dense, {METADATA_KEY: json.dumps(metadata)})
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors
-    except ImportError as error:
-        raise InputError("a .safetensors file needs safetensors: pip install safetensors") from error
-    return safetensors
+    return tensors_to_bytes(dense, {METADATA_KEY: json.dumps(metadata)})
 
 
 def refusal(path: Path, reason: str) -> InputError:

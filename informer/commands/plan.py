@@ -230,7 +230,7 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
         InputError: too few rows for the horizon, or no such column.
     """
     panel, dataset, notes = subject.panel, subject.dataset, []
-    columns = _targets(panel[0], settings)
+    columns = targets_of(panel[0], settings)
     rows = sorted(map(len, panel))[len(panel) // 2]
     horizon = settings.horizon or usual_horizon(rows, panel[0].frequency.season)
     _check_rows(subject, rows, horizon)
@@ -240,7 +240,7 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
             shares = f"{split.train:g}/{split.val:g}/{split.test:g}"
             notes.append(f"split {shares}, since {rows} rows are too few for the default")
         dataset = replace(dataset, split=split)
-    notes += _left_out(subject, columns)
+    notes += left_out(subject, columns)
     seasons = seasons_of(panel, columns[-MOST_COLUMNS:])
     seq_len = _history(rows, horizon, [season.period for season in seasons], panel[0].frequency.season)
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=horizon)
@@ -282,9 +282,10 @@ def _check_rows(subject: Subject, rows: int, horizon: int) -> None:
         )
 
 
-def usual_horizon(rows: int, season: int) -> int:
-    """Default horizon: two seasons, or one, if at most a tenth of the rows and MOST_HORIZON; otherwise that maximum."""
-    most = max(min(MOST_HORIZON, rows // SHARE), 1)
+def usual_horizon(rows: int, season: int, share: int = SHARE) -> int:
+    """Default horizon: two seasons, or one, if at most a `share`-th of the rows and MOST_HORIZON; otherwise that
+    maximum."""
+    most = max(min(MOST_HORIZON, rows // share), 1)
     return next((n for n in (2 * season, season) if LEAST_HORIZON <= n <= most), most)
 
 
@@ -306,7 +307,7 @@ def _rounded_up(share: float) -> float:
     return -(-share * 100 // 1) / 100
 
 
-def _targets(series: Series, settings: ForecastConfig) -> list[str]:
+def targets_of(series: Series, settings: ForecastConfig) -> list[str]:
     target = settings.target
     if target is None:
         return list(series.columns)
@@ -315,7 +316,7 @@ def _targets(series: Series, settings: ForecastConfig) -> list[str]:
     return [target]
 
 
-def _left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:
+def left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:
     """Notes on columns that are not used, and on rows at the end without a target."""
     if subject.unused:
         words = f"{'column' if len(subject.unused) == 1 else 'columns'} {listed(subject.unused, 3)} not used"

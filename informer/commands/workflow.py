@@ -5,6 +5,7 @@ Progress of a long command: a live display in a terminal, otherwise a line at in
 Summary lines of `informer forecast`: the data, the quality of the model, the output files.
 """
 
+import json
 import math
 import signal
 import threading
@@ -28,12 +29,24 @@ from informer import checkpoint
 from informer.base import progress
 from informer.base.console import say
 from informer.base.errors import InputError, ReportError, counted, listed, printable, skill_text, with_addresses
+from informer.base.files import write_atomic
 from informer.base.progress import Status, listening
 from informer.base.start import Interrupted
 from informer.checkpoint.format import COMBINED
-from informer.checkpoint.paths import forecasting_checkpoint
-from informer.commands.plan import Failure, Plan, Subject, find_subjects, for_training, plan, repair_settings
-from informer.config.commands import EvalDataset, ForecastConfig, PredictConfig, ReportConfig
+from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
+from informer.commands.plan import (
+    Failure,
+    Plan,
+    Subject,
+    find_subjects,
+    for_training,
+    left_out,
+    plan,
+    repair_settings,
+    targets_of,
+    usual_horizon,
+)
+from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import flat
 from informer.config.data import DatasetConfig
 from informer.config.overrides import Word, shell_command, to_display
@@ -41,15 +54,19 @@ from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.history import future_index
 from informer.data.scaler import PanelScaler
-from informer.data.seasonality import WEAKEST
+from informer.data.seasonality import WEAKEST, Season
 from informer.inference.job import predict
-from informer.inference.model import interval_notes
+from informer.inference.model import Forecast, interval_notes
+from informer.inference.writing import LONG_FILE, Writer, to_long
+from informer.inference.zero import ZeroModel
 from informer.linear.maps import CombinationWeights
+from informer.pretrained.network import HISTORY
 from informer.read.files import is_remote
 from informer.read.frequency import Frequency, adjective, lasting
+from informer.read.table import name_of
 from informer.report.command import report
 from informer.scoring.bootstrap import Winner
-from informer.scoring.intervals import saved_calibration, validation_rows
+from informer.scoring.intervals import saved_calibration, too_narrow, validation_rows
 from informer.scoring.scores import Evaluation
 from informer.search.stage import train
 from informer.training.folder import RunFolder
@@ -162,6 +179,10 @@ def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+ZERO = "zero"
+"""`model=zero`: the network that comes trained."""
+ZERO_SHARE = 3
+"""Rows of a series per row of its default horizon: nothing is split off for training."""
 FORECASTS = "forecasts"
 """Folder of the forecasts in a run directory."""
 MOST_NAMES, MOST_SEASONS = 6, 3
@@ -233,23 +254,22 @@ def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: tu
     return shell_command("predict", ("checkpoint", run), ("input", path), *arguments, *intervals)
 
 
-def data_line(plan: Plan) -> str:
+def data_line(subject: Subject, target: str | None) -> str:
     """Rows, step, series, time span and columns."""
-    panel, series = plan.subject.panel, plan.subject.panel[0]
+    panel, series = subject.panel, subject.panel[0]
     rows = f"{sum(map(len, panel)):,} {adjective(series.frequency)} rows"
     several = f" of {len(panel)} series"
     if len(panel) == 1:
         several = ""
-    elif plan.subject.dataset.series_col:
-        several += f" (column {plan.subject.dataset.series_col})"
+    elif subject.dataset.series_col:
+        several += f" (column {subject.dataset.series_col})"
     first, last = min(member.timestamps[0] for member in panel), max(member.timestamps[-1] for member in panel)
-    target = plan.settings.target
     names = (
         listed(series.columns, MOST_NAMES)
         if target is None
         else f"{target} from {counted(len(series.columns), 'column')}"
     )
-    written = f"; {plan.subject.format_note}" if plan.subject.format_note else ""
+    written = f"; {subject.format_note}" if subject.format_note else ""
     return f"{rows}{several}, {_span(first, last)}; {'columns' if target is None else 'target'} {names}{written}"
 
 
@@ -259,10 +279,9 @@ def _span(first: pd.Timestamp, last: pd.Timestamp) -> str:
     return " to ".join(f"{time:%Y-%m-%d}" if days_only else f"{time:%Y-%m-%d %H:%M}" for time in (first, last))
 
 
-def season_line(plan: Plan) -> str:
+def season_line(seasons: Sequence[Season], frequency: Frequency) -> str:
     """Seasons of the targets, without those of a few series or columns only."""
-    frequency = _frequency(plan)
-    clear = [season.period for season in plan.seasons if season.strength >= WEAKEST]
+    clear = [season.period for season in seasons if season.strength >= WEAKEST]
     if not clear:
         return "none found"
     return f"repeats every {', '.join(lasting(period, frequency) for period in clear[:MOST_SEASONS])}"
@@ -293,16 +312,20 @@ def quality_line(evaluation: Evaluation) -> str:
 
 def _quality(evaluation: Evaluation) -> str:
     """The verdict in a few words."""
-    skill, rival, winner = evaluation.skill, evaluation.best_baseline, evaluation.winner
-    if not math.isfinite(skill):
+    if not math.isfinite(evaluation.skill):
         return evaluation.verdict.removesuffix(".")
-    than = f"MSE {skill_text(skill)} {'than' if skill > -1 else 'as'} {rival}'s"
+    return _compared("MSE", evaluation.skill, evaluation.best_baseline, evaluation.winner, evaluation.windows)
+
+
+def _compared(metric: str, skill: float, rival: str, winner: Winner, windows: int) -> str:
+    """The outcome of a comparison with the better baseline in a few words."""
+    than = f"{metric} {skill_text(skill)} {'than' if skill > -1 else 'as'} {rival}'s"
     if winner is Winner.neither:
         return f"as good as {rival}" + (f" ({than})" if abs(skill) >= SHOWN else "")
     if winner is Winner.noise:
         return f"as good as {rival} within noise ({than})"
     if winner is Winner.few:
-        return f"{than}, but {counted(evaluation.windows, 'test forecast')} cannot decide"
+        return f"{than}, but {counted(windows, 'test forecast')} cannot decide"
     return f"better than both baselines, {than}" if winner is Winner.model else f"worse than {rival}, {than}"
 
 
@@ -351,12 +374,12 @@ def repeat_command(plan: Plan, settings: ForecastConfig) -> str:
     for name in ("intervals", "model_name", "seed", "device"):
         value = getattr(settings, name)
         words += [(name.removesuffix("_name"), value)] if value != getattr(usual, name) else []
-    return shell_command("forecast", *words, *dataset_words(plan))
+    return shell_command("forecast", *words, *dataset_words(plan.settings.dataset))
 
 
-def dataset_words(plan: Plan) -> list[str]:
+def dataset_words(dataset: DatasetConfig) -> list[str]:
     """Settings of the data that differ from the defaults, except its path."""
-    values, usual = (flat(asdict(config)) for config in (plan.settings.dataset, DatasetConfig()))
+    values, usual = (flat(asdict(config)) for config in (dataset, DatasetConfig()))
     return [
         f"dataset.{key}={to_display(value)}"
         for key, value in values.items()
@@ -382,11 +405,16 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
         subjects, failures = find_subjects(settings)
         reading = display.elapsed / 60
         outcomes: list[Outcome] = []
+        n_zero = 0
         for place, subject in enumerate(subjects):
             minutes_left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
             minutes = for_training(minutes_left / (len(subjects) - place), reading / len(subjects))
             began = time.monotonic() - 60 * reading / len(subjects)
             try:
+                if settings.model_name == ZERO:
+                    _forecast_zero(subject, settings, console, began=began, several=len(subjects) > 1)
+                    n_zero += subject.n_files
+                    continue
                 outcomes.append(
                     _forecast_one(subject, settings, minutes, console, display, began=began, several=len(subjects) > 1)
                 )
@@ -397,12 +425,12 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
                 continue
             for label, text in closing_lines(outcomes[-1], settings):
                 _line(console, label, text)
-    if not outcomes:
+    if not outcomes and not n_zero:
         raise ReportError([line for failure in failures for line in failure.lines])
     for failure in failures:
         _line(console, "Failed", failure.line)
     if failures:
-        n_files = sum(outcome.plan.subject.n_files for outcome in outcomes)
+        n_files = n_zero + sum(outcome.plan.subject.n_files for outcome in outcomes)
         say(console, f"{counted(n_files, 'file')} forecast, {len(failures)} failed")
     return outcomes, failures
 
@@ -453,6 +481,73 @@ def _forecast_one(
     )
 
 
+def _forecast_zero(
+    subject: Subject, settings: ForecastConfig, console: Console, *, began: float, several: bool
+) -> None:
+    """Forecast with the network that comes trained, score it at earlier origins of the series, print the summary."""
+    columns = targets_of(subject.panel[0], settings)
+    panel = [replace(series, series_col=subject.dataset.series_col) for series in subject.panel]
+    frequency = panel[0].frequency
+    rows = sorted(map(len, panel))[len(panel) // 2]
+    horizon = settings.horizon or usual_horizon(rows, frequency.season, ZERO_SHARE)
+    if several:
+        say(console, f"\n{subject.name}")
+    _line(console, "Found", data_line(subject, settings.target))
+    model = ZeroModel(device=settings.device)
+    seasons = [season for season in model.seasons(panel, columns) if season > 1]
+    _line(console, "Season", ", ".join(lasting(season, frequency) for season in seasons) or "none")
+    for line in subject.repairs:
+        _line(console, "Repaired", line)
+    with RunFolder.new(_folder(subject, settings, several=several)) as folder:
+        forecasts = model.forecast(panel, columns, horizon=horizon, levels=settings.intervals)
+        scores = model.backtest(panel, columns, horizon=horizon)
+        written = _write_zero(subject, forecasts, folder.path / FORECASTS)
+        metrics = {} if scores is None else scores.metrics(columns, settings.intervals)
+        text = json.dumps({"model": model.version, **metrics}, indent=1)
+        write_atomic(folder.path / METRICS_FILE, text + "\n")
+    _line(console, "Data", "; ".join(left_out(subject, columns)) or "no problems")
+    seconds = int(time.monotonic() - began)
+    _line(
+        console,
+        "Model",
+        f"{model.version}, which comes trained on generated series; reads up to the last {HISTORY:,} rows; ready after "
+        f"{seconds // 60}:{seconds % 60:02d} minutes, in {folder.path}",
+    )
+    if scores is None:
+        _line(console, "Quality", f"not known: the series are too short for a test forecast of {horizon} rows")
+    else:
+        errors = ", ".join(f"{name} {error.mean():.4g}" for name, error in scores.scaled.items())
+        verdict = _compared("error", scores.skill, scores.best_baseline, scores.winner, len(scores.actual))
+        _line(
+            console,
+            "Quality",
+            f"{verdict}; mean absolute error in units of the mean change over a season: {errors}, in "
+            f"{counted(len(scores.actual), 'test forecast')}",
+        )
+        covered = ", ".join(f"{level} % cover {scores.coverage(level):.0f} %" for level in settings.intervals)
+        _line(console, "Intervals", f"{covered} of the test values" if covered else "none")
+    last = max(forecast.timestamps[-1] for forecast in forecasts)
+    ahead = f"{lasting(horizon, frequency)} ahead, to {_day_or_time(last)}"
+    _line(console, "Forecast", f"{written} ({ahead})")
+    words: list[Word] = [subject.path, ("model", ZERO), ("horizon", horizon)]
+    words += [("target", settings.target)] if settings.target is not None else []
+    words += [("intervals", settings.intervals)] if settings.intervals != ForecastConfig().intervals else []
+    _line(console, "Repeat", shell_command("forecast", *words, *dataset_words(subject.dataset)))
+    if scores is not None and (note := too_narrow(scores.shortfalls(settings.intervals))):
+        _line(console, "Warning", note)
+
+
+def _write_zero(subject: Subject, forecasts: Sequence[Forecast], folder: Path) -> Path:
+    """A file with the name and format of the input, or one long table for several files."""
+    digits = PredictConfig().digits
+    if subject.n_files == 1:
+        writer = Writer(folder=folder, format=Format.csv, plots=True, digits=digits)
+        return folder / writer.write(name_of(Path(subject.path)), forecasts)
+    table = to_long({forecast.series.name: forecast for forecast in forecasts}, digits)
+    write_atomic(folder / LONG_FILE, table)
+    return folder / LONG_FILE
+
+
 @contextmanager
 def _explained_how_to_continue(
     folder: RunFolder, subject: Subject, settings: ForecastConfig, console: Console
@@ -481,8 +576,8 @@ def _announce(planned: Plan, console: Console, *, several: bool) -> None:
     """Print the properties of the data before training starts."""
     if several:
         say(console, f"\n{planned.subject.name}")
-    _line(console, "Found", data_line(planned))
-    _line(console, "Season", season_line(planned))
+    _line(console, "Found", data_line(planned.subject, planned.settings.target))
+    _line(console, "Season", season_line(planned.seasons, _frequency(planned)))
     for line in planned.subject.repairs:
         _line(console, "Repaired", line)
 

@@ -66,7 +66,7 @@ class ForecastConfig:
     output: str | None = None
     """Folder for all results; null: runs/<time>_<file>."""
     model_name: str = "auto"
-    """An option of training's `model`; auto chooses on validation data within the budget."""
+    """An option of training's `model`; auto chooses on validation data within the budget; zero comes trained."""
     seed: int = 0
     """Seed of all random numbers."""
     device: str = "auto"

@@ -16,14 +16,19 @@ attention and distilling, and positions count from the end: a history with missi
 by itself.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, final
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
+from safetensors import safe_open
 from torch import Tensor, nn
 
+from informer.base.errors import InputError, one_of
 from informer.config.model import Activation
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
@@ -80,6 +85,10 @@ class Inputs(NamedTuple):
 
 
 N_FACTS = 6
+
+VERSIONS = {"zero-1": "d8566086222b6173b1d238c13733b0bfb3c6ee01e894d35b8a0d34f66961fae6"}
+"""Weights in the package, the newest last, and their sha256."""
+NEWEST = list(VERSIONS)[-1]
 
 
 def read(
@@ -281,18 +290,48 @@ class Zero(nn.Module):
         second: Int[Tensor, "b"],
         horizon: int,
     ) -> Float[Tensor, "b horizon q"]:
-        """Quantiles in the units of the values, float64. Beyond HORIZON rows the medians so far become history, so that
-        later intervals are those of a forecast from known values, too narrow.
+        """Quantiles in the units of the values, float64.
+
+        Beyond HORIZON rows the medians so far become history. The squared distances of later quantiles from the median
+        add to those at the end of the block before (mean of its last 24 rows), as variances of independent errors do.
 
         Arguments as in `read`.
         """
         blocks: list[Tensor] = []
+        before: Tensor | float = 0.0
         for _ in range(0, horizon, HORIZON):
             inputs = read(values, observed, season, second)
-            blocks.append(inputs.unscaled(self(inputs)))
-            values = torch.cat([values.double(), blocks[-1][:, :, LEVELS.index(0.5)]], dim=1)
+            quantiles = inputs.unscaled(self(inputs))
+            median = quantiles[:, :, LEVELS.index(0.5), None]
+            off = quantiles - median
+            off = off.sign() * (off.square() + before).sqrt()
+            before = off[:, -24:].square().mean(1, keepdim=True)
+            blocks.append(median + off)
+            values = torch.cat([values.double(), median[:, :, 0]], dim=1)
             observed = F.pad(observed, (0, HORIZON), value=True)
         return torch.cat(blocks, dim=1)[:, :horizon]
+
+
+def weights_path(version: str) -> Path:
+    """The file of one of VERSIONS."""
+    return Path(__file__).with_name(f"{version}.safetensors")
+
+
+def load(version: str = NEWEST) -> Zero:
+    """The trained network, in eval mode on the CPU.
+
+    Raises:
+        InputError: no such version, or a damaged file.
+    """
+    if version not in VERSIONS:
+        raise one_of("version of the pretrained network", version, list(VERSIONS))
+    path = weights_path(version)
+    if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != VERSIONS[version]:
+        raise InputError(f"{path}: missing or damaged; install informer-forecasting again")
+    with safe_open(path, framework="pt") as file:
+        network = Zero(**json.loads(file.metadata()["network"]))
+        network.load_state_dict({name: file.get_tensor(name).float() for name in file.keys()})  # noqa: SIM118
+    return network.eval()
 
 
 def copy_weights(raw: Float[Tensor, "b t j"], available: Bool[Tensor, "b t j"]) -> Float[Tensor, "b t j"]:

@@ -121,9 +121,7 @@ def test_what_does_not_convert_is_one_line(trained: Trained, monkeypatch: pytest
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("form", "library"), [("safetensors", "safetensors"), ("onnx", "onnxruntime"), ("onnx", "onnxscript")]
-)
+@pytest.mark.parametrize(("form", "library"), [("onnx", "onnxruntime"), ("onnx", "onnxscript")])
 def test_a_missing_library_is_one_line(
     form: str, library: str, folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,316 @@
+"""Forecasts of any series by the network that comes trained, without training, and scores from the series themselves.
+
+The scores are those of forecasts from earlier rows of each series, a horizon apart, next to two forecasts that need no
+training either: the seasonal naive, and the mean of the last four seasons (without a season, the last value, and the
+mean of the last four).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int64
+
+from informer.base.errors import InputError
+from informer.base.quantiles import MEDIAN
+from informer.base.runtime import pick_device
+from informer.data.diagnosis import seasons_of
+from informer.data.seasonality import WEAKEST, usual_periods
+from informer.inference.model import Forecast
+from informer.pretrained.network import HISTORY, HORIZON, LEVELS, NEWEST, load
+from informer.read.series import Series
+from informer.scoring.bootstrap import Winner, skill_interval
+from informer.scoring.intervals import LEAST_VALUES, SHORT
+
+MOST_COLUMNS = 12
+"""Columns in which seasons are looked for."""
+LEAST_ORIGINS, MOST_ORIGINS, MOST_WINDOWS = 10, 20, 2000
+"""Origins of a series that are scored: overlapping horizons make up the first number, if its rows allow; and forecasts
+of all series and columns."""
+LEAST_HISTORY = 8
+"""Rows before an origin that is scored."""
+MEAN_OF = 4
+"""Seasons of the mean that is a baseline."""
+FEWEST_ZEROS = 0.01
+"""Share of zeros from which forecasts of a series without negative values are at least zero; if all are whole, none."""
+BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Histories:
+    """The last rows of n series, the newest at the right, with their two seasons."""
+
+    values: Float64[np.ndarray, "n t"]
+    observed: Bool[np.ndarray, "n t"]
+    seasons: tuple[int, int]
+
+    @classmethod
+    def of(cls, columns: Sequence[np.ndarray], seasons: tuple[int, int]) -> "Histories":
+        """From columns with NaN where a value is missing."""
+        rows = min(HISTORY, max(map(len, columns)))
+        values = np.full((len(columns), rows), np.nan)
+        for row, column in zip(values, columns, strict=True):
+            end = column[-rows:]
+            row[rows - len(end) :] = end
+        observed = np.isfinite(values)
+        return cls(np.where(observed, values, 0.0), observed, seasons)
+
+    def repeated(self, horizon: int, n_seasons: int) -> Float64[np.ndarray, "n h"]:
+        """Mean of the last `n_seasons` seasons, of as many as exist; the last value where there is none."""
+        n, rows = self.values.shape
+        season, step = self.seasons[0], np.arange(horizon)
+        last = rows - 1 - self.observed[:, ::-1].argmax(axis=1)
+        total, count = np.zeros((n, horizon)), np.zeros((n, horizon))
+        for k in range(1, n_seasons + 1):
+            place = rows - k * season + step % season
+            inside = place >= 0
+            seen = self.observed[:, place * inside] & inside
+            total += np.where(seen, self.values[:, place * inside], 0.0)
+            count += seen
+        return np.where(count, total / np.maximum(count, 1), self.values[np.arange(n), last, None])
+
+    def change(self) -> Float64[np.ndarray, "n"]:
+        """Mean absolute change over a season, the unit of scaled errors (MASE); NaN where no change is known."""
+        season = self.seasons[0]
+        both = self.observed[:, season:] & self.observed[:, :-season]
+        changes = np.abs(self.values[:, season:] - self.values[:, :-season]) * both
+        counts = both.sum(axis=1)
+        return np.where(counts, changes.sum(axis=1) / np.maximum(counts, 1), np.nan)
+
+    def are_amounts(self) -> Bool[np.ndarray, "n"]:
+        """Which series have forecasts of at least zero, see `informer.training.run.non_negative`."""
+        seen = self.observed.sum(axis=1)
+        zeros = ((self.values == 0) & self.observed).sum(axis=1)
+        whole = (self.values == np.round(self.values)).all(axis=1)
+        return (self.values >= 0).all(axis=1) & (whole | (zeros >= FEWEST_ZEROS * seen))
+
+
+@final
+@dataclass(frozen=True)
+class ZeroScores:
+    """Errors of forecasts from w earlier origins, of all series and columns, in the order of time within each.
+
+    Args:
+        columns: index of each window's column.
+        actual: values that followed, NaN where missing.
+        quantiles: forecast quantiles at LEVELS.
+        baselines: forecasts by name.
+        scale: mean absolute change over a season before the origin.
+        overlap: neighbouring windows whose horizons overlap.
+    """
+
+    columns: Int64[np.ndarray, "w"]
+    actual: Float64[np.ndarray, "w h"]
+    quantiles: Float64[np.ndarray, "w h q"]
+    baselines: Mapping[str, Float64[np.ndarray, "w h"]]
+    scale: Float64[np.ndarray, "w"]
+    overlap: int
+
+    @cached_property
+    def errors(self) -> dict[str, Float64[np.ndarray, "w"]]:
+        """Mean absolute error of each window, `zero` and the baselines; NaN without an actual value."""
+        forecasts = {"zero": self.quantiles[:, :, LEVELS.index(MEDIAN)], **self.baselines}
+        counts = np.isfinite(self.actual).sum(axis=1)
+        sums = {name: np.nansum(np.abs(values - self.actual), axis=1) for name, values in forecasts.items()}
+        return {name: np.where(counts, total / np.maximum(counts, 1), np.nan) for name, total in sums.items()}
+
+    @cached_property
+    def scaled(self) -> dict[str, Float64[np.ndarray, "w"]]:
+        """`errors` divided by `scale`, of the windows where both exist."""
+        usable = (self.scale > 0) & np.isfinite(self.errors["zero"])
+        return {name: errors[usable] / self.scale[usable] for name, errors in self.errors.items()}
+
+    @property
+    def best_baseline(self) -> str:
+        """The baseline with the lowest scaled error."""
+        return min(self.baselines, key=lambda name: self.scaled[name].mean())
+
+    @property
+    def skill(self) -> float:
+        """1 - scaled error / that of the best baseline; NaN without a window."""
+        if not len(self.scaled["zero"]):
+            return np.nan
+        return float(1 - self.scaled["zero"].mean() / self.scaled[self.best_baseline].mean())
+
+    @property
+    def winner(self) -> Winner:
+        """Outcome of the comparison with the best baseline."""
+        errors, others = self.scaled["zero"], self.scaled[self.best_baseline]
+        return Winner.of(self.skill, skill_interval(errors, others, block=self.overlap))
+
+    def coverage(self, level: int) -> float:
+        """Share of the actual values within the intervals of a level, in percent."""
+        low, high = (at_level(self.quantiles, p) for p in tails(level))
+        known = np.isfinite(self.actual)
+        return float(100 * ((low <= self.actual) & (self.actual <= high))[known].mean())
+
+    def shortfalls(self, levels: Sequence[int]) -> dict[str, dict[str, float]]:
+        """The intervals that are too narrow, for `informer.scoring.intervals.too_narrow`."""
+        covered = {level: self.coverage(level) for level in levels}
+        enough = np.isfinite(self.actual).sum() >= LEAST_VALUES
+        return {str(level): {"": share} for level, share in covered.items() if enough and share < level - SHORT}
+
+    def metrics(self, names: Sequence[str], levels: Sequence[int]) -> dict[str, object]:
+        """For `metrics.json`: errors of each column and in total, and the coverage of intervals."""
+        by_column = {
+            name: {
+                forecaster: float(np.nanmean(errors[self.columns == place]))
+                for forecaster, errors in self.errors.items()
+                if np.isfinite(errors[self.columns == place]).any()
+            }
+            for place, name in enumerate(names)
+        }
+        return {
+            "windows": len(self.actual),
+            "horizon": self.actual.shape[1],
+            "skill": self.skill,
+            "mase": {name: float(errors.mean()) for name, errors in self.scaled.items() if len(errors)},
+            "mae": by_column,
+            "coverage": {str(level): self.coverage(level) for level in levels},
+        }
+
+
+def tails(level: int) -> tuple[float, float]:
+    """Levels of the two quantiles that enclose `level` percent."""
+    return 0.5 - level / 200, 0.5 + level / 200
+
+
+def at_level(quantiles: Float64[np.ndarray, "*n q"], level: float) -> Float64[np.ndarray, "*n"]:
+    """A quantile between those of LEVELS, linear in the quantile of a normal distribution; beyond them too."""
+    z, normal = [NormalDist().inv_cdf(p) for p in LEVELS], NormalDist().inv_cdf(level)
+    right = int(np.clip(np.searchsorted(z, normal), 1, len(z) - 1))
+    share = (normal - z[right - 1]) / (z[right] - z[right - 1])
+    return quantiles[..., right - 1] + share * (quantiles[..., right] - quantiles[..., right - 1])
+
+
+@final
+class ZeroModel:
+    """The network that comes trained, for the series at hand.
+
+    Args:
+        version: one of `informer.pretrained.network.VERSIONS`.
+        device: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    """
+
+    def __init__(self, version: str = NEWEST, *, device: str = "auto") -> None:
+        self.version = version
+        self.device = pick_device(device)
+        self.network = load(version).to(self.device)
+
+    def seasons(self, panel: Sequence[Series], columns: Sequence[str]) -> tuple[int, int]:
+        """Rows of the two seasons that the network is given, 1 for none: those of the calendar, or others that the data
+        have and the calendar has not."""
+        calendar = [period for period in usual_periods(panel[0].frequency) if 1 < period <= HISTORY]
+        found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
+        found = [period for period in found if period <= HISTORY]
+        if not found or found[0] in calendar:
+            periods = calendar
+        elif calendar and calendar[0] in found:
+            periods = [calendar[0], found[0]]
+        else:
+            periods = found[:2]
+        first, second, *_ = [*sorted(periods[:2]), 1, 1]
+        return first, second
+
+    def forecast(
+        self, panel: Sequence[Series], columns: Sequence[str], *, horizon: int, levels: Sequence[int] = ()
+    ) -> list[Forecast]:
+        """Forecast the rows after each series.
+
+        Args:
+            panel: series of any length from 1 row, with NaN where a value is missing.
+            columns: the columns to forecast, each by itself.
+            horizon: rows to forecast; from the HORIZON-th on by rolling.
+            levels: interval levels in percent; a constant column has none.
+
+        Raises:
+            InputError: a column without any value.
+        """
+        histories = [column for series in panel for column in _columns(series, columns, len(series))]
+        for place, history in enumerate(histories):
+            if not np.isfinite(history).any():
+                series, name = panel[place // len(columns)], columns[place % len(columns)]
+                raise InputError(f"{series.name}: column {name!r} has no value; leave it out with dataset.exclude")
+        quantiles = self._quantiles(Histories.of(histories, self.seasons(panel, columns)), horizon)
+        by_series = quantiles.reshape(len(panel), len(columns), horizon, len(LEVELS)).swapaxes(1, 2)
+        changes = np.array([np.nanmin(x) < np.nanmax(x) for x in histories]).reshape(len(panel), len(columns))
+        return [
+            Forecast(
+                series=series,
+                targets=tuple(columns),
+                values=rows[..., LEVELS.index(MEDIAN)],
+                pred_len=HORIZON,
+                bands={
+                    f"{end}{level}": np.where(changes[place], at_level(rows, p), np.nan)
+                    for level in levels
+                    for end, p in zip(("lo", "hi"), tails(level), strict=True)
+                },
+            )
+            for place, (series, rows) in enumerate(zip(panel, by_series, strict=True))
+        ]
+
+    def backtest(self, panel: Sequence[Series], columns: Sequence[str], *, horizon: int) -> ZeroScores | None:
+        """Scores of forecasts from earlier rows of the series; None if all are too short."""
+        seasons = self.seasons(panel, columns)
+        per_series = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
+        least = max(LEAST_HISTORY, seasons[0] + 1, horizon)
+        histories, actual, places, overlap = [], [], [], 1
+        for series in panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]:
+            stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
+            ends = range(len(series) - horizon, least - 1, -stride)[: min(per_series, MOST_ORIGINS)]
+            overlap = max(overlap, min(-(-horizon // stride), len(ends)) * len(columns))
+            for end in reversed(ends):
+                for place, (before, all_rows) in enumerate(
+                    zip(_columns(series, columns, end), _columns(series, columns, len(series)), strict=True)
+                ):
+                    if np.isfinite(before).any():
+                        histories.append(before)
+                        actual.append(all_rows[end : end + horizon])
+                        places.append(place)
+        if not histories:
+            return None
+        past = Histories.of(histories, seasons)
+        return ZeroScores(
+            columns=np.array(places),
+            actual=np.stack(actual),
+            quantiles=self._quantiles(past, horizon),
+            baselines={
+                "seasonal naive" if seasons[0] > 1 else "naive": past.repeated(horizon, 1),
+                "seasonal mean" if seasons[0] > 1 else "mean": past.repeated(horizon, MEAN_OF),
+            },
+            scale=past.change(),
+            overlap=overlap,
+        )
+
+    def _quantiles(self, past: Histories, horizon: int) -> Float64[np.ndarray, "n h q"]:
+        """Quantiles at LEVELS, of amounts at least zero; a history that never changes is continued, all quantiles
+        equal."""
+        largest = np.abs(past.values).max(axis=1)
+        unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))  # squares neither vanish nor overflow
+        season, second = (torch.tensor([n], device=self.device) for n in past.seasons)
+        blocks = []
+        for rows in _slices(len(unit)):
+            values = torch.from_numpy(past.values[rows] / unit[rows, None]).to(self.device)
+            observed = torch.from_numpy(past.observed[rows]).to(self.device)
+            seasons = season.expand(len(values)), second.expand(len(values))
+            blocks.append(self.network.predict(values, observed, *seasons, horizon).cpu().numpy())
+        quantiles = np.concatenate(blocks) * unit[:, None, None]
+        least = np.where(past.observed, past.values, np.inf).min(axis=1)
+        most = np.where(past.observed, past.values, -np.inf).max(axis=1)
+        quantiles = np.where((least == most)[:, None, None], least[:, None, None], quantiles)
+        return np.maximum(quantiles, np.where(past.are_amounts(), 0.0, -np.inf)[:, None, None])
+
+
+def _slices(n: int) -> Iterator[slice]:
+    for first in range(0, n, BATCH):
+        yield slice(first, first + BATCH)
+
+
+def _columns(series: Series, columns: Sequence[str], end: int) -> Iterator[Float64[np.ndarray, "t"]]:
+    """Each column up to the row `end`, float64."""
+    for name in columns:
+        yield np.asarray(series.values[:end, series.columns.index(name)], dtype=float)

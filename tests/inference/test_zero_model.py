@@ -1,0 +1,219 @@
+"""Forecasts by the network that comes trained: weights, seasons, intervals, scores, and the ways to ask for them."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars
+import pytest
+from entry_points import call
+from scipy.stats import norm
+
+from informer import Forecaster
+from informer.base.errors import InputError
+from informer.inference.zero import Histories, ZeroModel, at_level
+from informer.pretrained import network
+from informer.pretrained.network import LEVELS, NEWEST, VERSIONS, load, weights_path
+from informer.read.frequency import Frequency
+from informer.read.series import Series
+
+MONTHS = pd.date_range("2018-01-01", periods=60, freq="MS")
+SEASONAL = 100 + np.arange(60) + 20 * np.sin(2 * np.pi * np.arange(60) / 12)
+
+
+@pytest.fixture(scope="module")
+def model() -> ZeroModel:
+    return ZeroModel()
+
+
+def series_of(code: str = "MS", **columns: np.ndarray) -> Series:
+    rows = len(next(iter(columns.values())))
+    times = pd.date_range("2018-01-01", periods=rows, freq=code)
+    values = np.stack(list(columns.values()), axis=1).astype(float)
+    return Series("x", times, values, tuple(columns), Frequency.parse(code), "date")
+
+
+def medians(model: ZeroModel, series: Series, horizon: int = 12) -> np.ndarray:
+    return model.forecast([series], series.columns, horizon=horizon)[0].values
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_weights_have_their_digest_and_are_small(version):
+    content = weights_path(version).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == VERSIONS[version]
+    assert len(content) < 4_000_000
+
+
+def test_damaged_weights_are_refused(monkeypatch, tmp_path):
+    damaged = tmp_path / "weights"
+    damaged.write_bytes(weights_path(NEWEST).read_bytes()[:-4] + b"0000")
+    monkeypatch.setattr(network, "weights_path", lambda version: damaged)
+    with pytest.raises(InputError, match="missing or damaged"):
+        load()
+
+
+def test_unknown_version_names_those_that_exist():
+    with pytest.raises(InputError, match=f"'zero-0'.*{NEWEST}"):
+        load("zero-0")
+
+
+def test_forecasts_of_the_released_weights(model):
+    """Recorded when the weights were released; another machine or torch may not change them."""
+    rng = np.random.default_rng(0)
+    week = np.tile([5.0, 6, 7, 6, 5, 2, 1], 10) + rng.normal(0, 0.1, 70)
+    walk = np.cumsum(rng.normal(0.2, 1, 30))
+    found = [
+        *medians(model, series_of(a=SEASONAL), 3)[:, 0],
+        *medians(model, series_of("D", b=week), 3)[:, 0],
+        *medians(model, series_of("YS", c=walk), 3)[:, 0],
+    ]
+    np.testing.assert_allclose(found, RECORDED, rtol=1e-5)
+
+
+RECORDED = [160.833437, 169.827460, 178.496141, 5.011403, 6.045931, 6.944131, 9.107605, 9.164930, 9.299942]
+
+
+def test_a_clear_season_and_trend_are_continued(model):
+    ahead = 100 + np.arange(60, 72) + 20 * np.sin(2 * np.pi * np.arange(60, 72) / 12)
+    naive = np.abs(SEASONAL[-12:] - ahead).mean()
+    assert np.abs(medians(model, series_of(a=SEASONAL))[:, 0] - ahead).mean() < 0.5 * naive
+
+
+def test_a_column_is_forecast_as_if_alone(model):
+    noise = np.random.default_rng(0).normal(0, 1e9, 60)
+    together = medians(model, series_of(a=SEASONAL, b=noise))[:, 0]
+    np.testing.assert_allclose(together, medians(model, series_of(a=SEASONAL))[:, 0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-305, 1e-200, 1e200, 1e300])
+def test_extreme_scales(model, scale):
+    np.testing.assert_allclose(
+        medians(model, series_of(a=scale * SEASONAL)), scale * medians(model, series_of(a=SEASONAL)), rtol=1e-3
+    )
+
+
+def test_constant_column_goes_on_without_intervals(model):
+    (forecast,) = model.forecast([series_of(a=np.full(30, 0.1), b=SEASONAL[:30])], ["a", "b"], horizon=5, levels=[80])
+    assert (forecast.values[:, 0] == 0.1).all()
+    assert np.isnan(forecast.bands["lo80"][:, 0]).all()
+    assert np.isfinite(forecast.bands["lo80"][:, 1]).all()
+
+
+def test_amounts_are_not_negative(model):
+    demand = np.random.default_rng(1).choice([0, 0, 0, 1, 6], 80)
+    (forecast,) = model.forecast([series_of("D", a=demand)], ["a"], horizon=14, levels=[95])
+    assert forecast.bands["lo95"].min() == 0
+    (forecast,) = model.forecast([series_of("D", a=demand - 1.0)], ["a"], horizon=14, levels=[95])
+    assert forecast.bands["lo95"].min() < -1
+
+
+def test_column_without_values_is_named(model):
+    with pytest.raises(InputError, match="'b' has no value"):
+        medians(model, series_of(a=SEASONAL, b=np.full(60, np.nan)))
+
+
+def test_quantiles_between_the_levels_are_those_of_a_normal_distribution():
+    quantiles = np.array([[3 + 2 * norm.ppf(LEVELS)]])
+    for level in (0.005, 0.05, 0.1, 0.42, 0.9, 0.99):
+        assert at_level(quantiles, level).item() == pytest.approx(3 + 2 * norm.ppf(level))
+
+
+def test_baselines_and_scale_match_loops():
+    rng = np.random.default_rng(2)
+    columns = [rng.normal(size=n) for n in (5, 23, 40)]
+    columns[2][[3, 30, 37]] = np.nan
+    past = Histories.of(columns, (4, 1))
+    for row, x in enumerate(columns):
+        changes = [abs(b - a) for a, b in zip(x, x[4:], strict=False) if np.isfinite(a + b)]
+        assert past.change()[row] == pytest.approx(np.mean(changes))
+        for n_seasons in (1, 4):
+            for step in range(6):
+                places = [len(x) - 4 * k + step % 4 for k in range(1, n_seasons + 1)]
+                seen = [x[i] for i in places if i >= 0 and np.isfinite(x[i])]
+                assert past.repeated(6, n_seasons)[row, step] == pytest.approx(np.mean(seen) if seen else x[-1])
+
+
+def test_seasons_are_those_of_the_calendar_or_of_the_data(model):
+    hours, years = np.arange(400), np.arange(120)
+    assert model.seasons([series_of("h", a=np.sin(2 * np.pi * hours / 24))], ["a"]) == (24, 168)
+    assert model.seasons([series_of("YS", a=np.sin(2 * np.pi * years / 11))], ["a"]) == (11, 1)
+    assert model.seasons([series_of("YS", a=np.random.default_rng(0).normal(size=120))], ["a"]) == (1, 1)
+    assert model.seasons([series_of("min", a=np.random.default_rng(0).normal(size=300))], ["a"]) == (1, 1)
+
+
+def test_scores_use_no_later_row(model):
+    series = series_of(a=SEASONAL)
+    before = model.backtest([series], ["a"], horizon=6)
+    series.values[-6:] += 50
+    after = model.backtest([series], ["a"], horizon=6)
+    assert before is not None
+    assert after is not None
+    np.testing.assert_array_equal(before.quantiles, after.quantiles)
+    assert after.errors["zero"][-1] > before.errors["zero"][-1] + 30
+
+
+def test_errors_of_scores_match_their_definition(model):
+    series = series_of(a=SEASONAL + np.random.default_rng(3).normal(0, 5, 60))
+    scores = model.backtest([series], ["a"], horizon=12)
+    assert scores is not None
+    x = series.values[:, 0]
+    ends = [len(x) - 12 - 3 * k for k in range(12)][::-1]  # at a quarter of the horizon
+    ends = [end for end in ends if end >= 13]
+    assert len(scores.actual) == len(ends)
+    for window, end in enumerate(ends):
+        naive = np.abs(x[end - 12 : end] - x[end : end + 12]).mean()
+        assert scores.errors["seasonal naive"][window] == pytest.approx(naive)
+        assert scores.scale[window] == pytest.approx(np.abs(x[12:end] - x[: end - 12]).mean())
+
+
+def test_too_short_for_scores(model):
+    assert model.backtest([series_of(a=SEASONAL[:10])], ["a"], horizon=6) is None
+
+
+def test_command_forecasts_without_training(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"date": MONTHS, "sales": SEASONAL.round(1)}).to_csv("shop.csv", index=False)
+    outcome = call("forecast", "shop.csv", "model=zero", "horizon=12", "output=out")
+    assert outcome.status == 0, outcome.err
+    assert "which comes trained" in outcome.out
+    table = pd.read_csv("out/forecasts/shop.forecast.csv")
+    assert list(table) == ["date", "sales", "sales_lo80", "sales_hi80", "sales_lo95", "sales_hi95"]
+    assert table.date[0] == "2023-01-01"
+    metrics = json.loads(Path("out/metrics.json").read_text())
+    assert metrics["model"] == NEWEST
+    assert metrics["mae"]["sales"]["zero"] < metrics["mae"]["sales"]["seasonal naive"]
+    repeated = next(line for line in outcome.out.splitlines() if line.startswith("Repeat")).split()[1:]
+    assert repeated == ["informer", "forecast", "shop.csv", "model=zero", "horizon=12"]
+
+
+def test_three_rows_are_enough(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("new.csv").write_text("date,y\n2024-01-01,3\n2024-01-02,5\n2024-01-03,4\n")
+    outcome = call("forecast", "new.csv", "model=zero", "horizon=7", "output=out")
+    assert outcome.status == 0, outcome.err
+    assert "too short for a test forecast" in outcome.out
+    assert len(pd.read_csv("out/forecasts/new.forecast.csv")) == 7
+
+
+def test_forecaster_takes_tables_of_any_library():
+    table = pd.DataFrame({"date": MONTHS, "y": SEASONAL})
+    expected = Forecaster.zero().predict(table, horizon=3, intervals=80)
+    assert list(expected) == ["date", "y", "y_lo80", "y_hi80"]
+    found = Forecaster.zero().predict(polars.from_pandas(table), horizon=3, intervals=80)
+    assert isinstance(found, polars.DataFrame)
+    np.testing.assert_allclose(found["y"].to_numpy(), expected.y)
+
+
+def test_forecaster_finds_several_series():
+    table = pd.concat(
+        [pd.DataFrame({"shop": shop, "date": MONTHS, "y": SEASONAL * n}) for n, shop in ((1, "a"), (5, "b"))]
+    )
+    found = Forecaster.zero().predict(table, horizon=3)
+    np.testing.assert_allclose(found[found.shop == "b"].y, 5 * found[found.shop == "a"].y, rtol=1e-4)
+
+
+def test_forecaster_needs_a_horizon():
+    with pytest.raises(InputError, match="horizon: expected at least 1, found 0"):
+        Forecaster.zero().predict(pd.DataFrame({"date": MONTHS, "y": SEASONAL}), horizon=0)
