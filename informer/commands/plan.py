@@ -241,7 +241,7 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
             notes.append(f"split {shares}, since {rows} rows are too few for the default")
         dataset = replace(dataset, split=split)
     notes += left_out(subject, columns)
-    seasons = seasons_of(panel, columns[-MOST_COLUMNS:])
+    seasons = seasons_of([_before_test(series, dataset.split) for series in panel], columns[-MOST_COLUMNS:])
     seq_len = _history(rows, horizon, [season.period for season in seasons], panel[0].frequency.season)
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=horizon)
     short = [series.name for series in panel if _is_short(series, replace(subject, dataset=dataset), sizes)]
@@ -333,6 +333,12 @@ def _empty_end(series: Series, columns: Sequence[str]) -> int:
     values = series.values[:, [series.columns.index(column) for column in columns]]
     observed = np.flatnonzero(np.isfinite(values).any(axis=1))
     return len(series) - 1 - int(observed[-1]) if len(observed) else len(series)
+
+
+def _before_test(series: Series, split: SplitConfig) -> Series:
+    """A series without the rows of its test part, which may decide nothing."""
+    first = cut_rows(series.timestamps, series.frequency, split).clip(len(series)).test.start
+    return replace(series, timestamps=series.timestamps[:first], values=series.values[:first])
 
 
 def _history(rows: int, horizon: int, periods: Sequence[int], season: int) -> int:
