@@ -253,15 +253,17 @@ class ZeroModel:
             for place, (series, rows) in enumerate(zip(panel, by_series, strict=True))
         ]
 
-    def backtest(self, panel: Sequence[Series], columns: Sequence[str], *, horizon: int) -> ZeroScores | None:
-        """Scores of forecasts from earlier rows of the series; None if all are too short."""
+    def backtest(
+        self, panel: Sequence[Series], columns: Sequence[str], *, horizon: int, origins: int = MOST_ORIGINS
+    ) -> ZeroScores | None:
+        """Scores of forecasts from earlier rows of the series, at most `origins` of each; None if all are too short."""
         seasons = self.seasons(panel, columns)
         per_series = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
         least = max(LEAST_HISTORY, seasons[0] + 1, horizon)
         histories, actual, places, overlap = [], [], [], 1
         for series in panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]:
             stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
-            ends = range(len(series) - horizon, least - 1, -stride)[: min(per_series, MOST_ORIGINS)]
+            ends = range(len(series) - horizon, least - 1, -stride)[: min(per_series, origins)]
             overlap = max(overlap, min(-(-horizon // stride), len(ends)) * len(columns))
             for end in reversed(ends):
                 for place, (before, all_rows) in enumerate(

@@ -80,7 +80,8 @@ class Inputs(NamedTuple):
 
     def unscaled(self, quantiles: Float[Tensor, "b t q"]) -> Float[Tensor, "b t q"]:
         """The inverse of `scaled`, float64."""
-        values = quantiles.double().clamp(-MOST, MOST).sinh()
+        bounded = quantiles.double().clamp(-MOST, MOST)
+        values = (bounded.exp() - (-bounded).exp()) / 2  # sinh, which onnxruntime does not have for float64
         return values * self.spread[:, None, None] + self.centre[:, None, None]
 
 
@@ -277,7 +278,7 @@ class Zero(nn.Module):
             n_last = HORIZON // PATCH if i == len(self.decoder) - 1 else None
             ahead = layer(ahead, x, n_last, mask=inputs.step_mask, memory_mask=mask)
         deviation = self.head(ahead).flatten(1, 2)
-        weights = copy_weights(self.copy(ahead).view(len(x), HORIZON, N_LAGS), inputs.available)
+        weights = copy_weights(self.copy(ahead).view(-1, HORIZON, N_LAGS), inputs.available)
         copied = (weights * inputs.sources).sum(2).asinh()
         return copied[:, :, None] + inputs.change[:, None, None] * deviation
 
