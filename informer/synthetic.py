@@ -9,8 +9,8 @@ sensor might be; then events and the way it was measured change it:
   season       one or two, of any length; waves, bumps, hours of work, spikes, saw teeth, steps; a second season makes
                weekdays differ from weekends, or is a year of days; the shape may change slowly
   wave         a Gaussian process by random Fourier features (Rahimi & Recht 2007), by itself or times the season
-  noise        ARMA(2, 1), normal or with heavy tails, of constant, slowly changing or season-dependent size
-  events       level shifts, outliers, temporary changes
+  noise        white, ARMA(2, 1) or with long memory (1/f), normal or with heavy tails, of constant, slowly changing or season-dependent size
+  events       level shifts, outliers, temporary changes, some of them after the history
   measurement  bounds (saturation), counts, demand in few periods, rounding, missing rows
 
 Every part is computed for all series of a batch at once; recursions loop over rows. Rows of all arrays are series.
@@ -81,11 +81,12 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
     t = np.arange(-history, horizon, dtype=np.float32)
     u = np.clip(t / rows[:, None].astype(np.float32), -1, 3)  # -1 to 0 over the observed history
 
-    strength = draw.log_between(0.1, 4)[:, None] * draw.chance(0.8)[:, None]  # of the first season
+    strength = draw.log_between(0.05, 4)[:, None] * draw.chance(0.8)[:, None]  # of the first season
     shape, has_second = _season(draw, season, second, history + horizon, u)
     seasonal = strength * shape
     is_regular = draw.chance(0.3)  # the season repeats almost exactly, or changes in a smooth way only
-    noise_size = np.where(is_regular, draw.log_between(0.002, 0.05), draw.log_between(0.03, 1.2))
+    noise_size = np.where(is_regular, draw.log_between(0.002, 0.05), draw.log_between(0.02, 1.2))
+    noise_size *= np.where((rows < 120) & draw.chance(0.5), draw.log_between(0.1, 1), 1)  # yearly to weekly totals
     noise_size *= np.where(strength[:, 0] > 0, np.minimum(strength[:, 0], 1.5) ** draw.between(0, 1), 1)
     noise = noise_size[:, None] * _noise(draw, history + horizon, u, shape, heavy := draw.chance(0.25))
     trend, has_trend = _trend(draw, u, rows)
@@ -171,12 +172,13 @@ def _given(draw: _Draws, season: np.ndarray, second: np.ndarray, rows: np.ndarra
 
 def _trend(draw: _Draws, u: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Smooth trends over u, which is -1 to 0 over the history; stronger and more frequent in short histories."""
-    in_short, in_long = draw.choice([0.25, 0.25, 0.2, 0.1, 0.2]), draw.choice([0.45, 0.2, 0.1, 0.1, 0.15])
+    in_short, in_long = draw.choice([0.15, 0.35, 0.2, 0.1, 0.2]), draw.choice([0.45, 0.2, 0.1, 0.1, 0.15])
     kind = np.where(rows < 120, in_short, in_long)[:, None]
-    size = (draw.log_between(0.2, 5) * draw.sign(0.65))[:, None]
+    size = np.where(rows < 120, draw.log_between(0.3, 6), draw.log_between(0.2, 5))
+    size = (size * draw.sign(0.7)).astype(np.float32)[:, None]
     rate = draw.log_between(0.5, 5)[:, None]
     # many trends slow down: damped ones forecast better than others (Gardner & McKenzie 1985)
-    slowing = np.flatnonzero(draw.chance(0.4))
+    slowing = np.flatnonzero(draw.chance(0.3))
     speed = draw.log_between(1, 20)[slowing, None]
     u = u.copy()
     u[slowing] = np.where(u[slowing] > 0, -np.expm1(-speed * u[slowing]) / speed, u[slowing])
@@ -188,7 +190,7 @@ def _trend(draw: _Draws, u: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, n
     trend[some] = np.expm1(np.minimum(growth * u[some], 3)) / growth
     some = np.flatnonzero(kind == 4)
     for share in (1, 0.4):  # one or two kinks
-        at = draw.between(-1, 0)[some, None]
+        at = draw.between(-1, 0.2)[some, None]
         # another slope, or none
         change = np.where(draw.chance(0.4)[:, None], -draw.uniform(1), 2 * draw.normal(1))[some]
         change = change * (draw.uniform(1)[some] < share)
@@ -363,32 +365,52 @@ def _wave(draw: _Draws, t: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _noise(draw: _Draws, length: int, u: np.ndarray, shape: np.ndarray, heavy: np.ndarray) -> np.ndarray:
-    """ARMA(2, 1) noise of about unit size, of constant, slowly changing or season-dependent variance."""
+    """White, ARMA(2, 1) and 1/f noise of about unit size, of constant, slowly changing or season-dependent variance."""
     n = draw.n
     e = draw.rng.standard_normal((length, n), dtype=np.float32)
     some = np.flatnonzero(heavy)
     e[:, some] /= np.sqrt(draw.rng.chisquare(3, (length, len(some))) / 3).astype(np.float32)
     np.clip(e, -12, 12, out=e)
-    is_white = draw.chance(0.5)
-    one = np.where(is_white, 0, draw.between(-0.5, 0.95))  # the two roots
-    two = np.where(is_white | draw.chance(0.6), 0, draw.between(-0.6, 0.8))
-    moving = np.where(is_white | draw.chance(0.5), 0, draw.between(-0.8, 0.8)).astype(np.float32)
+    kind = draw.choice([0.25, 0.2, 0.25, 0.3])  # white, fast, slow, long memory
+    recursive = (kind == 1) | (kind == 2)
+    slow = 1 - draw.log_between(0.01, 0.3)
+    one = np.select([kind == 1, kind == 2], [draw.between(-0.5, 0.9), slow], 0)  # the two roots
+    two = np.where(recursive & draw.chance(0.4), draw.between(-0.6, 0.8), 0)
+    moving = np.where(recursive & draw.chance(0.4), draw.between(-0.8, 0.8), 0).astype(np.float32)
     a, b = (one + two).astype(np.float32), (-one * two).astype(np.float32)
     before, earlier, shock = np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(n, np.float32)
     for row in e:  # e becomes the noise
         value = a * before + b * earlier + row + moving * shock
         earlier, before, shock = before, value, row.copy()
         row[:] = value
-    noise = np.ascontiguousarray((e / np.maximum(e.std(0), np.float32(0.1))).T)
-    kind = draw.choice([0.7, 0.12, 0.1, 0.08])
+    e = np.ascontiguousarray(e.T)
+    some = np.flatnonzero(kind == 3)
+    e[some] = _with_long_memory(draw.rng, draw.between(0.15, 1.2)[some], length)
+    inside = u > -1
+    n_inside = inside.sum(1, keepdims=True)
+    e[some] -= ((e * inside).sum(1, keepdims=True) / n_inside)[some]
+    size = np.sqrt((e**2 * inside).sum(1, keepdims=True) / n_inside)
+    noise = (e / np.maximum(size, np.float32(0.1) * e.std(1, keepdims=True) + np.float32(1e-6))).astype(np.float32)
+    kind = draw.choice([0.7, 0.12, 0.1, 0.08])  # how its size changes
     some = np.flatnonzero(kind == 1)  # slowly
     turn = draw.between(2, 12)[some, None] * u[some] + 6.3 * draw.uniform(1)[some]
     noise[some] *= np.exp(draw.between(0.3, 1.2)[some, None] * np.sin(turn))
     some = np.flatnonzero(kind == 2)  # with the season
     noise[some] *= np.exp(draw.between(-0.8, 0.8)[some, None] * np.clip(shape[some], -2, 2))
     some = np.flatnonzero(kind == 3)  # from one row on
-    noise[some] *= np.where(u[some] > -draw.uniform(1)[some], draw.log_between(0.3, 3)[some, None], np.float32(1))
+    noise[some] *= np.where(
+        u[some] > draw.between(-1, 0.1)[some, None], draw.log_between(0.3, 3)[some, None], np.float32(1)
+    )
     return noise
+
+
+def _with_long_memory(rng: np.random.Generator, power: np.ndarray, length: int) -> np.ndarray:
+    """1/f noise: its amplitude falls with a power of the frequency, so that it has memory of all lengths (Mandelbrot &
+    Van Ness 1968)."""
+    frequency = np.arange(length + 1, dtype=np.float32)  # of twice the rows, whose end joins their beginning
+    frequency[0] = np.inf
+    parts = rng.standard_normal((2, len(power), length + 1), dtype=np.float32) * frequency ** -power[:, None]
+    return np.fft.irfft(parts[0] + 1j * parts[1], axis=1)[:, :length]
 
 
 def _events(
@@ -402,7 +424,7 @@ def _events(
     shifted = draw.chance(0.12)
     for share in (1, 0.3):
         some = np.flatnonzero(shifted & draw.chance(share))
-        at = history - (rows * draw.uniform(1)[:, 0])[some, None].astype(np.int64)
+        at = history + (rows * draw.between(-1, 0.2))[some, None].astype(np.int64)
         until = np.where(draw.chance(0.25), draw.log_between(2, 100), length)[some, None]  # some end
         events[some] += ((row >= at) & (row < at + until)) * (draw.normal(1) * 1.5 * size)[some]
     has_outlier = draw.chance(0.18)
