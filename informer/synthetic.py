@@ -9,7 +9,8 @@ sensor might be; then events and the way it was measured change it:
   season       one or two, of any length; waves, bumps, hours of work, spikes, saw teeth, steps; a second season makes
                weekdays differ from weekends, or is a year of days; the shape may change slowly
   wave         a Gaussian process by random Fourier features (Rahimi & Recht 2007), by itself or times the season
-  noise        white, ARMA(2, 1) or with long memory (1/f), normal or with heavy tails, of constant, slowly changing or season-dependent size
+  noise        white, ARMA(2, 1) or with long memory (1/f), normal or with heavy tails, of constant, slowly changing or
+               season-dependent size
   events       level shifts, outliers, temporary changes, some of them after the history
   measurement  bounds (saturation), counts, demand in few periods, rounding, missing rows
 
