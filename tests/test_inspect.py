@@ -91,7 +91,7 @@ def test_all_problems_are_listed_and_the_command_fixes_them(folder: Path) -> Non
     assert (outcome.status, outcome.err) == (2, "")
     assert "problems: 6" in outcome.out.splitlines()
     places = [
-        "(2 rows repeat a time)",
+        "(2 of 397 rows repeat a time, ",
         "expected a time after",
         "5 rows are missing",
         "column 'note': expected a number",
@@ -154,7 +154,7 @@ def test_a_column_that_is_mostly_empty_is_left_out(folder: Path) -> None:
     frame.loc[: len(frame) * 2 // 3, "price"] = np.nan
     frame.to_csv("late.csv", index=False)
     outcome = call("inspect", "late.csv")
-    assert command(outcome)[2:] == ["dataset.columns=[load]", "dataset.fill=linear"]
+    assert command(outcome)[2:] == ["dataset.columns=[load]"]
     trains(outcome)
 
 
@@ -358,14 +358,14 @@ def test_rows_that_repeat_the_numbers_of_their_time_may_be_dropped_by_name(folde
     outcome = call("inspect", "f.csv")
     assert outcome.status == 2
     assert (
-        "confirm:  f.csv: duplicates=first would drop 50 of 650 rows; 100% of them have the numbers of another row at "
-        "their time; " in outcome.out
+        "(50 of 650 rows repeat a time, 100% of them with the numbers of another row at their time); " in outcome.out
     )
     assert "dataset.confirm=[duplicates]" in command(outcome)
     trains(outcome)
     refused = call("forecast", "f.csv", "repair=auto")
     assert refused.status == 2
-    assert refused.err.endswith("repair=auto cannot fix all of this: fix the file, or see informer inspect f.csv\n")
+    line = "to repair it, add repair=auto dataset.confirm=[duplicates], which sets dataset.duplicates=first\n"
+    assert refused.err.endswith(line)
 
 
 @pytest.mark.parametrize(("n_again", "changed"), [(50, 5), (50, 50)])
@@ -373,8 +373,8 @@ def test_rows_with_other_numbers_are_not_proposed_to_be_dropped(n_again: int, ch
     rows_of_weather(n_again, changed).to_csv("f.csv", index=False)
     outcome = call("inspect", "f.csv")
     assert outcome.status == 2
-    assert "confirm=" not in outcome.out
     assert "informer train" not in outcome.out
+    assert "dataset.duplicates=first dataset.confirm=[duplicates]" in outcome.out
 
 
 def test_many_missing_rows_stay_missing_in_the_command(folder: Path) -> None:

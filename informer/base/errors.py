@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 MOST_SIGNS = 2_000
 """Maximum length of a line; it may contain names and cells of a file."""
@@ -36,6 +38,14 @@ def printable(text: str, max_length: int | None = None) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A setting `dataset.<setting>` and the value of it that repairs a file."""
+
+    setting: str
+    value: Any
+
+
 class InputError(ValueError):
     """A user's error in one line: what was expected, what was found and where, what to do.
 
@@ -43,12 +53,12 @@ class InputError(ValueError):
     of a file.
 
     Args:
-        settings: settings that may fix it, as in `dataset.sort=true`.
+        repairs: settings that fix it.
     """
 
-    def __init__(self, line: str, *settings: str) -> None:
+    def __init__(self, line: str, *repairs: Repair) -> None:
         super().__init__(printable(line, MOST_SIGNS))
-        self.settings = settings
+        self.repairs = repairs
 
 
 class ReportError(InputError):

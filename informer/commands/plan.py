@@ -11,15 +11,16 @@ import numpy as np
 
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
-from informer.config.commands import ForecastConfig, Repair
+from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.compose import compose
-from informer.config.data import REPAIRS, DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, with_repairs
+from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, repaired
 from informer.config.model import WindowSizes
-from informer.config.overrides import shell_command, to_display
+from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig, check
-from informer.data.diagnosis import Survey, seasons_of, survey_file
+from informer.data.diagnosis import Survey, in_words, seasons_of, survey_file
 from informer.data.panel import series_names
 from informer.data.seasonality import Season
+from informer.read.checks import CONFIRM
 from informer.read.files import list_files
 from informer.read.series import Series
 from informer.read.split import cut_rows, shortage
@@ -40,6 +41,7 @@ class Subject:
         n_files: number of files.
         format_note: format of the first file, if unusual.
         unused: text columns of the first file that are not used.
+        settings: settings of the repairs, as overrides on the command line.
         repairs: descriptions of the repairs.
     """
 
@@ -50,6 +52,7 @@ class Subject:
     n_files: int
     format_note: str
     unused: Sequence[str]
+    settings: Sequence[str]
     repairs: Sequence[str]
 
 
@@ -122,7 +125,8 @@ def _alone(survey: Survey, name: str) -> Subject:
         n_files=1,
         format_note=survey.format_note,
         unused=survey.unused,
-        repairs=survey.repairs,
+        settings=in_words(survey.repairs),
+        repairs=survey.log,
     )
 
 
@@ -133,7 +137,8 @@ def _joined(pattern: str, surveys: Sequence[Survey], excluded: Sequence[str]) ->
         for survey, name in named
         for series in survey.panel
     ]
-    dataset = with_repairs([survey.dataset for survey in surveys])
+    repairs = [repair for survey in surveys for repair in survey.repairs]
+    dataset = repaired(surveys[0].dataset, repairs)
     return Subject(
         path=pattern,
         name=Path(with_addresses(pattern).rstrip("/*?.")).name or "files",
@@ -142,29 +147,26 @@ def _joined(pattern: str, surveys: Sequence[Survey], excluded: Sequence[str]) ->
         n_files=len(surveys),
         format_note=surveys[0].format_note,
         unused=surveys[0].unused,
-        repairs=[line for survey in surveys for line in survey.repairs],
+        settings=in_words(repairs),
+        repairs=[line for survey in surveys for line in survey.log],
     )
 
 
 def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     """Why a file cannot be forecast, and what to do; empty if it can."""
     loses_target = survey.is_readable and settings.target in survey.dropped
-    if not survey.problems or (settings.repair is Repair.auto and survey.is_readable and not loses_target):
+    can_repair = survey.is_readable and not survey.asks and not loses_target
+    if not survey.problems or (settings.repair is RepairMode.auto and can_repair):
         return []
     lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", str(survey.path))
     if len(survey.problems) > MOST_LINES:
         lines.append(f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems ({command})")
     if not survey.is_readable or loses_target:
         return [*lines, f"repair=auto cannot fix all of this: fix the file, or see {command}"]
-    words = " ".join(repair_settings(survey.dataset, settings.dataset))
     dropped = f" and leaves out {listed(survey.dropped)}" if survey.dropped else ""
-    return [*lines, f"to repair it, add repair=auto, which sets {words}{dropped}"]
-
-
-def repair_settings(dataset: DatasetConfig, given: DatasetConfig) -> list[str]:
-    """The repairs of a configuration that were not `given`, as command-line overrides."""
-    changed = {name: getattr(dataset, name) for name in REPAIRS if getattr(dataset, name) != getattr(given, name)}
-    return [f"dataset.{name}={to_display(value)}" for name, value in changed.items()]
+    words = in_words([repair for repair in survey.repairs if repair != CONFIRM])
+    allowed = f" {in_words([CONFIRM])[0]}" if survey.asks else ""
+    return [*lines, f"to repair it, add repair=auto{allowed}, which sets {' '.join(words)}{dropped}"]
 
 
 MOST_HORIZON = 96

@@ -42,7 +42,6 @@ from informer.commands.plan import (
     for_training,
     left_out,
     plan,
-    repair_settings,
     targets_of,
     usual_horizon,
 )
@@ -227,8 +226,8 @@ class Outcome:
 def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[str, str]]:
     """Label and text of each line that follows `data_line` and `season_line`."""
     plan = outcome.plan
-    repairs = " ".join(repair_settings(plan.settings.dataset, DatasetConfig()))
-    notes = [*plan.notes, outcome.constant, f"repaired with {repairs}" if plan.subject.repairs else ""]
+    how = f"with {' '.join(plan.subject.settings)}" if plan.subject.settings else "as set"
+    notes = [*plan.notes, outcome.constant, f"repaired {how}" if plan.subject.repairs else ""]
     yield "Data", "; ".join(filter(None, notes)) or "no problems"
     yield "Model", _model_line(outcome)
     yield "Quality", quality_line(outcome.evaluation)

@@ -38,7 +38,7 @@ def workers_problems(engine: EngineName, workers: int | None) -> list[str]:
     return problems
 
 
-class Repair(Enum):
+class RepairMode(Enum):
     """What to do about problems in the data that a repair would solve."""
 
     none = "none"
@@ -59,7 +59,7 @@ class ForecastConfig:
     """Column to forecast, with all others as inputs; null: forecast every numeric column."""
     budget: float = 5.0
     """Time limit for everything in minutes; several datasets share it."""
-    repair: Repair = Repair.none
+    repair: RepairMode = RepairMode.none
     """none: stop if the data need repairs; auto: repair them."""
     intervals: list[int] = field(default_factory=lambda: [80, 95])
     """Interval levels in percent."""

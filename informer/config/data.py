@@ -1,6 +1,6 @@
 """How data are read, repaired, split and scaled: the nodes `dataset` and `scaler`.
 
-Repairs of rows, and limits of file sizes.
+Limits of file sizes.
 
 Format of a file as set by the user: separators, encoding, format of times.
 
@@ -14,12 +14,12 @@ Format of the tables that a trained model forecasts: the keys `dataset.*` of all
 import codecs
 import importlib.util
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from enum import Enum
 from typing import Any, Literal, TypeVar, get_type_hints
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import InputError, Repair, listed
 from informer.config.model import CalendarEmbed
 
 
@@ -38,53 +38,6 @@ class Duplicates(Enum):
 
     first = "first"
     mean = "mean"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repairs:
-    """The requested repairs.
-
-    Args:
-        sort: sort rows by time.
-        duplicates: how to merge rows with the same timestamp.
-        fill: how to fill empty cells and missing rows.
-        max_gap: longest run of rows to fill; None means no limit.
-        confirmed: repairs that may drop more than a few rows.
-        categorical: columns of codes, which are never averaged: duplicates keep their first value, and missing rows
-            repeat the last one.
-        static: columns that are constant within a series, which are filled even with fill=mask.
-    """
-
-    sort: bool = False
-    duplicates: Duplicates | None = None
-    fill: Fill | None = None
-    max_gap: int | None = None
-    confirmed: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    static: Sequence[str] = ()
-
-    @property
-    def keeps_gaps(self) -> bool:
-        """Whether missing values stay missing."""
-        return self.fill is Fill.mask
-
-    def __bool__(self) -> bool:
-        return self.sort or self.duplicates is not None or self.fill is not None
-
-    @property
-    def advice(self) -> str:
-        """Advice for the empty cells and missing rows that remain."""
-        if self.fill is None:
-            return "set dataset.fill=ffill, linear or zero, or mask, which keeps gaps"
-        if self.keeps_gaps:  # a gap this long means wrong dates
-            return "more rows than dataset.fill=mask puts in: fix the dates"
-        limit = "" if self.max_gap is None else f" within dataset.max_gap={self.max_gap}"
-        return f"dataset.fill={self.fill.value} cannot fill it{limit}: fix the file"
-
-    @property
-    def for_cells(self) -> str | None:
-        """Advice for empty cells only; None if they are not a problem."""
-        return None if self.keeps_gaps else self.advice
 
 
 LONGEST_CELL = 131_072
@@ -389,7 +342,7 @@ def setting(
         reading: whether rows that are read depend on it, besides the content of the files.
         per_file: whether the tables that a trained model forecasts may differ in it from the training data.
         place: whether it locates data.
-        repair: of a setting that repairs files: one value for several series, from the values that they need.
+        repair: of a setting that a `Repair` may change: the value that serves several, given and proposed.
         is_limit: whether it bounds what is read; a trained model does not change such a bound.
         is_name: whether it names a column or sheet, see `informer.config.overrides`.
     """
@@ -468,10 +421,13 @@ class DatasetConfig:
         separator, decimal, thousands, encoding: format of CSV text; None detects it, thousands="" means no separator.
         missing_values: words (closed, offline) and numbers (-999) that mean a missing value, like an empty cell, except
             in `series_col` and `categorical`.
-        sort, duplicates, fill, max_gap: repairs (see `Repairs`), none by default; fill=mask keeps gaps.
+        sort: sort rows by time.
+        duplicates: how to merge rows with the same timestamp; codes of categories are never averaged.
+        fill: how to fill empty cells and missing rows; mask keeps them missing, except in static columns.
+        max_gap: longest run of rows to fill; None means no limit.
         min_observed: with fill=mask, windows are left out if a smaller share of rows than this has an observed target,
             in the lookback window or in the horizon.
-        confirm: repairs that may drop more than 10 rows and 1 % of the rows (duplicates).
+        confirm: repairs that may drop more than 0.5 % of the rows (duplicates).
         max_file_mb, max_line_mb, max_cell: limits of a file's size (see `Limits`); with memmap max_file_mb is not used.
     """
 
@@ -479,7 +435,7 @@ class DatasetConfig:
     path: str | None = setting(None, reading=False, place=Place.own)
     file: str | None = setting(None, reading=False, place=Place.published)
     packaged: bool = setting(False, reading=False, place=Place.published)
-    series_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
+    series_col: str | None = setting(None, reading=True, per_file=True, is_name=True, repair=first_set)
     short: Short = setting(Short.error, reading=False, per_file=True)
     memmap: bool = setting(False, reading=False)
     cache_dir: str | None = setting(None, reading=False, place=Place.own)
@@ -491,11 +447,11 @@ class DatasetConfig:
     calendar: list[str] | None = setting(None, reading=False)
     holidays: Any = setting(None, reading=False)
     columns: list[str] | None = setting(None, reading=True, repair=in_all)
-    exclude: list[str] = setting(list, reading=True)
+    exclude: list[str] = setting(list, reading=True, repair=union_of)
     exclude_files: list[str] = setting(list, reading=True)
     target: str | None = setting(None, reading=True, is_name=True)
-    categorical: list[str] = setting(list, reading=True)
-    static_covariates: list[str] = setting(list, reading=True)
+    categorical: list[str] = setting(list, reading=True, repair=union_of)
+    static_covariates: list[str] = setting(list, reading=True, repair=union_of)
     attributes: str | None = setting(None, reading=False, per_file=True, place=Place.own)
     split: SplitConfig = setting(SplitConfig, reading=False)
     url: str | None = setting(None, reading=False, place=Place.published)
@@ -527,17 +483,9 @@ class DatasetConfig:
         return Limits(file_mb=self.max_file_mb, line_mb=self.max_line_mb, cell=self.max_cell)
 
     @property
-    def repairs(self) -> Repairs:
-        """Repairs that are made before the checks."""
-        return Repairs(
-            sort=self.sort,
-            duplicates=self.duplicates,
-            fill=self.fill,
-            max_gap=self.max_gap,
-            confirmed=self.confirm,
-            categorical=self.categorical,
-            static=self.static_covariates,
-        )
+    def repairs_rows(self) -> bool:
+        """Whether rows are repaired before the checks."""
+        return self.sort or self.duplicates is not None or self.fill is not None
 
     @property
     def keeps_gaps(self) -> bool:
@@ -591,24 +539,25 @@ PUBLISHED, OWN_PLACES = settings_that(place=Place.published), settings_that(plac
 LOCATION_KEYS = (*PUBLISHED, *OWN_PLACES)
 """Settings that locate the data; the others say how to read and use them."""
 
-REPAIRS = tuple(field.name for field in fields(DatasetConfig) if field.metadata.get("repair"))
-"""Settings that repair files."""
+_JOINS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    field.name: field.metadata["repair"] for field in fields(DatasetConfig) if field.metadata.get("repair")
+}
+
+
+def repaired(dataset: DatasetConfig, repairs: Iterable[Repair]) -> DatasetConfig:
+    """`dataset` with these repairs; what it sets itself has priority, and lists are joined.
+
+    A repair that a series does not need does not change it.
+    """
+    for repair in repairs:
+        joined = _JOINS[repair.setting]([getattr(dataset, repair.setting), repair.value])
+        dataset = replace(dataset, **{repair.setting: joined})
+    return dataset
 
 
 def without_location(dataset: Mapping[str, Any]) -> dict[str, Any]:
     """A saved `dataset` node without the settings that locate the data."""
     return {key: value for key, value in dataset.items() if key not in LOCATION_KEYS}
-
-
-def with_repairs(datasets: Sequence[DatasetConfig]) -> DatasetConfig:
-    """The first with every repair that any of them has, and only the columns that all of them keep.
-
-    A repair that a series does not need does not change it.
-    """
-    joins = {field.name: field.metadata["repair"] for field in fields(DatasetConfig) if field.name in REPAIRS}
-    return replace(
-        datasets[0], **{name: join([getattr(each, name) for each in datasets]) for name, join in joins.items()}
-    )
 
 
 class ScalerKind(Enum):

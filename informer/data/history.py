@@ -24,9 +24,8 @@ from informer.data.panel import left_padded
 from informer.data.scaler import PanelScaler
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Batch, Windows
-from informer.read.checks import Report, check_cells, check_doubts, check_times
+from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
 from informer.read.frequency import Frequency
-from informer.read.repair import read_cells
 from informer.read.series import Series
 from informer.read.table import Table
 from informer.read.time_columns import find_time_column
@@ -52,7 +51,7 @@ class Future:
         cells, text = read_cells(self.table, self.time_col, columns, self.timestamps)
         report = Report()
         check_doubts(self.table, columns, report)
-        check_cells(cells.take(rows), text, "fix the file", report)
+        check_cells(cells.take(rows), text, DatasetConfig(), report)
         report.refuse()
         return cells.values[rows]
 
@@ -110,7 +109,7 @@ def future_of_table(table: Table, config: DatasetConfig, trained_format: str | N
     time_format = find_format(table, time_col, config.time_format, trained_format=trained_format)
     timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone)
     report = Report()
-    check_times(table.name, table.cells(time_col, np.flatnonzero(timestamps.isna())), time_format, report)
+    check_times(table, time_col, timestamps, time_format, report)
     report.refuse()
     return Future(table, time_col, timestamps)
 

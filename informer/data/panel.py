@@ -43,7 +43,7 @@ from informer.read.series import Series, column_values, series_from_table, table
 from informer.read.split import Split, cut_rows, shortage, split_rows
 from informer.read.table import Table, name_of, read_table, release_free, shown, table_of_frame, without
 from informer.read.time_columns import find_time_column
-from informer.read.times import find_format, parse_timestamps
+from informer.read.times import TimesCache
 
 log = logging.getLogger(__name__)
 
@@ -448,9 +448,6 @@ def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str
 MOST = 3
 """Largest number of problems and names in one line."""
 
-MOST_KEPT = 1 << 20
-"""Largest number of rows for which the text of times is kept, to compare it with the next file."""
-
 
 def read_panel(
     paths: Sequence[Path],
@@ -608,8 +605,7 @@ def series_names(paths: Sequence[Path]) -> list[str]:
 class _Reader:
     """Reads files one after the other; a time column equal to the previous file's is not parsed again."""
 
-    cells: pd.Series | None = None
-    times: pd.Series | None = None
+    times_cache: TimesCache = field(default_factory=TimesCache)
     time_format: str | None = None
     dialects: set[Dialect] = field(default_factory=set)
     categories: CategoryReader = field(default_factory=CategoryReader)
@@ -648,24 +644,16 @@ class _Reader:
     def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
         """The table with its time column parsed for all series at once, because parsing text is the slowest step."""
         time_col = find_time_column(table, config.time_col)
-        cells = table.frame[time_col]
-        if self.cells is None or not cells.equals(self.cells):
-            self.time_format = find_format(table, time_col, config.time_format, trained_format=self.time_format)
-            times = parse_timestamps(
-                table,
-                time_col,
-                self.time_format,
-                timezone=config.timezone,
-                groups=_groups(table, config),
-            )
-            # a cell that is not a time is kept, so that it is reported with its series and original text
-            parsed = None if times.hasnans else pd.Series(times, index=cells.index)
-            # the text of a long file takes more memory than its numbers
-            self.cells, self.times = (cells, parsed) if len(cells) <= MOST_KEPT else (None, None)
-        else:
-            parsed = self.times
-        if parsed is not None:
-            table = replace(table, frame=table.frame.assign(**{time_col: parsed}))
+        self.time_format, times = self.times_cache.times_of(
+            table,
+            time_col,
+            config.time_format,
+            config.timezone,
+            trained_format=self.time_format,
+            groups=_groups(table, config),
+        )
+        if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
+            table = replace(table, frame=table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)}))
         return table, replace(config, time_col=time_col, time_format=self.time_format)
 
 

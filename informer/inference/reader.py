@@ -25,11 +25,10 @@ from informer.data.windows import NOT_READ, sparse_history
 from informer.read.checks import Report
 from informer.read.columns import coded, unknown
 from informer.read.frequency import Frequency
-from informer.read.repair import TimesCache
 from informer.read.series import Series, cells_of_file, column_values, prepared, series_from_table, with_whole_times
 from informer.read.table import Table, cells_of_content, table_of_frame
 from informer.read.time_columns import find_time_column
-from informer.read.times import find_format
+from informer.read.times import TimesCache, find_format
 
 log = logging.getLogger(__name__)
 

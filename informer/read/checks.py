@@ -1,10 +1,7 @@
-"""Checks of rows: duplicate, unordered or irregular timestamps, and cells that are not finite numbers.
+"""From cells to rows with a regular step: requested repairs, then all checks, in one report.
 
-Each check adds its problems to a report: the first location, the count, what to do, and the setting that helps.
-
-The rows of a table before they become a series; they may still have problems.
-
-Problems of a table, collected and reported together, one line each.
+Each check adds its problems to a report: the first location, the count, what to do, and the repairs that help.
+Repairs are made only on request, and reported with their count and first location. No repair drops the newest rows.
 """
 
 import re
@@ -16,11 +13,14 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
-from informer.base.errors import InputError, ReportError, listed
+from informer.base.errors import InputError, Repair, ReportError, listed
+from informer.config.data import DatasetConfig, Duplicates, Fill
+from informer.read.columns import numbers
+from informer.read.date_text import date_formats
 from informer.read.frequency import Frequency
 from informer.read.number_marks import are_smoother_as_thousands, grouping_advice
 from informer.read.table import Table, shown
-from informer.read.times import changing_zone, leaves_hours_out, zone_advice
+from informer.read.times import TimesCache, changing_zone, leaves_hours_out, parse_timestamps, zone_advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,16 @@ MOST_LINES = 50
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem and its repair.
-
-    Args:
-        line: message for the user.
-        settings: settings that repair it.
-        column: column to exclude if they do not.
-    """
+    """A problem: the line for the user, the settings that repair it, and the column it is in, if it is in one."""
 
     line: str
-    settings: tuple[str, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     column: str | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the user must confirm its repair."""
+        return CONFIRM in self.repairs
 
 
 @dataclass(slots=True)
@@ -109,9 +108,9 @@ class Report:
     warnings: list[str] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
 
-    def add(self, line: str, *settings: str, column: str | None = None) -> None:
+    def add(self, line: str, *repairs: Repair, column: str | None = None) -> None:
         """Record a problem; see `Problem`."""
-        self.problems.append(Problem(line, settings, column))
+        self.problems.append(Problem(line, repairs, column))
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
@@ -121,7 +120,7 @@ class Report:
         except ReportError as error:
             self.problems += map(Problem, error.lines)
         except InputError as error:
-            self.problems.append(Problem(str(error), error.settings))
+            self.problems.append(Problem(str(error), error.repairs))
 
     def refuse(self) -> None:
         """Raise an error if there are problems.
@@ -140,9 +139,11 @@ def grouped(problems: Sequence[Problem]) -> list[str]:
     """Lines of problems; if many columns of a table have the same repair, the first and the names of the others."""
     alike: dict[object, list[Problem]] = {}
     for index, problem in enumerate(problems):
-        is_of_column = problem.column is not None and bool(problem.settings)
+        is_of_column = any(repair.setting in ("fill", "missing_values") for repair in problem.repairs)
         where = problem.line.partition(", row ")[0]
-        alike.setdefault((where, problem.settings) if is_of_column else index, []).append(problem)
+        alike.setdefault((where, str(problem.repairs)) if is_of_column and problem.column else index, []).append(
+            problem
+        )
     lines = []
     for group in alike.values():
         few = len(group) <= FEW_ALIKE
@@ -169,37 +170,105 @@ _WORD = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*|[-*.?/]+")
 """Words without digits, and signs; not numbers with units or other marks."""
 
 
-def check_times(name: str, unread: pd.Series, time_format: str | None, report: Report) -> None:
-    """Check that every cell of the time column is a time.
+CONFIRM = Repair("confirm", ["duplicates"])
+"""The setting that allows a repair to drop more than MOST_DROPPED."""
+
+MOST_DROPPED = 0.005
+"""Maximum share of rows that a repair may drop without CONFIRM."""
+
+MOSTLY = 0.95
+"""Share of rows with the numbers of another row at their time above which the others only differ in text."""
+
+MOSTLY_RISING = 0.9
+"""Share of steps that go forward in a file whose order shows which rows are the newest."""
+
+SHORT_END = 0.2
+"""Maximum share of rows after a gap of exactly a year for which they are rather taken for rows with a wrong year."""
+
+MANY_MISSING = 0.05
+"""Share of missing values above which filled values would distort training and scores."""
+
+MOST_EMPTY = 0.5
+"""Maximum share of missing values of a column that lacks the first or last ones, for which they are kept missing."""
+
+MOST_NEW = 10
+"""Maximum number of inserted rows per existing row; larger gaps are probably wrong dates."""
+
+
+def check_times(
+    table: Table, column: str, times: pd.DatetimeIndex, time_format: str | None, report: Report
+) -> Int[np.ndarray, "k"]:
+    """Check that every cell of the time column is a time; returns the row numbers of the others.
 
     Args:
-        name: name of the table.
-        unread: cells of the column that are not times, by line number.
-        time_format: the expected format.
+        times: what was read with `time_format`.
     """
+    unread = table.cells(column, np.flatnonzero(times.isna()))
     if len(unread):
+        other = next(
+            (
+                each
+                for each in date_formats(str(unread.iloc[0]).strip())
+                if parse_timestamps(table, column, each).notna().all()
+            ),
+            None,
+        )
         expected = f" like {time_format}" if time_format not in (None, "ISO8601") else ""
         report.add(
-            f"{name}, row {unread.index[0]}, column {unread.name!r}: expected a date{expected}, "
+            f"{table.name}, row {unread.index[0]}, column {column!r}: expected a date{expected}, "
             f"found {shown(unread.iloc[0])}{count_note(len(unread), 'such cells')}; "
-            "fix the cell, or set dataset.time_format"
+            f"{'fix the cell' if other is None else f'set dataset.time_format={other!r}'}"
         )
+    return unread.index.to_numpy()
 
 
-def check_order(rows: Rows, report: Report) -> None:
-    """Check that times are unique and increasing."""
+def misplaced_end(rows: Rows) -> Int[np.ndarray, "k"]:
+    """The newest rows of a file if they go back to times of other rows, or to before all others: a wrong year or month.
+
+    To sort or merge such rows would lose them. None if the rows before them are not in the order of time, or if they
+    are copies of others, fill gaps, or precede the others without a gap.
+    """
+    none = np.zeros(0, dtype=np.int64)
     if rows.is_increasing:
-        return
+        return none
+    is_falling = (np.diff(rows.timestamps.asi8) < 0).mean() > 0.5
+    order = np.arange(len(rows))[:: -1 if is_falling else 1]
+    times = rows.timestamps[order]
+    latest = len(times) - 1 - int(times.asi8[::-1].argmax())
+    body, end = times[: latest + 1], times[latest + 1 :]
+    if not len(end) or (np.diff(body.asi8) >= 0).sum() < MOSTLY_RISING * max(len(body) - 1, 1):
+        return none
+    distinct, twins = np.unique(body.asi8, return_index=True)
+    repeats = np.isin(end.asi8, distinct)
+    if repeats.any():
+        values = rows.values[order]
+        twins = twins[np.searchsorted(distinct, end.asi8[repeats])]
+        differs = (values[twins] != values[latest + 1 :][repeats]) & ~np.isnan(values[latest + 1 :][repeats])
+        # of equal rows one after the other, any other row is a copy
+        is_copy = not differs.any() and bool((values[twins] != values[np.maximum(twins - 1, 0)]).any())
+        return none if is_copy else np.sort(order[latest + 1 :])
+    together = times.sort_values()
+    strides = Frequency.closest(body.unique().sort_values())[0].strides(together) if len(distinct) > 1 else none
+    n_before = int((end < body.min()).sum())
+    fits = (strides > 0).all() and (n_before == 0 or not len(strides) or strides[n_before - 1] == 1)
+    return none if fits else np.sort(order[latest + 1 :])
+
+
+def check_order(rows: Rows, config: DatasetConfig, report: Report) -> bool:
+    """Check that times are unique and increasing; returns whether their steps can be checked."""
+    if rows.is_increasing:
+        return True
+    if len(end := misplaced_end(rows)):
+        row, latest = int(end[0]), rows.timestamps.max()
+        report.add(
+            f"{rows.at(row)}: expected a time after {latest}, found {rows.timestamps[row]}, "
+            f"{(latest - rows.timestamps[row]).days} days before, as with a wrong year or month"
+            f"{count_note(len(end), 'such rows at the end of the times')}; fix the dates, or remove the rows"
+        )
+        return False
     repeated = rows.timestamps.duplicated()
     if repeated.any():
-        row = int(repeated.argmax())
-        report.add(
-            f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}"
-            f"{count_note(int(repeated.sum()), 'rows repeat a time')}; "
-            "keep one row per time, or set dataset.duplicates=first or mean, or, for a file of several series, "
-            "dataset.series_col",
-            "dataset.duplicates=first",
-        )
+        _add_duplicates(rows, repeated, config, report)
     once = np.flatnonzero(~repeated)
     back = np.flatnonzero(np.diff(rows.timestamps.asi8[once]) < 0)
     if len(back):
@@ -207,8 +276,42 @@ def check_order(rows: Rows, report: Report) -> None:
         report.add(
             f"{rows.at(row)}: expected a time after {rows.timestamps[before]}, found {rows.timestamps[row]}"
             f"{count_note(len(back), 'rows go back in time')}; sort the rows by time, or set dataset.sort=true",
-            "dataset.sort=true",
+            Repair("sort", True),
         )
+    return True
+
+
+def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, "t"], config: DatasetConfig, report: Report) -> None:
+    row, n = int(repeated.argmax()), int(repeated.sum())
+    place, first = f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}", Repair("duplicates", Duplicates.first)
+    if may_drop(n, len(rows), config):
+        report.add(
+            f"{place}{count_note(n, 'rows repeat a time')}; keep one row per time, or set dataset.duplicates=first or "
+            "mean, or, for a file of several series, dataset.series_col",
+            first,
+        )
+        return
+    alike = _share_alike(rows, repeated) if rows.columns else 0.0
+    likeness = f", {alike:.0%} of them with the numbers of another row at their time" if alike >= MOSTLY else ""
+    kept = (config.duplicates or Duplicates.first).value
+    report.add(
+        f"{place} ({n} of {len(rows)} rows repeat a time{likeness}); keep one row per time, or, for a file "
+        "of several series, set dataset.series_col; for times of day in another column, dataset.clock_col; to drop "
+        f"{'this row' if n == 1 else 'these rows'}, dataset.duplicates={kept} dataset.confirm=[duplicates]",
+        *((first, CONFIRM) if alike >= MOSTLY or n < MANY_MISSING * len(rows) else ()),
+    )
+
+
+def may_drop(n: int, n_rows: int, config: DatasetConfig) -> bool:
+    """Whether repairs may drop n of these rows without asking, or have been confirmed."""
+    return n <= MOST_DROPPED * n_rows or "duplicates" in config.confirm
+
+
+def _share_alike(rows: Rows, repeated: Bool[np.ndarray, "t"]) -> float:
+    """Share of the rows that repeat a time whose values are those of the first row at that time."""
+    firsts = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).transform("first").to_numpy()
+    same = (rows.values == firsts) | np.isnan(rows.values)
+    return float(same[repeated].all(axis=1).mean())
 
 
 def check_clock_changes(rows: Rows, report: Report) -> bool:
@@ -225,7 +328,7 @@ def check_clock_changes(rows: Rows, report: Report) -> bool:
     else:
         row = int(times.duplicated().argmax())
         problem = f"local time {times[row]} occurs twice, as when clocks are set back"
-    report.add(f"{rows.at(row)}: {problem}; {zone_advice(zone)}", f"dataset.timezone={zone}")
+    report.add(f"{rows.at(row)}: {problem}; {zone_advice(zone)}", Repair("timezone", zone))
     return True
 
 
@@ -245,7 +348,7 @@ def choose_step(rows: Rows, expected: str | None) -> Frequency:
     if frequency is not None and frequency.follows(times) == len(times):
         return frequency
     if len(times) < 2:
-        raise InputError(f"{rows.name}: one row does not determine a step; set dataset.frequency, such as h or D")
+        raise InputError(f"{rows.name}: one row does not determine a step; add rows")
     closest, n_following = Frequency.closest(times)
     if frequency is None or _same_step(closest, frequency):
         return closest
@@ -257,49 +360,88 @@ def choose_step(rows: Rows, expected: str | None) -> Frequency:
     return frequency
 
 
-def check_steps(rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], advice: str, report: Report) -> None:
-    """Check that consecutive rows are one step apart.
+def check_steps(
+    rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], config: DatasetConfig, report: Report
+) -> int:
+    """Check that consecutive rows are one step apart; returns the number of missing rows.
 
     Args:
         rows: sorted by time.
         frequency: the step.
         unread: line numbers of unreadable times; gaps around them are not reported.
-        advice: what to do about missing rows.
+        config: the repairs that were made.
         report: receives the problems.
     """
     strides = frequency.strides(rows.timestamps)
     if (strides == 1).all():
-        return
+        return 0
     before = np.searchsorted(unread, rows.lines)
     strides = np.where(before[1:] == before[:-1], strides, 1)
     gaps, uneven = np.flatnonzero(strides > 1), np.flatnonzero(strides == 0)
+    missing = int((strides[gaps] - 1).sum())
     if len(gaps):
-        missing = int((strides[gaps] - 1).sum())
+        last, fill = int(gaps[-1]), fill_for(rows, missing)
+        fills = missing <= MOST_NEW * len(rows) and (config.max_gap or missing) >= int(strides.max()) - 1
+        year = frequency.future(rows.timestamps[last], 1)[0] + pd.DateOffset(years=1)
+        if rows.timestamps[last + 1] == year and len(rows) - last < SHORT_END * len(rows):
+            fills, note = False, "the last rows continue those of a year before, as with a wrong year: fix the dates"
+        else:
+            note = _fill_advice(config, [*Fill] if fills else [])
         rows_missing = "1 row is missing" if missing == 1 else f"{missing} rows are missing"
         report.add(
             f"{_unexpected(rows, frequency, int(gaps[0]) + 1)}: {rows_missing}"
-            f"{f' in {len(gaps)} gaps' if len(gaps) > 1 else ''}; {advice}",
-            "dataset.fill=linear",
+            f"{f' in {len(gaps)} gaps' if len(gaps) > 1 else ''}; {note}",
+            *([Repair("fill", fill)] if fills and config.fill is None else []),
         )
     if len(uneven):
         report.add(
             f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}; "
-            "write rows at equal steps, or set dataset.frequency"
+            "write rows at equal steps"
         )
+    return missing
 
 
-def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str | None, report: Report) -> None:
+def fill_for(rows: Rows, n_missing: int) -> Fill:
+    """How to fill sorted rows, of which others are missing: mask if much would be invented, or cannot be interpolated.
+
+    Columns that lack their first or last values, and most of all, are not counted.
+    """
+    empty = np.isnan(rows.values)
+    ends, shares = empty[[0, -1]].any(axis=0), empty.mean(axis=0)
+    used = ~(ends & (shares > MOST_EMPTY))
+    missing = (empty[:, used].mean() if used.any() else 0.0) * len(rows) + n_missing
+    masks = ends[used].any() or missing >= MANY_MISSING * (len(rows) + n_missing)
+    return Fill.mask if masks else Fill.linear
+
+
+def _fill_advice(config: DatasetConfig, fills: Sequence[Fill]) -> str:
+    """What to do about empty cells or missing rows that these settings fill."""
+    if config.fill is None and fills:
+        *others, last = [fill.value for fill in fills if fill is not Fill.mask]
+        words = f"{', '.join(others)} or {last}" if others else last
+        return f"set dataset.fill={words}, or mask, which keeps gaps"
+    if config.fill is None or config.keeps_gaps:  # a gap this long means wrong dates
+        which = "dataset.fill" if config.fill is None else "dataset.fill=mask"
+        return f"more rows than {which} puts in: fix the dates"
+    limit = "" if config.max_gap is None else f" within dataset.max_gap={config.max_gap}"
+    return f"dataset.fill={config.fill.value} cannot fill it{limit}: fix the file"
+
+
+def check_cells(
+    rows: Rows, text: Mapping[str, pd.Series], config: DatasetConfig, report: Report, fill: Fill | None = None
+) -> None:
     """Check that every value is a number of at most LARGEST.
 
     Args:
         text: text cells by column, indexed by line number.
-        advice: what to do about empty cells; None: they are allowed.
+        config: the repairs that were made.
         report: receives the problems.
+        fill: proposal for empty cells, see `fill_for`; None: they cannot be filled.
     """
     sound = are_sound(rows.values)
     for position, column in enumerate(rows.columns):
         if not sound[position] or column in text:  # a text cell may have been filled
-            _check_column(rows, position, text.get(column, pd.Series(dtype=object)), advice, report)
+            _check_column(rows, position, text.get(column, pd.Series(dtype=object)), config, fill, report)
 
 
 def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
@@ -309,30 +451,38 @@ def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
     return (values.max(axis=0) <= LARGEST) & (values.min(axis=0) >= -LARGEST)
 
 
-def _check_column(rows: Rows, position: int, text: pd.Series, advice: str | None, report: Report) -> None:
+def _check_column(
+    rows: Rows, position: int, text: pd.Series, config: DatasetConfig, fill: Fill | None, report: Report
+) -> None:
     column, values = rows.columns[position], rows.values[:, position]
     worded = np.isin(rows.lines, text.index)
     empty, infinite = np.isnan(values) & ~worded, np.isinf(values)
     huge = (np.abs(values) > LARGEST) & ~infinite
-    leave_out = "or exclude the column with dataset.exclude"
+    others = [name for name in rows.columns if name != column]
+    leave_out = ", or exclude the column with dataset.exclude" if others else ""
+    without = [Repair("columns", others)] if others else []
     for bad, expected in ((worded, "a number"), (infinite, "a number"), (huge, f"a number of at most {LARGEST:g}")):
         if bad.any():
             row = int(bad.argmax())
             cell = shown(text[rows.lines[row]] if bad is worded else values[row])
             words = missing_words(text, len(rows)) if bad is worded else []
-            setting = f"dataset.missing_values=[{','.join(words)}]"
+            advice = f"fix the cell, if it means a missing value set dataset.missing_values=[{','.join(words)}]"
             report.add(
                 f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(int(bad.sum()), 'such cells')}; "
-                f"{f'fix the cell, if it means a missing value set {setting}' if words else _decimal_advice(cell)}, "
-                f"{leave_out}",
-                *([setting] if words else []),
+                f"{advice if words else _decimal_advice(cell)}{leave_out}",
+                *([Repair("missing_values", words)] if words else without),
                 column=column,
             )
-    if empty.any() and advice is not None:
+    if empty.any() and not config.keeps_gaps:
+        is_kept = config.fill is None and fill is not None and not empty.all()
+        ends = empty[[0, -1]]
+        fills = [Fill.ffill] * (not ends[0]) + [Fill.linear] * (not ends.any()) + [Fill.zero]
+        advice = _fill_advice(config, fills) if is_kept or config.fill is not None else "fix the file"
+        few = not (ends.any() and empty.mean() > MOST_EMPTY)
         report.add(
             f"{rows.at(int(empty.argmax()), column)}: expected a number, found an empty cell or NaN"
-            f"{count_note(int(empty.sum()), 'such cells')}; {advice}, {leave_out}",
-            "dataset.fill=linear",
+            f"{count_note(int(empty.sum()), 'such cells')}; {advice}{leave_out}",
+            *([Repair("fill", fill)] if is_kept and few else without),
             column=column,
         )
 
@@ -401,3 +551,220 @@ def _unexpected(rows: Rows, frequency: Frequency, row: int) -> str:
 def _same_step(one: Frequency, other: Frequency) -> bool:
     # the season distinguishes business hours from all hours, and half-months from weeks
     return (one.unit, one.multiple, one.season) == (other.unit, other.multiple, other.season)
+
+
+def repair(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
+    """Make the requested repairs as far as possible; the checks report the remaining problems.
+
+    Args:
+        rows: the rows with a time.
+        report: receives what was repaired.
+    """
+    if (config.sort or config.duplicates is not None) and not rows.is_increasing and not len(misplaced_end(rows)):
+        if config.sort:
+            rows = _sorted(rows, report)
+        if config.duplicates is not None:
+            rows = _merged(rows, config.duplicates, config, report)
+    if config.fill is None:
+        return rows
+    try:
+        step = choose_step(rows, config.frequency) if rows.is_increasing else None
+    except InputError:  # the checks report it
+        step = None
+    new = np.zeros(len(rows), dtype=bool)
+    if step is not None:
+        rows, new = _with_missing_rows(rows, step, config.fill, config.max_gap, report)
+    return _kept(rows, new, config, report) if config.keeps_gaps else _filled(rows, new, config.fill, config, report)
+
+
+def _sorted(rows: Rows, report: Report) -> Rows:
+    back = np.flatnonzero(np.diff(rows.timestamps.asi8) < 0) + 1
+    if len(back):
+        report.repairs.append(f"{rows.name}: sort=true moved rows, the first out of order is row {rows.lines[back[0]]}")
+    return rows.take(rows.timestamps.argsort(kind="stable"))
+
+
+def _merged(rows: Rows, duplicates: Duplicates, config: DatasetConfig, report: Report) -> Rows:
+    repeated = rows.timestamps.duplicated()
+    n = int(repeated.sum())
+    if not n or not may_drop(n, len(rows), config):
+        return rows
+    first = rows.lines[repeated.argmax()]
+    report.repairs.append(f"{rows.name}: duplicates={duplicates.value} dropped {n} rows, first row {first}")
+    merged = rows.take(~repeated)
+    if duplicates is Duplicates.first:
+        return merged
+    # sort=False: groups in the order of their first rows, like `kept`
+    means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
+    values = means.to_numpy(copy=True)
+    codes = rows.positions(config.categorical)
+    values[:, codes] = merged.values[:, codes]
+    return replace(merged, values=values)
+
+
+def _with_missing_rows(
+    rows: Rows, step: Frequency, fill: Fill, max_gap: int | None, report: Report
+) -> tuple[Rows, Bool[np.ndarray, "t"]]:
+    """Insert empty rows at missing timestamps; returns the rows, and which are new."""
+    missing = np.maximum(step.strides(rows.timestamps) - 1, 0)
+    if max_gap is not None:
+        missing = np.where(missing > max_gap, 0, missing)
+    if not 0 < missing.sum() <= MOST_NEW * len(rows):
+        return rows, np.zeros(len(rows), dtype=bool)
+    # the new positions of the old rows
+    positions = np.concatenate([[0], np.cumsum(missing + 1)])
+    n = int(positions[-1]) + 1
+    values = np.full((n, len(rows.columns)), np.nan)
+    values[positions] = rows.values
+    new = np.ones(n, dtype=bool)
+    new[positions] = False
+    first = int(np.flatnonzero(missing)[0])
+    report.repairs.append(
+        f"{rows.name}: fill={fill.value} inserted {missing.sum()} missing rows, first "
+        f"{step.future(rows.timestamps[first], 1)[0]} before row {rows.lines[first + 1]}"
+    )
+    lines = rows.lines[np.searchsorted(positions, np.arange(n))]
+    return replace(rows, timestamps=_continued(rows.timestamps, missing, step), values=values, lines=lines), new
+
+
+def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: Frequency) -> pd.DatetimeIndex:
+    """The timestamps with `missing[i]` steps inserted after row i."""
+    pieces: list[pd.DatetimeIndex] = []
+    start = 0
+    for row in map(int, np.flatnonzero(missing)):
+        pieces += [times[start : row + 1], step.future(times[row], int(missing[row]))]
+        start = row + 1
+    return pd.DatetimeIndex(times[:0].append([*pieces, times[start:]]))
+
+
+def _kept(rows: Rows, new: Bool[np.ndarray, "t"], config: DatasetConfig, report: Report) -> Rows:
+    """Keep gaps, except in static columns, which have one value, and in categorical columns, where they become 0."""
+    empty = np.isnan(rows.values)
+    if not empty.any():
+        return rows
+    values, codes, static = (
+        rows.values.copy(),
+        rows.positions(config.categorical),
+        rows.positions(config.static_covariates),
+    )
+    values[:, static] = pd.DataFrame(values[:, static]).ffill().bfill()
+    values[:, codes] = np.nan_to_num(values[:, codes])
+    gaps = np.isnan(values) & ~new[:, None]
+    if gaps.any():
+        row = int(gaps.any(axis=1).argmax())
+        report.repairs.append(
+            f"{rows.name}: fill=mask keeps {gaps.sum()} empty cells missing, first row {rows.lines[row]}, column "
+            f"{rows.columns[int(gaps[row].argmax())]!r}"
+        )
+    return replace(rows, values=values)
+
+
+def _filled(rows: Rows, new: Bool[np.ndarray, "t"], fill: Fill, config: DatasetConfig, report: Report) -> Rows:
+    empty = np.isnan(rows.values)
+    if not empty.any():
+        return rows
+    frame = pd.DataFrame(rows.values)
+    filled = {
+        Fill.ffill: frame.ffill,
+        Fill.linear: lambda: frame.interpolate(limit_area="inside"),
+        Fill.zero: lambda: frame.fillna(0.0),
+    }[fill]()
+    codes = rows.positions(config.categorical)
+    filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
+    values = np.where(_in_long_run(empty, config.max_gap), np.nan, filled.to_numpy())
+    was_filled = empty & ~np.isnan(values) & ~new[:, None]
+    if was_filled.any():
+        row = int(was_filled.any(axis=1).argmax())
+        column = rows.columns[int(was_filled[row].argmax())]
+        report.repairs.append(
+            f"{rows.name}: fill={fill.value} filled {was_filled.sum()} empty cells, first row {rows.lines[row]}, "
+            f"column {column!r}"
+        )
+    return replace(rows, values=values)
+
+
+def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np.ndarray, "t c"]:
+    """Cells in runs of more than `max_gap` empty cells, per column."""
+    long = np.zeros_like(empty)
+    if max_gap is None:
+        return long
+    for column in np.flatnonzero(empty.any(axis=0)):
+        edges = np.flatnonzero(np.diff(empty[:, column].astype(np.int8), prepend=0, append=0))
+        for start, stop in edges.reshape(-1, 2):
+            long[start:stop, column] = stop - start > max_gap
+    return long
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """Sorted rows, their step and the format of the timestamps.
+
+    Args:
+        rows: sorted by time, without duplicate times.
+        frequency: the step; None if unknown.
+        time_format: format of the time column; None for timestamps.
+        n_rows: number of rows, including those with unreadable or duplicate times.
+    """
+
+    rows: Rows
+    frequency: Frequency | None
+    time_format: str | None
+    n_rows: int
+
+
+def examine(
+    table: Table,
+    time_col: str,
+    columns: Sequence[str],
+    config: DatasetConfig,
+    report: Report,
+    *,
+    history: int | None = None,
+    trained_format: str | None = None,
+    times_cache: TimesCache | None = None,
+) -> CheckedRows | None:
+    """Read, repair and check the rows, which are valid if the report has no problems; None if times cannot be read.
+
+    Args:
+        history: number of rows needed from the end; of older rows only the times are read and checked. None: all rows.
+        trained_format: format of a model's training data, which resolves ambiguous dates.
+        times_cache: cache of time columns.
+    """
+    # repairs may move rows, or fill from older ones
+    n = len(table.frame) if history is None or config.repairs_rows else min(history, len(table.frame))
+    with report.gathering():
+        # from all rows, since the last ones may be ambiguous
+        time_format, times = (times_cache or TimesCache()).times_of(
+            table, time_col, config.time_format, config.timezone, trained_format=trained_format
+        )
+        rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
+        read = repair(rows.timed, config, report)
+        unread = check_times(table, time_col, times, time_format, report)
+        # the last rows are the latest only if all are sorted
+        lines = rows.lines if n == len(times) else table.lines
+        all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
+        every = read if n == len(times) else all_rows.timed
+        has_steps = not check_clock_changes(every, report) and check_order(every, config, report)
+        if history is not None:
+            read = read.end(history)
+        ordered, frequency, missing = read.in_order(), None, 0
+        with report.gathering():
+            if len(ordered):
+                frequency = choose_step(ordered, config.frequency)
+                if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
+                    missing = check_steps(ordered, frequency, unread, config, report)
+        fill = fill_for(ordered, missing) if len(ordered) and not are_sound(ordered.values).all() else Fill.linear
+        check_cells(read, text, config, report, fill)
+        return CheckedRows(ordered, frequency, time_format, len(read) + len(unread))
+    rows, text = read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
+    check_cells(rows, text, config, report, fill_for(rows, 0) if len(rows) else None)
+    return None
+
+
+def read_cells(
+    table: Table, time_col: str, columns: Sequence[str], times: pd.DatetimeIndex
+) -> tuple[Rows, dict[str, pd.Series]]:
+    """Columns as numbers at these times of the last rows, and their text cells by column, for `check_cells`."""
+    values, positions = numbers(table, columns, len(times))
+    rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines[len(table.frame) - len(times) :])
+    return rows, {column: table.end(len(times)).cells(column, where) for column, where in positions.items()}

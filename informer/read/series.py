@@ -20,13 +20,12 @@ from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, Short
 from informer.config.model import WindowSizes
 from informer.read.cells import without_words
-from informer.read.checks import Report, check_doubts, constant_columns
+from informer.read.checks import CheckedRows, Report, check_doubts, constant_columns, examine
 from informer.read.columns import counting_column, value_columns
 from informer.read.dialect import COMMON, Dialect
 from informer.read.files import is_remote, local_path
 from informer.read.frequency import Frequency
 from informer.read.limits import LIMITS
-from informer.read.repair import CheckedRows, ReadSpec, TimesCache, examine
 from informer.read.split import split_rows
 from informer.read.table import Table, read_table, without
 from informer.read.time_columns import (
@@ -37,6 +36,7 @@ from informer.read.time_columns import (
     joined,
     joined_calendar,
 )
+from informer.read.times import TimesCache
 
 if TYPE_CHECKING:
     import pyarrow
@@ -308,16 +308,16 @@ def inspect_table(
         _check_repeats(table, time_col, config.columns, report)
         columns = value_columns(table, time_col, config.columns)
         check_doubts(table, columns, report)
-        spec = ReadSpec(
-            time_format=config.time_format,
-            trained_format=trained_format,
-            timezone=config.timezone,
-            frequency=config.frequency,
-            repairs=config.repairs,
+        examined = examine(
+            table,
+            time_col,
+            columns,
+            config,
+            report,
             history=history,
-            times_cache=times_cache or TimesCache(),
+            trained_format=trained_format,
+            times_cache=times_cache,
         )
-        examined = examine(table, time_col, columns, spec, report)
         if examined is None:
             return None, report
         if history is not None and examined.n_rows < history and config.short is not Short.pad:

@@ -17,7 +17,7 @@ forward, an hour is skipped.
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
@@ -26,7 +26,7 @@ import pandas as pd
 from jaxtyping import Float64, Int
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
-from informer.base.errors import InputError
+from informer.base.errors import InputError, Repair
 from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, WEEK, format_problems
 from informer.read.cells import codes_of, decoded, distinct, is_encoded
 from informer.read.date_text import date_formats, order
@@ -134,10 +134,12 @@ def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd
     """The formats that read every cell that any of them reads.
 
     Raises:
-        InputError: there is none: day and month are swapped between rows.
+        InputError: no cell is a date, or day and month are swapped between rows.
     """
     masks: dict[str, np.ndarray] = {time_format: np.asarray(parsed.notna()) for time_format, parsed in times.items()}
     readable = np.logical_or.reduce(list(masks.values()))
+    if not readable.any():
+        raise _no_date(table, column)
     holding = [time_format for time_format, mask in masks.items() if (mask == readable).all()]
     if holding:
         return holding
@@ -398,6 +400,43 @@ def parse_timestamps(
     return times if timezone is None else in_zone(times, timezone, table, column, groups)
 
 
+MOST_KEPT = 1 << 20
+"""Maximum number of rows of a cached time column; the text of a long one takes more memory than its numbers."""
+
+
+@dataclass(slots=True)
+class TimesCache:
+    """Cache of the last time column, since the files of a dataset often have the same one."""
+
+    _last: tuple[pd.Series, tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
+    """Cells, settings, and result; replaced as a whole, so that it is safe with threads."""
+
+    def times_of(
+        self,
+        table: Table,
+        column: str,
+        time_format: str | None,
+        timezone: str | None,
+        *,
+        trained_format: str | None,
+        groups: np.ndarray | None = None,
+    ) -> tuple[str | None, pd.DatetimeIndex]:
+        """Format and times of a column, from the cache if its cells are equal.
+
+        Raises:
+            InputError: see `find_format` and `parse_timestamps`.
+        """
+        cells, settings, last = table.frame[column], (time_format, trained_format, timezone), self._last
+        keeps = groups is None and isinstance(cells.dtype, pd.StringDtype) and len(cells) <= MOST_KEPT
+        if keeps and last is not None and last[1] == settings and last[0].array.equals(cells.array):
+            return last[2]
+        time_format = find_format(table, column, time_format, trained_format=trained_format)
+        parsed = time_format, parse_timestamps(table, column, time_format, timezone=timezone, groups=groups)
+        if keeps:
+            self._last = cells, settings, parsed
+        return parsed
+
+
 def _are_in_years(times: pd.DatetimeIndex) -> bool:
     """Whether all times are in YEARS, and none is missing."""
     counts = times.asi8  # their extremes need no copy, unlike those of times; a missing time is the smallest
@@ -455,7 +494,7 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
             raise InputError(
                 f"{start}; if these are days, starting at {day}, set dataset.time_format=%Y%m%d; otherwise name the "
                 "time column with dataset.time_col",
-                "dataset.time_format=%Y%m%d",
+                Repair("time_format", "%Y%m%d"),
             )
         raise InputError(
             f"{start}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), "
@@ -467,11 +506,15 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
         other_formats = (date_formats(cell.strip()) for cell in map(str, cells) if "may" not in cell.lower())
         formats = next(filter(None, other_formats), formats)
     if not formats:
-        raise InputError(
-            f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cells.iloc[0])}; "
-            "set dataset.time_format, or name the time column with dataset.time_col"
-        )
+        raise _no_date(table, column)
     return formats
+
+
+def _no_date(table: Table, column: str) -> InputError:
+    return InputError(
+        f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(table.frame[column].iloc[0])}; "
+        "set dataset.time_format, or name the time column with dataset.time_col"
+    )
 
 
 def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:

@@ -68,7 +68,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "first date is none": (changed("2020-01-01 00:00", "first"), "row 2, column 'date': expected a date.*'first'"),
     "twice": (
         GOOD + "2020-01-01 03:00,9,9\n",
-        "row 6, column 'date': duplicate timestamp 2020-01-01 03:00:00; keep one row",
+        "row 6, column 'date': duplicate timestamp 2020-01-01 03:00:00 .1 of 5 rows repeat a time.; keep one row",
     ),
     "back": (
         GOOD + "2019-12-31 23:00,9,9\n",
@@ -98,7 +98,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         "date,a\n2020-03-29 01:00+01:00,1\n2020-03-29 03:00,2\n2020-03-29 04:00+02:00,2\n",
         "row 3, column 'date': expected an offset from UTC as in other rows, found '2020-03-29 03:00'",
     ),
-    "one row": ("date,a\n2020-01-01,1\n", "one row does not determine a step; set dataset.frequency"),
+    "one row": ("date,a\n2020-01-01,1\n", "one row does not determine a step; add rows"),
 }
 
 

@@ -98,7 +98,7 @@ def test_repairs_do_not_average_codes() -> None:
     """Red if a missing or duplicate row gets a category between two others."""
     frame = frame_of([*"abc"] * 14)[:41]
     doubled = pd.concat([frame[:5], frame[4:5].assign(kind="a", y=100.0), frame[5:]])  # row 4 is b
-    config = replace(CONFIG, duplicates=Duplicates.mean, fill=Fill.linear)
+    config = replace(CONFIG, duplicates=Duplicates.mean, fill=Fill.linear, confirm=["duplicates"])
     data = data_of(doubled.drop(index=10).reset_index(drop=True), config)
     codes = data.panel[0].values[:, 0]
     assert (codes[4], codes[9], codes[10], codes[11]) == (2, 1, 1, 3)

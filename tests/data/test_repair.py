@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
+from entry_points import call
 from stores import read_series, series_from_frame
 
-from informer.base.errors import ReportError
-from informer.config.data import DatasetConfig, Duplicates, Fill, with_repairs
-from informer.data.diagnosis import survey_file
+from informer.base.errors import Repair, ReportError
+from informer.config.data import DatasetConfig, Duplicates, Fill, repaired
+from informer.data.diagnosis import diagnose, survey_file
 from informer.data.rows import RowsFormat, rows_dataset, rows_table
+from informer.read.series import inspect_table
+from informer.read.table import table_of_frame
 
 COLUMNS = ["a", "b", "c"]
 
@@ -80,7 +83,9 @@ def test_text_is_not_a_hole() -> None:
 def test_rows_of_one_time_become_one(duplicates: Duplicates) -> None:
     frame = made(40)
     twice = pd.concat([frame, frame.iloc[[3, 17]].assign(a=100.0, b=np.nan)]).sort_values("date", kind="stable")
-    series = series_from_frame(twice.reset_index(drop=True), DatasetConfig(duplicates=duplicates), "mine")
+    series = series_from_frame(
+        twice.reset_index(drop=True), DatasetConfig(duplicates=duplicates, confirm=["duplicates"]), "mine"
+    )
     groups = twice.groupby("date")[COLUMNS]
     oracle = groups.mean() if duplicates is Duplicates.mean else groups.first()
     np.testing.assert_allclose(series.values, oracle)
@@ -105,7 +110,9 @@ def test_all_repairs_together_and_what_is_told(tmp_path: Path, caplog: pytest.Lo
     caplog.set_level("INFO", "informer")
     sound, broken = everything_wrong()
     path = write(broken, tmp_path / "f.csv")
-    config = DatasetConfig(sort=True, duplicates=Duplicates.mean, fill=Fill.linear, max_gap=3, columns=["a", "b"])
+    config = DatasetConfig(
+        sort=True, duplicates=Duplicates.mean, confirm=["duplicates"], fill=Fill.linear, max_gap=3, columns=["a", "b"]
+    )
     np.testing.assert_allclose(read_series(path, config).values, sound[["a", "b"]])
     lines = path.read_text().splitlines()
     times = [line.partition(",")[0] for line in lines]
@@ -122,7 +129,9 @@ def test_all_repairs_together_and_what_is_told(tmp_path: Path, caplog: pytest.Lo
 
 def test_prediction_repairs_before_it_takes_the_last_rows() -> None:
     sound, broken = everything_wrong()
-    config = DatasetConfig(sort=True, duplicates=Duplicates.first, fill=Fill.linear, columns=["a", "b"])
+    config = DatasetConfig(
+        sort=True, duplicates=Duplicates.first, confirm=["duplicates"], fill=Fill.linear, columns=["a", "b"]
+    )
     series = series_from_frame(broken, config, "mine", history=30)
     np.testing.assert_allclose(series.values, sound[["a", "b"]].iloc[-30:])
     # what is older may be beyond repair
@@ -164,19 +173,19 @@ def test_saved_rows_are_read_as_written_however_training_read(tmp_path: Path) ->
 
 
 def test_one_setting_repairs_all_series() -> None:
-    """Fails if a repair that some series needs is lost where the settings of several are joined."""
+    """Fails if a repair that some series needs is lost where those of several are joined, or replaces a setting."""
     needed = [
-        DatasetConfig(columns=["a", "b", "c"], missing_values=["-9"]),
-        DatasetConfig(columns=["b", "a"], fill=Fill.linear, sort=True, missing_values=["x", "-9"]),
-        DatasetConfig(fill=Fill.mask, duplicates=Duplicates.mean, confirm=["duplicates"]),
-        DatasetConfig(timezone="Europe/Berlin", time_format="%Y%m%d", target="ignored"),
+        *(Repair("columns", ["a", "b", "c"]), Repair("missing_values", ["-9"]), Repair("columns", ["b", "a"])),
+        *(Repair("fill", Fill.linear), Repair("sort", True), Repair("missing_values", ["x", "-9"])),
+        *(Repair("fill", Fill.mask), Repair("duplicates", Duplicates.first), Repair("confirm", ["duplicates"])),
+        *(Repair("timezone", "Europe/Berlin"), Repair("time_format", "%Y%m%d"), Repair("fill", Fill.linear)),
     ]
     expected = DatasetConfig(
         columns=["a", "b"], missing_values=["-9", "x"], fill=Fill.mask, sort=True, duplicates=Duplicates.mean,
         confirm=["duplicates"], timezone="Europe/Berlin", time_format="%Y%m%d",
     )  # fmt: skip
-    assert with_repairs(needed) == expected
-    assert with_repairs([DatasetConfig()]) == DatasetConfig()
+    assert repaired(DatasetConfig(duplicates=Duplicates.mean), needed) == expected
+    assert repaired(DatasetConfig(), []) == DatasetConfig()
 
 
 def test_what_is_proposed_is_what_repairs(tmp_path: Path) -> None:
@@ -188,3 +197,96 @@ def test_what_is_proposed_is_what_repairs(tmp_path: Path) -> None:
     assert "dataset.time_format=%Y%m%d" in "".join(survey.problems)
     assert survey.dataset.time_format == "%Y%m%d"
     assert list(survey.panel[0].timestamps) == list(frame["date"])
+
+
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("n_wrong", [1, 6])
+@pytest.mark.parametrize(("freq", "n"), [("D", 500), ("D", 200), ("h", 9000), ("W", 120), ("MS", 60), ("B", 300)])
+@pytest.mark.parametrize("shift", [pd.DateOffset(years=1), pd.DateOffset(years=-1)])
+def test_no_repair_loses_rows_with_a_wrong_year(
+    shift: pd.DateOffset, freq: str, n: int, n_wrong: int, step: int
+) -> None:
+    """Fails if the newest rows, written with another year, are dropped, moved to the past or left a year ahead."""
+    frame = made(n, freq, start="2020-03-01").astype({"date": "datetime64[s]"})
+    frame.loc[n - n_wrong :, "date"] += shift
+    table = table_of_frame(frame[::step].reset_index(drop=True), "mine")
+    diagnosis = diagnose(table, DatasetConfig(), "mine")
+    assert diagnosis.repairs is None
+    assert any("wrong year" in problem.line for problem in diagnosis.report.problems) or freq in ("W", "B")
+    asked = DatasetConfig(sort=True, duplicates=Duplicates.mean, confirm=["duplicates"])
+    _, report = inspect_table(table, asked, "mine")
+    assert report.problems
+    if shift.years < 0:
+        assert not report.repairs
+
+
+@pytest.mark.parametrize("rows", [[*range(400), 7], [*range(400), *range(398, 400)], [*range(200, 400), *range(200)],
+                                  [*range(300), *range(301, 400), 300]])  # fmt: skip
+def test_copies_and_late_rows_at_the_end_are_repaired(rows: list[int]) -> None:
+    """Fails if every row that goes back in time is taken for one with a wrong year."""
+    frame = made(400)
+    diagnosis = diagnose(table_of_frame(frame.iloc[rows].reset_index(drop=True), "mine"), DatasetConfig(), "mine")
+    assert diagnosis.repaired is not None
+    np.testing.assert_array_equal(diagnosis.repaired.values, frame[COLUMNS])
+
+
+def test_a_repair_that_drops_more_rows_asks(folder: Path) -> None:
+    """Fails if more than 0.5 % of the rows are dropped unasked, or if the printed argument does not allow it."""
+    for n, status in ((2, 0), (3, 2)):
+        frame = made(400)
+        again = frame.iloc[5 : 5 + n].assign(a=7.0)
+        write(pd.concat([frame, again]).sort_values("date", kind="stable"), folder / "f.csv")
+        assert bool(survey_file(folder / "f.csv", DatasetConfig()).asks) == bool(status)
+    refused = call("forecast", "f.csv", "repair=auto")
+    assert refused.status == 2
+    printed = "repair=auto dataset.confirm=[duplicates], which sets dataset.duplicates=first"
+    assert printed in refused.err.splitlines()[-1]
+    survey = survey_file(folder / "f.csv", DatasetConfig(confirm=["duplicates"]))
+    assert not survey.asks
+    np.testing.assert_array_equal(survey.panel[0].values, frame[COLUMNS])
+    assert call("inspect", "f.csv", "dataset.duplicates=first").status == 2
+    assert call("inspect", "f.csv", "dataset.duplicates=first", "dataset.confirm=[duplicates]").status == 0
+
+
+def ailing() -> dict[str, pd.DataFrame]:
+    """Tables with all kinds of problems."""
+    frame, text = made(400), made(400).astype({"a": object})
+    text.loc[[5, 9], "a"] = ["closed", "-"]
+    early, late = frame.copy(), frame.copy()
+    early.loc[390:, "b"], late.loc[:4, "c"] = np.nan, np.nan
+    return {
+        "empty": frame.assign(a=np.nan),
+        "only an empty column": frame[["date"]].assign(a=np.nan),
+        "ends early": early,
+        "begins late": late,
+        "mostly empty": frame.assign(a=np.where(np.arange(400) < 300, np.nan, 1.0)),
+        "words": text,
+        "holes": holed(frame),
+        "one row": frame[:1],
+        "far date": frame.assign(date=[*frame["date"][:-1].astype("datetime64[s]"), pd.Timestamp("2999-01-01")]),
+        "uneven": frame.assign(date=[*frame["date"][:-1], frame["date"].iloc[-1] + pd.Timedelta("20min")]),
+        "twice": pd.concat([frame[:9], frame[8:]]),
+        "unsorted": frame.sample(frac=1, random_state=0),
+        "no date": frame.astype({"date": str}).replace({"date": {str(frame["date"][3]): "soon"}}),
+        "infinite": frame.assign(a=np.where(np.arange(400) == 3, np.inf, 1.0)),
+    }
+
+
+@pytest.mark.parametrize("kind", ailing())
+def test_a_proposed_cure_cures(kind: str) -> None:
+    """Fails if a problem remains with the settings that its line proposes; each value of `fill` is tried."""
+    table = table_of_frame(ailing()[kind].reset_index(drop=True), "mine")
+    problems = inspect_table(table, DatasetConfig(), "mine")[1].problems
+    assert problems
+    for problem in problems:
+        cause, _, advice = problem.line.partition("; ")
+        cures = [repaired(DatasetConfig(), problem.repairs)] if problem.repairs else []
+        if "dataset.fill=" in advice:
+            words = advice.partition("dataset.fill=")[2].partition(", which keeps gaps")[0]
+            cures += [DatasetConfig(fill=fill) for fill in Fill if fill.value in words]
+        for cure in cures:
+            remaining = [other.line.partition("; ")[0] for other in inspect_table(table, cure, "mine")[1].problems]
+            assert cause not in remaining
+    if kind in ("one row", "only an empty column", "uneven", "far date"):
+        assert not any(problem.repairs for problem in problems)
+        assert not any("set dataset.f" in problem.line for problem in problems)

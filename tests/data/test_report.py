@@ -39,16 +39,17 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("price", "c", 1))
     assert told(path, sizes=SIZES) == [
         "f.csv, row 1: column names repeat: 'c'; rename them",
-        "f.csv, row 22, column 'date': expected a date, found 'soon'; fix the cell, or set dataset.time_format",
-        "f.csv, row 42, column 'date': duplicate timestamp 2020-01-02 15:00:00; "
-        "keep one row per time, or set dataset.duplicates=first or mean, or, for a file of several series, "
-        "dataset.series_col",
+        "f.csv, row 22, column 'date': expected a date, found 'soon'; fix the cell",
+        "f.csv, row 42, column 'date': duplicate timestamp 2020-01-02 15:00:00 "
+        "(1 of 59 rows repeat a time); keep one row per time, or, for a file of several series, set "
+        "dataset.series_col; for times of day in another column, dataset.clock_col; to drop this row, "
+        "dataset.duplicates=first dataset.confirm=[duplicates]",
         "f.csv, row 48, column 'date': expected a time after 2020-01-02 22:00:00, found 2020-01-02 21:00:00; "
         "sort the rows by time, or set dataset.sort=true",
         "f.csv, row 43, column 'date': expected 2020-01-02 16:00:00 (step h), found 2020-01-02 17:00:00: "
         f"5 rows are missing in 2 gaps; {FILL}",
         "f.csv, row 57, column 'date': expected 2020-01-03 11:00:00 (step h), found 2020-01-03 11:20:00 "
-        "(2 steps of another length); write rows at equal steps, or set dataset.frequency",
+        "(2 steps of another length); write rows at equal steps",
         "f.csv, row 7, column 'a': expected a number, found 'x' (2 such cells); fix the cell, if it means a missing "
         f"value set dataset.missing_values=[x,y], {NUMBER}",
         f"f.csv, row 11, column 'b': expected a number, found 'inf'; fix the cell, {NUMBER}",

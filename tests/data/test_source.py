@@ -16,9 +16,9 @@ from informer.config.model import WindowSizes
 from informer.data.history import future_index
 from informer.data.panel import read_panel
 from informer.inference.writing import stamps
-from informer.read.repair import TimesCache
 from informer.read.series import inspect_table, series_from_table
 from informer.read.table import table_of_frame
+from informer.read.times import TimesCache
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
 FORMATS += ["%d.%m.%Y %H:%M", "%m-%d-%Y %I:%M %p", "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %H:%M:%S.%f"]

@@ -242,7 +242,7 @@ def test_dates_of_eight_digits_name_their_setting(folder: Path) -> None:
 
 def test_one_time_in_all_rows_is_a_duplicate() -> None:
     """Red if the search for clock changes fails on a single distinct time."""
-    with pytest.raises(InputError, match=r"duplicate timestamp 2024-01-01 00:00:00 \(2 rows repeat a time\)"):
+    with pytest.raises(InputError, match=r"duplicate timestamp 2024-01-01 00:00:00 \(2 of 3 rows repeat a time\)"):
         series_from_frame(pd.DataFrame({"date": ["2024-01-01"] * 3, "a": [1.0, 2, 3]}), DatasetConfig(), "f")
 
 

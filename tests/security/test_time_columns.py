@@ -10,8 +10,7 @@ from entry_points import call
 from stores import read_series, series_from_frame
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig
-from informer.read.repair import Duplicates
+from informer.config.data import DatasetConfig, Duplicates
 
 TIMES = pd.date_range("2024-03-04", periods=400, freq="15min")
 LOAD = np.arange(400) + 40_000.25
@@ -74,9 +73,9 @@ def test_many_rows_are_only_left_out_by_name(duplicates: Duplicates, caplog: pyt
     """Red also if a repair that is refused is reported as done."""
     caplog.set_level(logging.INFO, "informer")
     rows = pd.DataFrame({"date": TIMES, "a": LOAD})
-    few, many = (pd.concat([rows, rows[:n]]).sort_values("date", kind="stable", ignore_index=True) for n in (10, 11))
+    few, many = (pd.concat([rows, rows[:n]]).sort_values("date", kind="stable", ignore_index=True) for n in (2, 3))
     assert len(series_from_frame(few, DatasetConfig(duplicates=duplicates), "few")) == 400
-    with pytest.raises(InputError, match=r"would drop 11 of 411 rows; .*dataset\.confirm=\[duplicates\]"):
+    with pytest.raises(InputError, match=r"\(3 of 403 rows repeat a time, .*dataset\.confirm=\[duplicates\]"):
         series_from_frame(many, DatasetConfig(duplicates=duplicates), "many")
     assert "many: duplicates" not in caplog.text
     confirmed = DatasetConfig(duplicates=duplicates, confirm=["duplicates"])
