@@ -1,10 +1,9 @@
 """Latency and throughput of `informer serve` with one client and with many concurrent ones.
 
-    OMP_NUM_THREADS=1 python scripts/benchmark_serve.py [--checkpoint RUN] [--clients 64] [--requests 20]
+    OMP_NUM_THREADS=1 python scripts/benchmark_serve.py [--checkpoint RUN] [--clients 32] [--requests 20]
 
 Without a checkpoint a model of 180,000 parameters is trained for 20 steps on the sample. Each client keeps a connection
 open and sends histories as CSV text one after the other, with an 80 % interval. Clients and server share the machine.
-Batches of one series show the effect of batching.
 """
 
 import argparse
@@ -81,7 +80,7 @@ def main() -> None:
     """Print a line for each number of clients and batch size."""
     parser = argparse.ArgumentParser(description="Latency and throughput of informer serve on this machine.")
     parser.add_argument("--checkpoint", type=Path)
-    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--requests", type=int, default=20)
     options = parser.parse_args()
     with TemporaryDirectory() as scratch:
@@ -90,15 +89,14 @@ def main() -> None:
             small = ["dataset=sample", "model=small", "seq_len=96", "pred_len=24", "trainer.max_steps=20"]
             train = [sys.executable, "-m", "informer.train", *small, f"run_dir={run_dir}"]
             subprocess.run(train, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
-        print("| batch_size | clients | requests/s | p50 ms | p95 ms | p99 ms |\n|---|---|---|---|---|---|")
-        for batch_size in (1, 16, 64):
-            with serving(f"checkpoint={run_dir}", f"batch_size={batch_size}") as (host, port):
-                measure(host, port, 1, 5)  # the first forward passes allocate
-                for clients in (1, options.clients):
-                    seconds, elapsed = measure(host, port, clients, options.requests)
-                    cuts = [1000 * cut for cut in statistics.quantiles(seconds, n=100)]
-                    rate, (p50, p95, p99) = len(seconds) / elapsed, (cuts[49], cuts[94], cuts[98])
-                    print(f"| {batch_size} | {clients} | {rate:.0f} | {p50:.0f} | {p95:.0f} | {p99:.0f} |", flush=True)
+        print("| clients | requests/s | p50 ms | p95 ms | p99 ms |\n|---|---|---|---|---|")
+        with serving(f"checkpoint={run_dir}") as (host, port):
+            measure(host, port, 1, 5)  # the first forward passes allocate
+            for clients in (1, options.clients):
+                seconds, elapsed = measure(host, port, clients, options.requests)
+                cuts = [1000 * cut for cut in statistics.quantiles(seconds, n=100)]
+                rate, (p50, p95, p99) = len(seconds) / elapsed, (cuts[49], cuts[94], cuts[98])
+                print(f"| {clients} | {rate:.0f} | {p50:.0f} | {p95:.0f} | {p99:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

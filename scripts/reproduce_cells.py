@@ -44,7 +44,7 @@ class Cell:
         shared = [f"dataset={self.dataset}", f"features={self.features}", f"pred_len={self.pred_len}"]
         shared.append("trainer.calibration=0")  # no intervals are asked for: all of validation chooses the epoch
         if model == "linear_plus":
-            return [*shared, "model=linear_plus", "trainer.keep=false"]
+            return [*shared, "model=linear_plus"]
         if model == "informer_plus":
             shared += ["model=informer_plus", "label_len=48", "optim.schedule=cosine", "precision=auto"]
             return [*shared, *PLUS[self.dataset].split()]

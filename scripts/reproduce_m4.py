@@ -22,7 +22,6 @@ TRAIN, TEST = "m4_hourly_train.csv.gz", "m4_hourly_test.csv.gz"
 KEYS = (
     "dataset=csv", f"dataset.path={TRAIN}", "dataset.series_col=unique_id", "model=linear_plus", "pred_len=48",
     "seq_len=168", "scaler.per_series=true", "model.floor=true", "trainer.refit=true", "trainer.calibration=0",
-    "trainer.keep=false",
 )  # fmt: skip
 NAMES = {"forecast": "linear_plus", "ridge": "ridge", "seasonal naive": "seasonal naive", "naive2": "Naive2"}
 """Forecasters of informer score, and what the table calls them."""

@@ -221,6 +221,12 @@ ATTRIBUTES = "attributes"
 """Entry of `Checkpoint.data`: attributes of the training series, if they came from a table of their own. In run.json:
 the names of their columns."""
 
+MAPS = "maps"
+"""Entry of `Checkpoint.data`: settings chosen for the linear maps, as in `model.maps`."""
+
+UNTIL = "until"
+"""Entry of `Checkpoint.data`: last time of the rows of all parts."""
+
 REFITTED = "refit"
 """Entry of `Checkpoint.data`: number of windows of the second fit, on all rows."""
 

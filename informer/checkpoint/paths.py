@@ -15,8 +15,8 @@ from informer.config.plain import read_json
 
 BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
 """Model that is scored on the test part; last state of training; model fitted again on all rows."""
-KEPT, ROWS = "kept.pt", "rows.csv"
-"""Files `informer update` continues from: moments and errors; the last rows of each series."""
+ROWS = "rows.csv"
+"""The rows of a run made by `informer update`: those of the older run and later ones."""
 CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
 METRICS_FILE = "metrics.json"
 REPORT = (METRICS_FILE, "metrics.csv")
@@ -30,7 +30,7 @@ LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
 """Training and validation loss by epoch, compared with the baselines."""
 FILES = (
     *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),
-    *(KEPT, ROWS, *REPORT, BY_SERIES, SEARCH),
+    *(ROWS, *REPORT, BY_SERIES, SEARCH),
 )
 """All files that a run writes."""
 

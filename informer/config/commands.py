@@ -339,12 +339,16 @@ class ServeConfig:
     """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     dataset: InputFormat = field(default_factory=InputFormat)
     """Format of the tables in requests, if different from the training data."""
-    batch_size: int = 16
-    """Series per forward pass; every pass is padded to this size, so that answers do not depend on other requests."""
+    hosts: list[str] = field(default_factory=list)
+    """Names of the service in the Host header of requests, besides localhost, 127.0.0.1, [::1] and `host`."""
     timeout: float = 30.0
     """Seconds from the first byte of a request to its answer."""
     max_mb: float = 10.0
     """Maximum size of a request's body in MB."""
+    max_columns: int = 1000
+    """Maximum number of columns of a table, besides those that the model reads."""
+    max_cells: int = 1_000_000
+    """Maximum number of cells of a table; separators inside text count as well."""
     max_series: int = 1000
     """Maximum number of series in a request."""
     max_horizon: int = 1000
@@ -359,7 +363,7 @@ class ServeConfig:
             problems.append("dataset.attributes: expected none; requests contain the attributes of new series")
         if not 0 <= self.port <= 65535:
             problems.append(f"port: expected 0 to 65535, found {self.port}")
-        for name in ("batch_size", "max_series", "max_horizon", "max_requests"):
+        for name in ("max_columns", "max_cells", "max_series", "max_horizon", "max_requests"):
             if (value := getattr(self, name)) < 1:
                 problems.append(f"{name}: expected at least 1, found {value}")
         for name in ("timeout", "max_mb"):
@@ -457,17 +461,15 @@ class UpdateConfig:
     """Learning rate of these steps; null: that of the older run at its last step."""
     dataset: InputFormat = field(default_factory=InputFormat)
     """Format and repairs of the file, if different from the training data."""
-    trained: EvalDataset = field(default_factory=EvalDataset)
-    """For a run without saved rows and moments: location and format of its training data, if they have changed."""
-    data_dir: str | None = None
-    """For a run without saved rows and moments: folder of the datasets' files; null: as in training."""
+    history: str | None = None
+    """File with the rows of training, as they were; null: the file of training, if it has not changed."""
     device: str = "auto"
     """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         problems = [] if self.input else ["input: expected a file with later rows, found none; set input=FILE.csv"]
-        problems += [*self.dataset.problems(), *self.trained.problems(), *device_problems(self.device)]
+        problems += [*self.dataset.problems(), *device_problems(self.device)]
         if self.steps < 0:
             problems.append(f"steps: expected at least 0, found {self.steps}")
         if self.lr is not None and not self.lr > 0:
@@ -487,6 +489,8 @@ class WatchConfig:
     """File with the rows since training; it may contain earlier rows too."""
     output: str | None = None
     """Folder for watch.json and watch.html; null: `watch` next to the checkpoint."""
+    history: str | None = None
+    """File with the rows of training, as they were; null: the file of training, if it has not changed."""
     dataset: InputFormat = field(default_factory=InputFormat)
     """Format and repairs of the file, if different from the training data."""
     device: str = "auto"

@@ -76,8 +76,6 @@ class TrainerConfig:
     collective_timeout_minutes: float = 10.0
     """How long a process waits for the others before the run is ended."""
 
-    keep: bool = True
-    """Save what `informer update` needs: the last rows (rows.csv) and moments of linear maps (kept.pt)."""
     refit: bool = False
     """With linear maps: after scoring, fit them again on the rows of all parts, for forecasts (refit.pt)."""
     combine: bool = False

@@ -71,20 +71,21 @@ class Recorded:
         ending, absolute = Path(self.where).parts, Path(self.absolute).parts
         return self.absolute if absolute[-len(ending) :] == ending else None
 
-    def not_found(self, *, can_differ: bool) -> InputError:
+    def not_found(self, *, can_differ: bool, setting: str = "dataset.path") -> InputError:
         """The error for missing data.
 
         Args:
             can_differ: whether other data, given by the user, may be used instead.
+            setting: key with which the user names the data.
         """
         where = self.where or "dataset.path"
         printable = where if where.isprintable() else repr(where)  # the record may contain any character
         if self.sha256 is None:
-            return InputError(f"{printable}: the run has no checksum of its data; set dataset.path=FILE")
+            return InputError(f"{printable}: the run has no checksum of its data; set {setting}=FILE")
         if not where.startswith(NETWORK) and expanded(where).exists():
-            advice = f"to read it as it is now, set dataset.path={printable}" if can_differ else "start a new run"
+            advice = f"to read it as it is now, set {setting}={printable}" if can_differ else "start a new run"
             return InputError(f"{printable} has changed since training, or is not a regular file; {advice}")
-        return InputError(f"{printable}: training data not found; set dataset.path=FILE")
+        return InputError(f"{printable}: training data not found; set {setting}=FILE")
 
     @property
     def shipped(self) -> DatasetConfig | None:
@@ -112,7 +113,13 @@ class Recorded:
 
 
 def find_again(
-    dataset: DatasetConfig, recorded: Recorded, *, named: str | None, default: str, can_differ: bool
+    dataset: DatasetConfig,
+    recorded: Recorded,
+    *,
+    named: str | None,
+    default: str,
+    can_differ: bool,
+    setting: str = "dataset.path",
 ) -> tuple[DatasetConfig, str]:
     """Find the data of a run; return `dataset` with its location and the folder it is relative to.
 
@@ -121,7 +128,7 @@ def find_again(
         recorded: what the run recorded.
         named: the data folder given by the user, if any.
         default: the data folder otherwise.
-        can_differ: whether other data, given by the user, may be used instead.
+        can_differ, setting: see `Recorded.not_found`.
 
     Raises:
         InputError: the data is not there, or has changed since; the user must say where it is.
@@ -143,7 +150,7 @@ def find_again(
         return _placed(dataset, shipped), default
     if far is not None:
         return replace(dataset, path=far), named or default
-    raise candidate.not_found(can_differ=can_differ)
+    raise candidate.not_found(can_differ=can_differ, setting=setting)
 
 
 @contextmanager

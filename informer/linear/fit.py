@@ -43,7 +43,6 @@ from informer.linear.select import (
     CrossValidation,
     Fold,
     MomentCache,
-    Sums,
     fit_own,
     fit_shared,
     fold_moments,
@@ -369,7 +368,6 @@ class LinearFit:
         features: features of a window at its last row.
         season, repeated: rows of one season, the unit of age; rows that the seasonal naive repeats.
         config: candidates.
-        weights: weight of each channel in the shared map; empty: `series_weights` of the training windows.
         known: effects already subtracted from the rows.
     """
 
@@ -382,7 +380,6 @@ class LinearFit:
     season: int
     repeated: int
     config: LinearConfig
-    weights: Sequence[float] = ()
     known: KnownEffects = NO_EFFECTS
 
     @property
@@ -446,17 +443,6 @@ class LinearFit:
         source = self._source(np.arange(self.sizes.pred_len))
         return self._fit(strengths, MomentCache(lambda channel: self._of(source, runs, channel), self._room), note)
 
-    def sums(self, strengths: Sequence[MapSettings], runs: Sequence[WindowRun]) -> Sums:
-        """Moments of `runs`, from which maps of these strengths are fitted."""
-        source, keeps = self._source(np.arange(self.sizes.pred_len)), has_own_maps(strengths)
-        return Sums.over(
-            self.channels, self.channel_weights(self.channels), keeps, lambda channel: self._of(source, runs, channel)
-        )
-
-    def fit_from(self, strengths: Sequence[MapSettings], sums: Sums) -> LinearForecast:
-        """The result of `fit`, from the `sums` of the runs."""
-        return self._fit(strengths, sums.own.__getitem__, "", sums.pooled)
-
     def fit_without(
         self, strengths: Sequence[MapSettings], blocks: Sequence[Fold]
     ) -> Iterator[tuple[Fold, LinearForecast]]:
@@ -492,12 +478,10 @@ class LinearFit:
         return KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
 
     @one_blas_thread
-    def _fit(
-        self, strengths: Sequence[MapSettings], moments: MomentsOf, note: str, pooled: Moments | None = None
-    ) -> LinearForecast:
-        """Fit from the moments of each channel; `pooled` is their weighted sum, if known."""
+    def _fit(self, strengths: Sequence[MapSettings], moments: MomentsOf, note: str) -> LinearForecast:
+        """Fit from the moments of each channel."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
-        pooled = pooled or total(map(moments, channels), self.channel_weights(channels))
+        pooled = total(map(moments, channels), self.channel_weights(channels))
         shared = [fit_shared(pooled, layout, setting) for setting in strengths]
         by_series = len({series for series, _ in channels}) > 1
         has_own = has_own_maps(strengths)
@@ -522,8 +506,6 @@ class LinearFit:
 
     def channel_weights(self, channels: Sequence[Channel]) -> list[float]:
         """Weight of each channel in the shared map."""
-        if by_channel := dict(zip(self.channels, self.weights, strict=False)):
-            return [by_channel[channel] for channel in channels]
         return series_weights(self.store, self.sizes, self.train, channels, period=self.repeated)
 
     def _layout(self, steps: np.ndarray) -> Layout:

@@ -2,8 +2,6 @@
 
 Weights of the average that linear maps are part of, and how a model holds it.
 
-Saved state of a linear fit, to which later rows can be added without the earlier ones.
-
 Errors of the linear forecast on rows not used in its fit, over the whole time span of the data.
 
 Each block of training, validation and calibration rows is forecast by maps fitted on the other blocks, with the
@@ -14,24 +12,21 @@ part at the end may cover only one season, whose errors need not be typical.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Any, final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from informer.base.errors import InputError, listed
-from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import mark_fields
 from informer.data.dataset import Data
-from informer.data.windows import Store, Windows
+from informer.data.windows import Windows
 from informer.linear import varying
 from informer.linear.effects import KnownEffects, fit_known
-from informer.linear.features import OriginFeatures, cycle_turns
+from informer.linear.features import cycle_turns
 from informer.linear.fit import LinearFit, LinearForecast, prepare
-from informer.linear.moments import Moments, WindowRun, joined, runs_of
-from informer.linear.select import Channel, Fold, Sums, folds, has_own_maps, packed, starts_of, unpacked
+from informer.linear.moments import WindowRun, joined, runs_of
+from informer.linear.select import Fold, folds, starts_of
 from informer.linear.settings import LinearConfig, MapSettings, in_words
 from informer.networks.models.base import ForecastModel
 from informer.networks.models.informer import Informer
@@ -103,171 +98,6 @@ def apply(model: ForecastModel, shares: CombinationWeights, repeated: Tensor | N
         maps.own[:, repeated, torch.arange(len(repeated))] += shares.naive
 
 
-MOST_BYTES = 1 << 26
-"""Maximum size of saved moments, 64 MiB; larger ones are not saved."""
-
-ENTRIES: dict[str, type | tuple[type, ...]] = {
-    "features": dict, "season": int, "repeated": int, "strengths": list, "weights": Tensor, "windows": Tensor,
-    "pooled_windows": float, "pooled": Tensor, "own": Tensor,
-}  # fmt: skip
-FEATURES: dict[str, type] = {
-    "n_columns": int, "recent": int, "cycles": list, "fields": list, "kind": str, "left_out": list,
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What a model reads and forecasts.
-
-    Args:
-        sizes: sizes of a window.
-        channels: series and column of each map.
-        n_columns: number of columns of a window.
-    """
-
-    sizes: WindowSizes
-    channels: Sequence[Channel]
-    n_columns: int
-
-    @classmethod
-    def of(cls, sizes: WindowSizes, *, n_series: int, inputs: Sequence[str], targets: Sequence[str]) -> "Reads":
-        """For a model with these columns; `n_series` is 0 for a single series."""
-        columns = [list(inputs).index(name) for name in targets]
-        return cls(sizes, [(series, column) for series in range(max(n_series, 1)) for column in columns], len(inputs))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class KeptFit:
-    """A fit on some rows: its strengths, and the moments of its windows.
-
-    Args:
-        features: what the maps read at the last row of a window.
-        season, repeated: see `LinearFit`.
-        strengths: strengths of the maps that are averaged.
-        weights: weight of each channel in the shared map.
-        sums: moments of the windows.
-    """
-
-    features: OriginFeatures
-    season: int
-    repeated: int
-    strengths: Sequence[MapSettings]
-    weights: Sequence[float]
-    sums: Sums
-
-    @classmethod
-    def of(cls, fit: LinearFit, strengths: Sequence[MapSettings], runs: Sequence[WindowRun]) -> "KeptFit":
-        """From a fit on runs of windows."""
-        sums, weights = fit.sums(strengths, runs), fit.channel_weights(fit.channels)
-        return cls(fit.features, fit.season, fit.repeated, list(strengths), weights, sums)
-
-    def fit(self, store: Store, sizes: WindowSizes, positions: Sequence[int]) -> LinearFit:
-        """The same fit over other rows of the same series, columns and scales."""
-        config = LinearConfig(chosen=self.strengths, left_out=self.features.left_out)
-        return LinearFit(
-            store=store, sizes=sizes, train=[], val=[], positions=positions, features=self.features,
-            season=self.season, repeated=self.repeated, config=config, weights=self.weights,
-        )  # fmt: skip
-
-    def to_plain(self) -> dict[str, Any]:
-        """State as plain containers and tensors."""
-        products = [packed(moments.products) for moments in self.sums.own.values()]
-        return {
-            "features": self.features.to_plain(),
-            "season": self.season,
-            "repeated": self.repeated,
-            "strengths": [setting.to_plain() for setting in self.strengths],
-            "weights": torch.tensor(self.weights, dtype=torch.float64),
-            "windows": torch.tensor(
-                [float(moments.windows) for moments in self.sums.own.values()], dtype=torch.float64
-            ),
-            "pooled_windows": float(self.sums.pooled.windows),
-            "pooled": torch.from_numpy(packed(self.sums.pooled.products)),
-            "own": torch.from_numpy(np.stack(products)) if products else torch.zeros(0, 0, dtype=torch.float64),
-        }
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], of: Reads, where: str) -> "KeptFit":
-        """Restore and check the state from `to_plain`.
-
-        Args:
-            plain: the saved state.
-            of: what the model reads and forecasts.
-            where: name of the file in errors.
-
-        Raises:
-            InputError: the state is invalid, or does not fit the model.
-        """
-        _check(plain, ENTRIES, where)
-        features, strengths = _features(plain["features"], of, where), _strengths(plain["strengths"], of, where)
-        size = of.sizes.seq_len + of.sizes.pred_len + len(features.groups)
-        n_own, triangle = len(of.channels) if has_own_maps(strengths) else 0, size * (size + 1) // 2
-        shapes = {
-            "weights": (len(of.channels),),
-            "windows": (n_own,),
-            "pooled": (triangle,),
-            "own": (n_own, triangle if n_own else 0),
-        }
-        for name, shape in shapes.items():
-            tensor = plain[name]
-            if tensor.dtype is not torch.float64 or tuple(tensor.shape) != shape or not tensor.isfinite().all():
-                raise InputError(f"{where}: {name}: expected finite numbers of shape {shape}, found others")
-        counts = [plain["pooled_windows"], *plain["windows"].tolist(), *plain["weights"].tolist()]
-        season_rows = (plain["season"], plain["repeated"])
-        if min(season_rows) < 1 or not all(isfinite(count) and count >= 0 for count in counts):
-            raise InputError(f"{where}: expected weights and counts of a linear fit, found others")
-        by_channel = {
-            channel: Moments(unpacked(products, size), float(n))
-            for channel, products, n in zip(of.channels[:n_own], plain["own"].numpy(), plain["windows"], strict=True)
-        }
-        pooled = Moments(unpacked(plain["pooled"].numpy(), size), plain["pooled_windows"])
-        return cls(features, *season_rows, strengths, plain["weights"].tolist(), Sums(pooled, by_channel))
-
-
-def bytes_of(fit: LinearFit, strengths: Sequence[MapSettings]) -> int:
-    """Size of the moments that `KeptFit` would hold, in bytes."""
-    size = fit.sizes.seq_len + fit.sizes.pred_len + len(fit.features.groups)
-    return 4 * size * (size + 1) * (1 + len(fit.channels) * has_own_maps(strengths))
-
-
-def _strengths(plain: Sequence[Any], of: Reads, where: str) -> list[MapSettings]:
-    strengths = [MapSettings.from_plain(entry) for entry in plain if isinstance(entry, dict)]
-    if (
-        not strengths
-        or len(strengths) < len(plain)
-        or not all(0 < setting.lookback <= of.sizes.seq_len for setting in strengths)
-    ):
-        raise InputError(f"{where}: strengths: expected those of a linear fit, found others")
-    return strengths
-
-
-def _features(plain: Mapping[str, Any], of: Reads, where: str) -> OriginFeatures:
-    _check(plain, FEATURES, where)
-    cycles, fields, left_out = (plain[name] for name in ("cycles", "fields", "left_out"))
-    are_texts = all(isinstance(text, str) for text in (*cycles, *fields))
-    numbers = [plain["n_columns"], plain["recent"], *left_out]
-    fits = plain["n_columns"] == of.n_columns and plain["recent"] <= of.sizes.seq_len
-    if not are_texts or not fits or not all(type(number) is int and number >= 0 for number in numbers):
-        raise InputError(f"{where}: features: expected names and whole numbers, found others")
-    try:
-        kind = CalendarEmbed(plain["kind"])
-        features = OriginFeatures(
-            plain["n_columns"], plain["recent"], tuple(cycles), tuple(fields), kind, tuple(left_out)
-        )
-        features.groups  # noqa: B018 (raises KeyError for an unknown cycle)
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{where}: features: expected those of a linear fit, found {plain!r:.80}") from error
-    return features
-
-
-def _check(plain: Any, entries: Mapping[str, Any], where: str) -> None:
-    if not isinstance(plain, dict) or set(plain) != set(entries):
-        raise InputError(f"{where}: expected the entries {', '.join(entries)}, found others")
-    for name, kind in entries.items():
-        if not isinstance(plain[name], kind) or isinstance(plain[name], bool):
-            raise InputError(f"{where}: {name}: found {plain[name]!r:.40}")
-
-
 EFFECTS = "known effects"
 """Key of the known effects in `Data.choices`."""
 
@@ -318,18 +148,26 @@ def effects_of(data: Data) -> KnownEffects:
     return effects
 
 
-def fit_model(model: LinearModel, config: LinearModelConfig, data: Data) -> str:
+def fit_model(
+    model: LinearModel, config: LinearModelConfig, data: Data, runs: Sequence[WindowRun] | None = None
+) -> str:
     """Fit the maps and set them as weights of the network; returns a description of the choice.
+
+    Args:
+        model, config: the network, and its configuration.
+        data: the settings of the maps are chosen on its training and validation windows.
+        runs: windows to fit on; None: the training windows.
 
     Raises:
         InputError: see `linear_fit`.
     """
     fit = linear_fit(model, config, data)
     strengths, why = choice(fit, data)
-    set_weights(fit.fit(strengths, fit.train), model)
+    runs = fit.train if runs is None else runs
+    set_weights(fit.fit(strengths, runs), model)
     fold_known(fit.known, model)
-    fit_varying(model, config, data, data.train)
-    notes = [f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
+    fit_varying(model, config, data, data.train.at(torch.from_numpy(starts_of(runs))))
+    notes = [f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, runs))} windows of training"]
     if config.own_maps and not model.has_own_maps:
         notes.append("one map for all: separate maps for series and columns would have too many weights")
     known_codes = [data.inputs[position] for position in data.known_codes]
@@ -366,10 +204,15 @@ def known_in_words(known: KnownEffects, data: Data) -> str:
     return f"known ahead, with an effect on held-out blocks: {', '.join(effective) or 'none'} of {', '.join(names)}"
 
 
-def all_runs(data: Data) -> list[WindowRun]:
-    """The windows of all parts and those that span two parts."""
-    splits = [split for split in (data.train, data.val, data.calibration, data.test) if split is not None]
-    return joined([], [run for split in splits for run in runs_of(split)])
+def chosen_maps(model: LinearModel, config: LinearModelConfig, data: Data) -> list[dict[str, Any]]:
+    """The settings of the maps as `model.maps` holds them; see `choice`."""
+    return [setting.to_plain() for setting in choice(linear_fit(model, config, data), data)[0]]
+
+
+def all_runs(data: Data, *, with_test: bool = True) -> list[WindowRun]:
+    """The windows of all parts, and those that span two parts."""
+    parts = [data.train, data.val, data.calibration, *([data.test] if with_test else [])]
+    return joined([], [run for part in parts if part is not None for run in runs_of(part)])
 
 
 def varying_in_words(chosen: Sequence[str], penalty: float) -> str:
@@ -481,8 +324,7 @@ def _blocks(
     """The model fitted without each block, the block's windows, and those of the fit."""
     fit, scratch = linear_fit(model, config, data), deepcopy(model).eval()
     strengths, _ = choice(fit, data)
-    splits = [split for split in (data.train, data.val, data.calibration) if split is not None]
-    runs = joined([], [run for split in splits for run in runs_of(split)])
+    runs = all_runs(data, with_test=False)
     for block, fitted in _fits(fit, strengths, folds(runs, n_blocks, data.sizes.pred_len), data):
         set_weights(fitted, scratch)
         held_out, fitted_on = (data.train.at(torch.from_numpy(starts_of(part))) for part in (block.held, block.fitted))

@@ -311,10 +311,6 @@ class Residuals:
         rolled = self.rolled and self.rolled.scaled(factor)
         return replace(self, errors=self.errors * factor, rolled=rolled)
 
-    def last(self, n: int) -> "Residuals":
-        """The last n windows."""
-        return replace(self, errors=self.errors[-n:], differences=self.differences[-n:])
-
     def _calibration(self, variation: Variation) -> Calibration:
         is_still = (self.differences == 0)[:, None]
         varying = self.errors.masked_fill(is_still, torch.nan)

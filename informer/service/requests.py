@@ -1,23 +1,14 @@
-"""Serve forecasts of a model: reading, limits, batches, responses; independent of HTTP.
+"""Answers to requests, independent of HTTP: limits, bodies to series, forecasts to bodies."""
 
-Dynamic batching: series of concurrent requests are forecast together.
-
-While a batch is forecast, other series arrive; the next batch takes as many of them as fit, in turn from each request,
-so that a large request does not delay small ones. A batch never waits to be filled.
-
-Decode request bodies to series, and encode forecasts as response bodies.
-"""
-
-import asyncio
 import json
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from email.message import Message
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import pandas as pd
 
@@ -25,7 +16,7 @@ import informer
 from informer.base.errors import InputError, listed
 from informer.config.commands import PredictConfig, ServeConfig
 from informer.config.data import InputFormat
-from informer.data.history import Future, check_futures
+from informer.data.history import Futures, check_futures
 from informer.inference.model import Forecast, TrainedModel, interval_notes
 from informer.inference.writing import stamps, to_csv
 from informer.read.series import Series
@@ -34,7 +25,7 @@ from informer.scoring.intervals import LEVELS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options shared by all series of a batch.
+    """Options of a request.
 
     Args:
         horizon: rows to forecast; None: pred_len.
@@ -43,110 +34,6 @@ class Options:
 
     horizon: int | None = None
     levels: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One series to forecast, and its future covariates, if any."""
-
-    series: Series
-    future: Future | None = None
-
-
-Forecasting = Callable[[Sequence[Task], Options], Sequence[Forecast]]
-"""Forecasts a batch, in order; called in a separate thread, one batch at a time."""
-
-_Answer = asyncio.Future[Forecast]
-
-
-@final
-class _Request:
-    """The series of a request that are not forecast yet."""
-
-    def __init__(self, tasks: Sequence[Task], options: Options, loop: asyncio.AbstractEventLoop) -> None:
-        self.options = options
-        self.answers: list[_Answer] = [loop.create_future() for _ in tasks]
-        self.waiting = deque(zip(tasks, self.answers, strict=True))
-
-
-@final
-class Batcher:
-    """Gathers series into batches of at most `batch_size` with equal options.
-
-    Args:
-        forecast: forecasts a batch.
-        batch_size: series per batch.
-    """
-
-    def __init__(self, forecast: Forecasting, batch_size: int) -> None:
-        self._forecast, self._batch_size = forecast, batch_size
-        self._requests: deque[_Request] = deque()
-        self._arrived = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "forecast")
-
-    async def forecast(self, tasks: Sequence[Task], options: Options) -> list[Forecast]:
-        """The forecasts of one request, in order. If it is cancelled, series still waiting are dropped.
-
-        Raises:
-            Exception: raised by `forecast` for one of these series by itself.
-        """
-        request = _Request(tasks, options, asyncio.get_running_loop())
-        self._requests.append(request)
-        self._arrived.set()
-        try:
-            return list(await asyncio.gather(*request.answers))
-        finally:
-            request.waiting.clear()
-            for answer in request.answers:
-                answer.cancel()
-
-    async def run(self) -> None:
-        """Forecast arriving series until cancelled."""
-        try:
-            while True:
-                await self._arrived.wait()
-                self._arrived.clear()
-                while batch := self._next():
-                    await self._answer(*batch)
-        finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _next(self) -> tuple[list[tuple[Task, _Answer]], Options] | None:
-        """The next batch: series in turn from each request with the options of the first; None if none are waiting."""
-        self._requests = deque(request for request in self._requests if request.waiting)
-        if not self._requests:
-            return None
-        options = self._requests[0].options
-        matching = [request for request in self._requests if request.options == options]
-        taken: list[tuple[Task, _Answer]] = []
-        while matching and len(taken) < self._batch_size:
-            for request in matching[: self._batch_size - len(taken)]:
-                taken.append(request.waiting.popleft())
-            matching = [request for request in matching if request.waiting]
-        self._requests.rotate(-1)  # so that requests with other options get their turn
-        return taken, options
-
-    async def _answer(self, batch: Sequence[tuple[Task, _Answer]], options: Options) -> None:
-        """Forecast a batch together; if that fails, one by one, since a single series may be the cause."""
-        try:
-            forecasts = await self._in_thread([task for task, _ in batch], options)
-        except Exception as error:
-            if len(batch) == 1:
-                self._fail(batch[0][1], error)
-                return
-            for entry in batch:
-                await self._answer([entry], options)
-            return
-        for (_, answer), forecast in zip(batch, forecasts, strict=True):
-            if not answer.done():
-                answer.set_result(forecast)
-
-    async def _in_thread(self, tasks: list[Task], options: Options) -> Sequence[Forecast]:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._forecast, tasks, options)
-
-    def _fail(self, answer: _Answer, error: Exception) -> None:
-        if not answer.done():
-            answer.set_exception(error)
 
 
 CSV, JSON = "text/csv", "application/json"
@@ -190,35 +77,63 @@ class Body:
         return cls(content=content, type=media_type, charset=charset if isinstance(charset, str) else None)
 
 
-def read_tasks(
-    model: TrainedModel, body: Body, input_format: InputFormat, *, name: str = FRAME, options: Options
-) -> list[Task]:
-    """The series of a request, checked against the model.
+class Limits(NamedTuple):
+    """Maximum number of columns and of cells of a table."""
+
+    columns: int
+    cells: int
+
+    def check(self, columns: int, cells: int, where: str) -> None:
+        """Raise an InputError if a table is larger."""
+        for what, found, most in (("columns", columns, self.columns), ("cells", cells, self.cells)):
+            if found > most:
+                raise InputError(
+                    f"{where}: expected at most {most:,} {what}, found {found:,}; send the columns that the model "
+                    "reads, and the last seq_len rows of each series"
+                )
+
+
+def read_series(
+    model: TrainedModel, body: Body, input_format: InputFormat, limits: Limits, *, name: str = FRAME
+) -> tuple[list[Series], Futures | None]:
+    """The series of a request and their future covariates, checked against the model.
 
     Args:
         body: body of the request.
         input_format: format of CSV text, if different from the training data.
+        limits: limits on each table, checked before it is read.
         name: name of a single series; if each series has its own scaler, it selects the scaler.
-        options: options of the forecast.
 
     Raises:
         InputError: the series cannot be forecast.
     """
+    futures = None
     if body.type == CSV:
-        series, futures = model.reader.content(body.content, _encoded(input_format, body), name), None
+        _check_text(body.content, limits)
+        series = model.reader.content(body.content, _encoded(input_format, body), name)
+        if model.columns.future_covariates:
+            names = listed(model.columns.future_covariates)
+            raise InputError(f"future: expected future values of {names}; send JSON with {FRAME} and {FUTURE}")
     else:
-        frame, ahead = _json_tables(body.content)
+        frame, ahead = _json_tables(body.content, limits)
         series = model.reader.frame(frame, name)
         futures = None if ahead is None else model.reader.future_frame(ahead, FUTURE)
-    if body.type == CSV and model.columns.future_covariates:
-        names = listed(model.columns.future_covariates)
-        raise InputError(f"future: expected future values of {names}; send JSON with {FRAME} and {FUTURE}")
     check_futures(model.columns, has_futures=futures is not None)
-    tasks = [Task(history, None if futures is None else futures.of(history)) for history in series]
-    for task in tasks:
-        if task.future is not None:
-            model.check_future(task.series, task.future, options.horizon)
-    return tasks
+    return series, futures
+
+
+SEPARATORS = (b",", b";", b"\t", b"|", b" ")
+"""Characters that may separate cells; a blank may also be part of a time."""
+
+
+def _check_text(content: bytes, limits: Limits) -> None:
+    """Check the size of CSV text by its separators, since reading it takes time for each column and cell."""
+    longest, cells = 0, content.count(b"\n") + content.count(b"\r")
+    limits.check(0, cells, "body")
+    for line in re.split(rb"[\r\n]", content):
+        counts = [line.count(separator) for separator in SEPARATORS]
+        longest, cells = max(longest, *counts), cells + max(sum(counts[:-1]), counts[-1])
+    limits.check(1 + longest, cells, "body")
 
 
 def _encoded(input_format: InputFormat, body: Body) -> InputFormat:
@@ -232,22 +147,31 @@ def _encoded(input_format: InputFormat, body: Body) -> InputFormat:
     return encoded
 
 
-def _json_tables(content: bytes) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+def _json_tables(content: bytes, limits: Limits) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     try:
-        body = json.loads(content)
+        body = json.loads(content.decode(json.detect_encoding(content)))
+        if SURROGATE.search(content):
+            json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeError as error:
+        raise InputError(f"body: expected JSON in UTF-8 without lone surrogates, found: {error}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"body: expected JSON, found: {error or 'too many levels'}") from error
     if not isinstance(body, dict) or FRAME not in body or not set(body) <= {FRAME, FUTURE}:
         keys = listed(list(body)) if isinstance(body, dict) else f"a {type(body).__name__}"
         raise InputError(f'body: expected {{"{FRAME}": TABLE}} and, if needed, "{FUTURE}", found {keys}')
     future = body.get(FUTURE)
-    return _table(body[FRAME], FRAME), None if future is None else _table(future, FUTURE)
+    return _table(body[FRAME], FRAME, limits), None if future is None else _table(future, FUTURE, limits)
 
 
-def _table(data: Any, name: str) -> pd.DataFrame:
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""In JSON, half of a character beyond 16 bits; without its other half it cannot be encoded."""
+
+
+def _table(data: Any, name: str, limits: Limits) -> pd.DataFrame:
     """A table from a mapping of columns or a list of rows."""
     if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
         names = list(data[0])
+        limits.check(len(names), len(names) * len(data), name)
         odd = next((number for number, row in enumerate(data) if list(row) != names), None)
         if odd is not None:
             raise InputError(
@@ -256,6 +180,7 @@ def _table(data: Any, name: str) -> pd.DataFrame:
         data = {key: [row[key] for row in data] for key in names}
     if not isinstance(data, dict) or not data or not all(isinstance(cells, list) for cells in data.values()):
         raise InputError(f"{name}: expected columns with a list of values each, or a list of rows")
+    limits.check(len(data), sum(map(len, data.values())), name)
     _check_cells(data, name)
     return pd.DataFrame(data)
 
@@ -301,6 +226,9 @@ def _cells(values: Any) -> list[Any]:
     return [None if cell != cell else cell for cell in cells]
 
 
+AT_ONCE = 16
+"""Series of a forward pass."""
+
 MOST_NAMES = 100
 """Maximum number of series names, and of categories of a column, in a description."""
 
@@ -320,26 +248,13 @@ class Service:
 
     def __init__(self, model: TrainedModel, settings: ServeConfig) -> None:
         self.model, self.settings = model, settings
-        self.batcher = Batcher(self._forecast, settings.batch_size)
         model.reader.most_series = settings.max_series
         # one thread, since reading turns pandas' warnings into errors, a setting of the whole process
-        self._reading = ThreadPoolExecutor(1, "read")
-        self._in_progress = 0
+        self.thread = ThreadPoolExecutor(1, "forecast")
+        self._in_progress, self.is_answering = 0, False
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Forecast batches within the context."""
-        batches = asyncio.create_task(self.batcher.run())
-        try:
-            yield
-        finally:
-            batches.cancel()
-            with suppress(asyncio.CancelledError):
-                await batches
-            self._reading.shutdown(wait=False, cancel_futures=True)
-
-    @asynccontextmanager
-    async def admitted(self) -> AsyncIterator[None]:
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
         """Count a request as in progress within the context.
 
         Raises:
@@ -353,7 +268,7 @@ class Service:
         finally:
             self._in_progress -= 1
 
-    async def answer(self, body: Body, options: Options, *, name: str, kind: str) -> tuple[bytes, str]:
+    def answer(self, body: Body, options: Options, *, name: str, kind: str) -> tuple[bytes, str]:
         """The forecasts for the body of a request, encoded, and their Content-Type.
 
         Args:
@@ -365,33 +280,32 @@ class Service:
         Raises:
             InputError: an error the client can fix.
         """
-        self.check(options)
-        loop = asyncio.get_running_loop()
-        tasks = await loop.run_in_executor(self._reading, self._read, body, options, name)
-        forecasts = await self.batcher.forecast(tasks, options)
-        return await loop.run_in_executor(self._reading, to_body, forecasts, kind)
+        self.is_answering = True
+        try:
+            return to_body(self._forecasts(body, options, name), kind)
+        finally:
+            self.is_answering = False
 
-    def check(self, options: Options) -> None:
-        """Raise an InputError if options are invalid for the model, or exceed a limit."""
-        most = max(self.settings.max_horizon, self.model.sizes.pred_len)
+    def _forecasts(self, body: Body, options: Options, name: str) -> list[Forecast]:
+        model, settings = self.model, self.settings
+        most = max(settings.max_horizon, model.sizes.pred_len)
         if options.horizon is not None and options.horizon > most:
             raise InputError(f"horizon: expected at most {most}, found {options.horizon}")
-        self.model.check_horizon(options.horizon)
-        self.model.check_levels(options.levels, options.horizon)
-
-    def _read(self, body: Body, options: Options, name: str) -> list[Task]:
-        return read_tasks(self.model, body, self.settings.dataset, name=name or FRAME, options=options)
-
-    def _forecast(self, tasks: Sequence[Task], options: Options) -> Sequence[Forecast]:
-        """Forecast a batch, padded to a fixed size, so that no forecast depends on the other series."""
-        futures = [task.future for task in tasks if task.future is not None]
-        return self.model.forecast(
-            [task.series for task in tasks],
-            horizon=options.horizon,
-            levels=options.levels,
-            futures=futures or None,
-            pad_to=self.settings.batch_size,
-        )
+        model.check_horizon(options.horizon)
+        model.check_levels(options.levels, options.horizon)
+        limits = Limits(settings.max_columns + len(model.columns.inputs), settings.max_cells)
+        series, futures = read_series(model, body, settings.dataset, limits, name=name or FRAME)
+        ahead = [futures.of(history) for history in series] if futures is not None else None
+        for history, future in zip(series, ahead or (), strict=ahead is not None):
+            model.check_future(history, future, options.horizon)
+        parts = [slice(first, first + AT_ONCE) for first in range(0, len(series), AT_ONCE)]
+        return [
+            forecast
+            for part in parts
+            for forecast in model.forecast(
+                series[part], horizon=options.horizon, levels=options.levels, futures=ahead[part] if ahead else None
+            )
+        ]
 
     def description(self) -> dict[str, Any]:
         """Inputs and outputs of the model, and the limits on requests."""
@@ -418,6 +332,14 @@ class Service:
             "interval_notes": interval_notes(checkpoint, calibration, levels),
             "limits": {
                 name: getattr(settings, name)
-                for name in ("max_mb", "max_series", "max_horizon", "max_requests", "timeout", "batch_size")
+                for name in (
+                    "max_mb",
+                    "max_columns",
+                    "max_cells",
+                    "max_series",
+                    "max_horizon",
+                    "max_requests",
+                    "timeout",
+                )
             },
         }

@@ -11,20 +11,25 @@ import hashlib
 import html
 import json
 import math
+import os
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, final
 
 import uvicorn
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from rich.console import Console
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import informer
 from informer.base.console import logging_to, say
@@ -179,13 +184,8 @@ class Refused(Exception):
 def build_app(service: Service) -> FastAPI:
     """Create the application with the routes of a service."""
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with service.running():
-            yield
-
     app = FastAPI(
-        title="informer", version=informer.__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        title="informer", version=informer.__version__, docs_url=None, redoc_url=None,
         description="Forecasts of one trained model.",
     )  # fmt: skip
 
@@ -215,17 +215,50 @@ def build_app(service: Service) -> FastAPI:
     for path in pages:
         app.get(path, include_in_schema=False)(lambda: HTMLResponse(page, headers={"Content-Security-Policy": policy}))
     _answer_errors(app)
+    app.add_middleware(KnownHost, names=[service.settings.host, *service.settings.hosts])
     return app
+
+
+@final
+class KnownHost:
+    """Refuses requests with another Host header, by which a web page could make a browser ask this service (DNS
+    rebinding).
+
+    Args:
+        app: the application.
+        names: names and addresses of the service besides those of this machine.
+    """
+
+    def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
+        self._app, self._names = app, sorted({"localhost", "127.0.0.1", "[::1]", *map(_name, names)})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = Headers(scope=scope).get("host", "") if scope["type"] == "http" else self._names[0]
+        if _name(host) in self._names:
+            await self._app(scope, receive, send)
+            return
+        line = f"Host: expected {', '.join(self._names)}, found {host!r:.100}; other names: set hosts=[NAME]"
+        await JSONResponse({"error": printable(line)}, 421)(scope, receive, send)
+
+
+def _name(host: str) -> str:
+    """The name or address in a Host header, or in a setting; addresses of IPv6 in brackets."""
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"
+    return re.sub(r":\d*$", "", host.lower())
 
 
 async def _answer(service: Service, request: Request, options: Options, name: str) -> tuple[bytes, str]:
     """Read the body, forecast, and encode the response, within the time limit; returns content and type."""
     timeout, received = service.settings.timeout, False
     try:
-        async with service.admitted(), asyncio.timeout(timeout):
-            body = Body.of(await _content(request, service.settings.max_mb), request.headers.get("content-type", ""))
-            received = True
-            return await service.answer(body, options, name=name, kind=_wanted(request, body))
+        with service.admitted():
+            async with asyncio.timeout(timeout):
+                content = await _content(request, service.settings.max_mb)
+                body = Body.of(content, request.headers.get("content-type", ""))
+                received = True
+                answer = partial(service.answer, body, options, name=name, kind=_wanted(request, body))
+                return await asyncio.get_running_loop().run_in_executor(service.thread, answer)
     except TimeoutError as error:
         if not received:
             raise Refused(408, f"timeout: the body did not arrive within {timeout:g} s") from error
@@ -273,6 +306,10 @@ def _answer_errors(app: FastAPI) -> None:
             return JSONResponse({"error": str(error)}, 503, headers={"Retry-After": "1"})
         return failed(415 if isinstance(error, UnknownType) else 422, str(error))
 
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it
+
     @app.exception_handler(Refused)
     async def over_a_limit(request: Request, error: Refused) -> Response:
         response = failed(error.status, str(error))
@@ -307,9 +344,9 @@ def serve(settings: ServeConfig, console: Console) -> None:
         InputError: no readable checkpoint, or the address cannot be used.
     """
     with logging_to(console, quiet=True):
-        app = build_app(
-            Service(TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device), settings)
-        )
+        model = TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device)
+        service = Service(model, settings)
+        app = build_app(service)
         with listening(settings.host, settings.port) as listener:
             server = uvicorn.Server(
                 uvicorn.Config(
@@ -318,7 +355,7 @@ def serve(settings: ServeConfig, console: Console) -> None:
                     access_log=False,
                     server_header=False,
                     ws="none",
-                    lifespan="on",
+                    lifespan="off",
                     timeout_graceful_shutdown=math.ceil(settings.timeout),
                 )
             )
@@ -328,6 +365,9 @@ def serve(settings: ServeConfig, console: Console) -> None:
             say(console, f"serving {settings.checkpoint} at {address(listener)} (Ctrl-C stops)")
             server.run(sockets=[listener])
     say(console, "stopped")
+    if service.is_answering:  # the interpreter would wait for the thread, whose client is gone
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def listening(host: str, port: int) -> socket.socket:

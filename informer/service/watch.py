@@ -1,16 +1,15 @@
-"""Monitor a model: compare its forecasts since training with actual values, from the configuration to the verdict.
+"""Monitor a model: compare its forecasts since training with actual values.
 
-Findings of monitoring as JSON and as a page.
-
-Forecasts from every origin since training, compared with actual values: errors, coverage, inputs.
+Skill and coverage are those of forecasts from every origin since training; the drift test compares the level of the
+targets with that before.
 """
 
 import json
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,18 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 from rich.console import Console
+from scipy.stats import t
 
 from informer import checkpoint
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, signed_percent
 from informer.base.files import check_no_input_overwritten, make_folder, write_atomic
-from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import ROWS, check_no_run_overwritten, forecasting_checkpoint, locate, resolve_latest
+from informer.checkpoint.format import UNTIL, Checkpoint
+from informer.checkpoint.paths import check_no_run_overwritten, forecasting_checkpoint, locate
 from informer.config import conversion
 from informer.config.commands import WatchConfig
 from informer.config.overrides import shell_command
 from informer.config.plain import without_nan
-from informer.data.rows import rows_dataset
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.inference.model import TrainedModel
@@ -40,23 +39,45 @@ from informer.read.series import Series, column_values
 from informer.report.content import Card, Content, Profile, TextTable, Tone
 from informer.report.page import to_html
 from informer.scoring.baselines import bounded
-from informer.service.drift import (
-    Alarm,
-    Drift,
-    Findings,
-    Level,
-    Moved,
-    Period,
-    Verdict,
-    find_drift,
-    find_shift,
-    skill_of,
-    stability_index,
-)
-from informer.service.update import input_dataset, joined_series, read_rows, rows_format
-from informer.training.update_state import UNTIL
+from informer.scoring.bootstrap import Interval, skill_interval
+from informer.service.drift import find_drift
+from informer.service.update import joined_series, newer_rows, older_rows
 
 log = logging.getLogger(__name__)
+
+
+LEVEL = 80
+"""Level in percent of the intervals whose coverage is monitored."""
+
+OFF = 0.05
+"""Deviation of coverage from the level that is tolerated before intervals are recalibrated."""
+
+SURE = 0.99
+"""Confidence level of the tests of coverage and skill."""
+
+FEWEST_HORIZONS = 8
+"""Minimum number of non-overlapping horizons for these tests."""
+
+MOST_TESTS = 64
+"""Maximum number of drift tests; more columns of series are thinned evenly."""
+
+PERIODS = 12
+"""Maximum number of periods for which scores are shown."""
+
+INSIDE = "inside"
+"""Column of `Findings.origins`: share of actual values inside the intervals."""
+
+
+class Verdict(Enum):
+    """Recommended action; the value is the exit status of the command."""
+
+    ok = 0
+    recalibrate = 10
+    """The level is unchanged, but intervals cover too much or too little."""
+    update = 11
+    """The level moved, and the model is no worse than the baselines: update it with the later rows."""
+    retrain = 12
+    """A baseline is better."""
 
 
 TONES = {
@@ -65,6 +86,143 @@ TONES = {
     Verdict.update: Tone.level,
     Verdict.retrain: Tone.bad,
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """Drift test of one column of one series.
+
+    Args:
+        series, column: names; `series` is empty for a single series.
+        at: time of the row that raised the alarm; empty: no alarm.
+        after: number of rows up to the alarm, from 1; 0: no alarm.
+        evidence, bound, change: see `informer.service.drift.Drift`.
+    """
+
+    series: str
+    column: str
+    at: str
+    after: int
+    evidence: float
+    bound: float
+    change: float
+
+    @property
+    def whose(self) -> str:
+        """Series and column."""
+        return f"{self.series} {self.column}".strip()
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Findings:
+    """Findings of monitoring.
+
+    Args:
+        model: name of the model.
+        origins: a row per time of the first forecast value, the mean over the series with an origin there: scaled mean
+            squared error of the model and its baselines, by name, and INSIDE, which is NaN without intervals.
+        coverage: share of actual values inside the interval, for origins with non-overlapping horizons.
+        level: interval level in percent; None: the model has no intervals.
+        horizon: rows of a forecast.
+        alarms: the drift tests.
+    """
+
+    model: str
+    origins: pd.DataFrame
+    coverage: Float64[np.ndarray, "blocks"]
+    level: int | None
+    horizon: int
+    alarms: Sequence[Alarm]
+
+    @property
+    def mse(self) -> dict[str, float]:
+        """Scaled mean squared error by forecaster, over all origins."""
+        return _mse(self.origins)
+
+    @property
+    def best_baseline(self) -> str:
+        """The baseline with the lowest mean squared error."""
+        return min((name for name in self.mse if name != self.model), key=self.mse.__getitem__)
+
+    @property
+    def skill(self) -> float:
+        """1 - MSE / MSE of the better baseline, over all origins."""
+        return _skill(self.mse, self.model)
+
+    @property
+    def recent_skill(self) -> Interval:
+        """Interval of the skill over the later half of the origins, at level SURE; NaN ends with too few origins."""
+        later = self.origins.iloc[len(self.origins) // 2 :]
+        if len(later) < FEWEST_HORIZONS * self.horizon:
+            return Interval(math.nan, math.nan)
+        own, other = (later[name].to_numpy() for name in (self.model, self.best_baseline))
+        return skill_interval(own, other, block=self.horizon, level=SURE)
+
+    @property
+    def is_covering(self) -> bool:
+        """Whether coverage is within OFF of the level, or within noise (t test over horizons)."""
+        n = len(self.coverage)
+        if self.level is None or n < FEWEST_HORIZONS:
+            return True
+        share = self.level / 100
+        # a few horizons may agree by chance: at least the standard deviation for independent values
+        spread = max(float(self.coverage.std(ddof=1)), (share * (1 - share) / self.horizon) ** 0.5)
+        noise = float(t.ppf((1 + SURE) / 2, n - 1)) * spread / n**0.5
+        return abs(float(self.coverage.mean()) - share) <= max(OFF, noise)
+
+    @property
+    def raised(self) -> list[Alarm]:
+        """The alarms that were raised, the first one first."""
+        return sorted((alarm for alarm in self.alarms if alarm.after), key=lambda alarm: alarm.after)
+
+    @property
+    def periods(self) -> list[dict[str, Any]]:
+        """Scores of consecutive origins: times of the first forecast value of the first and the last one, number of
+        origins, mean squared errors, skill, coverage."""
+        n = len(self.origins)
+        parts = [self.origins.iloc[rows] for rows in np.array_split(np.arange(n), min(PERIODS, n))]
+        return [
+            {
+                "first": str(part.index[0]),
+                "last": str(part.index[-1]),
+                "origins": len(part),
+                "mse": _mse(part),
+                "skill": _skill(_mse(part), self.model),
+                "coverage": float(part[INSIDE].mean()),
+            }
+            for part in parts
+        ]
+
+    def decide(self) -> tuple[Verdict, str]:
+        """The verdict, and the reason in one sentence."""
+        low, high = self.recent_skill
+        if high < 0:
+            return Verdict.retrain, (
+                f"{self.best_baseline} is better than {self.model} on the later half ({SURE:.0%} interval of the skill "
+                f"{low:+.1%} to {high:+.1%})"
+            )
+        if self.raised:
+            first = self.raised[0]
+            return Verdict.update, (
+                f"level moved: {first.whose} by {first.change:+.1f} standard deviations, seen at {first.at} "
+                f"({len(self.raised)} of {len(self.alarms)} tests)"
+            )
+        if not self.is_covering:
+            return Verdict.recalibrate, (
+                f"intervals of {self.level} % cover {self.coverage.mean():.1%} of actual values, and the level did "
+                "not move"
+            )
+        return Verdict.ok, "errors, coverage and level are as expected"
+
+
+def _mse(origins: pd.DataFrame) -> dict[str, float]:
+    return {str(name): float(error) for name, error in origins.drop(columns=INSIDE).mean().items()}
+
+
+def _skill(mse: Mapping[str, float], model: str) -> float:
+    """1 - MSE / MSE of the better baseline; NaN where a baseline makes no error."""
+    baseline = min(error for name, error in mse.items() if name != model)
+    return 1 - mse[model] / baseline if baseline > 0 else math.nan
 
 
 def to_json(findings: Findings, facts: dict[str, Any]) -> str:
@@ -77,14 +235,12 @@ def to_json(findings: Findings, facts: dict[str, Any]) -> str:
         "skill": findings.skill,
         "recent_skill_interval": list(findings.recent_skill),
         "best_baseline": findings.best_baseline,
-        "origins": len(findings.errors[findings.model]),
-        "mse": {name: float(errors.mean()) for name, errors in findings.errors.items()},
+        "origins": len(findings.origins),
+        "mse": findings.mse,
         "interval": findings.level,
         "coverage": float(findings.coverage.mean()) if len(findings.coverage) else None,
         "drift": [asdict(alarm) for alarm in findings.alarms],
-        "level": [asdict(alarm) for alarm in findings.levels],
-        "inputs": [asdict(moved) for moved in findings.inputs],
-        "periods": [asdict(period) for period in findings.periods],
+        "periods": findings.periods,
     }
     return json.dumps(without_nan(plain | facts), indent=2) + "\n"
 
@@ -92,82 +248,25 @@ def to_json(findings: Findings, facts: dict[str, Any]) -> str:
 def to_content(findings: Findings, *, title: str, subtitle: str, command: str) -> Content:
     """Content of the page."""
     verdict, reason = findings.decide()
-    labels = [period.first for period in findings.periods]
-    mse = {name: [period.mse[name] for period in findings.periods] for name in findings.errors}
+    periods, names = findings.periods, list(findings.mse)
     covered = f"{findings.coverage.mean():.1%}" if len(findings.coverage) else "–"
-    return Content(
-        title=title,
-        subtitle=subtitle,
-        verdict=f"{verdict.name}: {reason}.",
-        tone=TONES[verdict],
-        model=findings.model,
-        cards=[
-            Card(
-                label="Skill",
-                value=signed_percent(findings.skill),
-                hint=f"against {findings.best_baseline}, all origins",
-            ),
-            Card(label="Origins", value=f"{len(findings.errors[findings.model]):,}", hint="since the end of training"),
-            Card(
-                label="Coverage",
-                value=covered,
-                hint=f"of {findings.level} % intervals" if findings.level else "no intervals",
-            ),
-            Card(label="Drift", value=f"{_raised(findings.alarms)}", hint="columns whose errors changed"),
-            Card(label="Level", value=f"{_raised(findings.levels)}", hint="columns whose level moved"),
-        ],
-        profiles=[
-            Profile(
-                key="over-time",
-                title="Error over time",
-                axis="first forecast value",
-                labels=labels,
-                mse=mse,
-                mae={},
-                note="Mean squared error of all origins of each period, scaled.",
-            )
-        ],
-        tables=[_periods_table(findings), _drift(findings), _level(findings), _inputs_table(findings)],
-        command=command,
-    )
-
-
-def _raised(alarms: Sequence[Alarm]) -> int:
-    return sum(bool(alarm.after) for alarm in alarms)
-
-
-def _periods_table(findings: Findings) -> TextTable:
-    rows = [
+    cards = [
+        ("Skill", signed_percent(findings.skill), f"against {findings.best_baseline}, all origins"),
+        ("Origins", f"{len(findings.origins):,}", "since the end of training"),
+        ("Coverage", covered, f"of {findings.level} % intervals" if findings.level else "no intervals"),
+        ("Drift", f"{len(findings.raised)}", "columns whose level moved"),
+    ]
+    over_time = [
         (
-            period.first,
-            str(period.origins),
-            *(f"{period.mse[name]:.4g}" for name in findings.errors),
-            "–" if math.isnan(period.skill) else signed_percent(period.skill),
-            "–" if math.isnan(period.coverage) else f"{period.coverage:.1%}",
+            period["first"],
+            str(period["origins"]),
+            *(f"{period['mse'][name]:.4g}" for name in names),
+            "–" if math.isnan(period["skill"]) else signed_percent(period["skill"]),
+            "–" if math.isnan(period["coverage"]) else f"{period['coverage']:.1%}",
         )
-        for period in findings.periods
+        for period in periods
     ]
-    return TextTable(
-        title="Over time: scaled MSE, skill, coverage",
-        head=("first forecast value", "origins", *findings.errors, "skill", f"coverage of {findings.level or 80} %"),
-        rows=rows,
-    )
-
-
-def _drift(findings: Findings) -> TextTable:
-    rows = [
-        (alarm.whose, f"{alarm.evidence:.2f}", f"{alarm.bound:.2f}", alarm.at or "no alarm")
-        for alarm in findings.alarms
-    ]
-    return TextTable(
-        title="Drift of one-step errors: logarithm of the evidence, alarm above the bound",
-        head=("column", "evidence", "bound", "alarm at"),
-        rows=rows,
-    )
-
-
-def _level(findings: Findings) -> TextTable:
-    rows = [
+    drift = [
         (
             alarm.whose,
             f"{alarm.evidence:.2f}",
@@ -175,64 +274,46 @@ def _level(findings: Findings) -> TextTable:
             f"{alarm.change:+.2f}" if alarm.after else "–",
             alarm.at or "no alarm",
         )
-        for alarm in findings.levels
+        for alarm in findings.alarms
     ]
-    return TextTable(
-        title="Level of the targets: logarithm of the evidence, alarm above the bound, change in standard deviations",
-        head=("column", "evidence", "bound", "change", "alarm at"),
-        rows=rows,
+    return Content(
+        title=title,
+        subtitle=subtitle,
+        verdict=f"{verdict.name}: {reason}.",
+        tone=TONES[verdict],
+        model=findings.model,
+        cards=[Card(label=label, value=value, hint=hint) for label, value, hint in cards],
+        profiles=[
+            Profile(
+                key="over-time",
+                title="Error over time",
+                axis="first forecast value",
+                labels=[period["first"] for period in periods],
+                mse={name: [period["mse"][name] for period in periods] for name in names},
+                mae={},
+                note="Mean squared error of all origins of each period, scaled.",
+            )
+        ],
+        tables=[
+            TextTable(
+                title="Over time: scaled MSE, skill, coverage",
+                head=("first forecast value", "origins", *names, "skill", f"coverage of {findings.level or LEVEL} %"),
+                rows=over_time,
+            ),
+            TextTable(
+                title="Level of the targets: logarithm of the evidence, alarm above the bound, change in standard "
+                "deviations",
+                head=("column", "evidence", "bound", "change", "alarm at"),
+                rows=drift,
+            ),
+        ],
+        command=command,
     )
-
-
-def _inputs_table(findings: Findings) -> TextTable:
-    rows = [(moved.column, f"{moved.stability_index:.3f}") for moved in findings.inputs]
-    return TextTable(
-        title="Inputs after training compared with before",
-        head=("column", "population stability index"),
-        rows=rows,
-    )
-
-
-LEVEL = 80
-"""Level in percent of the intervals whose coverage is monitored."""
-
-MOST_TESTS = 64
-"""Maximum number of drift tests; more columns of series are thinned evenly."""
-
-PERIODS = 12
-"""Maximum number of periods for which scores are shown."""
-
-FEWEST_INPUTS = 50
-"""Minimum number of rows before and after for a comparison of distributions."""
-
-
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Watched:
-    """Scores of the forecasts of one series from every origin after training.
-
-    Args:
-        series: all rows.
-        first: row of the first forecast value of the first origin.
-        errors: scaled mean squared error of each origin, by forecaster.
-        one_step: forecast - actual value of the first step, scaled.
-        inside: share of actual values inside the interval; NaN without intervals.
-    """
-
-    series: Series
-    first: int
-    errors: dict[str, Float64[np.ndarray, "origins"]]
-    one_step: Float64[np.ndarray, "origins n"]
-    inside: Float64[np.ndarray, "origins"]
-
-    @property
-    def times(self) -> pd.DatetimeIndex:
-        """Times of the first forecast value of each origin."""
-        return self.series.timestamps[self.first : self.first + len(self.inside)]
 
 
 @torch.inference_mode()
-def observe(model: TrainedModel, panel: Sequence[Series], until: str, batch_size: int) -> list[Watched]:
-    """Forecast each series from every origin, and score model and baselines.
+def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_size: int) -> Findings:
+    """Forecast each series from every origin, score model and baselines, and test the level.
 
     Args:
         model: trained on rows up to `until`.
@@ -243,47 +324,64 @@ def observe(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
     Raises:
         InputError: a series without an origin, or a forecast is not finite.
     """
-    positions = model.columns.positions(model.columns.targets)
     firsts = [_first(model, series, until) for series in panel]
     pairs = list(zip(panel, firsts, strict=True))
     before = [replace(series, timestamps=series.timestamps[:n], values=series.values[:n]) for series, n in pairs]
     baselines = bounded(baselines_before(model, with_columns(before, model.columns.inputs)), model.model)
-    calibration = model.scored.calibration
+    calibration, positions = model.scored.calibration, model.columns.positions(model.columns.targets)
     has_intervals = calibration is not None and calibration.supports(LEVEL)
-    series_watched = []
+    tables = []
     for series, first in pairs:
-        errors: dict[str, list[torch.Tensor]] = {
-            name: [] for name in (model.model.family, *(b.name for b in baselines))
-        }
-        steps, inside = [], []
+        scores = []
         for batch in _windows(model, series, first).batches(batch_size):
             forecast = point(model_output(model.model, batch), model.quantiles).double()
             actual = batch.units.standard(batch.target)
-            scored = {model.model.family: forecast}
-            scored |= {baseline.name: baseline(batch).double() for baseline in baselines}
-            for name, values in scored.items():
-                errors[name].append((batch.units.standard(values) - actual).square().mean(dim=(1, 2)))
-            steps.append((forecast - batch.target)[:, 0])
-            share = torch.full((len(forecast),), torch.nan, dtype=torch.float64)
+            forecasts = {model.model.family: forecast} | {one.name: one(batch).double() for one in baselines}
+            row = {
+                name: (batch.units.standard(values) - actual).square().mean(dim=(1, 2))
+                for name, values in forecasts.items()
+            }
+            row[INSIDE] = torch.full((len(forecast),), torch.nan, dtype=torch.float64)
             if calibration is not None and has_intervals:
-                width = calibration.half_width(
-                    LEVEL, batch.enc_x[:, :, positions], forecast.shape[1], batch.constant
-                ).to(forecast)
-                inside_cells = ((forecast - batch.target).abs() <= width).double()
-                share = inside_cells.masked_fill(width.isinf(), torch.nan).nanmean(dim=(1, 2))
-            inside.append(share.cpu())
-        series_watched.append(
-            Watched(
-                series=series,
-                first=first,
-                errors={name: torch.cat(batches).cpu().numpy() for name, batches in errors.items()},
-                one_step=torch.cat(steps).cpu().numpy(),
-                inside=torch.cat(inside).numpy(),
+                history = batch.enc_x[:, :, positions]
+                width = calibration.half_width(LEVEL, history, forecast.shape[1], batch.constant).to(forecast)
+                inside = ((forecast - batch.target).abs() <= width).double()
+                row[INSIDE] = inside.masked_fill(width.isinf(), torch.nan).nanmean(dim=(1, 2))
+            scores.append(pd.DataFrame({name: values.cpu().numpy() for name, values in row.items()}))
+        table = pd.concat(scores, ignore_index=True)
+        if not np.isfinite(table.drop(columns=INSIDE)).all(axis=None):
+            raise InputError(f"{series.name}: a forecast is not finite; look for extreme values in {series.name}")
+        tables.append(table.set_index(series.timestamps[first : first + len(table)]))
+    blocks = np.concatenate([table[INSIDE].to_numpy()[:: model.sizes.pred_len] for table in tables])
+    return Findings(
+        model=model.model.family,
+        origins=pd.concat(tables).groupby(level=0).mean(),
+        coverage=blocks if has_intervals else blocks[:0],
+        level=LEVEL if has_intervals else None,
+        horizon=model.sizes.pred_len,
+        alarms=_alarms(model, pairs),
+    )
+
+
+def _alarms(model: TrainedModel, pairs: Sequence[tuple[Series, int]]) -> list[Alarm]:
+    """Compare the level of each target after training with that before."""
+    channels = [(series, first, column) for series, first in pairs for column in model.columns.targets]
+    channels, alarms = channels[:: -(-len(channels) // MOST_TESTS)], []
+    for series, first, column in channels:
+        values = column_values(series, [column])[:, 0]
+        test = find_drift(values[:first], values[first:], season=series.frequency.season, n_tests=len(channels))
+        alarms.append(
+            Alarm(
+                series=series.name if len(pairs) > 1 else "",
+                column=column,
+                at="" if test.alarm is None else str(series.timestamps[first + test.alarm]),
+                after=0 if test.alarm is None else test.alarm + 1,
+                evidence=test.evidence,
+                bound=test.bound,
+                change=test.change,
             )
         )
-        if not all(np.isfinite(values).all() for values in series_watched[-1].errors.values()):
-            raise InputError(f"{series.name}: a forecast is not finite; look for extreme values in {series.name}")
-    return series_watched
+    return alarms
 
 
 def _first(model: TrainedModel, series: Series, until: str) -> int:
@@ -308,116 +406,6 @@ def _windows(model: TrainedModel, series: Series, first: int) -> Windows:
     return Windows.of_columns(store, model.columns, starts=starts, sizes=model.sizes)
 
 
-def findings(model: TrainedModel, series: Sequence[Watched]) -> Findings:
-    """Summarize the scores of all series."""
-    name, horizon, times = model.model.family, model.sizes.pred_len, _origin_times(series)
-    errors = {key: _over_time(times, series, [member.errors[key] for member in series]) for key in series[0].errors}
-    inside = [block for member in series for block in member.inside[::horizon]]
-    calibration = model.scored.calibration
-    has_intervals = calibration is not None and calibration.supports(LEVEL)
-    return Findings(
-        model=name,
-        errors=errors,
-        coverage=np.array(inside if has_intervals else []),
-        level=LEVEL if has_intervals else None,
-        horizon=horizon,
-        alarms=_alarms(model, series),
-        inputs=list(_inputs(model, series)),
-        periods=list(_periods(name, times, series, errors)),
-        levels=_levels(model, series),
-    )
-
-
-def _origin_times(series: Sequence[Watched]) -> pd.DatetimeIndex:
-    """Times of the first forecast value of all origins of all series."""
-    times = series[0].times
-    for member in series[1:]:
-        times = times.union(member.times)
-    return times
-
-
-def _over_time(
-    times: pd.DatetimeIndex, series: Sequence[Watched], series_values: Sequence[Float64[np.ndarray, "_"]]
-) -> Float64[np.ndarray, "origins"]:
-    """Mean over the series that have an origin at each time."""
-    table = np.full((len(series_values), len(times)), np.nan)
-    for row, member, values in zip(table, series, series_values, strict=True):
-        row[times.get_indexer(member.times)] = values
-    return np.nanmean(table, axis=0)
-
-
-def _channels(series: Sequence[Watched]) -> list[tuple[Watched, int]]:
-    """Series and target columns to test."""
-    channels = [(member, column) for member in series for column in range(member.one_step.shape[1])]
-    return channels[:: -(-len(channels) // MOST_TESTS)]
-
-
-def _alarms(model: TrainedModel, series: Sequence[Watched]) -> list[Alarm]:
-    channels = _channels(series)
-    return [
-        _alarm(model, series, place, find_drift(place[0].one_step[:, place[1]], n_tests=len(channels)))
-        for place in channels
-    ]
-
-
-def _levels(model: TrainedModel, series: Sequence[Watched]) -> list[Alarm]:
-    """Compare the level of each target after training with that before."""
-    channels, alarms = _channels(series), []
-    for member, column in channels:
-        values = column_values(member.series, [model.columns.targets[column]])[:, 0]
-        shift = find_shift(
-            values[: member.first], values[member.first :], season=member.series.frequency.season, n_tests=len(channels)
-        )
-        alarms.append(replace(_alarm(model, series, (member, column), shift), change=shift.change))
-    return alarms
-
-
-def _alarm(model: TrainedModel, series: Sequence[Watched], place: tuple[Watched, int], test: Drift | Level) -> Alarm:
-    member, column = place
-    return Alarm(
-        series=member.series.name if len(series) > 1 else "",
-        column=model.columns.targets[column],
-        at="" if test.alarm is None else str(member.series.timestamps[member.first + test.alarm]),
-        after=0 if test.alarm is None else test.alarm + 1,
-        evidence=test.evidence,
-        bound=test.bound,
-    )
-
-
-def _inputs(model: TrainedModel, series: Sequence[Watched]) -> Iterator[Moved]:
-    """Compare the scaled distribution of each numeric column after training with that before."""
-    scaled = []
-    for member in series:
-        rows = column_values(member.series, model.columns.inputs)
-        scaled.append(model.scaler.of(member.series.name, rows[: model.sizes.seq_len]).transform(rows))
-    for place, name in enumerate(model.columns.inputs):
-        if name in model.checkpoint.categories:
-            continue
-        before = np.concatenate([rows[: member.first, place] for member, rows in zip(series, scaled, strict=True)])
-        now = np.concatenate([rows[member.first :, place] for member, rows in zip(series, scaled, strict=True)])
-        if min(len(before), len(now)) >= FEWEST_INPUTS:
-            yield Moved(column=name, stability_index=stability_index(before, now))
-
-
-def _periods(
-    name: str, times: pd.DatetimeIndex, series: Sequence[Watched], errors: dict[str, np.ndarray]
-) -> Iterator[Period]:
-    n, inside_by_series = len(times), [member.inside for member in series]
-    has_intervals = all(np.isfinite(values).all() for values in inside_by_series)
-    inside = _over_time(times, series, inside_by_series) if has_intervals else np.full(n, np.nan)
-    bounds = np.unique(np.linspace(0, n, min(PERIODS, n) + 1).round().astype(int))
-    for a, b in pairwise(bounds):
-        period_errors = {key: values[a:b] for key, values in errors.items()}
-        yield Period(
-            first=str(times[a]),
-            last=str(times[b - 1]),
-            origins=int(b - a),
-            mse={key: float(values.mean()) for key, values in period_errors.items()},
-            skill=skill_of(period_errors, name),
-            coverage=float(inside[a:b].mean()),
-        )
-
-
 JSON, PAGE = "watch.json", "watch.html"
 
 
@@ -435,7 +423,7 @@ def watch(settings: WatchConfig, console: Console) -> Verdict:
     check_no_run_overwritten(names, "output")
     with logging_to(console, quiet=True):
         model = TrainedModel(saved, device=settings.device)
-        results = findings(model, observe(model, _panel(settings, saved, path.parent), until, settings.batch_size))
+        results = findings_of(model, _panel(settings, saved, until), until, settings.batch_size)
     verdict, reason = results.decide()
     make_folder(output)
     facts = {"checkpoint": settings.checkpoint, "input": where, "trained_until": until}
@@ -458,32 +446,36 @@ def forecasting(name: str) -> tuple[Checkpoint, str]:
     Raises:
         InputError: neither records it.
     """
-    for path, entry in ((forecasting_checkpoint(name), UNTIL), (resolve_latest(name), "trained_until")):
-        saved = checkpoint.load(path)
-        until = saved.data.get(entry)
-        if isinstance(until, str):
-            return saved, until
-    raise InputError(f"checkpoint={name}: does not record the end of its training rows; train again with this version")
+    saved = checkpoint.load(forecasting_checkpoint(name))
+    until = saved.data.get(UNTIL if saved.refit else "trained_until")
+    if not isinstance(until, str):
+        raise InputError(f"checkpoint={name}: does not record the end of its training rows; train again")
+    return saved, until
 
 
-def _panel(settings: WatchConfig, saved: Checkpoint, run: Path) -> Sequence[Series]:
-    """The rows of the file, preceded by those saved with the run.
+def _panel(settings: WatchConfig, saved: Checkpoint, until: str) -> Sequence[Series]:
+    """The rows of the file, preceded by those of training.
 
     Raises:
         InputError: missing values, with or without dataset.fill=mask, or a file that does not fit the run.
     """
     trained = conversion.from_plain(saved.config)
-    dataset = input_dataset(trained.dataset, settings.input or "", settings.dataset, saved)
-    if dataset.keeps_gaps:
+    if settings.dataset.applied_to(trained.dataset).keeps_gaps:
         raise InputError(
             "dataset.fill=mask: watch does not support missing values; score the model with informer predict "
             "mode=rolling, or set dataset.fill=ffill|linear|zero for a model trained without mask"
         )
-    newer = read_rows(trained, dataset, saved)
-    if not (run / ROWS).exists():
+    newer = newer_rows(saved, settings.input or "", settings.dataset)
+    try:
+        older = older_rows(saved, settings.history)
+    except InputError as error:
+        if settings.history or any(
+            int(series.timestamps.searchsorted(moment_in(until, series, UNTIL))) < trained.sizes.first
+            for series in newer
+        ):
+            raise
+        log.warning(f"{error}; the rows of {settings.input} are compared with one another only")
         return newer
-    saved_rows = rows_dataset(trained.dataset, run / ROWS, rows_format(saved, trained))
-    older = read_rows(trained, saved_rows, saved)
     if all(new.timestamps[-1] <= old.timestamps[-1] for old, new in zip(older, newer, strict=True)):
         return older  # no new rows: monitor the run's own test part, if it was not fitted on it
     overlap = min(series.timestamps[-1] for series in older)

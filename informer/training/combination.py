@@ -92,11 +92,7 @@ def combined(
 
 def combiner(checkpoint: Checkpoint, data: Data) -> Callable[[ForecastModel], None]:
     """A function that applies the weights of a checkpoint's combination to newly fitted maps."""
-    shares = (
-        CombinationWeights.from_plain(checkpoint.data[COMBINED])
-        if COMBINED in checkpoint.data
-        else CombinationWeights()
-    )
+    shares = CombinationWeights.from_plain(checkpoint.data.get(COMBINED, CombinationWeights().to_plain()))
     return partial(apply, shares=shares, repeated=repeated_rows(data))
 
 

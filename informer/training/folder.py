@@ -19,7 +19,6 @@ from informer.checkpoint.paths import (  # fmt: skip
     EVENTS,
     FACTS,
     FILES,
-    KEPT,
     LAST,
     LATEST,
     LOG,
@@ -207,14 +206,9 @@ class RunFolder:
 
     def finish(self) -> None:
         """Record the digests of the final checkpoints, read from their files."""
-        from informer.checkpoint.format import (
-            read,
-            saved_digest,  # imports torch
-        )
+        from informer.checkpoint.format import saved_digest  # imports torch
 
         digests = {name: saved_digest(self.path / name) for name in (BEST, LAST)}
-        if (self.path / KEPT).exists():
-            digests[KEPT] = read(self.path / KEPT)["digest"]
         self._write_facts(self.facts() | {"digests": digests})
 
     def check_own(self, settings: TrainConfig, checkpoint: "Checkpoint", name: str) -> None:

@@ -46,8 +46,19 @@ from informer.base.progress import Status
 from informer.base.runtime import pick_device, provenance, seed_everything, set_deterministic
 from informer.base.start import Interrupted, StopRequest
 from informer.build import build_data, dims_of, picked_by_length, resolve_decoder
-from informer.checkpoint.format import ATTRIBUTES, CATEGORIES, COMBINED, NAMES, SHORTFALLS, STATIC, Checkpoint
-from informer.checkpoint.paths import LOG, LOSSES
+from informer.checkpoint.format import (
+    ATTRIBUTES,
+    CATEGORIES,
+    COMBINED,
+    MAPS,
+    NAMES,
+    REFITTED,
+    SHORTFALLS,
+    STATIC,
+    UNTIL,
+    Checkpoint,
+)
+from informer.checkpoint.paths import LOG, LOSSES, REFIT
 from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config import conversion
 from informer.config.data import DatasetConfig, NonNegative, Transform
@@ -58,9 +69,12 @@ from informer.data.columns import Columns
 from informer.data.dataset import Data, Provenance, Source
 from informer.data.scaler import POWERS
 from informer.data.store import with_columns
+from informer.data.windows import Windows
+from informer.linear.maps import all_runs, chosen_maps, maps_of
 from informer.linear.moments import joined, runs_of
 from informer.linear.select import folds, starts_of
 from informer.networks.models.base import ForecastModel
+from informer.networks.models.linear import maps_config
 from informer.read.dialect import known_marks
 from informer.scoring.baselines import AtLeastZero, FittedBaseline, fit_ridge
 from informer.scoring.bootstrap import Winner
@@ -84,9 +98,8 @@ from informer.training.loop import Session, check_compiler, fit
 from informer.training.optim import EarlyStopping, build_loss, resolve_precision
 from informer.training.processes import Processes
 from informer.training.sinks import Sink, check_installed, open_sinks
-from informer.training.start import FittedMaps, calibration_errors, initial_network
+from informer.training.start import FittedMaps, calibration_errors, initial_network, is_closed_form, refit
 from informer.training.state import EVENTS, Checkpointer, State, note_of_length
-from informer.training.update_state import save_refit_and_state
 
 log = logging.getLogger(__name__)
 
@@ -216,6 +229,7 @@ def data_facts(data: Data) -> dict[str, Any]:
     """Source, format and size of the data, in plain containers."""
     path = str(data.provenance.path)
     where = with_addresses(path)  # an address, if `path` is the copy of one
+    parts = list(zip(data.panel, data.splits, strict=True))
     return {
         "path": where,
         "absolute": str(data.provenance.path.absolute()) if where == path else where,
@@ -225,9 +239,8 @@ def data_facts(data: Data) -> dict[str, Any]:
         "time_col": data.panel[0].time_col,
         "time_format": data.panel[0].time_format,
         "timezone": getattr(data.panel[0].timestamps.tz, "key", None),
-        "trained_until": str(
-            max(series.timestamps[split.val.stop - 1] for series, split in zip(data.panel, data.splits, strict=True))
-        ),
+        "trained_until": str(max(series.timestamps[split.val.stop - 1] for series, split in parts)),
+        UNTIL: str(max(series.timestamps[split.test.stop - 1] for series, split in parts)),
         "marks": known_marks(data.panel[0].dialect),
         "windows": window_counts(data),
         **({ATTRIBUTES: data.attributes.columns} if data.attributes else {}),
@@ -421,12 +434,13 @@ def score_best(
     console: Console,
     device: torch.device,
     baselines: Sequence[FittedBaseline],
-    searched: SearchResult | None,
-) -> tuple[Evaluation, Residuals | None]:
+    searched: SearchResult | None = None,
+    calibration_windows: Windows | None = None,
+) -> Evaluation:
     """Choose the combination, calibrate the intervals, save the best checkpoint and score it on the test part.
 
-    Returns:
-        The scores, and the errors used for calibration.
+    Args:
+        calibration_windows: windows that the network has not seen; None: the part for calibration.
 
     Raises:
         InputError: the checkpoint belongs to another run.
@@ -440,18 +454,21 @@ def score_best(
     config = checkpoint_facts(settings, data)["config"]
     is_continued, saved = saved.config != config, replace(saved, config=config)
     best = restore_model(saved).to(device)
-    errors = calibration_errors(best, settings, data, finish=combiner(saved, data))
+    unseen = data if calibration_windows is None else replace(data, calibration=calibration_windows)
+    errors = calibration_errors(best, settings, unseen, finish=combiner(saved, data))
     calibration = None if errors is None else errors.calibration()
     calibrated = baselines_for(best, data, baselines)
     evaluation = _scored(best, settings, data, calibration, calibrated, searched)
-    short = shortfalls(evaluation.intervals, data.targets)
-    if settings.trainer.calibration or COMBINED in saved.data or short or is_continued:
-        state = states(best, data, errors, calibration, settings) if settings.trainer.calibration else None
-        checkpoint.save(path, replace(saved, calibration=state, data=saved.data | {SHORTFALLS: short}))
-    return evaluation, errors
+    facts: dict[str, Any] = {SHORTFALLS: shortfalls(evaluation.intervals, data.targets)}
+    if (maps := maps_of(best)) is not None and is_closed_form(best, settings):
+        facts[MAPS] = chosen_maps(maps, maps_config(settings.model), data)
+    if settings.trainer.calibration or COMBINED in saved.data or facts[SHORTFALLS] or MAPS in facts or is_continued:
+        state = _states(best, data, errors, calibration, settings) if settings.trainer.calibration else None
+        checkpoint.save(path, replace(saved, calibration=state, data=saved.data | facts))
+    return evaluation
 
 
-def states(
+def _states(
     model: ForecastModel, data: Data, errors: Residuals | None, calibration: Calibration | None, settings: TrainConfig
 ) -> dict[str, Tensor] | None:
     """Tensors for the checkpoint of the scored model: its calibration, and one for forecasts after the end of the data
@@ -619,22 +636,36 @@ def _score_and_save(
     stopping: EarlyStopping,
     searched: SearchResult | None,
 ) -> Evaluation:
-    """Score the best epoch, and save what the finished run contains: refit, state for updates, scores."""
+    """Score the best epoch, and save what the finished run contains: refit and scores."""
     progress.report(Status(doing="scoring on held-out rows"))
-    evaluation, errors = score_best(
-        settings, data, context.folder, context.console, context.device, baselines, searched
-    )
-    if note := save_refit_and_state(settings, data, context.folder.path, errors):
+    evaluation = score_best(settings, data, context.folder, context.console, context.device, baselines, searched)
+    if settings.trainer.refit:
+        note = save_refit(settings, data, context.folder.path)
         evaluation = replace(evaluation, notes=(*evaluation.notes, note))
     plain = conversion.flat(conversion.to_plain(settings))
     tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
     context.folder.finish()
-    _conclude(evaluation, context)  # last: a run with a report counts as finished, and is not resumed
+    # last: a run with a report counts as finished, and is not resumed
+    conclude(evaluation, context.folder, context.console)
+    log.info(f"      tensorboard --logdir {context.folder.path}")
     if evaluation.winner is Winner.baseline and "search" not in context.folder.facts():
         log.info(better_command(settings))
-    if evaluation.warning:
-        log.warning(f"warning: {evaluation.warning}")
     return evaluation
+
+
+def save_refit(settings: TrainConfig, data: Data, folder: Path) -> str:
+    """Save the scored model with its linear maps, but not its network, fitted on the windows of all parts, for
+    forecasts; returns a note for the report."""
+    saved, runs = checkpoint.load(folder), all_runs(data)
+    model = restore_model(saved)
+    refit(model, settings, data, runs, finish=combiner(saved, data))
+    windows = sum(map(len, runs))
+    facts = saved.data | {REFITTED: windows}
+    checkpoint.save(folder / REFIT, replace(saved, weights=model.state_dict(), data=facts))
+    return (
+        f"{REFIT}, which predict uses: refitted with the same settings on {windows} windows of all parts; the "
+        "scores are those of the model before the refit"
+    )
 
 
 def _check_same_data(data: Data, last: Checkpoint) -> None:
@@ -755,10 +786,12 @@ def _saving(settings: TrainConfig, data: Data, context: RunContext, tracker: Tra
     return save if context.processes.is_main else lambda state, is_best: None
 
 
-def _conclude(evaluation: Evaluation, context: RunContext) -> None:
-    evaluation.save(context.folder.path)
-    context.console.print(evaluation.table())
+def conclude(evaluation: Evaluation, folder: RunFolder, console: Console) -> None:
+    """Save the scores of a run, and print them with what to do next."""
+    evaluation.save(folder.path)
+    console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
         log.info(line)
-    log.info(f"next: {next_command(context.folder.path)}")
-    log.info(f"      tensorboard --logdir {context.folder.path}")
+    if evaluation.warning:
+        log.warning(f"warning: {evaluation.warning}")
+    log.info(f"next: {next_command(folder.path)}")

@@ -22,6 +22,7 @@ from informer.data.calendar import mark_fields
 from informer.data.columns import Trained
 from informer.data.dataset import Data
 from informer.linear.maps import MOST_WINDOWS, fit_model, held_out_blocks, maps_of
+from informer.linear.moments import WindowRun
 from informer.networks.models.base import ForecastModel
 from informer.networks.models.linear import LinearModel, maps_config
 from informer.read.frequency import Frequency
@@ -62,6 +63,25 @@ def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | N
     if maps is None:
         return None
     return fit_model(maps, maps_config(config), data)
+
+
+def refit(
+    model: ForecastModel,
+    settings: TrainConfig,
+    data: Data,
+    runs: Sequence[WindowRun],
+    *,
+    finish: Callable[[ForecastModel], None],
+) -> None:
+    """Fit the linear maps of a model, but not its network, on these windows, with the settings chosen in training.
+
+    Args:
+        finish: applied to the maps; the weight of the network in a combination is in its head already.
+    """
+    maps = maps_of(model)
+    assert maps is not None, "see TrainConfig.problems"
+    fit_model(maps, maps_config(settings.model), data, runs)
+    finish(maps)
 
 
 def calibration_errors(

@@ -29,7 +29,9 @@ SAMPLE = pd.read_csv(ROOT / "data" / "sample.csv")
 
 @pytest.fixture(scope="module")
 def served(trained: Trained) -> Iterator[Served]:
-    with serving(f"checkpoint={trained.run_dir}", "batch_size=8", "max_mb=0.2", "max_horizon=50") as service:
+    with serving(
+        f"checkpoint={trained.run_dir}", "max_mb=0.2", "max_horizon=50", "max_cells=50000", "hosts=[own.example]"
+    ) as service:
         yield service
 
 
@@ -58,8 +60,7 @@ def assert_equal(reply: Reply, expected: pd.DataFrame) -> None:
 
 
 def test_64_clients_at_once_get_what_they_would_get_alone(served: Served, forecaster: Forecaster) -> None:
-    """Red if answers are mixed up, or depend on what else is in a batch: then bytes differ from those of a second
-    round in another order."""
+    """Red if answers are mixed up, or depend on other requests: then bytes differ from those of a second round."""
     together, queries = threading.Barrier(CLIENTS), ("?intervals=80,95", "?horizon=9", "")
 
     def client(number: int) -> Reply:
@@ -154,6 +155,48 @@ def test_json_that_is_no_table_is_one_line(body: str, said: str, served: Served)
     assert said in reply.error
 
 
+@pytest.mark.parametrize(
+    ("content", "kind", "said"),
+    [
+        ("," * 60_000, CSV, "body: expected at most 1,004 columns, found 60,001"),
+        ("date,demand\n" + ";" * 60_000, CSV, "found 60,001"),
+        ("a b" * 60_000, CSV, "found 60,001"),
+        ("1\n" * 90_000, CSV, "body: expected at most 50,000 cells, found 90,000"),
+        ("1,2\r" * 40_000, CSV, "found 80,000; send the columns that the model reads"),
+        (json.dumps({"frame": {f"{i}": [1] for i in range(2000)}}), JSON, "frame: expected at most 1,004 columns"),
+        (json.dumps({"frame": {"a": [1] * 60_001}}), JSON, "frame: expected at most 50,000 cells, found 60,001"),
+        (r'{"frame": {"date": ["2020-01-01"], "\ud800": [1]}}', JSON, "without lone surrogates"),
+        (r'{"frame": {"date": ["\uDFFF"], "demand": [1]}}', JSON, "without lone surrogates"),
+        (b'{"frame": {"\xed\xa0\x80": [1]}}', JSON, "without lone surrogates"),
+        (r'{"frame": {"date": ["2020-01-01"], "\ud83d\ude00": [1]}}', JSON, "columns missing"),
+    ],
+)
+def test_what_takes_long_or_cannot_be_answered_is_refused(content: Any, kind: str, said: str, served: Served) -> None:
+    """Red if columns or cells are read before they are counted, or half a character reaches the answer."""
+    reply = served.ask("POST", "/forecast", content, content_type=kind)
+    assert (reply.status, reply.error.count("\n")) == (422, 0)
+    assert said in reply.error
+
+
+def test_other_host_headers_are_refused(served: Served) -> None:
+    """Red if a page of another name can make a browser ask the service, or the service's own names are refused."""
+    for path in ("/describe", "/openapi.json", "/none"):
+        reply = served.ask("GET", path, host="evil.example")
+        assert (reply.status, reply.error.count("\n")) == (421, 0)
+        assert "Host: expected 127.0.0.1, [::1], localhost, own.example, found 'evil.example'" in reply.error
+    for host in ("localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]:8000", "own.example"):
+        assert served.ask("GET", "/health", host=host).status == 200
+    assert served.ask("GET", "/health", host="127.0.0.1.evil.example").status == 421
+
+
+def test_a_client_may_leave_within_a_body(served: Served) -> None:
+    """Red if that is an error in the output of the service, which is checked at its end."""
+    head = b"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 99\r\n\r\nd"
+    with socket.create_connection((served.host, served.port), timeout=120) as client:
+        client.sendall(head)
+    assert served.ask("GET", "/health").status == 200
+
+
 def test_other_paths_and_methods_are_one_line(served: Served) -> None:
     assert served.ask("GET", "/docs/../../etc/passwd").status == 404
     assert served.ask("GET", "/x").error == "GET /x: not found; GET / lists the routes"
@@ -197,7 +240,7 @@ def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
     with serving(f"checkpoint={trained.run_dir}", "timeout=0.2", "max_requests=1") as service:
         with socket.create_connection((service.host, service.port), timeout=120) as client:
             client.sendall(
-                b"POST /forecast HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: 99\r\n\r\nd"
+                b"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 99\r\n\r\nd"
             )
             answer = b""
             while not answer.endswith(b"}"):
@@ -210,8 +253,10 @@ def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
 def test_too_many_requests_are_refused_at_once(trained: Trained) -> None:
     with serving(f"checkpoint={trained.run_dir}", "max_requests=1") as service:
         with socket.create_connection((service.host, service.port), timeout=120) as client:
-            client.sendall(b"POST /forecast HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: 9\r\n"
-                           b"Expect: 100-continue\r\n\r\n")  # fmt: skip
+            client.sendall(
+                b"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 9\r\n"
+                b"Expect: 100-continue\r\n\r\n"
+            )
             assert b"100 Continue" in client.recv(4096)  # it is admitted, and waited for
             refused = service.csv(text(history(0)))
             client.sendall(b"date\n2020")
@@ -224,7 +269,7 @@ def test_too_many_requests_are_refused_at_once(trained: Trained) -> None:
 def test_a_request_in_progress_is_answered_before_the_end(trained: Trained) -> None:
     """Red if SIGTERM cuts off what has begun."""
     content = text(history(0)).encode()
-    head = f"POST /forecast HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: {len(content)}\r\n"
+    head = f"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: {len(content)}\r\n"
     with serving(f"checkpoint={trained.run_dir}") as service:
         with socket.create_connection((service.host, service.port), timeout=120) as client:
             client.sendall(head.encode() + b"Expect: 100-continue\r\n\r\n")
@@ -251,7 +296,7 @@ def test_several_series_with_covariates_known_ahead(folder: Path) -> None:
     outcome = call("train", *given, "targets=[sold]", *SMALL, "trainer.max_steps=2", "run_dir=run")
     assert outcome.status == 0, outcome.err
     ahead = frame[frame["when"] >= hours[320]].drop(columns="sold")
-    with serving("checkpoint=run", "batch_size=2", "max_series=3") as service:
+    with serving("checkpoint=run", "max_series=3") as service:
         tables = {name: json.loads(each.to_json(orient="records", date_format="iso")) for name, each in
                   (("frame", past), ("future", ahead))}  # fmt: skip
         reply = service.table("?intervals=80", **tables)

@@ -21,8 +21,8 @@ from informer.linear.maps import CombinationWeights, apply, maps_of
 from informer.networks.models.base import ForecastModel, model_output
 from informer.networks.models.informer import Informer
 from informer.training.combination import _chosen, _offered, _singles, choose, repeated_rows
+from informer.training.run import save_refit
 from informer.training.start import initial_network
-from informer.training.update_state import save_refit_and_state
 
 NETWORK = [
     "model=informer_plus",
@@ -240,7 +240,7 @@ def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     facts = saved.data | {COMBINED: CombinationWeights(0.5, 0.5, 0.0).to_plain()}
     checkpoint.save(Path("trained/best.pt"), replace(saved, weights=model.state_dict(), data=facts))
     settings = composed("dataset=sample", *keys)
-    save_refit_and_state(settings, build_data(settings, torch.device("cpu")), Path("trained"), None)
+    save_refit(settings, build_data(settings, torch.device("cpu")), Path("trained"))
     refit = restore_model(checkpoint.load(Path("trained/refit.pt")))
     assert isinstance(refit, Informer)
     for own, again in zip(model.head.parameters(), refit.head.parameters(), strict=True):

@@ -1,7 +1,9 @@
-"""`informer update`: a run with later rows is that on all rows, without the older ones; scikit-learn is the oracle."""
+"""`informer update`: the linear maps are those of a fit on all rows, older and later; scikit-learn is the oracle."""
 
 import json
 import shutil
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +15,9 @@ from sklearn.linear_model import Ridge
 
 from informer import checkpoint
 from informer.base.runtime import resource
-from informer.checkpoint.format import content_digest, read
-from informer.checkpoint.paths import KEPT, REFIT, ROWS
-from informer.config.model import WindowSizes
-from informer.linear.maps import KeptFit, Reads
-from informer.linear.select import fit_shared, packed, unpacked
-from informer.linear.solve import Layout
-from informer.training import update_state
+from informer.checkpoint.paths import REFIT, ROWS
 
 SEQ, PRED, STRENGTH, OLD, ALL = 24, 6, 5.0, 320, 400
-SIZES = WindowSizes(seq_len=SEQ, label_len=11, pred_len=PRED)
 MAPS = "model.maps=[{lookback:24,last:false,taper:0.0,shared:5.0,groups:{}}]"
 LINEAR = ["model=linear", *SMALL[1:], "features=S", "target=price", MAPS, "model.embed=none"]
 
@@ -49,21 +44,13 @@ def ridge(values: np.ndarray) -> np.ndarray:
     return Ridge(STRENGTH * (x**2).mean(), fit_intercept=False, tol=0).fit(x, y).coef_.T
 
 
-def shared_map(run: Path, n_series: int = 1) -> np.ndarray:
-    """The map that follows from what a run keeps, in double precision."""
-    kept = kept_of(run, n_series)
-    return fit_shared(kept.sums.pooled, Layout(SEQ, PRED, kept.features, kept.season, kept.repeated), kept.strengths[0])
+def whole(weight: np.ndarray) -> np.ndarray:
+    """The map with a share of the mean: forecast = mean + map (history - mean)."""
+    return weight + (1 - weight.sum(axis=0)) / SEQ
 
 
-def reads(n_series: int = 1) -> Reads:
-    return Reads.of(SIZES, n_series=n_series, inputs=["price"], targets=["price"])
-
-
-def kept_of(run: Path, n_series: int = 1) -> KeptFit:
-    state = update_state.load(run, reads(n_series))
-    assert state is not None
-    assert state.fit is not None
-    return state.fit
+def own_map(run: Path, name: str = REFIT) -> np.ndarray:
+    return checkpoint.load(run / name).weights["own"][0].numpy()
 
 
 def updated(*arguments: str) -> Outcome:
@@ -72,13 +59,12 @@ def updated(*arguments: str) -> Outcome:
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A linear run on the first rows, whose file is gone."""
+    """A linear run on the first rows."""
     folder = tmp_path_factory.mktemp("older")
     sample(OLD).to_csv(folder / "old.csv", index=False)
     path = f"dataset.path={folder / 'old.csv'}"
     outcome = call("train", "dataset=csv", path, *LINEAR, "trainer.refit=true", f"run_dir={folder / 'run'}")
     assert outcome.status == 0, outcome.err
-    (folder / "old.csv").unlink()
     return folder / "run"
 
 
@@ -90,21 +76,27 @@ def newer(folder: Path) -> Path:
 
 
 def test_the_linear_part_is_that_of_all_rows(older: Path, newer: Path) -> None:
-    """Red if a window over the seam is left out or counted twice, or if the older rows are needed."""
+    """Red if a window over the seam is left out or counted twice, or the scored maps are fitted on the test part."""
     outcome = updated(f"checkpoint={older}", "input=new.csv", "output=run2")
     assert outcome.status == 0, outcome.err
     assert f"80 rows after {sample(OLD)['date'].iloc[-1]}" in outcome.out
     values = scaled(sample(ALL)["price"].to_numpy())
-    expected = ridge(values)
-    np.testing.assert_allclose(shared_map(Path("run2")), expected, rtol=0, atol=1e-10 * np.abs(expected).max())
-    # with a share of the mean: forecast = mean + map (history - mean)
-    whole = expected + (1 - expected.sum(axis=0)) / SEQ
-    of_all, scored = (checkpoint.load(Path("run2", name)) for name in (REFIT, "best.pt"))
-    np.testing.assert_allclose(of_all.weights["own"][0].numpy(), whole, atol=1e-6)
-    test = max(PRED, (ALL - OLD) // 5)
-    before = ridge(values[:-test])
-    np.testing.assert_allclose(scored.weights["own"][0].numpy(), before + (1 - before.sum(axis=0)) / SEQ, atol=1e-6)
-    assert not np.allclose(before, expected, atol=1e-6)
+    of_all, before = whole(ridge(values)), whole(ridge(values[: -max(PRED, (ALL - OLD) // 5)]))
+    np.testing.assert_allclose(own_map(Path("run2")), of_all, atol=1e-6)
+    np.testing.assert_allclose(own_map(Path("run2"), "best.pt"), before, atol=1e-6)
+    assert not np.allclose(before, of_all, atol=1e-6)
+
+
+def test_chosen_settings_are_kept(folder: Path, newer: Path) -> None:
+    """Red if an update chooses again: its parts are others, and so are the settings that are best on them."""
+    sample(OLD).to_csv("old.csv", index=False)
+    free = [word for word in LINEAR if word != MAPS]
+    assert call("train", "dataset=csv", "dataset.path=old.csv", *free, "run_dir=run").status == 0
+    assert updated("checkpoint=run", "input=new.csv", "output=a").status == 0
+    before, after = (checkpoint.load(Path(run)) for run in ("run", "a"))
+    assert before.config["model"]["maps"] == []
+    assert after.config["model"]["maps"] == before.data["maps"] == after.data["maps"]
+    assert before.data["maps"][0]["lookback"] <= SEQ
 
 
 def test_two_updates_are_one(older: Path, newer: Path) -> None:
@@ -113,11 +105,12 @@ def test_two_updates_are_one(older: Path, newer: Path) -> None:
     sample(360).to_csv("some.csv", index=False)
     for run, file, output in ((older, "some.csv", "b"), (Path("b"), "all.csv", "c"), (older, "all.csv", "d")):
         assert updated(f"checkpoint={run}", f"input={file}", f"output={output}").status == 0
-    np.testing.assert_allclose(shared_map(Path("c")), shared_map(Path("d")), rtol=0, atol=1e-10)
-    assert kept_of(Path("c")).sums.pooled.windows == ALL - SEQ - PRED + 1
+    np.testing.assert_allclose(own_map(Path("c")), own_map(Path("d")), rtol=0, atol=1e-6)
+    assert checkpoint.load(Path("c", REFIT)).data["refit"] == ALL - SEQ - PRED + 1
     parent = json.loads(Path("c/run.json").read_text())["parent"]
     assert parent["run"] == "b"
     assert parent["digest"] == checkpoint.load(Path("b")).digest
+    assert parent["data_sha256"] == sha256(Path("b", ROWS).read_bytes()).hexdigest()
     assert parent["updates"] == 2
     assert parent["rows"] == 40
 
@@ -145,21 +138,19 @@ def test_an_updated_run_is_a_run_like_any_other(older: Path, newer: Path) -> Non
     assert outcome.err.count("\n") == 1
 
 
-def test_intervals_are_from_later_windows_first(older: Path, newer: Path) -> None:
-    """Red if errors of older windows are dropped although later ones are few, or later ones are not added."""
-    assert updated(f"checkpoint={older}", "input=new.csv", "output=run2").status == 0
-    before, after = (update_state.load(run, reads()) for run in (older, Path("run2")))
-    assert before is not None
-    assert after is not None
-    assert before.errors is not None
-    assert after.errors is not None
-    # later rows less those of the test part; only windows whose whole horizon is later
-    n = 80 - 16 - PRED + 1
-    assert len(after.errors.errors) == len(before.errors.errors) + n
-    torch.testing.assert_close(after.errors.errors[:-n], before.errors.errors)
+@pytest.mark.parametrize("network", [False, True])
+def test_intervals_are_from_rows_that_the_model_has_not_seen(older: Path, newer: Path, network: bool) -> None:
+    """Red if a block is left out of the calibration of maps, or that of a network has a window of its training part."""
+    run, n = older, ALL - 16 - SEQ - PRED + 1  # each window before the test part, forecast by maps of the other blocks
+    if network:
+        options = ["features=S", "target=price", "model.embed=none", "trainer.max_steps=2", "run_dir=run"]
+        run, n = Path("run"), ALL - 16 - 250 - PRED + 1  # after 250 rows of training and validation
+        assert call("train", "dataset=csv", f"dataset.path={older.parent / 'old.csv'}", *SMALL, *options).status == 0
+    outcome = updated(f"checkpoint={run}", "input=new.csv", "output=run2")
+    assert outcome.status == 0, outcome.err
     calibration = checkpoint.load(Path("run2")).calibration
     assert calibration is not None
-    assert int(calibration["windows"]) == len(after.errors.errors)
+    assert int(calibration["windows"]) == n
 
 
 def test_changed_rows_and_gaps_are_reported(older: Path, folder: Path) -> None:
@@ -179,7 +170,7 @@ def test_changed_rows_and_gaps_are_reported(older: Path, folder: Path) -> None:
     assert updated(f"checkpoint={older}", "input=gap.csv", "output=b", "dataset.fill=linear").status == 0
     values = pd.read_csv("b/rows.csv")
     assert len(values) == ALL - 3  # filled when they are read
-    assert kept_of(Path("b")).sums.pooled.windows == ALL - SEQ - PRED + 1
+    assert checkpoint.load(Path("b", REFIT)).data["refit"] == ALL - SEQ - PRED + 1
 
 
 @pytest.mark.parametrize(
@@ -194,26 +185,33 @@ def test_too_few_rows_are_refused(older: Path, folder: Path, rows: slice, words:
     assert not Path("a").exists()
 
 
-def test_a_run_that_kept_nothing_needs_its_data(folder: Path) -> None:
-    """Red if moments from the training data differ from those that a run keeps, or missing data is not named."""
+def test_rows_of_training_that_changed_are_named_by_the_user(folder: Path, newer: Path) -> None:
+    """Red if a changed file is read unasked, or `history` may end before the test part or is not cut after it."""
     sample(OLD).to_csv("old.csv", index=False)
-    sample(ALL).iloc[OLD:].to_csv("new.csv", index=False)
-    common = ["dataset=csv", "dataset.path=old.csv", *LINEAR]
-    assert call("train", *common, "trainer.keep=false", "run_dir=run").status == 0
-    assert not any(Path("run", name).exists() for name in (KEPT, ROWS))
-    outcome = updated("checkpoint=run", "input=new.csv", "output=a")
+    assert call("train", "dataset=csv", "dataset.path=old.csv", *LINEAR, "run_dir=run").status == 0
+    sample(ALL).to_csv("old.csv", index=False)
+    outcome = updated("checkpoint=run", "input=old.csv", "output=a")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "old.csv has changed since training" in outcome.err
+    assert "set history=old.csv" in outcome.err
+    outcome = updated("checkpoint=run", "input=old.csv", "history=old.csv", "output=a")
     assert outcome.status == 0, outcome.err
-    expected = ridge(scaled(sample(ALL)["price"].to_numpy()))
-    np.testing.assert_allclose(shared_map(Path("a")), expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+    expected = whole(ridge(scaled(sample(ALL)["price"].to_numpy())))
+    np.testing.assert_allclose(own_map(Path("a")), expected, atol=1e-6)
+    assert json.loads(Path("a/run.json").read_text())["parent"]["rows"] == ALL - OLD
+    sample(OLD - 1).to_csv("short.csv", index=False)
+    outcome = updated("checkpoint=run", "input=new.csv", "history=short.csv", "output=b")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert f"expected rows up to {sample(OLD)['date'].iloc[-1]}" in outcome.err
     Path("old.csv").unlink()
     outcome = updated("checkpoint=run", "input=new.csv", "output=b")
-    assert outcome.status == 2
-    assert "this run saved no rows" in outcome.err
-    assert "old.csv" in outcome.err
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "training data not found; set history=FILE" in outcome.err
+    assert not Path("b").exists()
 
 
-def test_series_keep_their_weights_and_scales(folder: Path) -> None:
-    """Red if later windows of a series are added to another's, or with another weight."""
+def test_series_keep_their_scales_and_order(folder: Path) -> None:
+    """Red if later windows of a series are added to another's, or series have another weight than 1 / their error."""
     table = sample(2 * ALL)
     parts = [table.iloc[:ALL], table.iloc[ALL:].assign(date=table["date"].iloc[:ALL].to_numpy())]
     named = [
@@ -229,13 +227,13 @@ def test_series_keep_their_weights_and_scales(folder: Path) -> None:
     outcome = updated("checkpoint=run", "input=new.csv", "output=run2")
     assert outcome.status == 0, outcome.err
     assert "left out series that were not in training: c" in " ".join(outcome.out.split())
-    kept, products = kept_of(Path("run2"), 2), np.zeros((SEQ + PRED, SEQ + PRED))
-    for part, weight in zip(named, kept.weights, strict=True):
-        values = scaled(part["price"].to_numpy())
-        rows = np.stack([values[start : start + SEQ + PRED] for start in range(ALL - SEQ - PRED + 1)])
-        products += weight * rows.T @ rows
-    size = SEQ + PRED
-    np.testing.assert_allclose(kept.sums.pooled.products[:size, :size], products, rtol=1e-10)
+    values, train = [scaled(part["price"].to_numpy()) for part in named], ALL - 32
+    weights = [1 / np.mean((one[24:train] - one[: train - 24]) ** 2) for one in values]
+    x, y = (np.concatenate(each) for each in zip(*map(windows, values), strict=True))
+    sample_weight = np.repeat(np.array(weights) / np.mean(weights), len(x) // 2)
+    square = (sample_weight[:, None] * x**2).sum() / sample_weight.sum() / SEQ
+    fitted = Ridge(STRENGTH * square, fit_intercept=False, tol=0).fit(x, y, sample_weight)
+    np.testing.assert_allclose(own_map(Path("run2")), whole(fitted.coef_.T), atol=1e-5)
     assert call("eval", "checkpoint=run2", "plots=none").status == 0
 
 
@@ -263,63 +261,33 @@ def test_a_network_stays_or_goes_on(folder: Path, newer: Path, steps: int) -> No
     assert after.step == before.step + steps
 
 
-def forged(content: dict[str, object], path: tuple[str, ...], value: object) -> dict[str, object]:
-    node = content
-    for key in path[:-1]:
-        node = node[key]  # type: ignore[assignment]
-    node[path[-1]] = value
-    return content
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("fit",), {}),
-        (("fit", "season"), 0),
-        (("fit", "strengths"), []),
-        (("fit", "strengths"), ["text"]),
-        (("fit", "weights"), torch.ones(7, dtype=torch.float64)),
-        (("fit", "pooled"), torch.zeros(3, dtype=torch.float64)),
-        (("fit", "pooled_windows"), -1.0),
-        (("fit", "features"), {}),
-        (("fit", "features", "recent"), -1),
-        (("fit", "features", "recent"), 1 << 40),
-        (("fit", "features", "cycles"), ["decade"]),
-        (("fit", "features", "fields"), [1]),
-        (("fit", "features", "fields"), ["hour"]),
-        (("fit", "features", "n_columns"), 2),
-        (("fit", "features", "kind"), "other"),
-        (("repeated",), [SEQ] * PRED),
-        (("errors",), {}),
-        (("errors", "errors"), torch.full((5, PRED, 1), float("nan"))),
-        (("errors", "lag"), 0),
-        (("digest",), None),
-    ],
-)
-def test_what_is_no_kept_file_is_refused_in_one_line(
-    older: Path, newer: Path, path: tuple[str, ...], value: object
-) -> None:
-    """Fails if an entry is used without a check."""
+@pytest.mark.parametrize("entry", ["until", "maps"])
+@pytest.mark.parametrize("value", [7, "text", [1], {}, [{"lookback": 10**9}]])
+def test_forged_facts_are_refused_in_one_line(older: Path, newer: Path, entry: str, value: object) -> None:
+    """Fails if an entry that update reads is used without a check."""
     shutil.copytree(older, "run")
-    content = read(Path("run", KEPT))
-    content = forged({name: part for name, part in content.items() if name != "digest"}, path, value)
-    Path("run/run.json").unlink()
-    torch.save({"digest": content_digest(content)} | content, Path("run", KEPT))
+    saved = checkpoint.load(Path("run"))
+    checkpoint.save(Path("run/best.pt"), replace(saved, data=saved.data | {entry: value}))
     outcome = updated("checkpoint=run", "input=new.csv", "output=a")
-    assert outcome.status == 2, outcome.out
-    assert outcome.err.count("\n") == 1, outcome.err
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
     assert not Path("a").exists()
 
 
-def test_a_kept_file_of_another_run_is_refused(older: Path, newer: Path) -> None:
-    shutil.copytree(older, "run")
-    content = {name: part for name, part in read(Path("run", KEPT)).items() if name != "digest"} | {"repeated": None}
-    torch.save(content | {"digest": content_digest(content)}, Path("run", KEPT))
-    outcome = updated("checkpoint=run", "input=new.csv", "output=a")
-    assert outcome.status == 2
-    assert "expected the file that" in outcome.err
-
-
-def test_a_triangle_is_the_matrix() -> None:
-    root = np.random.default_rng(0).normal(size=(5, 5))
-    np.testing.assert_array_equal(unpacked(packed(root + root.T), 5), root + root.T)
+def test_maps_with_effects_and_gaps_are_fitted_again(folder: Path) -> None:
+    """Red if the effect of what is known ahead, or a missing value, is lost on the way through the joined rows."""
+    table = sample(ALL).assign(promo=(np.arange(ALL) % 7 == 0).astype(int))
+    table["price"] += 0.5 * table["price"].std() * table["promo"]
+    table.loc[[100, OLD + 20], "price"] = np.nan
+    table.iloc[:OLD].to_csv("old.csv", index=False)
+    table.iloc[OLD:].to_csv("new.csv", index=False)
+    options = ["features=MS", "target=price", "future_covariates=[promo]", "dataset.columns=[price,promo]"]
+    common = ["dataset=csv", "dataset.path=old.csv", *LINEAR[:-4], *options, "model.embed=none", "dataset.fill=mask"]
+    outcome = call("train", *common, "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    outcome = updated("checkpoint=run", "input=new.csv", "output=run2")
+    assert outcome.status == 0, outcome.err
+    saved = [checkpoint.load(Path(run)) for run in ("run", "run2", "run2/refit.pt")]
+    effects = [float(one.weights["effects"].abs().max()) for one in saved]
+    assert effects[1:] == pytest.approx([effects[0]] * 2, rel=0.2)
+    assert pd.read_csv("run2/rows.csv")["price"].isna().sum() == 2
+    assert call("eval", "checkpoint=run2", "plots=none").status == 0

@@ -1,34 +1,19 @@
-"""The drift test, the stability index, and what is decided, against definitions written as loops."""
+"""The test of a level, against definitions written as loops, and its alarms on series with and without a shift."""
 
-from dataclasses import replace
 from itertools import pairwise
-from math import log
-from statistics import NormalDist
+from math import erfc, log
+from statistics import fmean, pvariance, variance
 
 import numpy as np
 import pytest
 
-from informer.service.drift import (
-    ALPHA,
-    BURN_IN,
-    LAG,
-    WINDOWS,
-    Alarm,
-    Findings,
-    Moved,
-    Verdict,
-    conformal_ranks,
-    find_drift,
-    log_p_of_windows,
-    simple_jumper,
-    stability_index,
-    whitened,
-)
+from informer.service.drift import Drift, find_drift, long_run_variance
 
-ROWS, BREAK = 400, 250
+BEFORE, AFTER, BREAK = 1000, 300, 100
+NOTHING = Drift(None, 0.0, log(1 / 0.01), 0.0)
 
 
-def noise(seed: int, phi: float = 0.0, n: int = ROWS) -> np.ndarray:
+def noise(seed: int, phi: float = 0.0, n: int = 400) -> np.ndarray:
     """An autoregressive process of order one with deviation one."""
     steps, errors = np.random.default_rng(seed).normal(size=n) * (1 - phi**2) ** 0.5, np.zeros(n)
     for t in range(n):
@@ -36,125 +21,104 @@ def noise(seed: int, phi: float = 0.0, n: int = ROWS) -> np.ndarray:
     return errors
 
 
-def test_fewer_than_five_percent_false_alarms() -> None:
-    """Red if the bet raises alarms on stationary errors, with autocorrelation or without."""
-    alarms = [find_drift(noise(seed, phi=0.4 * (seed % 2))).alarm for seed in range(200)]
-    assert sum(alarm is not None for alarm in alarms) < 10
+def parts(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return values[:BEFORE], values[BEFORE:]
 
 
-def test_a_shift_is_found_in_autocorrelated_errors() -> None:
-    """Red if errors at the new level count towards the mean and autocorrelation that are taken out of them."""
-    n_alarms = 0
-    for seed in range(40):
-        errors = noise(seed, phi=0.7)
-        errors[BREAK:] += 2
-        alarm = find_drift(errors, seed=seed).alarm
-        n_alarms += alarm is not None and BREAK <= alarm < BREAK + 100
-    assert n_alarms >= 36
+def bartlett(values: list[float]) -> float:
+    """The variance written as sums over single rows."""
+    mean = fmean(values)
+    x = [one - mean for one in values]
+    phi = sum(a * b for a, b in pairwise(x)) / sum(a * a for a in x[:-1])
+    phi = min(max(phi, -0.97), 0.97)
+    e = [x[i] - phi * x[i - 1] for i in range(1, len(x))]
+    lags, total = int(4 * (len(e) / 100) ** (2 / 9)), 0.0
+    for i in range(len(e)):
+        for j in range(max(0, i - lags), min(len(e), i + lags + 1)):
+            total += (1 - abs(i - j) / (lags + 1)) * e[i] * e[j]
+    return total / len(e) / (1 - phi) ** 2
 
 
-@pytest.mark.parametrize("change", ["up", "down", "wider"])
-def test_a_break_is_found_within_a_hundred_rows(change: str) -> None:
-    """Red if a shift of two standard deviations, or errors three times as large, are found late or not."""
-    for seed in range(20):
-        errors = noise(seed)
-        errors[BREAK:] = {"up": errors[BREAK:] + 2, "down": errors[BREAK:] - 2, "wider": 3 * errors[BREAK:]}[change]
-        alarm = find_drift(errors, seed=seed).alarm
-        assert alarm is not None
-        assert BREAK <= alarm < BREAK + 100
+@pytest.mark.parametrize("phi", [0.0, 0.7, 1.0])
+def test_the_long_run_variance_is_a_weighted_sum_of_products(phi: float) -> None:
+    """Red if a lag, a weight or the factor of the prewhitening is missing; at 1 if its autocorrelation has no limit."""
+    values = np.cumsum(noise(4)) if phi == 1 else noise(4, phi)
+    assert long_run_variance(values) == pytest.approx(bartlett(values.tolist()))
 
 
-def test_errors_of_overlapping_horizons_are_taken_apart() -> None:
-    """Red if autocorrelation stays in the errors, or the estimate reads later ones."""
-    errors = noise(3, phi=0.8, n=3000)
-    plain = whitened(errors)
-    assert abs(np.corrcoef(plain[:-1], plain[1:])[0, 1]) < 0.1
-    changed = errors.copy()
-    changed[2000:] += 5
-    np.testing.assert_array_equal(whitened(changed)[:2000], plain[:2000])
-    for t in (500, 2999):
-        x, y = errors[: t - 1 - LAG], errors[1 : t - LAG]
-        phi = ((x * y).mean() - x.mean() * y.mean()) / x.var()
-        assert plain[t] == pytest.approx(errors[t] - y.mean() - phi * (errors[t - 1] - x.mean()))
+def test_the_long_run_variance_is_that_of_an_autoregression() -> None:
+    """Red if the variance is that of independent rows: (1 + phi) / (1 - phi) for an AR(1) with variance 1."""
+    estimates = [long_run_variance(noise(seed, phi=0.7, n=4000)) for seed in range(20)]
+    assert np.mean(estimates) == pytest.approx(1.7 / 0.3, rel=0.1)
 
 
-def test_ranks_and_capital_are_those_of_the_definition() -> None:
-    values = np.round(np.random.default_rng(0).normal(size=60), 1)  # with ties
-    ranks = conformal_ranks(values, np.random.default_rng(5))
-    shares = np.random.default_rng(5).random(60)
-    for t, value in enumerate(values):
-        smaller = sum(other < value for other in values[: t + 1])
-        equal = sum(other == value for other in values[: t + 1])
-        assert ranks[t] == pytest.approx((smaller + shares[t] * equal) / (t + 1))
-    bets = {
-        "small": lambda rank: 1.5 - rank, "none": lambda rank: 1.0, "large": lambda rank: 0.5 + rank,
-        "largest": lambda rank: 1 / (2 * (1 - rank) ** 0.5),
-    }  # fmt: skip
-    capital, evidence = dict.fromkeys(bets, 1 / 4), simple_jumper(ranks)
-    for t, rank in enumerate(ranks):
-        total = sum(capital.values())
-        capital = {one: (0.99 * own + 0.01 * total / 4) * bets[one](rank) for one, own in capital.items()}
-        assert evidence[t] == pytest.approx(log(sum(capital.values())))
-
-
-def test_the_least_likely_window_is_that_of_a_loop() -> None:
-    """Red if a window reads later ranks, or the number of windows is not counted."""
-    ranks = np.random.default_rng(2).random(150)
-    ranks[120:] = 0.5 + ranks[120:] / 2
-    normal, log_p = NormalDist(), log_p_of_windows(ranks)
-    scores = [normal.inv_cdf(rank) for rank in ranks]
-    for end in (4, 60, 129, 149):
-        likely = 0.0
-        for rows in (rows for rows in WINDOWS if rows <= end + 1):
-            known = max(end + 1 - LAG, BURN_IN)
-            mean = abs(sum(scores[end + 1 - rows : end + 1])) / (rows * (1 + rows / known)) ** 0.5
-            likely = min(likely, log(2 * normal.cdf(-mean) * len(WINDOWS) * len(ranks)))
-        assert log_p[end] == pytest.approx(likely)
-
-
-def test_intervals_of_few_horizons_decide_little() -> None:
-    """Red if the standard deviation of a few similar horizons is used without a minimum."""
-    for inside, verdict in ((np.full(8, 0.9), Verdict.ok), (np.full(100, 0.9), Verdict.recalibrate)):
-        assert replace(findings(), coverage=inside).decide()[0] is verdict
-
-
-def test_several_tests_share_the_false_alarms() -> None:
-    assert find_drift(noise(0), n_tests=7).bound == pytest.approx(log(2 * 7 / ALPHA)), (
-        "half of it for the bet, half for windows"
-    )
-    assert find_drift(np.zeros(1)).alarm is None
-    assert find_drift(np.zeros(300)).alarm is None
-
-
-def test_the_stability_index_is_its_definition() -> None:
-    rng = np.random.default_rng(0)
-    before, now = rng.normal(size=1000), rng.normal(1, 1, size=500)
-    edges = [-np.inf, *np.quantile(before, np.arange(1, 10) / 10), np.inf]
-    index = 0.0
-    for low, high in pairwise(edges):
-        p, q = (max(((part >= low) & (part < high)).mean(), 1e-4) for part in (before, now))
-        index += (q - p) * np.log(q / p)
-    assert stability_index(before, now) == pytest.approx(index)
-    assert stability_index(np.ones(100), np.ones(100)) == 0
-
-
-def findings(own: float = 0.5, *, alarm: int = 0, inside: float = 0.8) -> Findings:
-    rng = np.random.default_rng(0)
-    errors = {name: size * rng.chisquare(10, 600) / 10 for name, size in (("linear", own), ("naive", 1.0))}
-    alarms = [Alarm(series="", column="y", at="now" if alarm else "", after=alarm, evidence=0.0, bound=5.0)]
-    coverage = np.clip(inside + 0.1 * rng.normal(size=100), 0, 1)
-    inputs = [Moved(column="x", stability_index=0.3)]
-    return Findings(
-        model="linear", errors=errors, coverage=coverage, level=80, horizon=6, alarms=alarms, inputs=inputs
+def test_the_evidence_is_that_of_a_loop() -> None:
+    """Red if a window is not whole seasons, its profile is of another phase, or windows are not counted."""
+    season, rng = 5, np.random.default_rng(1)
+    values = noise(1, phi=0.5, n=BEFORE + 120) + 3 * rng.normal(size=season)[np.arange(BEFORE + 120) % season]
+    values[BEFORE + 60 :] += 2
+    before, after = parts(values)
+    profile = [fmean(before[phase::season]) for phase in range(season)]
+    rest = [value - profile[i % season] for i, value in enumerate(values.tolist())]
+    spread = pvariance(rest[:BEFORE]) ** 0.5
+    old, new = (
+        [min(max(one, -3 * spread), 3 * spread) for one in part] for part in (rest[:BEFORE], rest[BEFORE:])
     )  # fmt: skip
+    most, first, own = 0.0, [], bartlett(old)
+    windows = [25, 50]  # 24 and 48 rounded up; 16 windows of 100 rows do not fit into the rows before
+    for end in range(24, len(new)):
+        here, change = -np.inf, 0.0
+        for rows in (rows for rows in windows if rows <= end + 1):
+            blocks = [fmean(old[i : i + rows]) for i in range(0, BEFORE, rows)]
+            noise_of_mean = max(own, rows * variance(blocks)) * (1 / rows + 1 / BEFORE)
+            moved = fmean(new[end + 1 - rows : end + 1]) - fmean(old)
+            p = erfc(abs(moved) / (2 * noise_of_mean) ** 0.5)
+            if -log(p * len(windows) * len(new)) > here:
+                here, change = -log(p * len(windows) * len(new)), moved / spread
+        most = max(most, here)
+        first = first or ([end, change] if here > log(3 / 0.01) else [])
+    shift = find_drift(before, after, season=season, n_tests=3)
+    assert shift.alarm == first[0]
+    assert shift.change == pytest.approx(first[1])
+    assert shift.evidence == pytest.approx(most)
+    assert shift.bound == pytest.approx(log(3 / 0.01))
 
 
-def test_the_verdict_is_the_gravest() -> None:
-    """Red if a better baseline is not noticed, or intervals are blamed where the errors changed."""
-    assert findings().decide() == (Verdict.ok, "errors and coverage are as expected; inputs moved: x")
-    assert findings(inside=0.6).decide()[0] is Verdict.recalibrate
-    assert findings(inside=0.77).decide()[0] is Verdict.ok
-    assert findings(inside=0.6, alarm=30).decide()[0] is Verdict.update
-    assert "after 30 forecasts" in findings(alarm=30).decide()[1]
-    assert findings(own=1.5, alarm=30, inside=0.6).decide()[0] is Verdict.retrain
-    assert findings(own=1.5).skill == pytest.approx(-0.5, abs=0.1)
+@pytest.mark.parametrize("kind", ["noise", "autoregression", "season", "heavy tails", "walk", "trend"])
+def test_few_false_alarms(kind: str) -> None:
+    """Red if rows count as independent, a season as a change, or an outlier, a walk or a trend as a new level."""
+    alarms, n = 0, BEFORE + AFTER
+    for seed in range(100):
+        values = {
+            "noise": noise(seed, n=n),
+            "autoregression": noise(seed, phi=0.7, n=n),
+            "season": noise(seed, phi=0.4, n=n) + 5 * np.sin(2 * np.pi * np.arange(n) / 24),
+            "heavy tails": np.random.default_rng(seed).standard_t(2, size=n),
+            "walk": np.cumsum(noise(seed, n=n)),
+            "trend": noise(seed, n=n) + 5 * np.arange(n) / BEFORE,
+        }[kind]
+        alarms += find_drift(*parts(values), season=24).alarm is not None
+    assert alarms <= 2
+
+
+@pytest.mark.parametrize(("phi", "shift"), [(0.0, 2), (0.4, -2), (0.7, 2), (0.7, -2)])
+def test_a_shift_is_found_within_a_hundred_rows(phi: float, shift: float) -> None:
+    """Red if windows are too short for autocorrelated rows, or only a rise is found."""
+    alarms = []
+    for seed in range(40):
+        values = noise(seed, phi, n=BEFORE + AFTER)
+        values[BEFORE + BREAK :] += shift
+        level = find_drift(*parts(values), season=24)
+        if level.alarm is not None and BREAK <= level.alarm < BREAK + 100:
+            assert level.change * shift > 0
+            alarms.append(level.alarm)
+    assert len(alarms) >= 38
+
+
+def test_what_cannot_be_tested_raises_no_alarm() -> None:
+    """Red if a short series is compared by few blocks, or a constant with noise of zero."""
+    values = noise(0)
+    assert find_drift(values[:383], 10 + values[:17]) == NOTHING
+    assert find_drift(values[:383], 10 + values) == NOTHING
+    assert find_drift(np.full(500, 0.1), np.full(100, 5.0)) == NOTHING
+    assert find_drift(values, values[:0]) == NOTHING

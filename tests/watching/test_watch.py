@@ -1,6 +1,7 @@
 """`informer watch` on series with and without a break, and the seasonal naive computed by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 from entry_points import SMALL, call
 
-from informer.service.drift import Verdict
+from informer.service.watch import Alarm, Findings, Verdict
 
 SPLIT = [
     f"dataset.split.{name}={rows}" for name, rows in (("kind", "rows"), ("train", 500), ("val", 200), ("test", 100))
@@ -51,7 +52,6 @@ def test_a_level_shift_is_found_and_nothing_else(folder: Path, shift: float, ver
         assert BREAK <= table.index[table["date"] == pd.Timestamp(alarms[0])][0] < BREAK + 100
     else:
         assert alarms == []
-        assert [one["at"] for one in report["level"]] == [""]
     assert "In service" in Path("run/watch/watch.html").read_text()
     # every origin after the rows of all parts, against the season before
     values, starts = table["y"].to_numpy() / table["y"].head(500).std(ddof=0), range(OLD, ALL - 6 + 1)
@@ -73,8 +73,7 @@ def test_a_level_that_the_model_reads_is_found(folder: Path) -> None:
     assert outcome.status == Verdict.update.value, outcome.out + outcome.err
     assert outcome.out.startswith("update: level moved: y by +")
     report = json.loads(Path("run/watch/watch.json").read_text())
-    assert [one["at"] for one in report["drift"]] == [""]
-    level = report["level"][0]
+    level = report["drift"][0]
     place = table.index[table["date"] == pd.Timestamp(level["at"])][0]
     assert BREAK <= place < BREAK + 100
     assert level["after"] == place - OLD + 1
@@ -137,3 +136,55 @@ def test_a_gap_after_training_names_what_closes_it(folder: Path) -> None:
     assert call("watch", "checkpoint=run", "input=new.csv", "dataset.fill=linear").status == Verdict.ok.value
     report = json.loads(Path("run/watch/watch.json").read_text())
     assert report["origins"] == ALL - OLD - 6 + 1
+
+
+def findings(own: float = 0.5, *, alarm: int = 0, inside: float = 0.8) -> Findings:
+    rng = np.random.default_rng(0)
+    errors = {name: size * rng.chisquare(10, 600) / 10 for name, size in (("linear", own), ("naive", 1.0))}
+    coverage = np.clip(inside + 0.1 * rng.normal(size=100), 0, 1)
+    at = "now" if alarm else ""
+    alarms = [Alarm(series="", column="y", at=at, after=alarm, evidence=0.0, bound=5.0, change=-1.96)]
+    origins = pd.DataFrame(errors | {"inside": np.nan})
+    return Findings(model="linear", origins=origins, coverage=coverage, level=80, horizon=6, alarms=alarms)
+
+
+def test_the_verdict_is_the_gravest() -> None:
+    """Red if a better baseline is not noticed, or intervals are blamed where the level moved."""
+    assert findings().decide() == (Verdict.ok, "errors, coverage and level are as expected")
+    assert findings(inside=0.6).decide()[0] is Verdict.recalibrate
+    assert findings(inside=0.77).decide()[0] is Verdict.ok
+    moved = "level moved: y by -2.0 standard deviations, seen at now (1 of 1 tests)"
+    assert findings(inside=0.6, alarm=30).decide() == (Verdict.update, moved)
+    assert findings(own=1.5, alarm=30, inside=0.6).decide()[0] is Verdict.retrain
+    assert findings(own=1.5).skill == pytest.approx(-0.5, abs=0.1)
+
+
+def test_intervals_of_few_horizons_decide_little() -> None:
+    """Red if the standard deviation of a few similar horizons is used without a minimum."""
+    for inside, verdict in ((np.full(8, 0.9), Verdict.ok), (np.full(100, 0.9), Verdict.recalibrate)):
+        assert replace(findings(), coverage=inside).decide()[0] is verdict
+
+
+def test_rows_of_training_are_read_again_or_named(folder: Path) -> None:
+    """Red if the level is compared with the rows of the file only although those of training are there, or a file
+    without history before it passes where they are not."""
+    table = series(0.0)
+    table.head(OLD).to_csv("all.csv", index=False)
+    assert call("train", *RUN).status == 0
+    table.iloc[OLD:].to_csv("new.csv", index=False)
+    table.iloc[OLD - 100 :].to_csv("longer.csv", index=False)
+    evidence = []
+    for words in (["input=new.csv"], ["input=longer.csv"], ["input=longer.csv", "history=moved.csv"]):
+        outcome = call("watch", "checkpoint=run", *words)
+        assert outcome.status == Verdict.ok.value, outcome.err
+        evidence.append(json.loads(Path("run/watch/watch.json").read_text())["drift"][0]["evidence"])
+        if "history=moved.csv" not in words and Path("all.csv").exists() and "input=longer.csv" in words:
+            Path("all.csv").rename("moved.csv")
+    assert evidence == [evidence[0]] * 3
+    assert evidence[0] != 0
+    outcome = call("watch", "checkpoint=run", "input=longer.csv", checked=True)
+    assert outcome.status == Verdict.ok.value
+    assert "set history=FILE" in " ".join((outcome.out + outcome.err).split())
+    outcome = call("watch", "checkpoint=run", "input=new.csv")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "set history=FILE" in outcome.err
