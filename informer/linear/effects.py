@@ -22,6 +22,7 @@ from torch import Tensor
 
 from informer.data.windows import Store, Windows
 from informer.linear.moments import WindowRun, joined, runs_of
+from informer.linear.solve import Normal
 
 BLOCKS = 5
 
@@ -121,15 +122,14 @@ def fit_known(
     def changes(runs: Sequence[WindowRun]) -> Iterator[Float64[np.ndarray, "t k_and_n"]]:
         return (_changes(train, run, effects, positions, lag) for run in runs)
 
-    blocks = [_Products(k, np.zeros((k + len(positions),) * 2), 0)] * BLOCKS
-    for rows in changes(joined(runs, runs_of(val))):
-        blocks = [
-            block + _products_of(block_rows, k)
-            for block, block_rows in zip(blocks, np.array_split(rows, BLOCKS), strict=True)
-        ]
-    selected = _forward_selection(blocks)
+    by_run = [
+        [Normal.of(rows[:, :k], rows[:, k:]) for rows in np.array_split(run_changes, BLOCKS)]
+        for run_changes in changes(joined(runs, runs_of(val)))
+    ]
+    selected = _forward_selection([reduce(add, block) for block in zip(*by_run, strict=True)])
     if selected:
-        effects.weight[selected] = reduce(add, (_products_of(rows, k) for rows in changes(runs))).solved(selected)
+        products = reduce(add, (Normal.of(rows[:, :k], rows[:, k:]) for rows in changes(runs)))
+        effects.weight[selected] = _effects(products, selected)
     return _with_unknown(effects, counts)
 
 
@@ -180,51 +180,31 @@ def _marks(store: Store, series: int, first: int, stop: int) -> Tensor:
     return store.marks[first + shift : stop + shift].cpu()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Products:
-    """Sums of products of rows [covariates, targets], with `k` covariates."""
-
-    k: int
-    sums: Float64[np.ndarray, "z z"]
-    rows: int
-
-    def __add__(self, other: "_Products") -> "_Products":
-        return _Products(self.k, self.sums + other.sums, self.rows + other.rows)
-
-    def __sub__(self, other: "_Products") -> "_Products":
-        return _Products(self.k, self.sums - other.sums, self.rows - other.rows)
-
-    def solved(self, selected: Sequence[int]) -> Float64[np.ndarray, "c n"]:
-        """Least-squares effects of the chosen covariates."""
-        gram = self.sums[np.ix_(selected, selected)]
-        floor = PENALTY * gram.diagonal() + np.finfo(float).tiny
-        return np.linalg.solve(gram + np.diag(floor), self.sums[selected, self.k :])
-
-    def losses(self, selected: Sequence[int], weight: Float64[np.ndarray, "c n"]) -> Float64[np.ndarray, "n"]:
-        """Mean squared error of each target with these effects."""
-        gram, cross = self.sums[np.ix_(selected, selected)], self.sums[selected, self.k :]
-        square = self.sums.diagonal()[self.k :] + (weight * (gram @ weight - 2 * cross)).sum(axis=0)
-        return np.maximum(square, 0.0) / max(self.rows, 1)
+def _effects(products: Normal, covariates: Sequence[int]) -> Float64[np.ndarray, "c n"]:
+    """Least-squares effects of some covariates."""
+    selected = products.reading(covariates)
+    return selected.ridge(PENALTY * selected.gram.diagonal())
 
 
-def _products_of(rows: Float64[np.ndarray, "t z"], k: int) -> _Products:
-    return _Products(k, rows.T @ rows, len(rows))
+def _losses(products: Normal, covariates: Sequence[int], weight: Float64[np.ndarray, "c n"]) -> np.ndarray:
+    """Mean squared error of each target with these effects."""
+    return np.maximum(products.reading(covariates).loss(weight), 0.0) / max(products.windows, 1)
 
 
-def _forward_selection(blocks: Sequence[_Products]) -> list[int]:
+def _forward_selection(blocks: Sequence[Normal]) -> list[int]:
     """Forward selection: add the covariate that lowers the held-out error most, while the gain is significant."""
     total, selected = reduce(add, blocks), list[int]()
-    usual = total.losses([], np.zeros((0, total.sums.shape[1] - total.k)))
+    usual = total.square / max(total.windows, 1)
     usual = np.where(usual > 0, usual, 1.0)
 
     def losses(covariates: Sequence[int]) -> Float64[np.ndarray, "blocks"]:
         """Mean over targets of the squared error, relative to the target's mean squared change."""
         return np.array(
-            [(block.losses(covariates, (total - block).solved(covariates)) / usual).mean() for block in blocks]
+            [(_losses(block, covariates, _effects(total - block, covariates)) / usual).mean() for block in blocks]
         )
 
     loss = losses(selected)
-    while remaining := [candidate for candidate in range(total.k) if candidate not in selected]:
+    while remaining := [candidate for candidate in range(len(total.gram)) if candidate not in selected]:
         best, candidate = min(
             ((losses([*selected, candidate]), candidate) for candidate in remaining), key=lambda trial: trial[0].mean()
         )

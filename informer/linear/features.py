@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import pi
-from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
@@ -57,17 +56,6 @@ class OriginFeatures:
         """Columns whose recent rows are features."""
         return [column for column in range(self.n_columns) if column not in self.left_out]
 
-    def to_plain(self) -> dict[str, Any]:
-        """Plain values for a file."""
-        return {
-            "n_columns": self.n_columns,
-            "recent": self.recent,
-            "cycles": list(self.cycles),
-            "fields": list(self.fields),
-            "kind": self.kind.value,
-            "left_out": list(self.left_out),
-        }
-
     @property
     def groups(self) -> tuple[Group, ...]:
         """The group of each feature."""
@@ -79,12 +67,6 @@ class OriginFeatures:
         """The column that each feature comes from; -1 for the constant and the calendar."""
         calendar = 1 + sum(2 * HARMONICS[cycle] for cycle in self.cycles)
         return (*[-1] * calendar, *self.columns * self.recent)
-
-    def __call__(self, history: Float[Tensor, "b seq_len c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
-        """Features of windows, from their lookback windows and the marks of their last rows."""
-        history = history[:, :, self.columns] if self.left_out else history
-        rows = history[:, history.shape[1] - self.recent :]
-        return self.compose(rows - history.mean(dim=1, keepdim=True), mark)
 
     def compose(self, recent: Float[Tensor, "b k c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
         """Features from the recent rows minus the window means, and the marks of the last rows."""

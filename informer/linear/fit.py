@@ -1,7 +1,5 @@
 """Fit linear forecasts: candidates, choice of penalty strengths, and the maps.
 
-Fitted linear maps as a torch module.
-
 Choose the linear forecasts to average: a few whose mean is best on held-out blocks.
 
 Averaging helps most if forecasts err differently (a short lookback window with the day of the week, a long one without
@@ -17,16 +15,15 @@ models", ICML 2004).
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from math import inf, isfinite, log2
-from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
-from torch import Tensor, nn
+from jaxtyping import Float, Float64
+from torch import Tensor
 
 from informer.base.errors import InputError
 from informer.base.runtime import one_blas_thread
@@ -58,123 +55,24 @@ from informer.read.frequency import Frequency
 log = logging.getLogger(__name__)
 
 
-@final
-class LinearForecast(nn.Module):
+@dataclass(frozen=True, eq=False, slots=True)
+class LinearForecast:
     """forecast = last + weight^T (history - last) + level mean(history) + extra^T features, for each column.
 
     Args:
-        positions: columns to forecast.
         features: features of a window at its last row.
         weight: one map shared by all columns, one per column, or with `by_series` the shared map followed by one per
             series and column.
         level: weights of the mean of the history.
         extra: weights of the features.
         by_series: maps are separate for each series; the shared one is for new series.
-        chosen: strengths of the maps that were averaged.
-        note: description of the fit.
     """
 
-    weight: Tensor
-    level: Tensor
-    extra: Tensor
-
-    def __init__(
-        self,
-        *,
-        positions: Sequence[int],
-        features: OriginFeatures,
-        weight: Float[Tensor, "maps seq_len pred_len"],
-        level: Float[Tensor, "maps pred_len"],
-        extra: Float[Tensor, "maps e pred_len"],
-        by_series: bool = False,
-        chosen: Sequence[MapSettings] = (),
-        note: str = "",
-    ) -> None:
-        super().__init__()
-        self.positions, self.features, self.by_series = tuple(positions), features, by_series
-        self.chosen, self.note = tuple(chosen), note
-        for name, buffer in (("weight", weight), ("level", level), ("extra", extra)):
-            self.register_buffer(name, buffer)
-
-    def to_plain(self) -> dict[str, object]:
-        """Plain values from which `from_plain` makes a module of the same shape."""
-        return {
-            "positions": list(self.positions),
-            **self.features.to_plain(),
-            "by_series": self.by_series,
-            "shape": list(self.weight.shape),
-            "note": self.note,
-        }
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "LinearForecast":
-        """A module with the shape of `to_plain` and zero weights, for `load_state_dict`."""
-        features = OriginFeatures(
-            plain["n_columns"],
-            plain["recent"],
-            tuple(plain["cycles"]),
-            tuple(plain["fields"]),
-            CalendarEmbed(plain["kind"]),
-            tuple(plain["left_out"]),
-        )
-        maps, seq_len, pred_len = plain["shape"]
-        return cls(
-            positions=plain["positions"],
-            features=features,
-            weight=torch.zeros(maps, seq_len, pred_len),
-            level=torch.zeros(maps, pred_len),
-            extra=torch.zeros(maps, len(features.groups), pred_len),
-            by_series=plain["by_series"],
-            note=plain["note"],
-        )
-
-    def forward(
-        self,
-        history: Float[Tensor, "b seq_len c"],
-        mark: Float[Tensor, "b m"],
-        series: Int[Tensor, "b"] | None = None,
-    ) -> Float[Tensor, "b pred_len n"]:
-        """Forecast in scaled units.
-
-        Args:
-            history: history of all columns.
-            mark: calendar marks of its last row.
-            series: index of each window's series among those fitted, -1 for a new one; None: all new.
-        """
-        target_history = history[:, :, list(self.positions)]
-        last, mean = target_history[:, -1:], target_history.mean(dim=1)
-        rows = (target_history - last).transpose(1, 2)
-        features = self.features(history, mark)
-        if self.by_series:
-            return self._of_series(rows, mean, features, series).transpose(1, 2) + last
-        if len(self.weight) == 1:
-            forecast = rows @ self.weight[0] + mean[..., None] * self.level[0] + (features @ self.extra[0])[:, None]
-        else:
-            forecast = torch.einsum("bnl,nlh->bnh", rows, self.weight) + mean[..., None] * self.level
-            forecast = forecast + torch.einsum("be,neh->bnh", features, self.extra)
-        return forecast.transpose(1, 2) + last
-
-    def _of_series(self, rows: Tensor, mean: Tensor, features: Tensor, series: Tensor | None) -> Tensor:
-        """Forecast with separate maps: map 0 is shared, then n maps per series."""
-        n = len(self.positions)
-        if series is None:
-            maps = torch.zeros(len(rows), n, dtype=torch.long, device=rows.device)
-        else:
-            maps = (1 + series[:, None] * n + torch.arange(n, device=rows.device)).masked_fill(series[:, None] < 0, 0)
-        out = []
-        # one window at a time, since indexing the maps for a batch would copy them
-        for window, window_maps in enumerate(maps):
-            out.append(
-                torch.stack(
-                    [
-                        rows[window, i] @ self.weight[m]
-                        + mean[window, i] * self.level[m]
-                        + features[window] @ self.extra[m]
-                        for i, m in enumerate(window_maps)
-                    ]
-                )
-            )
-        return torch.stack(out)
+    features: OriginFeatures
+    weight: Float[Tensor, "maps seq_len pred_len"]
+    level: Float[Tensor, "maps pred_len"]
+    extra: Float[Tensor, "maps e pred_len"]
+    by_series: bool
 
 
 ADDITIONS = 16
@@ -438,10 +336,10 @@ class LinearFit:
         )
         return choice, choice.run()
 
-    def fit(self, strengths: Sequence[MapSettings], runs: Sequence[WindowRun], note: str = "") -> LinearForecast:
+    def fit(self, strengths: Sequence[MapSettings], runs: Sequence[WindowRun]) -> LinearForecast:
         """The mean of the maps of several strengths, fitted on `runs`."""
         source = self._source(np.arange(self.sizes.pred_len))
-        return self._fit(strengths, MomentCache(lambda channel: self._of(source, runs, channel), self._room), note)
+        return self._fit(strengths, MomentCache(lambda channel: self._of(source, runs, channel), self._room))
 
     def fit_without(
         self, strengths: Sequence[MapSettings], blocks: Sequence[Fold]
@@ -463,7 +361,7 @@ class LinearFit:
         _, by_fold = fold_moments(blocks, channels, lambda channel, runs: self._of(source, runs, channel), lambda: inf)
         for block, moments in compress(zip(blocks, by_fold, strict=True), usable):
             by_channel = dict(zip(channels, moments.fitted, strict=True))
-            yield block, self._fit(strengths, by_channel.__getitem__, "")
+            yield block, self._fit(strengths, by_channel.__getitem__)
 
     def _seconds(self, source: MomentSource, left: Callable[[], float]) -> float:
         """Estimated seconds for all moments at the longest lookback, from one channel with cached features."""
@@ -478,7 +376,7 @@ class LinearFit:
         return KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
 
     @one_blas_thread
-    def _fit(self, strengths: Sequence[MapSettings], moments: MomentsOf, note: str) -> LinearForecast:
+    def _fit(self, strengths: Sequence[MapSettings], moments: MomentsOf) -> LinearForecast:
         """Fit from the moments of each channel."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
         pooled = total(map(moments, channels), self.channel_weights(channels))
@@ -493,16 +391,7 @@ class LinearFit:
             fitted = [blended(weight, layout, setting) for weight, setting in zip(fits, strengths, strict=True)]
             maps.append(raw_map(channel[1], fitted, layout, strengths))
         weight, level, extra = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*maps, strict=True))
-        return LinearForecast(
-            positions=self.positions,
-            features=self.features,
-            weight=weight,
-            level=level,
-            extra=extra,
-            by_series=has_own and by_series,
-            chosen=strengths,
-            note=note,
-        )
+        return LinearForecast(self.features, weight, level, extra, has_own and by_series)
 
     def channel_weights(self, channels: Sequence[Channel]) -> list[float]:
         """Weight of each channel in the shared map."""

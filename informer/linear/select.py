@@ -207,7 +207,7 @@ class CrossValidation:
         for column, fitted, held_out, share in zip(self.columns, fold.fitted, fold.held, self.weights, strict=True):
             weight = blended(fit_own(fitted, column, shared, self.layout, strengths), self.layout, strengths)
             features = self.layout.read(column, strengths)
-            error += share * normal_equations(held_out, self.layout, strengths, features).loss(weight)
+            error += share * float(normal_equations(held_out, self.layout, strengths, features).loss(weight).sum())
         return error / max(sum(moments.windows for moments in fold.held) * self.layout.steps, 1)
 
 

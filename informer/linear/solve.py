@@ -1,7 +1,7 @@
 """Ridge regression from moments, shrunk towards a given map, with a separate penalty for each input."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 
@@ -69,26 +69,52 @@ def _read(features: OriginFeatures, column: int | None, used_groups: frozenset[G
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Normal:
-    """Normal equations of inputs [history - reference, own level, features] and outputs [future - reference]."""
+    """Sums of products of the inputs and outputs of a regression, over windows; sums of disjoint windows add up.
+
+    Args:
+        gram: of inputs with inputs.
+        cross: of inputs with outputs.
+        square: of each output with itself.
+        windows: number of windows.
+    """
 
     gram: Float64[np.ndarray, "p p"]
     cross: Float64[np.ndarray, "p h"]
-    target: float
-    """Sum of squares of the outputs."""
+    square: Float64[np.ndarray, "h"]
     windows: int | float
+
+    @classmethod
+    def of(cls, inputs: Float64[np.ndarray, "w p"], outputs: Float64[np.ndarray, "w h"]) -> "Normal":
+        """From the rows themselves."""
+        return cls(inputs.T @ inputs, inputs.T @ outputs, (outputs**2).sum(axis=0), len(inputs))
 
     def __add__(self, other: "Normal") -> "Normal":
         return Normal(
-            self.gram + other.gram, self.cross + other.cross, self.target + other.target, self.windows + other.windows
+            self.gram + other.gram, self.cross + other.cross, self.square + other.square, self.windows + other.windows
         )
 
-    def loss(self, weight: Float64[np.ndarray, "p h"]) -> float:
-        """Sum of squared errors of a map."""
-        return float((weight * (self.gram @ weight - 2 * self.cross)).sum() + self.target)
+    def __sub__(self, other: "Normal") -> "Normal":
+        return Normal(
+            self.gram - other.gram, self.cross - other.cross, self.square - other.square, self.windows - other.windows
+        )
+
+    def reading(self, inputs: Sequence[int] | np.ndarray) -> "Normal":
+        """The regression on some of the inputs."""
+        rows = np.asarray(inputs, dtype=int)
+        return replace(self, gram=self.gram[np.ix_(rows, rows)], cross=self.cross[rows])
+
+    def ridge(self, penalty: Float64[np.ndarray, "p"]) -> Float64[np.ndarray, "p h"]:
+        """Ridge regression, also where rounding left a matrix that is not positive definite; `solve` is faster."""
+        return np.linalg.solve(self.gram + np.diag(penalty + np.finfo(float).tiny), self.cross)
+
+    def loss(self, weight: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "h"]:
+        """Sum of squared errors of each output."""
+        return (weight * (self.gram @ weight - 2 * self.cross)).sum(axis=0) + self.square
 
 
 def normal_equations(moments: Moments, layout: Layout, strengths: MapSettings, features: np.ndarray) -> Normal:
-    """Normal equations for a lookback window and normalisation, from moments of raw windows of the longest one."""
+    """Regression of [future - reference] on [history - reference, own level, features], for a lookback window and
+    normalisation, from moments of raw windows of the longest one."""
     n, lookback, size = layout.seq_len, strengths.lookback, strengths.lookback + len(features)
     rows = np.concatenate([np.arange(n - lookback, n), n + layout.steps + features, np.arange(n, n + layout.steps)])
     shifted = [slice(0, lookback), slice(size, None)]
@@ -111,19 +137,19 @@ def normal_equations(moments: Moments, layout: Layout, strengths: MapSettings, f
     constant[size:] = False
     z[constant] = z[:, constant] = 0
     gram, cross = z[:size, :size], z[:size, size:]
-    target = float(z.diagonal()[size:].sum())
+    square = z.diagonal()[size:].copy()
     if strengths.penalty(Group.level) == inf:
-        return Normal(gram, cross, target, moments.windows)
+        return Normal(gram, cross, square, moments.windows)
     level = products[:n].mean(axis=0)
-    square = float(level[:n].mean())
+    mean_of_level = float(level[:n].mean())
     level = level[rows]
     level_reference = float(level[:lookback] @ reference)
     for block in shifted:
         level[block] -= level_reference
     level[constant] = 0
     gram = np.insert(gram, lookback, level[:size], axis=0)
-    gram = np.insert(gram, lookback, np.insert(level[:size], lookback, square), axis=1)
-    return Normal(gram, np.insert(cross, lookback, level[size:], axis=0), target, moments.windows)
+    gram = np.insert(gram, lookback, np.insert(level[:size], lookback, mean_of_level), axis=1)
+    return Normal(gram, np.insert(cross, lookback, level[size:], axis=0), square, moments.windows)
 
 
 def _reference(lookback: int, strengths: MapSettings) -> Float64[np.ndarray, "lookback"]:

@@ -20,6 +20,7 @@ from informer.base.runtime import one_blas_thread
 from informer.config.model import VARY_WITH
 from informer.data.windows import Windows
 from informer.linear.select import LEAST_GAIN_OF_INPUT, SURE_OF_INPUT
+from informer.linear.solve import Normal
 from informer.networks.layers.varying import VaryingMaps
 from informer.networks.models.base import model_output
 from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, LinearModel
@@ -36,37 +37,10 @@ MOST_ROWS, MOST_VALUES = 60_000, 1 << 24
 BATCH = 256
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Products:
-    """Sums of products of inputs and errors over windows.
-
-    Args:
-        gram: of the inputs of all states with each other.
-        cross: of the inputs with the errors.
-        square: of the errors.
-    """
-
-    gram: Float64[np.ndarray, "p p"]
-    cross: Float64[np.ndarray, "p h"]
-    square: float
-
-    def __add__(self, other: "_Products") -> "_Products":
-        return _Products(self.gram + other.gram, self.cross + other.cross, self.square + other.square)
-
-    def __sub__(self, other: "_Products") -> "_Products":
-        return _Products(self.gram - other.gram, self.cross - other.cross, self.square - other.square)
-
-    def solve(self, inputs: np.ndarray, penalty: float) -> Float64[np.ndarray, "q h"]:
-        """Ridge regression on some of the inputs."""
-        gram = self.gram[np.ix_(inputs, inputs)]
-        sizes = gram.diagonal()
-        floor = LEAST_PENALTY * sizes.mean() + np.finfo(float).tiny
-        return np.linalg.solve(gram + np.diag(penalty * sizes + floor), self.cross[inputs])
-
-    def loss(self, inputs: np.ndarray, weight: Float64[np.ndarray, "q h"]) -> float:
-        """Sum of squared errors that remain."""
-        gram = self.gram[np.ix_(inputs, inputs)]
-        return self.square + float((weight * (gram @ weight - 2 * self.cross[inputs])).sum())
+def _solve(products: Normal, penalty: float) -> Float64[np.ndarray, "p h"]:
+    """Ridge regression with a penalty relative to the size of each input."""
+    sizes = products.gram.diagonal()
+    return products.ridge(penalty * sizes + LEAST_PENALTY * sizes.mean())
 
 
 @torch.inference_mode()
@@ -108,7 +82,7 @@ def fit(maps: LinearModel, windows: Windows, penalty: float, season: int) -> Non
     sample = _Sample.of(maps, varying, windows)
     _standardise(varying, [sample])
     products = sample.products(varying)
-    weight = products.solve(np.arange(len(products.gram)), penalty)
+    weight = _solve(products, penalty)
     varying.weight.copy_(torch.from_numpy(weight).reshape(varying.weight.shape))
 
 
@@ -141,11 +115,11 @@ class _Sample:
             parts.append((varying.inputs(history), varying.states(history, date), errors))
         return cls(*(torch.cat(tensors).flatten(0, 1).cpu() for tensors in zip(*parts, strict=True)))
 
-    def products(self, varying: VaryingMaps) -> _Products:
+    def products(self, varying: VaryingMaps) -> Normal:
         """Sums of products, with the states in the units of `varying`."""
         varied = varying.standard(self.states)[:, :, None] * self.inputs[:, None, :]
         z, errors = varied.flatten(1).double().numpy(), self.errors.double().numpy()
-        return _Products(z.T @ z, z.T @ errors, float((errors**2).sum()))
+        return Normal.of(z, errors)
 
 
 def _standardise(varying: VaryingMaps, samples: Sequence[_Sample]) -> None:
@@ -165,13 +139,13 @@ class _Selection:
         owners: name of VARY_WITH of each input.
     """
 
-    blocks: Sequence[_Products]
+    blocks: Sequence[Normal]
     owners: np.ndarray
 
     def run(self, names: Sequence[str]) -> tuple[list[str], float]:
         """The names that lower the error for sure, and the best penalty for all of them."""
         chosen, penalty = list[str](), 1.0
-        losses = np.array([block.square for block in self.blocks])
+        losses = np.array([block.square.sum() for block in self.blocks])
         while remaining := [name for name in names if name not in chosen]:
             trials = [self._best([*chosen, name]) for name in remaining]
             gains = [losses - trial_losses for _, trial_losses in trials]
@@ -190,9 +164,10 @@ class _Selection:
 
     def _best(self, names: Sequence[str]) -> tuple[float, Float64[np.ndarray, "blocks"]]:
         """The penalty with the lowest loss on held-out blocks, and the loss of each block."""
-        inputs, total = np.flatnonzero(np.isin(self.owners, names)), reduce(add, self.blocks)
+        blocks = [block.reading(np.flatnonzero(np.isin(self.owners, names))) for block in self.blocks]
+        total = reduce(add, blocks)
         trials = {
-            penalty: np.array([block.loss(inputs, (total - block).solve(inputs, penalty)) for block in self.blocks])
+            penalty: np.array([block.loss(_solve(total - block, penalty)).sum() for block in blocks])
             for penalty in PENALTIES
         }
         best = min(trials, key=lambda penalty: trials[penalty].mean())

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from entry_points import SMALL, call
-from test_closed_form import COLUMNS, EVERYTHING, HOURLY, PRED, SEQ, everything, store, windows_of
+from test_closed_form import COLUMNS, EVERYTHING, HOURLY, PRED, SEQ, everything, forecast_of, store, windows_of
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
@@ -55,14 +55,14 @@ def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: lis
     train = windows_of(data, [*range(250), *range(400, 650 if n_series == 2 else 400)])
     val = windows_of(data, range(260, 320))
     fit = prepare(train, val, positions, frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
-    fitted = fit.fit(CHOICES[name], fit.train).double()
+    fitted = fit.fit(CHOICES[name], fit.train)
     dims = replace(DIMS, c_out=len(positions), targets=tuple(positions), n_series=n_series)
     network = LinearModel(LinearModelConfig(), dims, NONE).double()
     set_weights(fitted, network)
     batch = everything(windows_of(data, [*range(330, 380), *range(730, 780 if n_series == 2 else 730)]))
     x, mark = batch.enc_x.double() + 3.0, batch.enc_mark.double()
     series = batch.series.masked_fill(torch.arange(len(x)) % 3 == 0, -1)  # some are of a series never seen
-    expected = fitted(x, mark[:, -1], series)
+    expected = forecast_of(fitted, positions, x, mark[:, -1], series)
     assert expected.std() > 0.1
     output = network(x, mark, batch.dec_x, batch.dec_mark, series)
     torch.testing.assert_close(output, expected, atol=1e-10, rtol=0)
