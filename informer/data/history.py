@@ -63,9 +63,8 @@ class Future:
                 f"{name}: future covariates missing: {listed(lacking)}; found the columns {listed(self.table.columns)}"
             )
         if (self.timestamps.tz is None) != (timestamps.tz is None):
-            raise InputError(
-                f"{name}: expected times {_zone(timestamps)} as in the history, found times {_zone(self.timestamps)}"
-            )
+            expected, found = zone_in_words(timestamps), zone_in_words(self.timestamps)
+            raise InputError(f"{name}: expected times {expected} as in the history, found times {found}")
         repeated = self.timestamps[self.timestamps.duplicated()]
         if len(repeated):
             raise InputError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
@@ -114,7 +113,8 @@ def future_of_table(table: Table, config: DatasetConfig, trained_format: str | N
     return Future(table, time_col, timestamps)
 
 
-def _zone(timestamps: pd.DatetimeIndex) -> str:
+def zone_in_words(timestamps: pd.DatetimeIndex) -> str:
+    """The time zone of times."""
     return "without a time zone" if timestamps.tz is None else f"in {timestamps.tz}"
 
 

@@ -30,6 +30,7 @@ from informer.config.model import WindowSizes
 from informer.config.training import Schedule, TrainConfig
 from informer.data.columns import Trained, renumbered
 from informer.data.dataset import Data
+from informer.data.history import zone_in_words
 from informer.data.panel import training_series
 from informer.data.recorded import Recorded, find_again
 from informer.data.rows import RowsFormat, rows_dataset, rows_table, series_column
@@ -98,7 +99,7 @@ def older_rows(saved: Checkpoint, history: str | None) -> list[Series]:
     if not isinstance(until, str):
         raise InputError("checkpoint: does not record the end of its rows; train again")
     dataset, data_dir = find_again(
-        replace(trained.dataset, path=history, memmap=False),
+        replace(_as_trained(trained, saved), path=history),
         Recorded.of(saved.config, saved.data),
         named=None,
         default=trained.data_dir,
@@ -126,21 +127,30 @@ def newer_rows(saved: Checkpoint, path: str, input_format: InputFormat) -> list[
     """
     trained = conversion.from_plain(saved.config)
     timezone = trained.dataset.timezone or saved.data.get("timezone")
-    dataset = input_format.applied_to(replace(trained.dataset, path=path, memmap=False, timezone=timezone))
-    ordered, panel = _read(trained, replace(dataset, exclude=[]), saved)
+    as_trained = replace(_as_trained(trained, saved), path=path, exclude=[], timezone=timezone)
+    ordered, panel = _read(trained, input_format.applied_to(as_trained), saved)
     if len(ordered) < len(panel):
         new = [series.name for series in panel if series.name not in saved.series]
         log.warning(f"{path}: left out series that were not in training: {listed(new)}; train again to include them")
     return ordered
 
 
+def _as_trained(trained: TrainConfig, saved: Checkpoint) -> DatasetConfig:
+    """Settings that read the columns and the step of a model, from a file of any length."""
+    return replace(
+        trained.dataset,
+        memmap=False,
+        short=Short.skip,
+        columns=list(saved.inputs),
+        frequency=saved.frequency,
+        split=SplitConfig(),
+    )
+
+
 def _read(trained: TrainConfig, dataset: DatasetConfig, saved: Checkpoint) -> tuple[list[Series], list[Series]]:
     """The series of a file in the order of training and with its category codes, and all of its series."""
-    like_training = replace(
-        dataset, short=Short.skip, columns=list(saved.inputs), frequency=saved.frequency, split=SplitConfig()
-    )
     shortest = WindowSizes(seq_len=1, label_len=0, pred_len=1)
-    source = read_dataset(replace(trained, dataset=like_training), shortest, attributes_in(saved))
+    source = read_dataset(replace(trained, dataset=dataset), shortest, attributes_in(saved))
     panel = renumbered(source.panel, source.labels, saved.categories)
     return training_series(panel, saved.series, str(source.provenance.path)), panel
 
@@ -158,6 +168,9 @@ def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str 
     """
     panel, changed, compared, not_compared = [], 0, 0, 0
     for old, new in zip(older, newer, strict=True):
+        if (old.timestamps.tz is None) != (new.timestamps.tz is None):
+            expected, found = zone_in_words(old.timestamps), zone_in_words(new.timestamps)
+            raise InputError(f"{where}: expected times {expected} as in training, found times {found}")
         after = int(new.timestamps.searchsorted(old.timestamps[-1], side="right"))
         if after == len(new):
             raise InputError(

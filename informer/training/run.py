@@ -451,8 +451,7 @@ def score_best(
     if settings.trainer.combine and COMBINED not in saved.data:
         saved, losses = combined(saved, settings, data, device)
         console.print(table_of(losses))
-    config = checkpoint_facts(settings, data)["config"]
-    is_continued, saved = saved.config != config, replace(saved, config=config)
+    saved = replace(saved, config=checkpoint_facts(settings, data)["config"])  # a continued run has another length
     best = restore_model(saved).to(device)
     unseen = data if calibration_windows is None else replace(data, calibration=calibration_windows)
     errors = calibration_errors(best, settings, unseen, finish=combiner(saved, data))
@@ -462,9 +461,8 @@ def score_best(
     facts: dict[str, Any] = {SHORTFALLS: shortfalls(evaluation.intervals, data.targets)}
     if (maps := maps_of(best)) is not None and is_closed_form(best, settings):
         facts[MAPS] = chosen_maps(maps, maps_config(settings.model), data)
-    if settings.trainer.calibration or COMBINED in saved.data or facts[SHORTFALLS] or MAPS in facts or is_continued:
-        state = _states(best, data, errors, calibration, settings) if settings.trainer.calibration else None
-        checkpoint.save(path, replace(saved, calibration=state, data=saved.data | facts))
+    state = _states(best, data, errors, calibration, settings) if settings.trainer.calibration else None
+    checkpoint.save(path, replace(saved, calibration=state, data=saved.data | facts))
     return evaluation
 
 

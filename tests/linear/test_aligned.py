@@ -30,7 +30,7 @@ def test_each_step_has_the_solution_of_its_own_system(has_prior: bool) -> None:
     for step in range(7):
         right = x.T @ y[:, step] + (penalty[:, step] * prior[:, step] if prior is not None else 0)
         expected[:, step] = np.linalg.solve(x.T @ x + np.diag(penalty[:, step]), right)
-    normal = Normal(x.T @ x, x.T @ y, float((y**2).sum()), 60)
+    normal = Normal.of(x, y)
     np.testing.assert_allclose(solve(normal, penalty, prior), expected, rtol=1e-9, atol=1e-12)
 
 

@@ -56,7 +56,7 @@ def windows_of(rows, starts, **sizes):
 def forecast_of(fitted, positions, history, mark, series=None):
     """A `LinearForecast` window by window; of several series map 0 is shared, and series -1 has no other."""
     read = history[:, :, fitted.features.columns].double()
-    recent = read[:, SEQ - fitted.features.recent :] - read.mean(dim=1, keepdim=True)
+    recent = read[:, read.shape[1] - fitted.features.recent :] - read.mean(dim=1, keepdim=True)
     features = fitted.features.compose(recent, mark.double())
     weight, level, extra = (part.double() for part in (fitted.weight, fitted.level, fitted.extra))
     forecast = torch.zeros(len(history), weight.shape[2], len(positions), dtype=torch.float64)

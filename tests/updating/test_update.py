@@ -210,6 +210,16 @@ def test_rows_of_training_that_changed_are_named_by_the_user(folder: Path, newer
     assert not Path("b").exists()
 
 
+@pytest.mark.parametrize("command", ["update", "watch"])
+def test_times_with_and_without_zone_are_not_joined(older: Path, folder: Path, command: str) -> None:
+    """Red if the rows are compared first, which ends in a traceback."""
+    table = sample(ALL).iloc[OLD:]
+    table.assign(date=table["date"] + "+00:00").to_csv("zone.csv", index=False)
+    outcome = call(command, f"checkpoint={older}", "input=zone.csv", "output=a")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "zone.csv: expected times without a time zone as in training, found times in UTC" in outcome.err
+
+
 def test_series_keep_their_scales_and_order(folder: Path) -> None:
     """Red if later windows of a series are added to another's, or series have another weight than 1 / their error."""
     table = sample(2 * ALL)
