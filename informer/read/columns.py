@@ -38,7 +38,7 @@ from informer.read.cells import EMPTY_WORDS, distinct, is_encoded
 from informer.read.dialect import Dialect
 from informer.read.number_marks import without_thousands
 from informer.read.table import Table, without
-from informer.read.time_columns import dated_columns, find_time_column, has_only_dates, looks_dated
+from informer.read.time_columns import dated_columns, find_time_column, has_only_dates, is_clock_name, looks_dated
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
     n_times = rows[time_col].nunique()
     if not len(rows) or len(rows) - n_times < LEAST_SHARE_REPEATED * len(rows):
         return None
-    candidates = (name for name in table.columns if name not in (time_col, target))
+    candidates = (name for name in table.columns if name not in (time_col, target) and not is_clock_name(name))
     if len(rows) < 2 * n_times:  # series that hardly overlap: a column of numbers may differ by chance
         candidates = (name for name in candidates if not is_numeric_dtype(rows[name]))
     few = (name for name in candidates if rows[name].nunique() * FEW <= len(rows))

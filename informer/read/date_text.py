@@ -46,6 +46,7 @@ _WEEK = re.compile(r"\d{4}(?P<mark>-?W)\d{2}")
 _ORDERS = {"d": "day", "m": "month", "b": "month", "B": "month", "y": "year", "Y": "year"}
 
 
+_LARGEST = {"d": 31, "m": 12}
 _YEARS = range(1800, 2200)
 """Years that eight digits may start or end with: 14022002 could be 1402 or 2002."""
 
@@ -103,6 +104,12 @@ def _numeric(match: re.Match[str]) -> tuple[str, ...]:
         orders = ["dmy", "mdy", "ymd"]
     else:
         return ()
+    numbers = [int(match[part]) for part in ("one", "two", "three")]
+    if not any(
+        all(1 <= number <= _LARGEST.get(letter, number) for letter, number in zip(letters, numbers, strict=True))
+        for letters in orders
+    ):
+        return ()  # a time of day such as 18.00.00
     before = _weekday(match)
     return tuple(before + sep.join(f"%{letter}" for letter in letters) + suffix for letters in orders)
 

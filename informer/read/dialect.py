@@ -77,13 +77,12 @@ def find_dialect(text: str, hints: Hints) -> Dialect:
     separator = hints.separator or find_separator(sampled_lines(text))
     if hints.decimal is not None or hints.thousands is not None:
         thousands = hints.thousands or ""
-        decimal = hints.decimal or ("," if thousands == "." else find_marks(text, separator).decimal)
+        decimal = hints.decimal or ("," if thousands == "." else find_marks(text, separator)[0])
         if decimal == thousands:
             decimal = "."
         return Dialect(separator, decimal, hints.encoding or COMMON.encoding, thousands, is_settled=True)
-    marks = find_marks(text, separator)
-    encoding = hints.encoding or COMMON.encoding
-    return Dialect(separator, marks.decimal, encoding, marks.thousands, is_settled=marks.settled)
+    decimal, thousands, is_settled = find_marks(text, separator)
+    return Dialect(separator, decimal, hints.encoding or COMMON.encoding, thousands, is_settled=is_settled)
 
 
 def sampled_lines(text: str) -> list[str]:

@@ -8,7 +8,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
@@ -28,9 +28,6 @@ _TIME = re.compile(
 )
 """Times of day and months with a point, which do not determine the decimal mark."""
 
-_TIME_SHAPE = re.compile(r"[09]{1,2}\.[09]{2}|[09]{1,2}\.[09]{4}|[09]{4}\.[09]{2}")
-_SHAPES = bytes.maketrans(b"12345678", b"99999999")
-
 _DIGITS = b"0123456789+-"
 _NO_NUMBER = re.compile(rb"[^\x00-\x20\x80-\xff.,'eE]")
 """A character that no number has, in a cell without _DIGITS."""
@@ -44,21 +41,6 @@ _DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class NumberMarks:
-    """Separators of numbers.
-
-    Args:
-        decimal: decimal mark.
-        thousands: thousands separator; "": none.
-        settled: some cell is unambiguous.
-    """
-
-    decimal: str
-    thousands: str
-    settled: bool
-
-
-@dataclass(frozen=True, slots=True)
 class AmbiguousNumber:
     """A column whose numbers may be a thousand times larger: one of its cells, and the cell's row in the frame."""
 
@@ -66,46 +48,30 @@ class AmbiguousNumber:
     row: int
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Decimal marks, thousands separators, and marks that may be either, of the numbers seen so far."""
-
-    decimals: set[str] = field(default_factory=set)
-    groups: set[str] = field(default_factory=set)
-    either: set[str] = field(default_factory=set)
-
-    def add(self, number: str) -> None:
+def find_marks(text: str, separator: str) -> tuple[str, str, bool]:
+    """The decimal mark and the thousands separator ("": none) of the numbers in some lines of a file, and whether some
+    cell is unambiguous."""
+    if _has_only_points(text, separator):
+        return ".", "", True
+    decimals, groups, either = set[str](), set[str](), set[str]()
+    for number in _numbers(text, separator):
         grouped = _GROUPED.fullmatch(number)
         if grouped is None or number.startswith("0"):
-            self.decimals |= {match["decimal"] for match in [_DECIMAL.fullmatch(number)] if match}
+            decimals |= {match["decimal"] for match in [_DECIMAL.fullmatch(number)] if match}
         elif grouped["decimal"] == grouped["mark"]:
-            return  # 1.011.01 is not a number
+            continue  # 1.011.01 is not a number
         elif grouped["decimal"] or grouped["more"] or grouped["mark"] not in ".,":
-            self.groups.add(grouped["mark"])
-            self.decimals |= {grouped["decimal"]} - {None}
+            groups.add(_kind(grouped["mark"]))
+            decimals |= {grouped["decimal"]} - {None}
         else:
-            self.either.add(grouped["mark"])
-
-
-def find_marks(text: str, separator: str) -> NumberMarks:
-    """The separators of the numbers in some lines of a file."""
-    if _has_only_points(text, separator):
-        return NumberMarks(".", "", settled=True)
-    seen = _seen_in_shapes(text, separator)
-    if seen is None:
-        seen = _Seen()
-        for number in _numbers(text, separator):
-            seen.add(number)
-    kinds = {_kind(mark) for mark in seen.groups}
-    decimals = seen.decimals
-    if len(decimals) > 1 or len(kinds) > 1 or decimals & kinds:
-        return NumberMarks(".", "", settled=False)  # cells in the other format are then not numbers
-    if not seen.groups and separator == "," and "," in decimals:
-        return NumberMarks(".", "", settled=False)  # a quoted "1,250" may be a thousand
-    thousands = next(iter(kinds), "")
-    usual = {".": ",", ",": "."}.get(thousands) or ("," if seen.either == {","} and separator != "," else ".")
-    decimal = next(iter(decimals), usual)
-    return NumberMarks(decimal, thousands, settled=bool(decimals or seen.groups))
+            either.add(grouped["mark"])
+    if len(decimals) > 1 or len(groups) > 1 or decimals & groups:
+        return ".", "", False  # cells in the other format are then not numbers
+    if not groups and separator == "," and "," in decimals:
+        return ".", "", False  # a quoted "1,250" may be a thousand
+    thousands = next(iter(groups), "")
+    usual = {".": ",", ",": "."}.get(thousands) or ("," if either == {","} and separator != "," else ".")
+    return next(iter(decimals), usual), thousands, bool(decimals or groups)
 
 
 def _has_only_points(text: str, separator: str) -> bool:
@@ -123,24 +89,6 @@ def _has_only_points(text: str, separator: str) -> bool:
     cells = mark.join(set(marks.split(b"\n"))).replace(b"\r", mark).split(mark)
     are_sure = all(cell in (b"", b".") or _NO_NUMBER.search(cell) for cell in set(cells))
     return are_sure and _POINT[separator].search(text, header.end() - 1) is not None
-
-
-def _seen_in_shapes(text: str, separator: str) -> _Seen | None:
-    """The marks of the numbers in a text, from their distinct shapes (all digits except 0 replaced by 9).
-
-    None if that is not sufficient: with quotes, or if cells that may be times would change the result.
-    """
-    if '"' in text or len(text) > csv.field_size_limit():
-        return None
-    rows = re.split(r"\r\n|\r|\n", text, maxsplit=1)[1:]
-    shapes = "".join(rows).encode("utf-8", "surrogatepass").translate(_SHAPES)
-    mark = separator.encode()
-    cells = set(shapes.replace(b"\r", mark).replace(b"\n", mark).decode("utf-8", "surrogatepass").split(separator))
-    seen, times = _Seen(), _Seen()
-    for number in [match[1] for match in map(_NUMBER.fullmatch, cells) if match]:
-        (times if _TIME_SHAPE.fullmatch(number) else seen).add(number)
-    settled = times.decimals <= seen.decimals and times.groups <= seen.groups and times.either <= seen.either
-    return seen if settled else None
 
 
 def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:

@@ -245,35 +245,6 @@ class _Repeated:
 
 
 @dataclass(slots=True)
-class _Texts:
-    """Text of many different cells, in chunks. Those whose cells have the same lengths, such as the times of a long
-    file, share the array of their ends, which takes 8 bytes for each cell."""
-
-    chunks: list[pd.Series] = field(default_factory=list)
-    ends: Any = None
-    """Arrow buffer of the last chunk."""
-
-    def add(self, cells: pd.Series) -> None:
-        assert isinstance(cells.dtype, pd.StringDtype)
-        self.chunks.append(self._shared(cells) if cells.dtype.storage == "pyarrow" else cells)
-
-    def column(self) -> pd.Series:
-        return pd.concat(self.chunks, ignore_index=True)
-
-    def _shared(self, cells: pd.Series) -> pd.Series:
-        import pyarrow  # which has made the cells
-
-        text = pyarrow.chunked_array(pyarrow.array(cells.array)).combine_chunks()
-        if text.type != pyarrow.large_string() or text.offset:
-            return cells
-        validity, ends, letters = text.buffers()
-        if self.ends is None or not self.ends.equals(ends):
-            self.ends = ends
-        shared = pyarrow.LargeStringArray.from_buffers(len(text), self.ends, letters, validity)
-        return pd.Series(pd.array(shared, dtype=cells.dtype), copy=False)
-
-
-@dataclass(slots=True)
 class _Parts:
     """The columns so far, by index, since names may repeat.
 
@@ -290,7 +261,7 @@ class _Parts:
     numbers: _Rows
     whole: dict[int, _Rows]
     repeated: dict[int, _Repeated]
-    texts: dict[int, _Texts]
+    texts: dict[int, list[pd.Series]]
 
     @classmethod
     def of(cls, first: pd.DataFrame) -> "_Parts":
@@ -306,7 +277,7 @@ class _Parts:
             numbers=_Rows(np.empty((n, len(by_kind["f"])))),
             whole={i: _Rows(np.empty(n, dtype=np.int64)) for i in by_kind["i"]},
             repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int16))) for i in repeated},
-            texts={i: _Texts() for i in by_kind["t"] if i not in repeated},
+            texts={i: [] for i in by_kind["t"] if i not in repeated},
         )
 
     def add(self, chunk: pd.DataFrame) -> None:
@@ -323,7 +294,7 @@ class _Parts:
         for i, repeated in self.repeated.items():
             repeated.add(chunk.iloc[:, i])
         for i, texts in self.texts.items():
-            texts.add(chunk.iloc[:, i])
+            texts.append(chunk.iloc[:, i])
 
     def frame(self) -> pd.DataFrame:
         """All rows, without copying the numbers."""
@@ -335,7 +306,7 @@ class _Parts:
     def _others(self) -> Iterator[tuple[int, pd.Series]]:
         yield from ((i, pd.Series(rows.filled(), copy=False)) for i, rows in self.whole.items())
         yield from ((i, repeated.column()) for i, repeated in self.repeated.items())
-        yield from ((i, texts.column()) for i, texts in self.texts.items())
+        yield from ((i, pd.concat(texts, ignore_index=True)) for i, texts in self.texts.items())
 
 
 def _kind(dtype: object) -> str:
@@ -380,6 +351,9 @@ HEAD = 1 << 16
 
 PIECE = 1 << 25
 """Bytes per piece of a file that is read in pieces."""
+
+_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([\t;|,])"?\r?\n')
+"""A first line by which spreadsheet programs are told the separator."""
 
 _NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
 
@@ -491,6 +465,8 @@ def read_pieces(
             yield typed
             return
         header, n_rows, first = file.readline(), 0, None
+        if _SEPARATOR_LINE.match(header):
+            header += file.readline()
         while (lines := file.readlines(PIECE)) or not n_rows:
             with read_errors(path, first.encoding if first else hints.encoding), rows_before(n_rows):
                 content = io.BytesIO(header + b"".join(lines))
@@ -513,6 +489,13 @@ def csv_table(
 ) -> Table:
     """The cells of CSV text; `dialect` is that of earlier pieces of the file."""
     head = file.read(HEAD)
+    if (hint := _SEPARATOR_LINE.match(head)) is not None:
+        rest = io.BytesIO(head[hint.end() :] + file.read())
+        with rows_before(1):
+            table = csv_table(
+                path, rest, replace(hints, separator=hints.separator or hint[1].decode()), as_text, dialect
+            )
+        return replace(table, first_row=table.first_row + 1)
     content = file if len(head) == HEAD else io.BytesIO(head)
     head += file.readline()
     encoding = hints.encoding or (dialect.encoding if dialect else find_encoding(head))

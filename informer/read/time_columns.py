@@ -9,6 +9,7 @@ import calendar
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, time
 from typing import Literal
 
 import numpy as np
@@ -185,27 +186,25 @@ def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
     return numbers.astype(np.int64)
 
 
-CLOCK = r"\s*\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?\s*"
+CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?"
 """A time of day."""
 
+_LABELS = {
+    CLOCK: r"(.*)",
+    rf"{CLOCK} ?(?:-|\u2013|to) ?{CLOCK}": rf"({CLOCK}).*",
+    r"\d{1,2} ?[AaPp][Mm]": r"(.*)",
+    r"[Hh][Ee]? ?\d{1,2}|\d{1,2} ?[Hh]": r"\D*(\d+)\D*",
+}
+"""Ways to write times of day or hours, and the part that is the time, or the number of an hour."""
+
 CLOCK_NAMES = {
-    "time",
-    "clock",
-    "hour",
-    "time of day",
-    "zeit",
-    "uhrzeit",
-    "heure",
-    "hora",
-    "ora",
-    "tijd",
-    "tid",
-    "klockslag",
+    *("time", "clock", "time of day", "zeit", "uhrzeit", "tijd", "tid", "klockslag", "interval", "he", "hour ending"),
+    *PART_NAMES["hour"],
 }
 """Column names (any case) for a time of day; the column right after the dates may have any name."""
 
-HOURS = PART_NAMES["hour"]
-"""Column names (any case) for whole hours."""
+_MIDNIGHT = r"[ T]00:00(?::00)?$"
+"""The end of a date that is written as a time, as by workbooks."""
 
 
 def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) -> str | None:
@@ -216,43 +215,84 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
         time_col: the column of dates.
         excluded: columns with other roles.
     """
-    dates = table.frame[time_col]
-    if not len(dates) or not (isinstance(dates.dtype, pd.StringDtype) or is_encoded(dates)):
-        return None
-    first = str(dates.array[0])
-    if not date_formats(first.strip()) or has_clock(first) or not (decoded(dates) == decoded(dates).shift()).any():
+    dates = _days(table.frame[time_col])
+    if dates is None or not (dates == dates.shift()).any():
         return None
     following = table.columns[table.columns.index(time_col) + 1 :][:1]
-    candidates = [column for column in table.columns if column.strip().lower() in CLOCK_NAMES and column != time_col]
-    clocks = (
-        column for column in [*candidates, *following] if column not in excluded and _has_clocks(table.frame[column])
-    )
-    hours = (
-        column
-        for column in table.columns
-        if column not in excluded and _has_hours(table.frame[column], column, decoded(dates))
-    )
-    return next(clocks, None) or next(hours, None)
+    named = [column for column in table.columns if is_clock_name(column)]
+    for column in [*named, *following]:
+        cells = table.frame[column]
+        if column in (time_col, *excluded) or _clocks(cells, is_named=column in named) is None:
+            continue
+        # hours as numbers rise within each run of rows with one date
+        if not is_integer_dtype(cells) or bool((cells.diff()[dates == dates.shift()] > 0).all()):
+            return column
+    return None
+
+
+def is_clock_name(column: str) -> bool:
+    """Whether a column is named after a time of day."""
+    return column.strip().lower() in CLOCK_NAMES
 
 
 def joined(table: Table, time_col: str, clock_col: str) -> Table:
     """The table with times of day appended to its dates, and without the column of times of day."""
     frame = table.frame
-    both = frame[time_col].astype(str).str.strip() + " " + frame[clock_col].astype(str).str.strip()
-    times = both.where(frame[time_col].notna() & frame[clock_col].notna())
+    dates, clocks = _days(frame[time_col]), _clocks(frame[clock_col], is_named=True)
+    dates = decoded(frame[time_col]).astype(str).str.strip() if dates is None else dates
+    clocks = frame[clock_col].astype(str).str.strip() if clocks is None else clocks
+    times = (dates + " " + clocks).where(frame[time_col].notna() & frame[clock_col].notna())
     return replace(table, frame=frame.assign(**{time_col: times}).drop(columns=clock_col))
 
 
-def _has_hours(cells: pd.Series, column: str, dates: pd.Series) -> bool:
-    """Whether a column has the name of hours, and they are whole and rise within each run of rows with one date."""
-    if column.strip().lower() not in HOURS or not is_integer_dtype(cells) or not cells.between(0, 23).all():
-        return False
-    return bool((cells.diff()[dates == dates.shift()] > 0).all())
+def _days(cells: pd.Series) -> pd.Series | None:
+    """A column of dates as text; None if it has times of day other than midnight in all rows."""
+    if is_datetime64_any_dtype(cells) and len(cells) and not cells.isna().any():
+        return cells.dt.strftime("%Y-%m-%d").astype("str") if (cells == cells.dt.normalize()).all() else None
+    if not len(cells) or not _is_text(cells):
+        return None
+    text = decoded(cells).astype("str").str.strip()
+    if re.search(_MIDNIGHT, str(text.iloc[0])) and text.dropna().str.contains(_MIDNIGHT).all():
+        text = text.str.replace(_MIDNIGHT, "", regex=True)
+    first = str(text.iloc[0])
+    return text if date_formats(first) and not has_clock(first) else None
 
 
-def _has_clocks(cells: pd.Series) -> bool:
-    text = distinct(cells).dropna()
-    return isinstance(text.dtype, pd.StringDtype) and len(text) > 0 and bool(text.str.fullmatch(CLOCK).all())
+def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
+    """A column of times of day, hours or intervals as text; None if it has other cells.
+
+    Args:
+        is_named: whether its name says so, which numbers of hours need. Hours from 1 to 24 are numbers of intervals,
+            the first of which begins at midnight.
+    """
+    if is_integer_dtype(cells):
+        return _hours(cells) if is_named else None
+    if not _is_text(cells):
+        return None
+    text = decoded(cells).astype("str").str.strip()
+    once = pd.Series(text.dropna().unique(), dtype="str")
+    for pattern, part in _LABELS.items():
+        if len(once) and once.str.fullmatch(pattern).all():
+            parts = text.str.extract(f"^{part}$")[0]
+            if part.startswith(r"\D"):
+                return _hours(pd.to_numeric(parts))
+            return parts.str.replace(r"^(\d+) ?([AaPp])", r"\1:00 \2", regex=True)
+    return None
+
+
+def _hours(numbers: pd.Series) -> pd.Series | None:
+    """Hours 0 to 23, 1 to 24, or 0 to 2300 or 100 to 2400, as text; None for other numbers."""
+    if numbers.isna().any() or not len(numbers):
+        return None
+    hours = numbers // 100 if (numbers % 100 == 0).all() and numbers.max() > 24 else numbers
+    hours = hours - 1 if hours.max() == 24 and hours.min() > 0 else hours
+    return hours.map("{:02d}:00".format).astype("str") if hours.between(0, 23).all() else None
+
+
+def _is_text(cells: pd.Series) -> bool:
+    """Whether cells are text, or dates or times of day of Python."""
+    is_object = cells.dtype == object and isinstance(cells.iloc[0] if len(cells) else "", str | date | time)
+    return isinstance(cells.dtype, pd.StringDtype) or is_encoded(cells) or is_object
 
 
 TIME_NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}

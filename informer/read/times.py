@@ -1,7 +1,5 @@
 """Find the format of a time column, and parse it.
 
-Times of a long column, put together from pieces without a second array of all of them.
-
 Choose among several date formats for a column: by all rows, then by the step between them.
 
 A format is valid if no other one reads cells that it cannot read. If several are valid, as for the first twelve days of
@@ -16,14 +14,13 @@ forward, an hour is skipped.
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Literal
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int
+from jaxtyping import Float64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from informer.base.errors import InputError, Repair
@@ -37,40 +34,17 @@ from informer.read.time_columns import YEARS, are_years
 log = logging.getLogger(__name__)
 
 
-def joined(pieces: Iterator[pd.DatetimeIndex], n: int) -> pd.DatetimeIndex:
-    """Pieces of n times in all, written into one array as they come.
+def joined(pieces: Sequence[pd.DatetimeIndex]) -> pd.DatetimeIndex:
+    """Pieces of times one after the other.
 
     Raises:
-        ValueError: pieces with several offsets from UTC.
+        ValueError: they have several offsets from UTC.
     """
-    first = next(pieces)
-    counts, end = np.empty(n, dtype=np.int64), 0
-    others: list[pd.DatetimeIndex] = []
-    for piece in chain([first], pieces):
-        if not isinstance(piece, pd.DatetimeIndex):  # pandas 2
-            raise ValueError("several offsets from UTC")
-        if others or piece.tz is not None or piece.unit != first.unit:
-            others.append(piece)  # from here on, times of another unit or with an offset
-            continue
-        counts[end : end + len(piece)] = piece.asi8
-        end += len(piece)
-    times = pd.DatetimeIndex(counts[:end].view(f"M8[{first.unit}]"), copy=False)
-    if not others:
-        return times
-    if len({str(piece.tz) for piece in [*([times] if end else []), *others]}) > 1:
+    if len({str(piece.tz) for piece in pieces}) > 1:
         raise ValueError("several offsets from UTC")
-    together = times.append(others) if end else others[0].append(others[1:])
-    assert isinstance(together, pd.DatetimeIndex)  # all have one zone
-    return together
-
-
-def times_of_codes(times: pd.DatetimeIndex, codes: Int[np.ndarray, "t"]) -> pd.DatetimeIndex:
-    """The time of each code; in pieces, since numpy makes its own copy of indices that are not 64 bits long."""
-    of_code, counts = times.asi8, np.empty(len(codes), dtype=np.int64)
-    for begin in range(0, len(codes), PIECE):
-        counts[begin : begin + PIECE] = of_code[codes[begin : begin + PIECE]]
-    plain = pd.DatetimeIndex(counts.view(f"M8[{times.unit}]"), copy=False)
-    return plain if times.tz is None else plain.tz_localize("UTC").tz_convert(times.tz)
+    times = pieces[0].append(list(pieces[1:])) if len(pieces) > 1 else pieces[0]
+    assert isinstance(times, pd.DatetimeIndex)  # all have one zone
+    return times
 
 
 HEAD = 10_000
@@ -336,6 +310,9 @@ _LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 PIECE = 1 << 16
 """Number of cells converted to Python strings at once, since these take several times their space."""
 
+_END_OF_DAY = r"[ T]24(?:[:.]00)+"
+"""A time that ISO 8601 allows for the start of the next day."""
+
 _WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
 """Cells that pandas reads as a time with any format (now, today), and years with a sign."""
 
@@ -538,19 +515,27 @@ def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
 
 def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     cells = table.frame[column]
+    if is_integer_dtype(cells) and (width := digits_of(time_format)):  # a number has lost its leading zeros
+        cells = cells.astype("str").str.zfill(width)
     codes, texts = None, cells
     if is_encoded(cells):
         codes, once = codes_of(cells)
         texts = pd.Series([*once.astype(str), None], dtype="str")  # the last for empty cells (code -1)
     begins = range(0, max(len(texts), 1), PIECE)
     try:
-        pieces = (_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins)
-        times = joined(pieces, len(texts))
+        times = joined([_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins])
     except ValueError:
         if time_format != ISO and "%z" not in time_format:
             raise
         return with_offsets(decoded(cells).astype(str), time_format, table, column)
-    return times if codes is None else times_of_codes(times, codes)
+    return times if codes is None else times.take(codes)
+
+
+def digits_of(time_format: str) -> int:
+    """Number of digits of the times in a format of digits only, such as %d%m%Y; 0 for other formats."""
+    letters = re.fullmatch("(?:%[YymdHMSj])+", time_format)
+    widths = {"Y": 4, "j": 3}
+    return sum(widths.get(letter, 2) for letter in time_format[1::2]) if letters else 0
 
 
 def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
@@ -560,6 +545,10 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     objects, time_format = _starts(objects, time_format)
     # most times are unique, so a cache would not pay off
     times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
+    if times.hasnans and (late := text.str.contains(_END_OF_DAY).to_numpy(dtype=bool, na_value=False)).any():
+        begins = np.array([re.sub(r"([ T])24(?=[:.]00)", r"\g<1>00", cell) for cell in text[late]], dtype=object)
+        next_days = pd.to_datetime(begins, format=time_format, errors="coerce", cache=False) + pd.Timedelta("1D")
+        times = pd.DatetimeIndex(pd.Series(times).mask(late, pd.Series(next_days, np.flatnonzero(late))))
     if no_date.any():
         times = pd.DatetimeIndex(times.where(~no_date))
     return times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times

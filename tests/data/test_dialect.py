@@ -102,8 +102,7 @@ def test_separators(lines: list[str], separator: str) -> None:
     ],
 )
 def test_marks_of_numbers(text: str, separator: str, decimal: str, thousands: str) -> None:
-    marks = find_marks(text, separator)
-    assert (marks.decimal, marks.thousands) == (decimal, thousands)
+    assert find_marks(text, separator)[:2] == (decimal, thousands)
 
 
 def test_what_was_found_is_logged_where_it_is_not_common(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

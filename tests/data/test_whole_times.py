@@ -13,7 +13,8 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.read.series import Series
+from informer.read.series import Series, series_from_table, with_whole_times
+from informer.read.table import read_pieces, table_of_frame
 
 HOURS = pd.date_range("2023-12-30", periods=400, freq="h")
 LOAD = np.arange(400.0) % 24 + np.arange(400) / 100
@@ -263,3 +264,92 @@ def test_numbers_that_look_like_months_are_still_an_error(tmp_path: Path) -> Non
     (tmp_path / "f.csv").write_text("date;a;b\n" + "".join(f"{day:%Y-%m-%d};1,5;12.2015\n" for day in HOURS[::24]))
     with pytest.raises(InputError, match=r"column 'b': expected a number, found '12\.2015'"):
         read_series(tmp_path / "f.csv", DatasetConfig())
+
+
+def _label(hour: int, style: str) -> str | int:
+    return {
+        "range": f"{hour:02d}:00-{(hour + 1) % 24:02d}:00",
+        "range to": f"{hour}:00 to {hour + 1}:00",
+        "H01": f"H{hour + 1:02d}",
+        "HE": f"HE {hour + 1}",
+        "01h": f"{hour + 1:02d}h",
+        "0h": f"{hour}h",
+        "AM": f"{(hour + 11) % 12 + 1} {'AM' if hour < 12 else 'PM'}",
+        "am": f"{(hour + 11) % 12 + 1}:00 {'am' if hour < 12 else 'pm'}",
+        "dots": f"{hour:02d}.00.00",
+        "1 to 24": hour + 1,
+        "100 to 2400": 100 * (hour + 1),
+        "0 to 2300": 100 * hour,
+    }[style]
+
+
+@pytest.mark.parametrize("style", ["range", "range to", "H01", "HE", "01h", "0h", "AM", "am", "dots", "1 to 24",
+                                   "100 to 2400", "0 to 2300"])  # fmt: skip
+def test_hours_of_a_day_are_not_series(style: str, tmp_path: Path) -> None:
+    """Red if the hour of a row is taken for the name of its series, or for another hour."""
+    times = pd.date_range("2024-01-01", periods=480, freq="h")
+    labels = [_label(hour, style) for hour in times.hour]
+    frame = pd.DataFrame({"date": times.strftime("%d/%m/%Y"), "hour": labels, "load": LOAD[0] + np.arange(480.0)})
+    assert list(read(frame, tmp_path).timestamps) == list(times)
+
+
+def test_hours_that_are_not_understood_are_no_series_either(folder: Path) -> None:
+    """Red if a column of hours with an hour 25 separates 25 daily series."""
+    times = pd.date_range("2024-01-01", periods=480, freq="h")
+    labels = [*(f"H{hour + 1}" for hour in times.hour[:-1]), "H25"]
+    frame = pd.DataFrame({"date": times.date, "hour": labels, "load": np.arange(480.0)})
+    frame.to_csv("f.csv", index=False)
+    outcome = call("inspect", "f.csv")
+    assert outcome.status == 2
+    assert "series_col=hour" not in outcome.out
+    assert "for times of day in another column, dataset.clock_col" in outcome.out
+
+
+@pytest.mark.parametrize("kind", ["objects", "timestamps", "workbook"])
+def test_cells_of_dates_and_of_times_of_day(kind: str, tmp_path: Path) -> None:
+    """Red if a frame or workbook with date cells and time cells is read as daily series."""
+    times = pd.date_range("2024-01-01", periods=72, freq="h")
+    dates = times.normalize() if kind == "timestamps" else times.date
+    frame = pd.DataFrame({"Date": dates, "Time": times.time, "load": np.arange(72.0)})
+    if kind == "workbook":
+        frame.to_excel(tmp_path / "f.xlsx", index=False)
+        series = read_series(tmp_path / "f.xlsx", DatasetConfig())
+    else:
+        table = with_whole_times(table_of_frame(frame, "f"), DatasetConfig())
+        series = series_from_table(table, DatasetConfig(), "f")
+    assert list(series.timestamps) == list(times)
+
+
+@pytest.mark.parametrize("written", ["%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%d.%m.%Y %H:%M", "%d/%m/%Y %H.%M"])
+def test_midnight_as_the_end_of_a_day(written: str, tmp_path: Path) -> None:
+    """Red if 24:00 is not 00:00 of the next day."""
+    times = pd.date_range("2024-01-30 01:00", periods=400, freq="h")
+    previous = (times - pd.Timedelta("1D")).strftime(written)
+    mark = "T" if "T" in written else " "
+    midnight = [f"{before.split(mark)[0]}{mark}{before.split(mark)[1].replace('00', '24', 1)}" for before in previous]
+    cells = np.where(times.hour == 0, midnight, times.strftime(written))
+    assert list(read(pd.DataFrame({"time": cells, "load": LOAD}), tmp_path).timestamps) == list(times)
+
+
+@pytest.mark.parametrize("written", ["%d%m%Y", "%m%d%Y", "%d%m%y"])
+def test_digits_keep_their_leading_zeros(written: str, tmp_path: Path) -> None:
+    """Red if 01021990 is read as the number 1021990, which is another date."""
+    times = pd.date_range("1990-01-01", periods=100, freq="D")
+    frame = pd.DataFrame({"date": times.strftime(written), "load": np.arange(100.0)})
+    assert list(read(frame, tmp_path, time_format=written).timestamps) == list(times)
+
+
+@pytest.mark.parametrize("line", ["sep=;\n", '"sep=;"\r\n', "\ufeffsep=;\n"])
+def test_the_line_with_the_separator_is_no_header(line: str, tmp_path: Path) -> None:
+    """Red if the line that spreadsheets write is the header, or if rows are counted without it."""
+    rows = [f"{time:%d.%m.%Y};{place},5" for place, time in enumerate(pd.date_range("2024-01-01", periods=40))]
+    path = tmp_path / "f.csv"
+    path.write_text(line + "\n".join(["Datum;Wert", *rows]), encoding="utf-8", newline="")
+    assert read_series(path, DatasetConfig()).values[:, 0].tolist() == [place + 0.5 for place in range(40)]
+    assert sum(len(table.frame) for table in read_pieces(path)) == 40
+    path.write_text(line + "\n".join(["Datum;Wert", *rows[:5], "06.01.2024;?", *rows[6:]]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"f.csv, row 8, column 'Wert'"):
+        read_series(path, DatasetConfig())
+    path.write_text(line + "\n".join(["Datum;Wert", *rows[:5], "06.01.2024;1;2", *rows[6:]]), encoding="utf-8")
+    with pytest.raises(InputError, match="f.csv, row 8: expected 2 cells"):
+        read_series(path, DatasetConfig())
