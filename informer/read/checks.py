@@ -382,8 +382,8 @@ def check_steps(
     if len(gaps):
         last, fill = int(gaps[-1]), fill_for(rows, missing)
         fills = missing <= MOST_NEW * len(rows) and (config.max_gap or missing) >= int(strides.max()) - 1
-        year = frequency.future(rows.timestamps[last], 1)[0] + pd.DateOffset(years=1)
-        if rows.timestamps[last + 1] == year and len(rows) - last < SHORT_END * len(rows):
+        year = frequency.future(rows.timestamps[last], 1)[0].tz_localize(None) + pd.DateOffset(years=1)
+        if rows.timestamps[last + 1].tz_localize(None) == year and len(rows) - last < SHORT_END * len(rows):
             fills, note = False, "the last rows continue those of a year before, as with a wrong year: fix the dates"
         else:
             note = _fill_advice(config, [*Fill] if fills else [])

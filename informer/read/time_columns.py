@@ -247,15 +247,21 @@ def joined(table: Table, time_col: str, clock_col: str) -> Table:
 
 def _days(cells: pd.Series) -> pd.Series | None:
     """A column of dates as text; None if it has times of day other than midnight in all rows."""
-    if is_datetime64_any_dtype(cells) and len(cells) and not cells.isna().any():
-        return cells.dt.strftime("%Y-%m-%d").astype("str") if (cells == cells.dt.normalize()).all() else None
-    if not len(cells) or not _is_text(cells):
+    if not len(cells):
+        return None
+    if is_datetime64_any_dtype(cells):
+        are_days = cells.dt.tz is None and cells.iloc[0] == cells.iloc[0].normalize() and cells.notna().all()
+        return (
+            cells.dt.strftime("%Y-%m-%d").astype("str") if are_days and (cells == cells.dt.normalize()).all() else None
+        )
+    first = str(cells.array[0]).strip()
+    date = re.sub(_MIDNIGHT, "", first)
+    if not _is_text(cells) or not date_formats(date) or has_clock(date):
         return None
     text = decoded(cells).astype("str").str.strip()
-    if re.search(_MIDNIGHT, str(text.iloc[0])) and text.dropna().str.contains(_MIDNIGHT).all():
-        text = text.str.replace(_MIDNIGHT, "", regex=True)
-    first = str(text.iloc[0])
-    return text if date_formats(first) and not has_clock(first) else None
+    if date == first:
+        return text
+    return text.str.replace(_MIDNIGHT, "", regex=True) if text.dropna().str.contains(_MIDNIGHT).all() else None
 
 
 def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:

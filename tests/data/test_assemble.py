@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import pyarrow
 import pytest
 
 from informer.base.errors import InputError
@@ -61,14 +60,6 @@ def test_the_cells_are_those_of_the_whole_file(case: str, tmp_path: Path) -> Non
     for column in expected:
         pd.testing.assert_series_equal(decoded(table.frame[column]), expected[column])
     assert list(table.columns) == list(expected.columns)
-
-
-def test_cells_of_equal_length_share_the_array_of_their_ends(tmp_path: Path) -> None:
-    """Red when the text of a long time column takes 8 bytes more for each cell."""
-    text = table_of({"date": DATES, "y": list(range(N))}, tmp_path).frame["date"]
-    chunks = pyarrow.table({"date": text})["date"].chunks
-    assert len(chunks) == 6
-    assert len({chunk.buffers()[1].address for chunk in chunks[:-1]}) == 1
 
 
 def test_more_texts_than_short_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

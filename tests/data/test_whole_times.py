@@ -351,5 +351,5 @@ def test_the_line_with_the_separator_is_no_header(line: str, tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"f.csv, row 8, column 'Wert'"):
         read_series(path, DatasetConfig())
     path.write_text(line + "\n".join(["Datum;Wert", *rows[:5], "06.01.2024;1;2", *rows[6:]]), encoding="utf-8")
-    with pytest.raises(InputError, match="f.csv, row 8: expected 2 cells"):
+    with pytest.raises(InputError, match=r"f\.csv, row 8: expected 2 cells"):
         read_series(path, DatasetConfig())
