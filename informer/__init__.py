@@ -3,7 +3,7 @@
 Packages and modules; each imports only from those further down:
 
   __main__  train  eval  predict  what `python -m` starts
-  commands      the console script `informer`, a module for each command, and the workflow of `informer forecast`
+  commands      the console script `informer`, what each command does, and the workflow of `informer forecast`
   forecaster    frames in, frames out, from Python
   service       a trained model in use: serve, update, watch
   report        one HTML page about a run, an evaluation or forecasts; comparison of runs
@@ -17,7 +17,7 @@ Packages and modules; each imports only from those further down:
   data | pretrained  series to windows on the device, diagnosis of files; the network that comes trained
   read | networks  files to checked series; models, layers, attention, ops (only torch); independent of each other
   synthetic     generated series
-  config        settings of every command, composition by Hydra
+  config        settings of every command, read from its words, and of training, composed by Hydra
   base          errors, files, runtime, console
 
     from informer import Forecaster

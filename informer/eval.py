@@ -1,7 +1,6 @@
-"""`python -m informer.eval checkpoint=runs/latest`: score a trained model again, see `informer.commands.eval`."""
+"""`python -m informer.eval checkpoint=runs/latest`: the command `informer eval`."""
 
-from informer.base import start
+from informer.commands.cli import main
 
 if __name__ == "__main__":
-    start.begin()
-    start.run_module("eval")
+    main("eval")

@@ -24,9 +24,9 @@ from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, listed, with_addresses
 from informer.build import read_dataset, take_table
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
-from informer.config.compose import compose
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, Short
+from informer.config.hydra_compose import compose
 from informer.config.model import WindowSizes
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import series_column
@@ -130,7 +130,7 @@ def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
         other_settings = {key: value for key, value in config.items() if key != "dataset"}
         config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | other_settings
     path_setting = {} if path is None else {"dataset.path": with_addresses(str(path))}
-    return compose("train", {"dataset": "csv", **path_setting, **config})
+    return compose({"dataset": "csv", **path_setting, **config})
 
 
 def known_attributes(attributes: Frame | None) -> pd.DataFrame | str | None:

@@ -1,7 +1,6 @@
-"""`python -m informer.predict checkpoint=runs/latest input=FILE`: forecast files, see `informer.commands.predict`."""
+"""`python -m informer.predict checkpoint=runs/latest input=FILE`: the command `informer predict`."""
 
-from informer.base import start
+from informer.commands.cli import main
 
 if __name__ == "__main__":
-    start.begin()
-    start.run_module("predict")
+    main("predict")

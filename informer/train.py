@@ -1,7 +1,6 @@
-"""`python -m informer.train dataset=ETTh1 attn=prob`: fit a model, see `informer.commands.train`."""
+"""`python -m informer.train dataset=ETTh1 attn=prob`: the command `informer train`."""
 
-from informer.base import start
+from informer.commands.cli import main
 
 if __name__ == "__main__":
-    start.begin()
-    start.run_module("train")
+    main("train")

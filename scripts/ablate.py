@@ -39,7 +39,7 @@ from informer.base.files import write_atomic
 from informer.base.runtime import seed_everything
 from informer.base.start import StopRequest
 from informer.build import build_data, resolve_decoder
-from informer.config.compose import compose
+from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.networks.models.base import ForecastModel, model_forecast
@@ -127,7 +127,7 @@ class Job:
             InputError: an unknown key, or a value out of range.
         """
         trainer = {"trainer.max_steps": self.steps, "trainer.max_epochs": self.steps}
-        settings: TrainConfig = compose("train", self.base | self.change | trainer)
+        settings = compose(self.base | self.change | trainer)
         decoder_attn, reason = resolve_decoder(settings.attn, settings.decoder_attn)
         return replace(settings, decoder_attn=decoder_attn, decoder_attn_reason=reason)
 

@@ -132,7 +132,7 @@ def _measure_step(path: str, overrides: list[str]) -> None:
     import sklearn.preprocessing  # noqa: F401 (used by every run)
 
     import informer.search.stage  # noqa: F401 (which imports torch)
-    from informer.commands.train import main as train
+    from informer.commands import cli
     from informer.training import loop
 
     start_bytes, step = memory("VmRSS"), loop.train_step
@@ -146,7 +146,7 @@ def _measure_step(path: str, overrides: list[str]) -> None:
     loop.train_step = first
     run_dir = Path(path).parent / f"run {os.getpid()}"
     sys.argv = ["train", path, *SETTINGS, *overrides, f"run_dir='{run_dir}'"]
-    train()
+    cli.run("train")
 
 
 def measured(file: File, rounds: int) -> dict[str, dict[str, float]]:

@@ -11,7 +11,7 @@ Hourly, with linear_plus only (scripts/reproduce_m4.py). Models: informer2020 (t
 paper's settings, as in the authors' code), informer_full (the same with full attention, the paper's
 "Informer†"), informer (the same sizes, our defaults), informer_plus (one configuration per dataset for all
 horizons), linear_plus (one configuration for all; in closed form, so seeds do not matter: --seeds 0). Ridge
-and the seasonal naive are scored within every run. Other key=value are passed to informer.commands.train.
+and the seasonal naive are scored within every run. Other key=value are passed to informer.train.
 
 `--engine ray` runs them on the Ray cluster at RAY_ADDRESS, or a local one (extra `ray`).
 

@@ -82,7 +82,7 @@ def _cell(row: dict[str, str]) -> Cell:
 
 
 def split_settings(settings: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The name of the table, and the keys for informer.commands.train.
+    """The name of the table, and the keys for informer.train.
 
     Raises:
         InputError: no table, or an unknown one.

@@ -26,8 +26,7 @@ from informer.base.console import refuse, say
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.base.start import Interrupted
-from informer.config import conversion
-from informer.config.compose import check_groups, explained
+from informer.config.hydra_compose import check_groups, explained, register, to_typed
 from informer.search.stage import train
 from informer.training.folder import RunFolder
 
@@ -90,13 +89,13 @@ def search() -> None:
     fixed = options.overrides
     if not any(key.startswith("experiment=") for key in fixed):
         fixed = ["experiment=search", *fixed]
-    check_groups("train", fixed)
-    conversion.register()
+    check_groups(fixed)
+    register()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     console = Console()
     with initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
         sweeps = space(fixed)
-        conversion.to_typed("train", compose("train", fixed))  # reports errors before anything is written
+        to_typed(compose("train", fixed))  # reports errors before anything is written
         study = opened(options.output, fixed)
 
         def objective(trial: optuna.Trial) -> float:
@@ -104,7 +103,7 @@ def search() -> None:
             console.print(f"trial {trial.number}: {' '.join(drawn)}", markup=False, highlight=False)
             run_dir = options.output / f"trial-{trial.number}"
             try:
-                train(conversion.to_typed("train", compose("train", [*fixed, *drawn])), RunFolder(run_dir), console)
+                train(to_typed(compose("train", [*fixed, *drawn])), RunFolder(run_dir), console)
             except InputError as error:  # such as a diverging learning rate: the other trials continue
                 say(console, f"trial {trial.number} failed: {error}")
                 raise optuna.TrialPruned from error
@@ -126,7 +125,7 @@ def main() -> None:
     except InputError as error:
         refuse(str(error))
     except (HydraException, OmegaConfBaseException) as error:
-        refuse(explained("train", error))
+        refuse(explained(error))
     except Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
 

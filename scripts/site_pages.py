@@ -20,7 +20,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from informer.build import attention_class, attention_names, attention_node, build_attention
-from informer.config import conversion, families
+from informer.commands.cli import COMMANDS
+from informer.config import families
 from informer.config.compose import help_of
 from informer.config.training import TrainConfig
 from informer.networks.attention.base import AttentionSpec
@@ -162,8 +163,8 @@ def _descriptions(schema: Any) -> dict[str, str]:
 
 def commands_page() -> str:
     """The help of every command."""
-    lines = ["# Commands", "", "`informer COMMAND key=value ...`, or `python -m informer.COMMAND key=value ...`.", ""]
-    for name in conversion.SCHEMAS:
+    lines = ["# Commands", "", "`informer COMMAND key=value ...`, or `python -m informer COMMAND key=value ...`.", ""]
+    for name in COMMANDS:
         lines += [f"## {name}", "", "```text", help_of(name).strip(), "```", ""]
     return "\n".join(lines)
 

@@ -17,6 +17,8 @@ from unittest.mock import patch
 from onnx_registry import registry_once
 from shape_checks import switched
 
+from informer.commands import cli
+
 ROOT = Path(__file__).resolve().parents[1]
 
 SMALL = [
@@ -55,7 +57,7 @@ def call(entry: str, *arguments: str, checked: bool = False) -> Outcome:
     Shape types are checked only if `checked`, whatever the test's file, see `shape_checks.CHECKED`.
     """
     with switched(checked):
-        return _ran(importlib.import_module(f"informer.commands.{entry}").main, f"informer {entry}", *arguments)
+        return _ran(lambda: cli.run(entry), f"informer {entry}", *arguments)
 
 
 def call_export(*arguments: str) -> Outcome:

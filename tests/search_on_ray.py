@@ -6,7 +6,7 @@ A program of its own, because Ray ends the process that connects to it when its 
 
 import ray
 
-from informer.commands import train
+from informer.commands import cli
 from informer.search.trials import OnRay
 
 begin = OnRay.begin
@@ -23,4 +23,4 @@ def losing(engine: OnRay, *arguments, **settings):
 
 if __name__ == "__main__":
     OnRay.begin = losing
-    train.main()
+    cli.run("train")

@@ -164,17 +164,17 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["model.d_model=9"], ["multiple of model.n_heads=2, found 9"]),
         (["model.n_heads=0"], ["model.n_heads: expected at least 1, found 0"]),
         (["model.encoder_stacks=[]"], ["at least one stack"]),
-        (["model.dropout=1"], ["model.dropout: expected 0 <= dropout < 1, found 1"]),
+        (["model.dropout=1"], ["model.dropout: expected at least 0 and less than 1, found 1"]),
         (["model.embed=sine"], ["sine", "timeF", "learned"]),
         (["trainer.batch_size=0"], ["trainer.batch_size: expected at least 1, found 0"]),
         (
             ["trainer.max_steps=0"],
             ["trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge|maps, model=linear)"],
         ),
-        (["trainer.steps_per_epoch=0"], ["trainer.steps_per_epoch: expected at least 1 or null, found 0"]),
+        (["trainer.steps_per_epoch=0"], ["trainer.steps_per_epoch: expected at least 1, found 0"]),
         (["optim.lr=-1"], ["optim.lr: expected more than 0, found -1"]),
         (["optim.lr=nan"], ["optim.lr: expected a number, found nan"]),
-        (["seed=-1"], ["seed: expected 0 <= seed < 2^32, found -1"]),
+        (["seed=-1"], ["seed: expected at least 0 and less than 4294967296, found -1"]),
         (["seq_len=0"], ["seq_len: expected at least 1, found 0"]),
         (["seq_len=many"], ["seq_len: expected a whole number, found 'many'"]),
         (["seed=1.5"], ["seed: expected a whole number, found 1.5"]),
@@ -224,7 +224,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["batch_size=0"], ["batch_size: expected at least 1, found 0"]),
         (["plots=maps"], ["plots: expected one of none, standard, attention, false, true, found 'maps'"]),
         (["batch_siez=1"], ["unknown key 'batch_siez'", "batch_size"]),
-        (["+a.b=1"], ["unknown key 'a'"]),
+        (["+a.b=1"], ["unknown key '+a.b'"]),
         (["output=file.txt"], ["file.txt"]),
         (["output=file.txt/report"], ["file.txt/report"]),
         (["dataset.frequency=D"], ["expected steps of D, found steps of h"]),
@@ -338,7 +338,8 @@ def test_attention_is_refused_before_data_are_read(folder: Path) -> None:
 
 def test_a_run_directory_is_not_written_over(folder: Path, trained: Trained, tree: Tree) -> None:
     before = tree(trained.run_dir)
-    refused(call("train", *TRAIN, f"run_dir={trained.run_dir}"), "expected a new folder, found a run in it")
+    outcome = call("train", *TRAIN, f"run_dir={trained.run_dir}")
+    refused(outcome, "expected a new or empty folder, found config.yaml in it")
     assert tree(trained.run_dir) == before
 
 
@@ -446,7 +447,7 @@ def test_help_is_a_page(entry: str, folder: Path, tree: Tree) -> None:
     assert page.err == ""
     assert f"informer {entry}" in page.out
     assert "All keys with their values: --cfg job" in page.out
-    assert call(entry, "--hydra-help").status == 0
+    assert call(entry, "--hydra-help").status == (0 if entry == "train" else 2)
     listing = call(entry, "--cfg", "job")
     assert listing.status == 0
     shown = {"train": "factor: 5", "inspect": "seq_len: 96"}.get(entry, "checkpoint: runs/latest")

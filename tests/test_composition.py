@@ -14,7 +14,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from informer.base.runtime import resource
-from informer.config import conversion
+from informer.config.hydra_compose import register
 
 CASES = [
     ("train", ["dataset=sample", *SMALL, "run_dir=x"]),
@@ -24,14 +24,13 @@ CASES = [
     ("train", ["seq_lem=3", "dataset=nowhere"]),
     ("train", ["seq_lem=3"]),
     ("train", ["seed=1,2"]),
-    ("predict", ["checkpoint=x", "input=y"]),
-    ("predict", ["checkpoint=x", "+checkpoint=y"]),
+    ("train", ["seed=1", "+seed=2"]),
 ]
 
 
 def composed(name: str, overrides: list[str]) -> Any:
     """All of it with Hydra's own node, or the error."""
-    conversion.register()
+    register()
     with hydra.initialize_config_dir(str(resource("conf")), job_name=name, version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
         try:

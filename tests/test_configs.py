@@ -1,5 +1,6 @@
 """Every yaml file that ships is composed as its entry point does, built, and stepped once."""
 
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -13,9 +14,13 @@ from published_files import published_folder
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.build import build_data, build_model, dims_of, read_dataset, resolve_decoder
+from informer.commands.cli import COMMANDS, settings_class
 from informer.config import conversion
-from informer.config.compose import PARSED
+from informer.config.compose import help_of, settings_of
+from informer.config.conversion import known_keys
+from informer.config.hydra_compose import PARSED, register, to_typed
 from informer.config.model import InformerConfig, Shortening
+from informer.config.overrides import to_display
 from informer.config.training import TrainConfig
 from informer.networks.models.base import ModelDims, model_output
 from informer.training.optim import build_loss, build_optimizer
@@ -30,10 +35,10 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
-def composed(*overrides: str, entry: str = "train") -> TrainConfig:
-    conversion.register()
+def composed(*overrides: str) -> TrainConfig:
+    register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return conversion.to_typed(entry, compose(entry, overrides=list(overrides)))
+        return to_typed(compose("train", overrides=list(overrides)))
 
 
 def step(settings: TrainConfig) -> None:
@@ -82,16 +87,22 @@ def test_dataset(name: str, tmp_path: Path) -> None:
     step(settings)
 
 
-@pytest.mark.parametrize("entry", ["eval", "predict", "export", "inspect", "report"])
-def test_the_other_entry_points(entry: str) -> None:
-    needs_input = entry in ("predict", "inspect")
-    overrides = ["input=a.csv"] if needs_input else []
-    assert composed(*overrides, entry=entry) == conversion.SCHEMAS[entry](**({"input": "a.csv"} if needs_input else {}))
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_settings_of_a_command_are_those_of_its_class(name: str) -> None:
+    """Red if a key of the help is refused, or a command has other defaults than its class."""
+    schema, more = settings_class(name), {"train": ["loss", "model"], "predict": ["from"]}.get(name, [])
+    keys = re.findall(r"^  ([a-z_][\w.]*)(?=[ =])", help_of(name).partition("Keys, as key=value:")[2], re.M)
+    assert len(keys) > 2
+    assert {*keys} <= {*known_keys(schema), *more}
+    if name != "train":
+        needed = [each.name for each in fields(schema) if each.metadata.get("required")]
+        given = {key: ["a.csv"] if key == "runs" else "a.csv" for key in needed}
+        assert settings_of(schema, [f"{key}={to_display(value)}" for key, value in given.items()]) == schema(**given)
 
 
 def test_no_folder_of_conf_is_left_out() -> None:
     folders = {path.name for path in CONF.iterdir() if path.is_dir()}
-    assert folders == {"attn", "dataset", "hydra", *GROUPS}
+    assert folders == {"attn", "dataset", "help", "hydra", *GROUPS}
 
 
 def test_what_is_saved_comes_back() -> None:

@@ -80,7 +80,13 @@ def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Pat
     both[["date", "price"]].to_csv("plain.csv", index=False)
     texts = []
     for future in ("later.csv", "plain.csv"):
-        arguments = [f"checkpoint={top / 'future'}", "input=history.csv", f"future={future}", "output=out"]
+        arguments = [
+            f"checkpoint={top / 'future'}",
+            "input=history.csv",
+            f"future={future}",
+            "output=out",
+            "overwrite=true",
+        ]
         outcome = call("predict", *arguments, "plots=false")
         assert outcome.status == 0, outcome.err
         texts.append(Path("out/history.forecast.csv").read_text())
@@ -115,7 +121,7 @@ def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder:
         rows = frame[["date", "price"]][end : end + (6 if name != "c" else 5)]
         rows.to_csv(f"ahead/{name}.csv", index=False)
     frame[:7].to_csv("ahead/0.csv", index=False)
-    run = [f"checkpoint={driven[0] / 'future'}", "output=out"]
+    run = [f"checkpoint={driven[0] / 'future'}", "output=out", "overwrite=true"]
     model = Forecaster.load(driven[0] / "future", device="cpu")
     for wanted in ("future=ahead", "future=ahead/*.csv"):
         outcome = call("predict", *run, "input=in", wanted)
@@ -142,7 +148,7 @@ def test_futures_that_are_missing(driven: tuple[Path, pd.DataFrame], folder: Pat
     for name in "abc":
         driven[1][:1500].to_csv(f"in/{name}.csv", index=False)
     driven[1].to_csv("ahead/b.csv", index=False)
-    run = [f"checkpoint={driven[0] / 'future'}", "input=in", "output=out"]
+    run = [f"checkpoint={driven[0] / 'future'}", "input=in", "output=out", "overwrite=true"]
     for more, line in (
         (["future=ahead"], "future=ahead: expected a file for each input, with the same name; found none for a, c"),
         (["future=bare"], "future=bare: expected files ending in .csv, .csv.gz, .tsv, .parquet, .xlsx, found none"),
@@ -172,7 +178,7 @@ def test_series_of_one_file_have_their_own_future(folder: Path) -> None:
     more = ["dataset.series_col=id", "trainer.max_steps=40", "future_covariates=[price]", "run_dir=run"]
     more += ["scaler.per_series=false"]  # a table without names is not scaled like one of the series
     assert call("train", *RUN, *more).status == 0
-    source = ["checkpoint=run", "input=driven.csv", "output=out"]
+    source = ["checkpoint=run", "input=driven.csv", "output=out", "overwrite=true"]
     assert call("predict", *source, "future=ahead.csv").status == 0
     forecast = pd.read_csv("out/driven.forecast.csv")
     model = Forecaster.load("run", device="cpu")
@@ -199,7 +205,7 @@ def test_what_is_missing_is_one_line(
 ) -> None:
     assert callable(change)
     change(driven[1][["date", "price"]]).to_csv("given.csv", index=False)
-    run = [f"checkpoint={driven[0] / 'future'}", f"input={driven[0] / 'driven.csv'}", "output=out"]
+    run = [f"checkpoint={driven[0] / 'future'}", f"input={driven[0] / 'driven.csv'}", "output=out", "overwrite=true"]
     refusal = call("predict", *run, "future=given.csv")
     assert refusal.status == 2
     assert refusal.err.startswith("error: given.csv")

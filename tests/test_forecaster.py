@@ -104,7 +104,7 @@ def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) 
     fitted = Forecaster.fit(frame, run_dir="kept", **config)
     assert call("eval", "checkpoint=kept", "plots=none").status == 0
     pd.testing.assert_frame_equal(Forecaster.load("kept", device="cpu").predict(frame), fitted.predict(frame))
-    with pytest.raises(InputError, match="run_dir=kept: expected a new folder"):
+    with pytest.raises(InputError, match="run_dir=kept: expected a new or empty folder"):
         Forecaster.fit(frame, run_dir="kept", **config)
 
 

@@ -357,9 +357,7 @@ def test_rows_that_repeat_the_numbers_of_their_time_may_be_dropped_by_name(folde
     rows_of_weather(50).to_csv("f.csv", index=False)
     outcome = call("inspect", "f.csv")
     assert outcome.status == 2
-    assert (
-        "(50 of 650 rows repeat a time, 100% of them with the numbers of another row at their time); " in outcome.out
-    )
+    assert "(50 of 650 rows repeat a time, 100% of them with the numbers of another row at their time); " in outcome.out
     assert "dataset.confirm=[duplicates]" in command(outcome)
     trains(outcome)
     refused = call("forecast", "f.csv", "repair=auto")

@@ -60,9 +60,7 @@ def command(name: str) -> str:
 
 def test_composing_imports_nothing_heavy() -> None:
     """Red when a dataclass of the configuration is defined in a module that imports a large library."""
-    code = (
-        "import informer.config\nfrom informer.config.compose import compose\ncompose('train', {'dataset': 'sample'})"
-    )
+    code = "import informer.config\nfrom informer.config.hydra_compose import compose\ncompose({'dataset': 'sample'})"
     modules = modules_of(code)
     assert "omegaconf" in modules
     assert modules & HEAVY == set()
@@ -122,7 +120,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> list[set[str]]:
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{name} {' '.join(given)}" for name, given in CASES])
 def test_help_and_refusals_import_nothing_heavy(number: int, imported: list[set[str]]) -> None:
     """Red when a command imports what it runs with before it has checked what it was given."""
-    assert "hydra" in imported[0]
+    assert "hydra" in set.union(*imported)
     assert imported[number] & HEAVY == set()
 
 

@@ -106,7 +106,7 @@ def by_itself(run: Path, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFr
 
 def test_a_long_file_is_forecast_series_by_series(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
     """Red if a series is lost, takes another's scaler, or loses its name on the way into any format."""
-    source = [f"checkpoint={run}", "input=long.csv", "output=out", "dataset.series_col=id"]
+    source = [f"checkpoint={run}", "input=long.csv", "output=out", "overwrite=true", "dataset.series_col=id"]
     for more in ([], ["format=long"], ["format=parquet", "batch_size=2"]):
         outcome = call("predict", *source, *more)
         assert (outcome.status, outcome.err) == (0, "")
@@ -133,7 +133,7 @@ def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.Data
         np.testing.assert_allclose(predicted.loc[predicted["id"] == name, "load"], table["load"], rtol=1e-5)
     rolled = model.backtest(pd.read_csv("long.csv"), stride=50)
     assert list(rolled.columns) == ["id", "origin", "step", "date", "column", "forecast", "actual"]
-    source = ["checkpoint=own", "input=long.csv", "output=out"]
+    source = ["checkpoint=own", "input=long.csv", "output=out", "overwrite=true"]
     assert call("predict", *source, "mode=rolling", "stride=50", "from=2000-01-01", "digits=null").status == 0
     written = pd.read_csv("out/long.rolling.csv", parse_dates=["origin", "date"])
     pd.testing.assert_frame_equal(written, rolled, check_dtype=False)
@@ -163,7 +163,7 @@ def test_names_are_written_as_they_were_read(memmap: str, folder: Path) -> None:
         # in other units than in training, so that a scaler made anew shows
         moved = table.assign(load=table["load"] * 3, sku=name)
         moved.to_csv("one.csv", index=False)
-        outcome = call("predict", "checkpoint=own", "input=one.csv", "output=out", "plots=false")
+        outcome = call("predict", "checkpoint=own", "input=one.csv", "output=out", "overwrite=true", "plots=false")
         assert (outcome.status, outcome.err) == (0, "")
         forecast = pd.read_csv("out/one.forecast.csv", dtype={"sku": str}, keep_default_na=False)
         assert set(forecast["sku"]) == {name}
@@ -179,7 +179,7 @@ def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path)
     pd.concat([long["north"], long["south"].assign(load=None), long["west"].assign(load="x")]).to_csv(
         "in/c.csv", index=False
     )
-    source = [f"checkpoint={run}", "input=in", "output=out", "dataset.series_col=id", "batch_size=1"]
+    source = [f"checkpoint={run}", "input=in", "output=out", "overwrite=true", "dataset.series_col=id", "batch_size=1"]
     outcome = call("predict", *source)
     assert outcome.status == 1
     assert "2 files forecast, 1 failed" in outcome.out
@@ -197,7 +197,7 @@ def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path)
 def test_short_series_are_left_out_as_in_training(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
     """The model of the folder skips them; west is too short for any forecast, south only for a rolling one."""
     pd.concat([long["north"], long["south"][:26], long["west"][:23]]).to_csv("short.csv", index=False)
-    source = [f"checkpoint={run}", "input=short.csv", "output=out", "dataset.series_col=id"]
+    source = [f"checkpoint={run}", "input=short.csv", "output=out", "overwrite=true", "dataset.series_col=id"]
     outcome = call("predict", *source)
     assert (outcome.status, outcome.err) == (1, "")
     assert "left out: short.csv: id west (23 rows), expected at least 24 rows" in outcome.out
@@ -266,7 +266,7 @@ def test_pictures_of_chosen_series_in_eval(run: Path, folder: Path) -> None:
     worst = table[table["model"] == "informer"].sort_values("mse_scaled", ascending=False)["series"].tolist()
     wanted = f"plot_series=[{','.join(worst)}]"
     assert f"pictures of the worst: informer eval checkpoint={run} '{wanted}'" in outcome.out
-    outcome = call("eval", f"checkpoint={run}", "output=report", "plots=none", wanted)
+    outcome = call("eval", f"checkpoint={run}", "output=report", "overwrite=true", "plots=none", wanted)
     assert (outcome.status, outcome.err) == (0, "")
     assert {path.name for path in Path("report").glob("forecast_*.png")} == {f"forecast_{name}.png" for name in SCALES}
 
@@ -292,7 +292,7 @@ def test_a_picture_of_the_test_part_has_the_forecasts_and_the_actual_values(run:
 def test_pictures_of_chosen_series_in_predict(run: Path, folder: Path) -> None:
     long = pd.concat([series(name).assign(store=f"{name} no/1") for name in SCALES])
     long.to_csv("long.csv", index=False)
-    base = ["predict", f"checkpoint={run}", "output=out"]
+    base = ["predict", f"checkpoint={run}", "output=out", "overwrite=true"]
     outcome = call(*base, "input=long.csv", "dataset.series_col=store", "plot_series=[south no/1,west no/1]")
     assert (outcome.status, outcome.err) == (0, "")
     names = {"long.south-no-1.forecast.png", "long.west-no-1.forecast.png"}

@@ -22,7 +22,8 @@ SAMPLE = resource("data/sample.csv")
 
 def forecast(trained: Trained, source: Path | str, *arguments: str) -> bytes:
     """The CSV that predict writes for a file."""
-    outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={source}", "output=out", *arguments)
+    words = f"checkpoint={trained.run_dir}", f"input={source}", "output=out", "overwrite=true"
+    outcome = call("predict", *words, *arguments)
     assert (outcome.status, outcome.err) == (0, "")
     assert all(sign == "\n" or sign.isprintable() for sign in outcome.out)
     return Path("out", f"{Path(source).stem}.forecast.csv").read_bytes()

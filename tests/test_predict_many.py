@@ -16,7 +16,7 @@ from rich.console import Console
 
 from informer import Forecaster
 from informer.base.runtime import resource
-from informer.commands import predict
+from informer.commands import actions
 from informer.config.commands import PredictConfig
 from informer.inference import job as jobs
 from informer.inference import writing
@@ -323,7 +323,7 @@ def test_pictures_of_many_only_when_asked_for(trained: Trained, tables: dict[str
 def test_memory_does_not_grow_with_the_number_of_files(trained: Trained, folder: Path) -> None:
     text = pd.read_csv(resource("data/sample.csv")).to_csv(index=False)
     Path("in").mkdir()
-    settings = PredictConfig(checkpoint=str(trained.run_dir), input="in", output="out", batch_size=3)
+    settings = PredictConfig(checkpoint=str(trained.run_dir), input="in", output="out", batch_size=3, overwrite=True)
     peaks = []
     for n in (6, 30):
         for i in range(n):
@@ -341,7 +341,7 @@ def test_a_progress_bar_on_a_terminal(
     trained: Trained, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    monkeypatch.setattr(predict, "main_console", lambda: console)
+    monkeypatch.setattr(actions, "main_console", lambda: console)
     run(trained)
     assert "9/9" in console.file.getvalue()
 
@@ -364,8 +364,9 @@ def test_where_nothing_can_be_forecast_no_table_is_left(trained: Trained, folder
     (folder / "out").mkdir()
     pd.read_csv(resource("data/sample.csv")).iloc[:9].to_csv("in/short.csv", index=False)
     Path("out/forecasts.csv").write_text("of another job")
-    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", "format=long")
-    assert outcome.status == 1
+    job = ["predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", "format=long"]
+    assert "found forecasts.csv in it" in call(*job).err
+    assert call(*job, "overwrite=true").status == 1
     assert [path.name for path in Path("out").iterdir()] == ["summary.csv"]
 
 

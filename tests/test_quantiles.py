@@ -141,6 +141,7 @@ def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
         f"checkpoint={quantiled.run_dir}",
         f"input={resource('data/sample.csv')}",
         "output=out",
+        "overwrite=true",
         "horizon=8",
         "digits=null",
     ]

@@ -341,7 +341,7 @@ def test_report_reads_addresses(run: Path, store: Any, tmp_path: Path) -> None:
     (run.parent / "own.csv").rename(run.parent / "away.csv")
     try:
         for named, expected in (([], True), (["dataset.path=memory://in/own.csv"], False)):
-            assert call("report", f"{tmp_path}/run", *named, f"output={page}").status == 0
+            assert call("report", f"{tmp_path}/run", *named, f"output={page}", "overwrite=true").status == 0
             assert ("training data could not be read" in page.read_text()) == expected
     finally:
         (run.parent / "away.csv").rename(run.parent / "own.csv")

@@ -8,14 +8,14 @@ from entry_points import ROOT, SMALL, call_script, script
 from hydra import initialize_config_dir
 
 from informer.base.errors import InputError
-from informer.config import conversion
+from informer.config.hydra_compose import register
 
 optuna = pytest.importorskip("optuna")
 
 
 def test_the_space_is_that_of_the_file() -> None:
     search = script("search")
-    conversion.register()
+    register()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         sweeps = search.space(["experiment=search"])
     drawn = {"optim.lr": 1e-4, "optim.schedule": "cosine", "model.d_model": 64, "model.dropout": 0.1}
@@ -29,7 +29,7 @@ def test_the_space_is_that_of_the_file() -> None:
 
 
 def test_a_key_that_is_given_is_not_searched() -> None:
-    conversion.register()
+    register()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         sweeps = script("search").space(["experiment=search", "model.d_model=8"])
     assert "model.d_model" not in sweeps

@@ -15,10 +15,13 @@ from omegaconf import OmegaConf
 from informer import Forecaster
 from informer.base.errors import InputError
 from informer.base.runtime import resource
+from informer.commands.cli import COMMANDS, settings_class
 from informer.config import conversion
-from informer.config.compose import compose, for_hydra, split_positional
-from informer.config.conversion import flat
-from informer.config.overrides import overrides_of, shell_command, to_display, unquoted
+from informer.config.commands import ForecastConfig, PredictConfig
+from informer.config.compose import settings_of, split_positional, typed_node
+from informer.config.conversion import flat, text_keys
+from informer.config.hydra_compose import compose, for_hydra, register
+from informer.config.overrides import literal, overrides_of, shell_command, to_display, unquoted
 from informer.config.plain import read_saved_yaml
 
 NUMBERS = ["1.10", "1e3", "+5", "-5", ".5", "0.50", "1_000", "0x10", "0o7", "007", "12:30", "2020-01-01", "inf", "nan"]
@@ -62,16 +65,18 @@ LISTS: list[tuple[str, list[str]]] = [
 
 def given(command: str, *words: str) -> dict[str, Any]:
     """The settings that a command is called with, by dotted key."""
-    conversion.register()
+    if command != "train":
+        return flat(OmegaConf.to_container(typed_node(settings_class(command), words), resolve=True))
+    register()
     with hydra.initialize_config_dir(str(resource("conf")), version_base="1.3"):
-        composed = hydra.compose(command, overrides=for_hydra(command, words, is_sweep=False))
+        composed = hydra.compose(command, overrides=for_hydra(words, is_sweep=False))
     return flat(OmegaConf.to_container(composed, resolve=True))
 
 
-@pytest.mark.parametrize("command", conversion.SCHEMAS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_text_setting_of_every_command_gets_the_text_as_typed(command: str, folder: Path) -> None:
     """Red if one name is parsed, for one field of a settings class that is text."""
-    texts = conversion.text_keys(command)
+    texts = text_keys(settings_class(command))
     names = [*((name, name) for name in NAMES), *((name, to_display(name)) for name in QUOTED)]
     for shift in range(0, len(names), 7):  # another name for every field each time
         turned = dict(zip(texts, names[shift:] + names, strict=False))
@@ -86,11 +91,11 @@ def test_every_text_setting_of_every_command_gets_the_text_as_typed(command: str
 
 def test_all_texts_of_the_settings_are_known() -> None:
     """Red if a field that is text or a list of texts is not found by its type; numbers and choices are not text."""
-    train = conversion.text_keys("train")
+    train, predict = text_keys(settings_class("train")), text_keys(PredictConfig)
     assert {"target", "targets", "dataset.exclude", "dataset.sheet", "dataset.missing_values", "run_dir"} <= {*train}
     assert not {"seed", "features", "dataset.fill", "dataset.split.train", "model.distil", "compile"} & {*train}
-    assert "from_date" in conversion.text_keys("predict")
-    assert "resume" not in conversion.text_keys("predict")
+    assert "from_date" in predict
+    assert "resume" not in predict
 
 
 @pytest.mark.parametrize(("typed", "names"), LISTS)
@@ -114,19 +119,54 @@ def test_what_is_printed_can_be_typed_again(name: str, folder: Path) -> None:
     _, _, *words = shlex.split(command)
     settings = given("train", *words)
     assert (settings["target"], settings["targets"]) == (name, [name, "b"])
-    recorded = for_hydra("train", words, is_sweep=False)  # the command of a run, which its report shows
-    assert for_hydra("train", [*map(unquoted, recorded)], is_sweep=False) == recorded
+    recorded = for_hydra(words, is_sweep=False)  # the command of a run, which its report shows
+    assert for_hydra([*map(unquoted, recorded)], is_sweep=False) == recorded
 
 
 @pytest.mark.parametrize("name", [*NAMES, *QUOTED])
 def test_a_saved_configuration_keeps_the_text(name: str, tmp_path: Path) -> None:
     """Red if the yaml file of a run, read as one or by `yaml`, has a number or another word."""
-    settings = compose("train", {"target": name, "targets": [name], "dataset.missing_values": ["x"]})
+    settings = compose({"target": name, "targets": [name], "dataset.missing_values": ["x"]})
     (tmp_path / "config.yaml").write_text(conversion.to_yaml(settings))
     plain = {key: value for key, value in read_saved_yaml(tmp_path / "config.yaml").items() if key != "defaults"}
     assert conversion.from_plain(plain) == conversion.from_plain(conversion.to_plain(settings))
     assert conversion.from_plain(plain).target == name
     assert yaml.safe_load((tmp_path / "config.yaml").read_text())["targets"] == conversion.to_plain(settings)["targets"]
+
+
+LITERALS: list[tuple[str, Any]] = [
+    *(("48", 48), ("-1", -1), ("1_000", 1000), ("1e3", 1000.0), ("5.", 5.0), (" 7 ", 7), ("inf", float("inf"))),
+    *(("true", True), ("False", False), ("null", None), ("NO", "NO"), ("DE-BY", "DE-BY"), ("'1'", "1"), ("", "")),
+    *(("[80,95]", [80, 95]), ("[]", []), ("[DE, NO]", ["DE", "NO"]), ("[[1,2],null]", [[1, 2], None])),
+]
+
+
+@pytest.mark.parametrize(("typed", "value"), LITERALS)
+def test_other_settings_get_numbers_flags_and_lists(typed: str, value: Any) -> None:
+    """Red if a word is read as YAML does, where NO is false; the type is compared too."""
+    assert repr(literal(typed)) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("horizon=x", "horizon: expected a whole number or null, found 'x'"),
+        ("horizon=1.5", "horizon: expected a whole number or null, found 1.5"),
+        ("budget=", "budget: expected a number, found ''"),
+        ("repair=all", "repair: expected one of none, auto, found 'all'"),
+        ("intervals=[80,x]", "found 'x'"),
+        ("dataset.sort=7.5", "dataset.sort: expected true or false, found 7.5"),
+        ("seed=null", "seed: expected a whole number, found null"),
+        ("dataset={fill: zero}", "unknown key 'dataset'"),
+        ("+horizon=3", "unknown key '+horizon'"),
+        ("model_name=linear", "unknown key 'model_name': expected one such as model"),
+    ],
+)
+def test_a_value_of_another_type_is_one_line(word: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        settings_of(ForecastConfig, ["input=a.csv", word])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("written", "shown"), [("1.10", "1.1"), ("007", "7"), ("yes", "true"), ("[a, 1_000]", "1000")])
@@ -149,7 +189,7 @@ def test_labels_from_python_are_names(folder: Path) -> None:
         "targets": pd.Index([3, True, 2.50, "1.10"]),
         "trainer": {"max_steps": np.int64(3)},
     }
-    settings = compose("train", values)
+    settings = compose(values)
     assert (settings.target, settings.targets, settings.trainer.max_steps) == ("1.5", ["3", "True", "2.5", "1.10"], 3)
     assert list(overrides_of({"a": np.float64(0.5), "b": {"c": None}}, {})) == ["a=0.5", "b.c=null"]
 

@@ -10,8 +10,8 @@ from entry_points import ROOT, SMALL, call
 from rich.console import Console
 
 from informer.checkpoint.paths import resolve_latest
-from informer.config.compose import compose
 from informer.config.data import FeatureMode
+from informer.config.hydra_compose import compose
 from informer.training.curves import EVERY, MEASURED, WARM, Tracker
 from informer.training.run import better_command
 
@@ -32,7 +32,7 @@ def my_csv(folder: Path) -> Path:
     ],
 )
 def test_a_target_is_forecast_from_all_columns(given: dict[str, str], expected: FeatureMode) -> None:
-    assert compose("train", {"dataset": "sample", **given}).used_features is expected
+    assert compose({"dataset": "sample", **given}).used_features is expected
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_target_is_forecast_from_all_columns(given: dict[str, str], expected: 
     [({}, 48), ({"seq_len": 24}, 12), ({"seq_len": 7}, 3), ({"seq_len": 24, "label_len": 24}, 24)],
 )
 def test_the_start_token_is_half_of_the_history(given: dict[str, int], expected: int) -> None:
-    assert compose("train", {"dataset": "sample", **given}).label_len == expected
+    assert compose({"dataset": "sample", **given}).label_len == expected
 
 
 def test_a_file_needs_no_key_and_the_run_is_named_after_it(my_csv: Path) -> None:
@@ -54,7 +54,8 @@ def test_two_files_are_refused(my_csv: Path) -> None:
     outcome = call("train", "my.csv", "other.csv")
     assert (outcome.status, outcome.err) == (
         2,
-        "error: dataset.path: expected one file or folder, found 2: my.csv, other.csv\n",
+        "error: dataset.path: expected one file or folder, found 2: my.csv, other.csv; put a pattern in quotes, so that "
+        "the shell does not expand it\n",
     )
 
 
@@ -64,12 +65,12 @@ def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
     (line,) = (line for line in outcome.out.splitlines() if line.startswith("try: "))
     assert "informer train dataset=csv dataset.path=my.csv dataset.split.kind=rows dataset.split.train=200 " in line
     assert "pred_len=6 model=auto" in line
-    settings = compose("train", {"dataset": "csv", "dataset.path": "my file.csv", "target": "demand"})
+    settings = compose({"dataset": "csv", "dataset.path": "my file.csv", "target": "demand"})
     assert "'dataset.path=my file.csv' target=demand" in better_command(settings)
     long = {"dataset": "csv", "dataset.path": "long.csv", "dataset.series_col": "id", "dataset.fill": "linear"}
-    command = better_command(compose("train", long))
+    command = better_command(compose(long))
     assert "dataset.path=long.csv dataset.series_col=id dataset.fill=linear pred_len=" in command
-    command = better_command(compose("train", long | {"targets": ["y"], "future_covariates": ["promo", "price"]}))
+    command = better_command(compose(long | {"targets": ["y"], "future_covariates": ["promo", "price"]}))
     assert "dataset.fill=linear 'targets=[y]' 'future_covariates=[promo,price]' pred_len=" in command
 
 
@@ -107,8 +108,13 @@ def test_a_run_of_many_hours_says_so_and_piped_output_has_lines(
     assert len(lines) == (WARM + MEASURED + 9) * seconds // EVERY
 
 
-def test_an_overwritten_forecast_is_announced(my_csv: Path) -> None:
+def test_a_forecast_is_overwritten_only_on_request(my_csv: Path) -> None:
     assert call("train", "my.csv", *SMALL, "trainer.max_steps=1").status == 0
-    first, second = (call("predict", "input=my.csv", "plots=false") for _ in range(2))
-    assert "overwritten" not in first.out
-    assert "my.forecast.csv (overwritten)" in second.out
+    first, second, third = (
+        call("predict", "input=my.csv", "plots=false", *words) for words in ([], [], ["overwrite=true"])
+    )
+    assert (first.status, second.status, third.status) == (0, 2, 0)
+    assert second.err == (
+        "error: output=forecasts: expected a new or empty folder, found my.forecast.csv in it; choose another, or "
+        "overwrite=true\n"
+    )

@@ -6,7 +6,6 @@ Ctrl-C and SIGTERM as a stop request, polled between steps.
 """
 
 import codecs
-import importlib
 import os
 import signal
 import sys
@@ -57,11 +56,6 @@ def end_at_once(number: int, frame: FrameType | None) -> NoReturn:
 def end_quietly(number: int, frame: FrameType | None) -> NoReturn:
     """Handler of Ctrl-C after all output."""
     os._exit(EXIT_INTERRUPTED)
-
-
-def run_module(name: str) -> None:
-    """Run the command `informer.<name>`."""
-    run(importlib.import_module(f"informer.commands.{name}").main)
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -3,12 +3,13 @@
 Entries of run.json: the origin of a run, its data, the runs that resumed it and the digests of its files.
 """
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from informer.base.errors import InputError
-from informer.base.files import expanded, write_atomic
+from informer.base.files import check_no_input_overwritten, expanded, write_atomic, writing
 from informer.config.data import is_plain_name
 from informer.config.overrides import shell_command
 from informer.config.plain import read_json
@@ -33,6 +34,8 @@ FILES = (
     *(ROWS, *REPORT, BY_SERIES, SEARCH),
 )
 """All files that a run writes."""
+FORECASTS, EVALUATION, WATCHED, PAGE = "forecasts", "eval", "watch", "report.html"
+"""What other commands write into a run directory."""
 
 
 LATEST = "latest"
@@ -108,17 +111,50 @@ def unfinished_note(path: str | Path) -> str | None:
     return f"{run}: interrupted, or still training: {file.name} is what it has so far; {resume_advice(run)}"
 
 
-def check_no_run_overwritten(outputs: Iterable[Path], setting: str) -> None:
-    """Raise InputError if an output would overwrite a file of a run or could be mistaken for one.
+def check_output(
+    output: Path,
+    written: Sequence[Path] | None = None,
+    *,
+    inputs: Iterable[Path] = (),
+    overwrite: bool,
+    setting: str = "output",
+    cure: str = ", or overwrite=true",
+) -> None:
+    """The rule for every output: only `overwrite=true` replaces what is there, and nothing replaces inputs and runs.
 
     Args:
-        outputs: paths that a command is about to write.
-        setting: configuration key of the output path, for the message.
+        output: the folder of the results, or the file if it is one of `written`.
+        written: paths that a command is about to write; None: anything in the folder, which must be empty.
+        inputs: files that the command reads.
+        overwrite: whether existing results may be replaced.
+        setting: configuration key of the output, for the message.
+        cure: what else helps, at the end of the message.
+
+    Raises:
+        InputError: the output is not a folder (or file), it is in use, or an input or a file of a run would be lost.
     """
-    for output in outputs:
-        holds_a_run = any((output.parent / name).exists() for name in (CONFIG, BEST, LAST))
-        if holds_a_run and output.name.lower() in FILES:
-            raise InputError(f"{setting}: expected another place, found {output}, a file of a run; choose one")
+    is_file = written is not None and output in written
+    with writing(output):
+        nearest = next(filter(os.path.lexists, (output, *output.parents)), Path())
+        expected = "file" if is_file and nearest == output else "folder"
+        if nearest.is_dir() != (expected == "folder"):
+            found = "folder" if nearest.is_dir() else "file" if nearest.exists() else "link to nothing"
+            at = "" if nearest == output else f" at {nearest}"
+            raise InputError(f"{setting}={output}: expected a {expected}{at}, found a {found}; choose another")
+        if written is None:  # hidden files, such as the lock of a killed process, are no results
+            there = output.iterdir() if output.exists() else iter(())
+            existing = sorted(path for path in there if not path.name.startswith("."))
+        else:
+            check_no_input_overwritten(inputs, written, setting)
+            for path in written if setting == "output" else ():  # the files of a new run are no mistake
+                holds_a_run = any((path.parent / name).exists() for name in (CONFIG, BEST, LAST))
+                if holds_a_run and path.name.lower() in FILES:
+                    raise InputError(f"{setting}: expected another place, found {path}, a file of a run; choose one")
+            existing = [path for path in written if path.exists()]
+    if existing and not overwrite:
+        new, place = ("file", "there") if is_file else ("or empty folder", "in it")
+        found = os.path.relpath(existing[0], output.parent if is_file else output)
+        raise InputError(f"{setting}={output}: expected a new {new}, found {found} {place}; choose another{cure}")
 
 
 def forecasting_checkpoint(path: str | Path) -> Path:

@@ -1,27 +1,45 @@
-"""`informer COMMAND ...`: console script for all commands; heavy imports are deferred to the command."""
+"""`informer COMMAND ...`: the console script, and the table of all commands; the commands import what is slow."""
 
+import os
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NamedTuple
 
 import informer
 from informer.base import start
 
+
+class Command(NamedTuple):
+    """A command: its settings class, its function in `informer.commands.actions`, what the help says about it, and the
+    settings that a path without a key is meant for."""
+
+    settings: str
+    action: str
+    what: str
+    paths: Sequence[str] = ()
+
+
 COMMANDS = {
-    "forecast": "forecast a file or folder, with a report: start here",
-    "inspect": "what a file contains, its problems, and how to train on it",
-    "train": "fit a model and score it next to two baselines",
-    "predict": "forecast files with a trained model",
-    "eval": "score a trained model again",
-    "watch": "monitor a trained model: its forecasts since training compared with actual values",
-    "update": "add later rows to a trained model, in seconds",
-    "report": "one HTML page about a run, an evaluation or forecasts",
-    "compare": "compare finished runs, sorted by skill",
-    "score": "score any forecast file next to two baselines",
-    "serve": "forecasts over HTTP from a trained model",
-    "export": "export a model to safetensors, ONNX or torch.export",
+    "forecast": Command(
+        "ForecastConfig", "forecast", "forecast a file or folder, with a report: start here", ["input"]
+    ),
+    "inspect": Command(
+        "InspectConfig", "inspect", "what a file contains, its problems, and how to train on it", ["input"]
+    ),
+    "train": Command("TrainConfig", "train", "fit a model and score it next to two baselines", ["dataset.path"]),
+    "predict": Command("PredictConfig", "predict", "forecast files with a trained model", ["input", "checkpoint"]),
+    "eval": Command("EvalConfig", "evaluate", "score a trained model again", ["checkpoint"]),
+    "watch": Command(
+        "WatchConfig", "watch", "monitor a trained model: its forecasts since training compared with actual values"
+    ),
+    "update": Command("UpdateConfig", "update", "add later rows to a trained model, in seconds"),
+    "report": Command("ReportConfig", "report", "one HTML page about a run, an evaluation or forecasts", ["input"]),
+    "compare": Command("CompareConfig", "compare", "compare finished runs, sorted by skill", ["runs"]),
+    "score": Command("ScoreConfig", "score", "score any forecast file next to two baselines"),
+    "serve": Command("ServeConfig", "serve", "forecasts over HTTP from a trained model"),
+    "export": Command("ExportConfig", "export", "export a model to safetensors, ONNX or torch.export"),
 }
-"""Commands and their help; each is also a module, `python -m informer.COMMAND`."""
 
 HELP = """\
 Forecast time series with the Informer and swappable attention.
@@ -37,24 +55,96 @@ Keys of a command: informer COMMAND --help
 """
 
 
-def main() -> None:
-    """Console script `informer`."""
+def main(name: str | None = None) -> None:
+    """Console script `informer`; with `name`, `python -m informer.NAME`."""
     start.begin()
-    name, *arguments = sys.argv[1:] or ["--help"]
+    if name is None:
+        name, *sys.argv[1:] = sys.argv[1:] or ["--help"]
+        sys.argv[0] = f"informer {name}"
     if name in COMMANDS:
-        sys.argv = [f"informer {name}", *arguments]
-        start.run_module(name)
+        start.run(lambda: run(name))
     elif name in ("--help", "-h", "help"):
-        print(_help(), end="")
+        lines = (f"  {name:<10}  {command.what}" for name, command in COMMANDS.items())
+        print(HELP.format(commands="\n".join(lines)), end="")
     elif name in ("--version", "-V", "version"):
         print(f"informer {informer.__version__}")
     else:
-        _refuse(_meant(name))
+        from informer.base.console import refuse
+
+        refuse(_meant(name))
 
 
-def _help() -> str:
-    lines = (f"  {name:<10}  {what}" for name, what in COMMANDS.items())
-    return HELP.format(commands="\n".join(lines))
+def run(name: str) -> None:
+    """Run a command with the words of the command line; `sys.argv` gets keys before paths, as a run records it."""
+    sys.argv[1:] = with_keys(name, sys.argv[1:])
+    if name == "train":
+        from informer.config.hydra_compose import run_train
+        from informer.training.multirun import closing_table
+
+        with closing_table():
+            run_train(sys.argv[1:], lambda settings: action_of(name)(settings))
+    else:
+        from informer.config.compose import run_command
+
+        run_command(name, settings_class(name), sys.argv[1:], lambda settings: action_of(name)(settings))
+
+
+def settings_class(name: str) -> Any:
+    """The settings class of a command."""
+    from informer.config import commands, training
+
+    return getattr(training if name == "train" else commands, COMMANDS[name].settings)
+
+
+def action_of(name: str) -> Any:
+    """The function of a command, which is called with its checked settings."""
+    from informer.commands import actions
+
+    return getattr(actions, COMMANDS[name].action)
+
+
+MEANT = {
+    "input": "file, folder or pattern",
+    "dataset.path": "file or folder",
+    "checkpoint": "run or .pt file",
+}
+"""What a path without a key is, by the setting that it is meant for."""
+
+
+def with_keys(name: str, words: Sequence[str]) -> list[str]:
+    """The words of a command with `key=` before paths that have none; exits if there are several for one key."""
+    from informer.base.console import refuse
+    from informer.checkpoint.paths import BEST, resolve_latest
+    from informer.config.compose import split_positional
+    from informer.config.fields import is_address
+    from informer.config.overrides import to_hydra
+    from informer.read.files import SUFFIXES
+
+    # `from` is a keyword in Python, so the field has another name
+    words = [f"from_date={word[5:]}" if name == "predict" and word.startswith("from=") else word for word in words]
+    paths, keys = split_positional(words)[0], COMMANDS[name].paths
+    if name == "train":  # other words are misspelt settings
+        paths = [path for path in paths if os.path.exists(path) or is_address(path) or path.lower().endswith(SUFFIXES)]
+    absent = [path for path in paths if not os.path.exists(path) and not is_address(path)]
+    if name == "forecast" and len(paths) > 1 and len(absent) == 1:
+        refuse(f"{absent[0]!r}: no such file; settings are written key=value, such as target=sales")
+    if not paths or not keys:
+        return list(words)
+    settings = [word for word in words if word not in paths]
+    if name == "compare":
+        return [*settings, f"runs={to_hydra(paths)}"]
+    given: dict[str, list[str]] = {}
+    for path in paths:
+        is_run = len(keys) > 1 and (path.endswith(".pt") or (resolve_latest(path) / BEST).is_file())
+        given.setdefault(keys[is_run], []).append(path)
+    for key, several in given.items():
+        if len(several) > 1:
+            refuse(
+                f"{key}: expected one {MEANT[key]}, found {len(several)}: {', '.join(several[:3])}; put a pattern in "
+                "quotes, so that the shell does not expand it"
+            )
+    settings += ["dataset=csv"] if name == "train" else []
+    return [*settings, *(f"{key}={path}" for key, (path,) in given.items())]
 
 
 def _meant(name: str) -> str:
@@ -65,12 +155,6 @@ def _meant(name: str) -> str:
     if "." in name or "/" in name:
         return f"unknown command {name!r}: to forecast a file, informer forecast {name}"
     return f"unknown command {name!r}: expected one of {', '.join(COMMANDS)} (informer --help)"
-
-
-def _refuse(line: str) -> NoReturn:
-    from informer.base.console import refuse
-
-    refuse(line)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import numpy as np
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.compose import compose
 from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, repaired
+from informer.config.hydra_compose import compose
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig, check
@@ -356,7 +356,7 @@ def _is_short(series: Series, subject: Subject, sizes: WindowSizes) -> bool:
 
 
 def _training(settings: ForecastConfig, minutes: float) -> TrainConfig:
-    train: TrainConfig = compose("train", {"dataset": "csv", "model": settings.model_name})
+    train = compose({"dataset": "csv", "model": settings.model})
     if train.search:
         trainer = replace(train.trainer, time_budget_minutes=minutes)
         train = replace(train, trainer=trainer)

@@ -11,11 +11,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.console import Console, RenderableType
@@ -33,7 +32,7 @@ from informer.base.files import write_atomic
 from informer.base.progress import Status, listening
 from informer.base.start import Interrupted
 from informer.checkpoint.format import COMBINED
-from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
+from informer.checkpoint.paths import FORECASTS, METRICS_FILE, check_output, forecasting_checkpoint
 from informer.commands.plan import (
     Failure,
     Plan,
@@ -46,9 +45,8 @@ from informer.commands.plan import (
     usual_horizon,
 )
 from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
-from informer.config.conversion import flat
 from informer.config.data import DatasetConfig
-from informer.config.overrides import Word, shell_command, to_display
+from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.history import future_index
@@ -68,7 +66,7 @@ from informer.scoring.bootstrap import Winner
 from informer.scoring.intervals import saved_calibration, too_narrow, validation_rows
 from informer.scoring.scores import Evaluation
 from informer.search.stage import train
-from informer.training.folder import RunFolder
+from informer.training.folder import RUNS, RunFolder
 
 EVERY = 30.0
 """Seconds between two lines if the output is not a terminal."""
@@ -182,8 +180,6 @@ ZERO = "zero"
 """`model=zero`: the network that comes trained."""
 ZERO_SHARE = 3
 """Rows of a series per row of its default horizon: nothing is split off for training."""
-FORECASTS = "forecasts"
-"""Folder of the forecasts in a run directory."""
 MOST_NAMES, MOST_SEASONS = 6, 3
 SHOWN = 5e-4
 """Smaller skills are 0.0 %."""
@@ -244,11 +240,11 @@ def resume_lines(run: RunFolder, path: str, levels: Sequence[int]) -> Iterator[t
     """Label and text of the commands that complete an interrupted forecast of the file `path`."""
     if not run.is_finished:
         yield "Continue", shell_command("train", ("resume", run.path))
-    yield "Forecast", _predict_command(run.path, path, levels, ("output", run.path / FORECASTS))
+    yield "Forecast", _predict_command(run.path, path, levels, ("output", run.path / FORECASTS), "overwrite=true")
     yield "Report", shell_command("report", str(run.path))
 
 
-def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: tuple[str, Any]) -> str:
+def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: Word) -> str:
     intervals = [("intervals", list(levels))] if levels else []
     return shell_command("predict", ("checkpoint", run), ("input", path), *arguments, *intervals)
 
@@ -370,20 +366,15 @@ def repeat_command(plan: Plan, settings: ForecastConfig) -> str:
     words += [("target", settings.target)] if settings.target is not None else []
     words += [f"budget={settings.budget:g}"]
     usual = ForecastConfig()
-    for name in ("intervals", "model_name", "seed", "device"):
+    for name in ("intervals", "model", "seed", "device"):
         value = getattr(settings, name)
-        words += [(name.removesuffix("_name"), value)] if value != getattr(usual, name) else []
+        words += [(name, value)] if value != getattr(usual, name) else []
     return shell_command("forecast", *words, *dataset_words(plan.settings.dataset))
 
 
 def dataset_words(dataset: DatasetConfig) -> list[str]:
     """Settings of the data that differ from the defaults, except its path."""
-    values, usual = (flat(asdict(config)) for config in (dataset, DatasetConfig()))
-    return [
-        f"dataset.{key}={to_display(value)}"
-        for key, value in values.items()
-        if value != usual.get(key) and key != "path"
-    ]
+    return changed_settings("dataset", asdict(replace(dataset, path=None)), asdict(DatasetConfig()))
 
 
 LABEL = 11
@@ -401,6 +392,8 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
     """
     with displayed(console, settings.budget) as display:
         display.update(Status(doing=f"reading {with_addresses(settings.input or '')}"))
+        if settings.output is not None:
+            check_output(Path(settings.output), overwrite=settings.overwrite)
         subjects, failures = find_subjects(settings)
         reading = display.elapsed / 60
         outcomes: list[Outcome] = []
@@ -410,7 +403,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
             minutes = for_training(minutes_left / (len(subjects) - place), reading / len(subjects))
             began = time.monotonic() - 60 * reading / len(subjects)
             try:
-                if settings.model_name == ZERO:
+                if settings.model == ZERO:
                     _forecast_zero(subject, settings, console, began=began, several=len(subjects) > 1)
                     n_zero += subject.n_files
                     continue
@@ -445,11 +438,13 @@ def _forecast_one(
     several: bool,
 ) -> Outcome:
     """Args: minutes: for search, training and scoring; began: when reading it began, by `time.monotonic`."""
-    with RunFolder.new(_folder(subject, settings, several=several)) as folder:
+    with _folder(subject, settings, several=several) as folder:
         planned = plan(subject, settings, minutes=minutes, run_dir=folder.path)
         _announce(planned, console, several=several)
         quiet = Console(quiet=True)
         with _explained_how_to_continue(folder, subject, settings, console):
+            if settings.overwrite:
+                folder.clear([Path(subject.path)])
             evaluation = train(planned.settings, folder, quiet)
             assert evaluation is not None, "one process, and a new run"
             forecasting = checkpoint.load(forecasting_checkpoint(folder.path))
@@ -497,9 +492,11 @@ def _forecast_zero(
     _line(console, "Season", ", ".join(lasting(season, frequency) for season in seasons) or "none")
     for line in subject.repairs:
         _line(console, "Repaired", line)
-    with RunFolder.new(_folder(subject, settings, several=several)) as folder:
+    with _folder(subject, settings, several=several) as folder:
         forecasts = model.forecast(panel, columns, horizon=horizon, levels=settings.intervals)
         scores = model.backtest(panel, columns, horizon=horizon)
+        if settings.overwrite:
+            folder.clear([Path(subject.path)])
         written = _write_zero(subject, forecasts, folder.path / FORECASTS)
         metrics = {} if scores is None else scores.metrics(columns, settings.intervals)
         text = json.dumps({"model": model.version, **metrics}, indent=1)
@@ -564,11 +561,15 @@ def _explained_how_to_continue(
         raise interrupted from None
 
 
-def _folder(subject: Subject, settings: ForecastConfig, *, several: bool) -> Path:
-    if settings.output is not None:
-        return Path(settings.output) / subject.name if several else Path(settings.output)
+def _folder(subject: Subject, settings: ForecastConfig, *, several: bool) -> AbstractContextManager[RunFolder]:
+    root, name = settings.output, _name(subject, settings)
+    path = str(Path(root) / subject.name) if root is not None and several else root
+    return RunFolder.for_output(path, Path(RUNS) / name, overwrite=settings.overwrite)
+
+
+def _name(subject: Subject, settings: ForecastConfig) -> str:
     words = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", Path(subject.name).name, settings.target]
-    return Path("runs") / "_".join(word.replace("/", "-") for word in words if word)
+    return "_".join(word.replace("/", "-") for word in words if word)
 
 
 def _announce(planned: Plan, console: Console, *, several: bool) -> None:

@@ -1,24 +1,14 @@
-"""Configuration of eval, predict, export and inspect.
+"""Settings of every command but train."""
 
-Where independent tasks run: the keys `engine` and `workers`.
-
-Configuration of `informer forecast`: from files to forecasts and a report.
-
-Configuration of `informer serve`: forecasts over HTTP.
-
-Configuration of the commands that show and score results: report, compare, score.
-
-Configuration of the commands that maintain a trained model: update, watch.
-"""
-
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from informer.base.errors import InputError
 from informer.base.runtime import device_problems
 from informer.config.data import DatasetConfig, InputFormat, Place, optional_settings
+from informer.config.fields import Checked, setting
 from informer.config.model import WindowSizes
-from informer.config.overrides import NAME
 
 
 class EngineName(Enum):
@@ -29,13 +19,41 @@ class EngineName(Enum):
 
 
 def workers_problems(engine: EngineName, workers: int | None) -> list[str]:
-    """One sentence for each value out of range."""
-    if workers is None:
+    """Problem of `workers` without an engine that has any."""
+    if workers is None or engine is EngineName.ray:
         return []
-    problems = [f"workers: expected at least 1, found {workers}"] if workers < 1 else []
-    if engine is EngineName.local:
-        problems.append(f"workers: only used with engine=ray, found workers={workers}")
-    return problems
+    return [f"workers: only used with engine=ray, found workers={workers}"]
+
+
+def interval_problems(levels: Sequence[int]) -> list[str]:
+    """Problem of `intervals`: levels that are no percentages, or given twice."""
+    if all(1 <= level <= 99 for level in levels) and len(set(levels)) == len(levels):
+        return []
+    return [f"intervals: expected different whole percentages from 1 to 99, found {levels}"]
+
+
+@dataclass(kw_only=True)  # without slots, so that a command can have several of these bases
+class WithOutput(Checked):
+    """A command with `output`, which must be new, or an empty folder."""
+
+    overwrite: bool = False
+    """Replace the results of an earlier call in `output`; its other files are kept."""
+
+
+@dataclass(kw_only=True)
+class WithDevice(Checked):
+    """A command that computes forecasts."""
+
+    device: str = setting("auto", check=device_problems)
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
+
+
+@dataclass(kw_only=True)
+class WithCheckpoint(Checked):
+    """A command with a trained model."""
+
+    checkpoint: str = setting("runs/latest", is_path=True)
+    """A run directory or a checkpoint file."""
 
 
 class RepairMode(Enum):
@@ -48,43 +66,35 @@ class RepairMode(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class ForecastConfig:
+class ForecastConfig(WithOutput, WithDevice):
     """`informer forecast FILE`."""
 
-    input: str | None = None
+    input: str | None = setting(
+        required="a file or folder to forecast, found none: informer forecast FILE.csv", is_address=True
+    )
     """The file to forecast, or a folder or pattern of many files."""
-    horizon: int | None = None
+    horizon: int | None = setting(least=1)
     """Rows to forecast; null: two seasons (48 hours, 14 days, ...), one if the data are short, and at most 96."""
-    target: str | None = field(default=None, metadata=NAME)
+    target: str | None = setting(is_name=True)
     """Column to forecast, with all others as inputs; null: forecast every numeric column."""
-    budget: float = 5.0
+    budget: float = setting(5.0, above=0)
     """Time limit for everything in minutes; several datasets share it."""
     repair: RepairMode = RepairMode.none
     """none: stop if the data need repairs; auto: repair them."""
-    intervals: list[int] = field(default_factory=lambda: [80, 95])
+    intervals: list[int] = setting(lambda: [80, 95], check=interval_problems)
     """Interval levels in percent."""
-    output: str | None = None
+    output: str | None = setting(is_path=True)
     """Folder for all results; null: runs/<time>_<file>."""
-    model_name: str = "auto"
+    model: str = "auto"
     """An option of training's `model`; auto chooses on validation data within the budget; zero comes trained."""
     seed: int = 0
     """Seed of all random numbers."""
-    device: str = "auto"
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
-    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    dataset: DatasetConfig = setting(DatasetConfig)
     """Format of the file, repairs and split, as far as they should not be detected."""
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems = self.dataset.problems() + device_problems(self.device)
-        if not self.input:
-            problems.append("input: expected a file or folder to forecast, found none: informer forecast FILE.csv")
-        if self.horizon is not None and self.horizon < 1:
-            problems.append(f"horizon: expected at least 1, found {self.horizon}")
-        if not self.budget > 0:
-            problems.append(f"budget: expected more than 0 minutes, found {self.budget}")
-        if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
-            problems.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
+        problems = super(ForecastConfig, self).problems()  # plain super() fails: slots=True creates a new class
         if self.dataset.path is not None:
             problems.append(f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key")
         return problems
@@ -121,7 +131,7 @@ class EvalDecoding(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class EvalModel:
+class EvalModel(Checked):
     """Settings of the model that may differ from training, with the same weights; null: as in training."""
 
     decoding: EvalDecoding | None = None
@@ -130,24 +140,20 @@ class EvalModel:
 
 
 @dataclass(kw_only=True, slots=True)
-class EvalConfig:
+class EvalConfig(WithCheckpoint, WithOutput, WithDevice):
     """`python -m informer.eval`."""
 
-    checkpoint: str = "runs/latest"
-    """A run directory or a checkpoint file."""
-    output: str | None = None
+    output: str | None = setting(is_path=True)
     """Folder of the report; null: `eval` next to the checkpoint."""
-    dataset: EvalDataset = field(default_factory=EvalDataset)
-    data_dir: str | None = None
+    dataset: EvalDataset = setting(EvalDataset)
+    data_dir: str | None = setting(is_path=True, environment="INFORMER_DATA_DIR")
     """Folder of the datasets' files; null: as in training."""
-    model: EvalModel = field(default_factory=EvalModel)
+    model: EvalModel = setting(EvalModel)
     """Settings that may differ from training."""
-    device: str = "auto"
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
-    batch_size: int = 256
+    batch_size: int = setting(256, least=1)
     plots: str = "standard"
     """One of none, standard, attention; false and true mean none and standard."""
-    plot_series: list[str] = field(default_factory=list)
+    plot_series: list[str] = setting(list)
     """Series whose forecasts of the test part are plotted, one picture each."""
 
     @property
@@ -157,9 +163,7 @@ class EvalConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems = self.dataset.problems() + device_problems(self.device)
-        if self.batch_size < 1:
-            problems.append(f"batch_size: expected at least 1, found {self.batch_size}")
+        problems = super(EvalConfig, self).problems()
         if self.plots.lower() not in Plots.__members__:
             problems.append(f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}")
         return problems
@@ -182,67 +186,57 @@ class Format(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class PredictConfig:
+class PredictConfig(WithCheckpoint, WithOutput, WithDevice):
     """`python -m informer.predict`."""
 
-    checkpoint: str = "runs/latest"
-    """A run directory or a checkpoint file."""
-    input: str | None = None
+    input: str | None = setting(
+        required="a file or folder to forecast, found none; set input=FILE.csv", is_address=True
+    )
     """The file to forecast, or a folder or pattern of many files."""
-    future: str | None = None
+    future: str | None = setting(is_address=True)
     """Future covariates of the forecast period: one file for all inputs, or a folder or pattern with one file of the
     same name per input."""
-    output: str = "forecasts"
+    output: str = setting("forecasts", is_address=True)
     """Folder for the forecasts."""
-    dataset: InputFormat = field(default_factory=InputFormat)
+    dataset: InputFormat = setting(InputFormat)
     """Format of the files, if different from the training data."""
     mode: Mode = Mode.ahead
-    stride: int | None = None
+    stride: int | None = setting(least=1)
     """Rows between origins of mode=rolling; null: pred_len."""
     from_date: str | None = None
     """First forecast time of mode=rolling, written from=DATE; null: after the rows used in training."""
-    horizon: int | None = None
+    horizon: int | None = setting(least=1)
     """Rows to forecast (from every origin with mode=rolling); null: pred_len. Rows beyond pred_len are forecast from
     the model's own output and are marked."""
-    intervals: list[int] = field(default_factory=list)
+    intervals: list[int] = setting(list, check=interval_problems)
     """Interval levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
     adaptive: bool = False
     """With mode=rolling: adapt the widths of intervals to their coverage at earlier origins."""
     format: Format = Format.csv
-    digits: int | None = 7
+    digits: int | None = setting(7, least=1)
     """Digits of numbers in text files, relative to the standard deviation of the column's history; null: all."""
-    batch_size: int = 64
+    batch_size: int = setting(64, least=1)
     """Files per batch."""
     resume: bool = False
     """Skip files that an earlier run of the same job has finished, if they have not changed since."""
     engine: EngineName = EngineName.local
-    workers: int | None = None
+    workers: int | None = setting(least=1)
     """Number of actors with engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
-    device: str = "auto"
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     plots: bool | None = None
     """Plot each forecast; null: only for a single file."""
-    plot_series: list[str] = field(default_factory=list)
+    plot_series: list[str] = setting(list)
     """Plot only these: series of a single input file, or files of many, one picture each."""
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems = (
-            [] if self.input else ["input: expected a file or folder to forecast, found none; set input=FILE.csv"]
-        )
-        problems += device_problems(self.device)
-        for name in ("horizon", "stride", "batch_size", "digits"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                problems.append(f"{name}: expected at least 1, found {value}")
-        problems += workers_problems(self.engine, self.workers)
-        if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
-            problems.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
+        problems = super(PredictConfig, self).problems() + workers_problems(self.engine, self.workers)
         if self.plot_series and self.plots:
             problems.append("plots: expected none with plot_series, which says what is drawn; leave one out")
+        if self.resume and self.overwrite:
+            problems.append("overwrite: expected false with resume, which keeps finished forecasts; leave one out")
         if self.resume and self.format is Format.long:
             problems.append("resume: expected format=csv or parquet; format=long is a single file, written at the end")
-        return [*problems, *self._mode_problems(), *self.dataset.problems()]
+        return [*problems, *self._mode_problems()]
 
     def _mode_problems(self) -> list[str]:
         """Problems of settings that do not fit the mode."""
@@ -280,32 +274,26 @@ class ExportFormat(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class ExportConfig:
+class ExportConfig(WithCheckpoint, WithOutput):
     """`informer export`."""
 
-    checkpoint: str = "runs/latest"
-    """A run directory or a checkpoint file."""
     format: ExportFormat = ExportFormat.safetensors
-    output: str | None = None
+    output: str | None = setting(is_path=True)
     """File to write; null: next to the checkpoint."""
-
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        return []
 
 
 @dataclass(kw_only=True, slots=True)
-class InspectConfig:
+class InspectConfig(Checked):
     """`informer inspect`."""
 
-    input: str | None = None
+    input: str | None = setting(required="a file, found none: informer inspect FILE.csv", is_address=True)
     """The file to inspect, or a folder or pattern of many files."""
-    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    dataset: DatasetConfig = setting(DatasetConfig)
     """Format of the file, repairs and split."""
     seq_len: int = 96
     label_len: int = 48
     pred_len: int = 24
-    target: str | None = field(default=None, metadata=NAME)
+    target: str | None = setting(is_name=True)
     """Column to forecast, used in the suggested commands."""
 
     @property
@@ -315,9 +303,7 @@ class InspectConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems = self.dataset.problems()
-        if not self.input:
-            problems.append("input: expected a file, found none: informer inspect FILE.csv")
+        problems = super(InspectConfig, self).problems()
         try:
             self.sizes  # noqa: B018 (its constructor checks the lengths)
         except InputError as error:
@@ -326,184 +312,133 @@ class InspectConfig:
 
 
 @dataclass(kw_only=True, slots=True)
-class ServeConfig:
+class ServeConfig(WithCheckpoint, WithDevice):
     """`informer serve checkpoint=RUN`."""
 
-    checkpoint: str = "runs/latest"
-    """A run directory or a checkpoint file."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 means every address of the machine."""
-    port: int = 8000
+    port: int = setting(8000, least=0, most=65535)
     """Port to listen on; 0: any free port, printed at the start."""
-    device: str = "auto"
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
-    dataset: InputFormat = field(default_factory=InputFormat)
+    dataset: InputFormat = setting(InputFormat)
     """Format of the tables in requests, if different from the training data."""
-    hosts: list[str] = field(default_factory=list)
+    hosts: list[str] = setting(list)
     """Names of the service in the Host header of requests, besides localhost, 127.0.0.1, [::1] and `host`."""
-    timeout: float = 30.0
+    timeout: float = setting(30.0, above=0, most=1_000_000)
     """Seconds from the first byte of a request to its answer."""
-    max_mb: float = 10.0
+    max_mb: float = setting(10.0, above=0, most=1_000_000)
     """Maximum size of a request's body in MB."""
-    max_columns: int = 1000
+    max_columns: int = setting(1000, least=1)
     """Maximum number of columns of a table, besides those that the model reads."""
-    max_cells: int = 1_000_000
+    max_cells: int = setting(1_000_000, least=1)
     """Maximum number of cells of a table; separators inside text count as well."""
-    max_series: int = 1000
+    max_series: int = setting(1000, least=1)
     """Maximum number of series in a request."""
-    max_horizon: int = 1000
+    max_horizon: int = setting(1000, least=1)
     """Maximum number of rows to forecast."""
-    max_requests: int = 128
+    max_requests: int = setting(128, least=1)
     """Maximum number of requests in progress; further ones are refused at once."""
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems = self.dataset.problems() + device_problems(self.device)
+        problems = super(ServeConfig, self).problems()
         if self.dataset.attributes is not None:
             problems.append("dataset.attributes: expected none; requests contain the attributes of new series")
-        if not 0 <= self.port <= 65535:
-            problems.append(f"port: expected 0 to 65535, found {self.port}")
-        for name in ("max_columns", "max_cells", "max_series", "max_horizon", "max_requests"):
-            if (value := getattr(self, name)) < 1:
-                problems.append(f"{name}: expected at least 1, found {value}")
-        for name in ("timeout", "max_mb"):
-            if not 0 < (value := getattr(self, name)) <= 1e6:
-                problems.append(f"{name}: expected more than 0, at most 1e6, found {value}")
         return problems
 
 
 @dataclass(kw_only=True, slots=True)
-class ReportConfig:
+class ReportConfig(WithOutput, WithDevice):
     """`informer report runs/latest`."""
 
-    input: str = "runs/latest"
+    input: str = setting("runs/latest", is_address=True)
     """A run directory, a checkpoint file, the folder of an evaluation, or a file or folder of forecasts."""
-    output: str | None = None
+    output: str | None = setting(is_path=True)
     """HTML file to write; null: report.html in the input folder, or next to the input file."""
-    history: str | None = None
+    history: str | None = setting(is_address=True)
     """For forecasts: file with the values before them; null: the file named in their summary, if it exists."""
-    actuals: str | None = None
+    actuals: str | None = setting(is_address=True)
     """For forecasts: file with actual values, if known."""
-    dataset: EvalDataset = field(default_factory=EvalDataset)
+    dataset: EvalDataset = setting(EvalDataset)
     """For a run: location and format of its data, if they have changed since training."""
-    data_dir: str | None = None
+    data_dir: str | None = setting(is_path=True, environment="INFORMER_DATA_DIR")
     """Folder of the datasets' files; null: as in training."""
-    device: str = "auto"
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
-    batch_size: int = 256
+    batch_size: int = setting(256, least=1)
     """Windows per batch."""
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = self.dataset.problems() + device_problems(self.device)
-        if self.batch_size < 1:
-            problems.append(f"batch_size: expected at least 1, found {self.batch_size}")
-        return problems
-
 
 @dataclass(kw_only=True, slots=True)
-class CompareConfig:
+class CompareConfig(WithOutput):
     """`informer compare runs/*`."""
 
-    runs: list[str] = field(default_factory=list)
+    runs: list[str] = setting(list, required="run directories, found none: informer compare runs/*")
     """Run directories."""
-    output: str | None = None
+    output: str | None = setting(is_path=True)
     """HTML file to write; null: only print the table."""
-
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        return [] if self.runs else ["runs: expected run directories, found none: informer compare runs/*"]
 
 
 @dataclass(kw_only=True, slots=True)
-class ScoreConfig:
+class ScoreConfig(WithOutput):
     """`informer score forecasts=FILE actuals=FILE history=FILE`."""
 
-    forecasts: str | None = None
+    forecasts: str | None = setting(required="a file, found none; set forecasts=FILE.csv", is_path=True)
     """File of forecasts, long or wide."""
-    actuals: str | None = None
+    actuals: str | None = setting(required="a file, found none; set actuals=FILE.csv", is_path=True)
     """File of actual values, long or wide."""
-    history: str | None = None
+    history: str | None = setting(required="a file, found none; set history=FILE.csv", is_path=True)
     """File of earlier values, for the baselines, MASE and OWA; missing cells and rows keep their places."""
-    season: int | None = None
+    season: int | None = setting(least=1)
     """Rows per season; null: derived from the time step of the history."""
-    output: str | None = None
+    output: str | None = setting(is_path=True)
     """Folder for scores.json and scores.csv; null: only print the table."""
-    dataset: InputFormat = field(default_factory=InputFormat)
+    dataset: InputFormat = setting(InputFormat)
     """Format of the files, as far as it should not be detected."""
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems = self.dataset.problems()
-        for name in ("forecasts", "actuals", "history"):
-            if not getattr(self, name):
-                problems.append(f"{name}: expected a file, found none; set {name}=FILE.csv")
+        problems = super(ScoreConfig, self).problems()
         if self.dataset.attributes is not None:
             problems.append("dataset.attributes: expected none, scores need no attributes; leave it out")
-        if self.season is not None and self.season < 1:
-            problems.append(f"season: expected at least 1, found {self.season}")
         return problems
 
 
 @dataclass(kw_only=True, slots=True)
-class UpdateConfig:
+class UpdateConfig(WithCheckpoint, WithOutput, WithDevice):
     """`informer update checkpoint=RUN input=FILE`."""
 
-    checkpoint: str = "runs/latest"
-    """A run directory."""
-    input: str | None = None
+    input: str | None = setting(required="a file with later rows, found none; set input=FILE.csv", is_path=True)
     """File with the rows after the training data; it may contain earlier rows too."""
-    output: str | None = None
+    output: str | None = setting(is_path=True)
     """Folder of the new run; null: runs/<time>_update_<name of the older run>."""
-    steps: int = 0
+    steps: int = setting(0, least=0)
     """Further training steps of the network, starting from the state of its optimiser; 0: it is not changed."""
-    lr: float | None = None
+    lr: float | None = setting(above=0)
     """Learning rate of these steps; null: that of the older run at its last step."""
-    dataset: InputFormat = field(default_factory=InputFormat)
+    dataset: InputFormat = setting(InputFormat)
     """Format and repairs of the file, if different from the training data."""
-    history: str | None = None
+    history: str | None = setting(is_path=True)
     """File with the rows of training, as they were; null: the file of training, if it has not changed."""
-    device: str = "auto"
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems = [] if self.input else ["input: expected a file with later rows, found none; set input=FILE.csv"]
-        problems += [*self.dataset.problems(), *device_problems(self.device)]
-        if self.steps < 0:
-            problems.append(f"steps: expected at least 0, found {self.steps}")
-        if self.lr is not None and not self.lr > 0:
-            problems.append(f"lr: expected more than 0, found {self.lr}")
+        problems = super(UpdateConfig, self).problems()
         if self.lr is not None and not self.steps:
             problems.append("lr: only used with steps, found steps=0")
         return problems
 
 
 @dataclass(kw_only=True, slots=True)
-class WatchConfig:
+class WatchConfig(WithCheckpoint, WithOutput, WithDevice):
     """`informer watch checkpoint=RUN input=FILE`."""
 
-    checkpoint: str = "runs/latest"
-    """A run directory or a checkpoint file."""
-    input: str | None = None
+    input: str | None = setting(
+        required="a file with rows since training, found none; set input=FILE.csv", is_path=True
+    )
     """File with the rows since training; it may contain earlier rows too."""
-    output: str | None = None
+    output: str | None = setting(is_path=True)
     """Folder for watch.json and watch.html; null: `watch` next to the checkpoint."""
-    history: str | None = None
+    history: str | None = setting(is_path=True)
     """File with the rows of training, as they were; null: the file of training, if it has not changed."""
-    dataset: InputFormat = field(default_factory=InputFormat)
+    dataset: InputFormat = setting(InputFormat)
     """Format and repairs of the file, if different from the training data."""
-    device: str = "auto"
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
-    batch_size: int = 256
+    batch_size: int = setting(256, least=1)
     """Windows per batch."""
-
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = (
-            [] if self.input else ["input: expected a file with rows since training, found none; set input=FILE.csv"]
-        )
-        problems += [*self.dataset.problems(), *device_problems(self.device)]
-        if self.batch_size < 1:
-            problems.append(f"batch_size: expected at least 1, found {self.batch_size}")
-        return problems

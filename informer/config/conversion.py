@@ -1,14 +1,11 @@
-"""Convert a configuration between its forms: composed by Hydra, dataclass, plain containers, yaml.
-
-Functions of this module return checked configurations, never a DictConfig.
-"""
+"""Convert settings between their forms: dataclass, OmegaConf's node, plain containers, yaml."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -19,86 +16,28 @@ from yaml import YAMLError
 
 from informer.base.errors import InputError, listed, reason_of
 from informer.base.runtime import resource
-from informer.config.commands import (
-    CompareConfig,
-    EvalConfig,
-    ExportConfig,
-    ForecastConfig,
-    InspectConfig,
-    PredictConfig,
-    ReportConfig,
-    ScoreConfig,
-    ServeConfig,
-    UpdateConfig,
-    WatchConfig,
-)
 from informer.config.data import without_location
 from informer.config.families import config_class, family_of
 from informer.config.model import ModelConfig
-from informer.config.overrides import NAME, TextKey
+from informer.config.overrides import TextKey
 from informer.config.plain import check_plain, escaped
 from informer.config.training import TrainConfig, check
 
 Node = TypeVar("Node")
 
-OPEN = "${auto:"
-"""Prefix of values in `conf/model/auto.yaml` that a search chooses unless the user sets them."""
-
-SCHEMAS: dict[str, type] = {
-    "train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig, "export": ExportConfig,
-    "inspect": InspectConfig, "report": ReportConfig, "compare": CompareConfig, "score": ScoreConfig,
-    "forecast": ForecastConfig, "serve": ServeConfig, "update": UpdateConfig, "watch": WatchConfig,
-}  # fmt: skip
-
-
-@cache  # once per process: it takes a third of the time of a composition
-def register() -> None:
-    """Register the schemas with Hydra; the files in `conf/` are based on them."""
-    from hydra.core.config_store import ConfigStore  # Hydra is slow to import, and only needed here
-
-    store = ConfigStore.instance()
-    for name, schema in SCHEMAS.items():
-        store.store(name=f"{name}_schema", node=_defaults(schema))
-    OmegaConf.register_new_resolver("auto", lambda start: start, replace=True)
-    OmegaConf.register_new_resolver("half", lambda rows: int(rows) // 2, replace=True)
-
-
-def _defaults(schema: type) -> Any:
-    """The defaults of a schema, without types: those of `model` depend on its family, and a typed node would take a
-    number for text (the float 1.10 of a yaml file becomes 1.1) before `_check_values` sees it."""
-    node = cast(dict[str, Any], OmegaConf.to_container(_node(schema)))
-    if schema is TrainConfig:
-        node |= {"model": {}, "label_len": "${half:${seq_len}}"}
-    return OmegaConf.create(node)
-
-
-def to_typed(name: str, composed: Any) -> Any:
-    """A composed DictConfig as the dataclass of a command, checked; keys added with `+key=` are refused."""
-    plain = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-    schema = SCHEMAS[name]
-    classes = (schema, config_class(family_of(plain["model"]))) if schema is TrainConfig else (schema,)
-    _check_values(plain, *classes)
-    unresolved = flat(OmegaConf.to_container(composed))
-    left_open = [key for key, value in unresolved.items() if isinstance(value, str) and value.startswith(OPEN)]
-    if left_open:
-        plain["search"] = left_open
-    return check(cast(Any, OmegaConf.to_object(OmegaConf.merge(_node(*classes), escaped(plain)))))
-
-
 # a dictionary instead of functools.cache: mypy takes dataclasses for unhashable, also their classes
 _NODES: dict[tuple[type, ...], Any] = {}
 
 
-def _node(schema: type, *model: type) -> Any:
+def node(schema: type, *model: type) -> Any:
     """`schema` with its defaults, and with a node `model` of another class if one is given.
 
     Shared by all callers: to merge into a copy, never to change.
     """
     if (schema, *model) not in _NODES:
-        node = OmegaConf.structured(schema)
+        _NODES[schema, *model] = OmegaConf.structured(schema)
         if model:
-            node.model = OmegaConf.structured(model[0])
-        _NODES[schema, *model] = node
+            _NODES[schema, *model].model = OmegaConf.structured(model[0])
     return _NODES[schema, *model]
 
 
@@ -107,12 +46,12 @@ def to_plain(config: TrainConfig) -> dict[str, Any]:
     return cast(dict[str, Any], escaped(_named_enums(asdict(config))))
 
 
-def _named_enums(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {key: _named_enums(child) for key, child in node.items()}
-    if isinstance(node, list):
-        return [_named_enums(child) for child in node]
-    return node.name if isinstance(node, Enum) else node
+def _named_enums(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _named_enums(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_named_enums(child) for child in value]
+    return value.name if isinstance(value, Enum) else value
 
 
 SAVED = "saved configuration"
@@ -157,7 +96,7 @@ def node_of(schema: type[Node], plain: Mapping[str, Any]) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """Values of a saved node, to be merged into `_node(*classes)`.
+    """Values of a saved node, to be merged into `node(*classes)`.
 
     Two are equal if their text is: unlike ==, text distinguishes 1, 1.0 and True.
     """
@@ -169,12 +108,12 @@ class _Saved:
 
 @lru_cache(maxsize=8)  # loading a checkpoint or resuming a run reads each of a few nodes several times
 def _merged_once(saved: _Saved) -> Any:
-    _check_values(saved.values, *saved.classes)
-    return OmegaConf.to_object(OmegaConf.merge(_node(*saved.classes), dict(saved.values)))
+    check_values(saved.values, *saved.classes)
+    return OmegaConf.to_object(OmegaConf.merge(node(*saved.classes), dict(saved.values)))
 
 
 def _merged(plain: Mapping[str, Any], *classes: type) -> Any:
-    """A saved node merged into `_node(*classes)`, as its dataclass."""
+    """A saved node merged into `node(*classes)`, as its dataclass."""
     try:
         return deepcopy(_merged_once(_Saved(classes, repr(plain), plain)))
     except InputError:
@@ -183,12 +122,12 @@ def _merged(plain: Mapping[str, Any], *classes: type) -> Any:
         raise InputError(f"{SAVED}: {reason_of(error)}") from error
 
 
-def _check_values(plain: Mapping[Any, Any], schema: Any, *model: type, prefix: str = "") -> None:
+def check_values(plain: Mapping[Any, Any], schema: Any, *model: type, prefix: str = "") -> None:
     """Checks that OmegaConf lacks: of lists within lists, and that text is text."""
     for key, hint in (get_type_hints(schema) | dict(zip(["model"], model, strict=False))).items():
         value, place = plain.get(key), f"{prefix}{key}"
         if is_dataclass(hint) and isinstance(value, Mapping):
-            _check_values(value, hint, prefix=f"{place}.")
+            check_values(value, hint, prefix=f"{place}.")
         elif is_dataclass(hint) and key in plain:
             raise InputError(f"{place}: expected {_in_words(hint)}, found {listed([str(value)])}")
         elif isinstance(value, list) and any(isinstance(element, list | dict) for element in value):
@@ -249,24 +188,23 @@ def flat(nested: Any, prefix: str = "") -> dict[str, Any]:
     return values
 
 
-def known_keys(name: str) -> list[str]:
+def known_keys(schema: type) -> list[str]:
     """All dotted keys of a command, without the parameters of attention mechanisms."""
-    return list(flat(OmegaConf.to_container(OmegaConf.structured(SCHEMAS[name]))))
+    return list(flat(OmegaConf.to_container(node(schema))))
 
 
-def text_keys(name: str) -> dict[str, TextKey]:
+def text_keys(schema: Any, prefix: str = "") -> dict[str, TextKey]:
     """Keys of a command that take any text: names of files and columns, formats."""
-    return dict(_text_keys(SCHEMAS[name]))
-
-
-def _text_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, TextKey]]:
     hints = get_type_hints(schema)
+    found: dict[str, TextKey] = {}
     for entry in fields(schema):
         key, hint = f"{prefix}{entry.name}", hints[entry.name]
         if is_dataclass(hint):
-            yield from _text_keys(hint, f"{key}.")
+            found |= text_keys(hint, f"{key}.")
         elif (is_list := _text_of(hint)) is not None:
-            yield key, TextKey(is_list, NoneType in get_args(hint) and not NAME.items() <= entry.metadata.items())
+            is_name, is_path = (entry.metadata.get(what, False) for what in ("is_name", "is_path"))
+            found[key] = TextKey(is_list, NoneType in get_args(hint) and not is_name, is_path)
+    return found
 
 
 def _text_of(hint: Any) -> bool | None:
@@ -275,9 +213,9 @@ def _text_of(hint: Any) -> bool | None:
     return {frozenset({str}): False, frozenset({list[str]}): True}.get(frozenset(options))
 
 
-def expected_value(name: str, key: str, model: type[ModelConfig]) -> str:
+def expected_value(schema: type, key: str, model: type[ModelConfig]) -> str:
     """The type of a key of a command in words; `model` is the dataclass of the node `model`."""
-    hint: Any = SCHEMAS[name]
+    hint: Any = schema
     for step in re.findall(r"[^.\[\]]+", key):
         if step.isdigit():
             hint = get_args(_list_of(hint))[0]

@@ -1,15 +1,4 @@
-"""How data are read, repaired, split and scaled: the nodes `dataset` and `scaler`.
-
-Limits of file sizes.
-
-Format of a file as set by the user: separators, encoding, format of times.
-
-Calendar fields and holidays that mark each row: `dataset.calendar` and `dataset.holidays`.
-
-Settings that are paths, and those of them that may be remote addresses (`s3://`, `https://`, ...).
-
-Format of the tables that a trained model forecasts: the keys `dataset.*` of all commands that read such a table.
-"""
+"""How data are read, repaired, split and scaled: the nodes `dataset` and `scaler`."""
 
 import codecs
 import importlib.util
@@ -17,9 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from enum import Enum
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from informer.base.errors import InputError, Repair, listed
+from informer.config.fields import Checked
+from informer.config.fields import setting as field_setting
 from informer.config.model import CalendarEmbed
 
 
@@ -167,9 +158,9 @@ class Hints:
 NO_HINTS = Hints()
 
 
-def zone_problems(zone: str | None) -> list[str]:
+def zone_problems(zone: str) -> list[str]:
     """Problem of `dataset.timezone`: not the name of a time zone."""
-    if zone is None or _exists(zone):
+    if _exists(zone):
         return []
     return [f"dataset.timezone: expected the name of a time zone such as Europe/Berlin, found {zone!r}"]
 
@@ -333,7 +324,7 @@ def setting(
     place: Place | None = None,
     repair: Callable[[Sequence[Any]], Any] | None = None,
     is_limit: bool = False,
-    is_name: bool = False,
+    **more: Any,
 ) -> Any:
     """A field of `DatasetConfig` that says what it is; lists of settings follow from it.
 
@@ -344,13 +335,11 @@ def setting(
         place: whether it locates data.
         repair: of a setting that a `Repair` may change: the value that serves several, given and proposed.
         is_limit: whether it bounds what is read; a trained model does not change such a bound.
-        is_name: whether it names a column or sheet, see `informer.config.overrides`.
+        more: see `fields.setting`.
     """
-    what = {"reading": reading, "per_file": per_file, "place": place, "repair": repair, "is_limit": is_limit}
-    what["is_name"] = is_name
-    if isinstance(default, type):
-        return field(default_factory=default, metadata=what)
-    return field(default=default, metadata=what)
+    what: dict[str, Any] = {"reading": reading, "per_file": per_file, "place": place, "repair": repair}
+    what["is_limit"] = is_limit
+    return field_setting(default, is_path=place is Place.own, **what, **more)
 
 
 def first_set(values: Sequence[Value]) -> Value:
@@ -380,7 +369,7 @@ def is_plain_name(name: str) -> bool:
 
 
 @dataclass(kw_only=True, slots=True)
-class DatasetConfig:
+class DatasetConfig(Checked):
     """The node `dataset`: where the data are, how to read, repair and split them.
 
     Args:
@@ -431,8 +420,10 @@ class DatasetConfig:
         max_file_mb, max_line_mb, max_cell: limits of a file's size (see `Limits`); with memmap max_file_mb is not used.
     """
 
+    NODE: ClassVar[str] = "dataset."
+
     name: str = setting("csv", reading=False)
-    path: str | None = setting(None, reading=False, place=Place.own)
+    path: str | None = setting(None, reading=False, place=Place.own, is_address=True)
     file: str | None = setting(None, reading=False, place=Place.published)
     packaged: bool = setting(False, reading=False, place=Place.published)
     series_col: str | None = setting(None, reading=True, per_file=True, is_name=True, repair=first_set)
@@ -441,18 +432,18 @@ class DatasetConfig:
     cache_dir: str | None = setting(None, reading=False, place=Place.own)
     time_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
-    time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set)
-    timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set)
+    time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=format_problems)
+    timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=zone_problems)
     frequency: str | None = setting(None, reading=True, per_file=True)
-    calendar: list[str] | None = setting(None, reading=False)
-    holidays: Any = setting(None, reading=False)
+    calendar: list[str] | None = setting(None, reading=False, check=field_problems)
+    holidays: Any = setting(None, reading=False, check=holiday_problems)
     columns: list[str] | None = setting(None, reading=True, repair=in_all)
     exclude: list[str] = setting(list, reading=True, repair=union_of)
     exclude_files: list[str] = setting(list, reading=True)
     target: str | None = setting(None, reading=True, is_name=True)
     categorical: list[str] = setting(list, reading=True, repair=union_of)
     static_covariates: list[str] = setting(list, reading=True, repair=union_of)
-    attributes: str | None = setting(None, reading=False, per_file=True, place=Place.own)
+    attributes: str | None = setting(None, reading=False, per_file=True, place=Place.own, is_address=True)
     split: SplitConfig = setting(SplitConfig, reading=False)
     url: str | None = setting(None, reading=False, place=Place.published)
     sha256: str | None = setting(None, reading=False, place=Place.published)
@@ -462,16 +453,16 @@ class DatasetConfig:
     decimal: str | None = setting(None, reading=True, per_file=True)
     thousands: str | None = setting(None, reading=True, per_file=True)
     encoding: str | None = setting(None, reading=True, per_file=True)
-    missing_values: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
+    missing_values: list[str] = setting(list, reading=True, per_file=True, repair=union_of, check=missing_problems)
     sort: bool = setting(False, reading=True, per_file=True, repair=first_set)
     duplicates: Duplicates | None = setting(None, reading=True, per_file=True, repair=first_set)
     fill: Fill | None = setting(None, reading=True, per_file=True, repair=fill_of_all)
-    max_gap: int | None = setting(None, reading=True, per_file=True)
-    min_observed: float = setting(0.5, reading=False, per_file=True)
+    max_gap: int | None = setting(None, reading=True, per_file=True, least=1)
+    min_observed: float = setting(0.5, reading=False, per_file=True, above=0, most=1)
     confirm: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
-    max_file_mb: float = setting(4096.0, reading=True, per_file=True, is_limit=True)
-    max_line_mb: float = setting(64.0, reading=True, per_file=True, is_limit=True)
-    max_cell: int = setting(LONGEST_CELL, reading=True, per_file=True, is_limit=True)
+    max_file_mb: float = setting(4096.0, reading=True, per_file=True, is_limit=True, above=0)
+    max_line_mb: float = setting(64.0, reading=True, per_file=True, is_limit=True, above=0)
+    max_cell: int = setting(LONGEST_CELL, reading=True, per_file=True, is_limit=True, least=1, most=LONGEST_CELL)
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
         """The calendar marks of each row, encoded as `kind`."""
@@ -506,27 +497,14 @@ class DatasetConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems: list[str] = []
+        problems = super(DatasetConfig, self).problems()  # plain super() fails: slots=True creates a new class
         unknown = [name for name in self.confirm if name != "duplicates"]
         if unknown:
             problems.append(f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}")
-        if self.max_gap is not None and self.max_gap < 1:
-            problems.append(f"dataset.max_gap: expected at least 1, found {self.max_gap}")
         if self.max_gap is not None and self.fill is Fill.mask:
             problems.append("dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length")
-        if not 0 < self.min_observed <= 1:
-            problems.append(f"dataset.min_observed: expected a share above 0 and at most 1, found {self.min_observed}")
-        for name in ("max_file_mb", "max_line_mb"):
-            if not getattr(self, name) > 0:
-                problems.append(f"dataset.{name}: expected more than 0, found {getattr(self, name)}")
-        if not 1 <= self.max_cell <= LONGEST_CELL:
-            problems.append(f"dataset.max_cell: expected 1 to {LONGEST_CELL} characters, found {self.max_cell}")
         if self.file is not None and not is_plain_name(self.file):
             problems.append(f"dataset.file: expected the name of a file in data_dir, found {self.file!r}")
-        if self.time_format is not None:
-            problems += format_problems(self.time_format)
-        problems += missing_problems(self.missing_values)
-        problems += [*zone_problems(self.timezone), *field_problems(self.calendar), *holiday_problems(self.holidays)]
         return [*problems, *hint_problems(self.separator, self.decimal, self.thousands, self.encoding)]
 
 
@@ -591,62 +569,6 @@ class ScalerConfig:
     """Scale each series by its own training rows; false: by those of all series together."""
 
 
-PATHS = {
-    *("input", "output", "future", "checkpoint", "data_dir", "run_dir", "resume", "init_from"),
-    *(f"dataset.{name}" for name in OWN_PLACES),
-    *("forecasts", "actuals", "history"),
-}
-"""Keys whose value is a single path."""
-
-SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
-
-TAKEN_BY = {
-    "TrainConfig": ("dataset.path", "dataset.attributes"),
-    "EvalConfig": ("dataset.path", "dataset.attributes"),
-    "PredictConfig": ("input", "future", "output", "dataset.attributes"),
-    "InspectConfig": ("input", "dataset.attributes"),
-    "ForecastConfig": ("input", "dataset.attributes"),
-    "ReportConfig": ("input", "history", "actuals", "dataset.path", "dataset.attributes"),
-    "UpdateConfig": ("dataset.attributes",),
-    "WatchConfig": ("dataset.attributes",),
-}
-"""By configuration: the keys that may be addresses."""
-
-_ANY = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+)://")
-
-
-def is_address(word: str) -> bool:
-    """Whether a word of the command line is an address, which may contain `=`."""
-    return _ANY.match(word) is not None
-
-
-def address_problems(config: Any, paths: set[str]) -> list[str]:
-    """One sentence for each of these keys whose value is an address but must not be one, or has an unknown scheme.
-
-    Otherwise a local folder called `s3:` would be created. The rest of an address may contain a password and is not
-    shown.
-    """
-    allowed = TAKEN_BY.get(type(config).__name__, ())
-    problems = []
-    for key in sorted(paths):
-        value = config
-        for attribute in key.split("."):
-            value = getattr(value, attribute, None)
-        scheme = _ANY.match(value) if isinstance(value, str) else None
-        if scheme is None:
-            continue
-        if key not in allowed:
-            problems.append(
-                f"{key}: expected a local path, found an address ({scheme[0]}...); addresses are read as "
-                "dataset.path by train, eval and report, and as input by predict, forecast, inspect and report; only "
-                "predict can write to one"
-            )
-        elif scheme[1] not in SCHEMES:
-            schemes = ", ".join(f"{name}://" for name in SCHEMES)
-            problems.append(f"{key}: expected a local path or one of {schemes}, found {scheme[0]}...")
-    return problems
-
-
 def optional_settings(*bases: type, **what: Any) -> Any:
     """A dataclass with the settings of a dataset that are declared as `what`; each may be None, which is the default.
 
@@ -662,7 +584,7 @@ def optional_settings(*bases: type, **what: Any) -> Any:
 
 
 @dataclass(kw_only=True, slots=True)
-class InputFormat(optional_settings(per_file=True)):  # type: ignore[misc]
+class InputFormat(optional_settings(Checked, per_file=True)):  # type: ignore[misc]
     """Format of a table to forecast, if different from the training data; null: as in training."""
 
     def applied_to(self, dataset: DatasetConfig) -> DatasetConfig:

@@ -1,17 +1,13 @@
-"""Sizes and parts of the network: the node `model`.
-
-What the weights of linear maps may vary with: `model.varying`.
-
-Lengths of a window.
-"""
+"""Sizes and parts of the network, the node `model`, and lengths of a window."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from typing import Any, ClassVar
 
 from informer.base.errors import InputError
+from informer.config.fields import Checked, setting
 
 VARY_WITH = ("day", "week", "year", "spread", "season", "last")
 """Allowed values; see `informer.networks.layers.varying`."""
@@ -152,8 +148,10 @@ class Decoding(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class ModelConfig:
+class ModelConfig(Checked):
     """Keys of the node `model` that all families have; each family has a subclass with its own sizes."""
+
+    NODE: ClassVar[str] = "model."
 
     family: str
     """Name of the family: a module of `informer.networks.models`, or defined by a module named in INFORMER_MODELS."""
@@ -164,11 +162,11 @@ class ModelConfig:
     skip: LinearSkip = LinearSkip.none
     """Linear map from lookback window to forecast, added to the network, whose own output then starts at zero."""
 
-    maps: list[dict[str, Any]] = field(default_factory=list)
+    maps: list[dict[str, Any]] = setting(list)
     """Settings of the closed-form linear maps, written by the program for model=auto. Empty: chosen when the maps are
     fitted."""
 
-    varying: list[str] = field(default_factory=list)
+    varying: list[str] = setting(list)
     """What the weights of linear maps vary with, see `informer.networks.layers.varying`; chosen by model=auto."""
     varying_penalty: float = 1.0
     """Ridge penalty of these weights, relative to the sum of squares of their input."""
@@ -200,6 +198,8 @@ class ModelConfig:
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         has_maps = self.CLOSED_FORM or self.skip is LinearSkip.maps
+        if alone := super(ModelConfig, self).problems():  # plain super() fails: slots=True creates a new class
+            return alone
         if self.floor and not has_maps:
             return [f"model.floor: expected false without linear maps, found true with model.skip={self.skip.value}"]
         if problems := varying_problems(self.varying, self.varying_penalty, has_maps=has_maps):
@@ -220,29 +220,29 @@ class InformerConfig(ModelConfig):
     HAS_SKIP: ClassVar[bool] = True
 
     family: str = "informer"
-    d_model: int = 512
+    d_model: int = setting(512, least=1)
     """Width of every layer."""
-    n_heads: int = 8
+    n_heads: int = setting(8, least=1)
     """Attention heads; must divide d_model."""
-    d_ff: int = 2048
+    d_ff: int = setting(2048, least=1)
     """Hidden width of the feed-forward blocks."""
-    encoder_stacks: list[int] = field(default_factory=lambda: [2])
+    encoder_stacks: list[int] = setting(lambda: [2], least=1)
     """Number of layers of each encoder stack; stack i reads the last seq_len / 2^i rows. [2]: Informer; [3, 2, 1]: its
     pyramid."""
     stack_fractions: list[float] | None = None
     """Fraction of the lookback window that each stack reads; null: 1, 1/2, 1/4, ... Set [1, 0.25] for stacks [3, 1]."""
-    decoder_layers: int = 1
+    decoder_layers: int = setting(1, least=1)
     """Number of decoder layers."""
     decoding: Decoding = Decoding.one_pass
     """one_pass: forecast the whole horizon at once. step: one decoder pass per token, each fed the forecasts before it,
     in training and in prediction."""
-    dropout: float = 0.05
+    dropout: float = setting(0.05, least=0, below=1)
     activation: Activation = Activation.gelu
     distil: Shortening = Shortening.conv
     """How the sequence is halved between encoder layers."""
     distil_norm: bool = True
     """Use BatchNorm in distil=conv, as the authors' code does; the paper's formula has none."""
-    global_tokens: int = 0
+    global_tokens: int = setting(0, least=0)
     """Learned tokens of each encoder stack; needs attn=etc or bigbird_etc with attn.n_global=0."""
     mix: bool = False
     """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
@@ -252,9 +252,9 @@ class InformerConfig(ModelConfig):
 
     instance_norm: bool = False
     """Normalise each window by its own mean and standard deviation, and undo this for the forecast."""
-    patch_len: int = 1
+    patch_len: int = setting(1, least=1)
     """Rows per token; must divide seq_len, label_len and pred_len."""
-    series_embedding: int = 0
+    series_embedding: int = setting(0, least=0)
     """Width of a learned vector per training series, appended to the values of every row; 0: none."""
     channel_independent: bool = False
     """Forecast each target from its own lookback window (and from columns that are not targets), with one network."""
@@ -266,32 +266,14 @@ class InformerConfig(ModelConfig):
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        problems = [
-            f"model.{name}: expected at least 1, found {value}"
-            for name, value in [
-                ("d_model", self.d_model),
-                ("n_heads", self.n_heads),
-                ("d_ff", self.d_ff),
-                ("decoder_layers", self.decoder_layers),
-                ("patch_len", self.patch_len),
-                *((f"encoder_stacks[{i}]", n) for i, n in enumerate(self.encoder_stacks)),
-            ]
-            if value < 1
-        ]
-        if self.series_embedding < 0:
-            problems.append(f"model.series_embedding: expected at least 0, found {self.series_embedding}")
-        if self.global_tokens < 0:
-            problems.append(f"model.global_tokens: expected at least 0, found {self.global_tokens}")
+        problems = super(InformerConfig, self).problems()
         if not self.encoder_stacks:
             problems.append("model.encoder_stacks: expected at least one stack, found []")
         if self.n_heads >= 1 and self.d_model % self.n_heads:
             problems.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
-        if not 0.0 <= self.dropout < 1.0:
-            problems.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
         if self.stack_fractions is not None:
             problems += _fraction_problems(self.stack_fractions, len(self.encoder_stacks))
-        # plain super() fails: slots=True creates a new class
-        return super(InformerConfig, self).problems() + problems
+        return problems
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""

@@ -1,4 +1,4 @@
-"""Settings as words: `key=value` as typed by a user, as Hydra reads it, and as it is printed.
+"""Settings as words: `key=value` as typed by a user, its value, as Hydra reads it, and as it is printed.
 
 A text setting gets the text as typed: 1.10, true, a comma, brackets or a blank mean themselves. Only these are read as
 something else:
@@ -8,27 +8,28 @@ something else:
 - `null` is none for a setting that may be none. In a list, and where a column or sheet is named (`NAME`), it is text.
 - A setting that is a list is written in brackets, [a,b]. It is split at commas that are neither in quotes nor in inner
   brackets: [Last [kW],'b, c'] has two elements.
+- The path of a file or folder that exists is literal even in quotes.
 - With `--multirun` the value is split first, likewise, and each part is then read as if it stood alone.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from informer.config.plain import escaped, unescaped
 
-NAME = {"is_name": True}
-"""Metadata of a settings field that names a column or sheet, which may be called null."""
-
 
 class TextKey(NamedTuple):
-    """A setting whose value is text, or a list of texts, and whether null is none there."""
+    """A setting whose value is text, or a list of texts: whether null is none there, and whether it is a path."""
 
     is_list: bool
     may_be_none: bool
+    is_path: bool
 
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
@@ -37,6 +38,20 @@ _PLAIN, _WORDS = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*"), ("null", "true", "fal
 _END = re.compile(r"\s*(,|$)")
 _FUNCTION = re.compile(r"(choice|range|interval|glob|sort|shuffle|tag|str)\(.*\)", re.DOTALL)
 """A sweep that Hydra works out."""
+_CONSTANTS = {"null": None, "true": True, "false": False}
+
+
+def literal(typed: str) -> Any:
+    """The value of a setting that is no text: null, true, false, a number, a list of these, or else the word."""
+    word = typed.strip()
+    if word[:1] == "[" and word[-1:] == "]" and len(word) > 1:
+        return [literal(element) for element in _split(word[1:-1])] if word[1:-1].strip() else []
+    if word.lower() in _CONSTANTS:
+        return _CONSTANTS[word.lower()]
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(word)
+    return _without_quotes(word)
 
 
 def read_text(typed: str, key: TextKey, *, is_sweep: bool = False) -> str:
@@ -49,8 +64,12 @@ def read_text(typed: str, key: TextKey, *, is_sweep: bool = False) -> str:
     """
     if is_sweep and _FUNCTION.fullmatch(typed):
         return typed
-    parts = _split(typed) if is_sweep else [typed]
-    return ",".join(_short(escaped(_value(part, key))) for part in parts)
+    parts = _split(typed) if is_sweep and not _is_existing(typed, key) else [typed]
+    return ",".join(_short(escaped(text_value(part, key))) for part in parts)
+
+
+def _is_existing(typed: str, key: TextKey) -> bool:
+    return key.is_path and bool(typed) and os.path.lexists(os.path.expanduser(typed))
 
 
 def _short(value: list[str] | str | None) -> str:
@@ -62,7 +81,10 @@ def _short(value: list[str] | str | None) -> str:
     return value
 
 
-def _value(typed: str, key: TextKey) -> list[str] | str | None:
+def text_value(typed: str, key: TextKey) -> list[str] | str | None:
+    """The value of a text setting."""
+    if _is_existing(typed, key):
+        return typed
     if typed == "null" and key.may_be_none:
         return None
     if key.is_list and typed[:1] == "[" and typed[-1:] == "]" and len(typed) > 1:

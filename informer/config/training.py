@@ -1,23 +1,21 @@
-"""Configuration of a training run, and validation of every command's configuration.
+"""Settings of a training run, with the nodes `trainer`, `optim` and `loss`; checks of every command's settings.
 
 Hydra composes the yaml files in `conf/` into these classes; nothing here imports torch or another large library.
-
-How a network is trained: the nodes `trainer`, `optim` and `loss`, and the precision.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, TypeVar
 
 from informer.base.errors import InputError
 from informer.base.quantiles import level_problem
 from informer.base.runtime import device_problems
 from informer.config.commands import EngineName, workers_problems
-from informer.config.data import PATHS, DatasetConfig, FeatureMode, NonNegative, ScalerConfig, address_problems
+from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig
+from informer.config.fields import Checked, setting
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig, WindowSizes
-from informer.config.overrides import NAME
 
 MOST_BLOCKS = 50
 """Largest number of blocks on which intervals are calibrated."""
@@ -48,32 +46,34 @@ class Extra(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class TrainerConfig:
+class TrainerConfig(Checked):
     """The node `trainer`."""
 
-    max_epochs: int = 6
+    NODE: ClassVar[str] = "trainer."
+
+    max_epochs: int = setting(6, least=1)
     """Largest number of epochs."""
-    max_steps: int | None = None
+    max_steps: int | None = setting(least=0)
     """Stop after this many steps and validate; null: no limit; 0: only fit in closed form."""
-    steps_per_epoch: int | None = None
+    steps_per_epoch: int | None = setting(least=1)
     """Steps per epoch, on newly drawn windows; the model is validated after each epoch; null: all windows once."""
-    time_budget_minutes: float | None = None
+    time_budget_minutes: float | None = setting(above=0)
     """With model=auto: time limit of search and training together; null: no limit."""
-    max_minutes: float | None = None
+    max_minutes: float | None = setting(above=0)
     """Stop training after this time and validate; null: no limit."""
-    batch_size: int = 32
+    batch_size: int = setting(32, least=1)
     """Windows per step, over all processes together."""
-    eval_batch_size: int = 256
+    eval_batch_size: int = setting(256, least=1)
     """Windows per batch in validation and test; does not affect results."""
-    patience: int = 3
+    patience: int = setting(3, least=1)
     """Stop after this many epochs in a row without a lower validation loss."""
-    save_every_minutes: float | None = 10.0
+    save_every_minutes: float | None = setting(10.0, above=0)
     """Interval within an epoch at which last.pt is written, as after each epoch; null: only after epochs."""
-    freeze: list[str] = field(default_factory=list)
+    freeze: list[str] = setting(list)
     """Top-level modules of the network whose weights are not trained (`encoder`, ...)."""
     deterministic: bool = False
     """Use only deterministic algorithms; some are slower on GPUs."""
-    collective_timeout_minutes: float = 10.0
+    collective_timeout_minutes: float = setting(10.0, above=0, most=1_000_000)
     """How long a process waits for the others before the run is ended."""
 
     refit: bool = False
@@ -81,14 +81,14 @@ class TrainerConfig:
     combine: bool = False
     """With linear maps: forecast with a weighted average of network, linear maps and seasonal naive. The weights are
     chosen on validation data after training."""
-    tracker: list[TrackerKind] = field(default_factory=lambda: [TrackerKind.tensorboard])
+    tracker: list[TrackerKind] = setting(lambda: [TrackerKind.tensorboard])
     """Where training curves are written: any of tensorboard, mlflow, csv."""
-    track_also: list[Extra] = field(default_factory=list)
+    track_also: list[Extra] = setting(list)
     """Additional curves after each epoch: attention (maps of one validation window), weights (their norms)."""
-    calibration: float = 0.5
+    calibration: float = setting(0.5, least=0, below=1)
     """Share of the validation rows, from the end, that calibrates intervals and is not used for early stopping; 0: no
     intervals."""
-    calibration_blocks: int = 5
+    calibration_blocks: int = setting(5, least=0, most=MOST_BLOCKS)
     """With linear maps: number of blocks for calibrating intervals, each forecast by maps fitted on the others; 0: use
     the rows of `calibration`, as models without linear maps do."""
 
@@ -104,40 +104,12 @@ class TrainerConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        values = {
-            "max_epochs": self.max_epochs,
-            "batch_size": self.batch_size,
-            "eval_batch_size": self.eval_batch_size,
-            "patience": self.patience,
-        }
-        problems = [
-            f"trainer.{name}: expected at least 1, found {value}" for name, value in values.items() if value < 1
-        ]
+        problems = super(TrainerConfig, self).problems()  # plain super() fails: slots=True creates a new class
         for name, kinds in (("tracker", self.tracker), ("track_also", self.track_also)):
             if len(set(kinds)) < len(kinds):
                 problems.append(f"trainer.{name}: expected different names, found {[kind.name for kind in kinds]}")
-        if self.max_steps is not None and self.max_steps < 0:
-            problems.append(f"trainer.max_steps: expected at least 0 or null, found {self.max_steps}")
-        if self.steps_per_epoch is not None and self.steps_per_epoch < 1:
-            problems.append(f"trainer.steps_per_epoch: expected at least 1 or null, found {self.steps_per_epoch}")
-        if self.time_budget_minutes is not None and not self.time_budget_minutes > 0:
-            problems.append(
-                f"trainer.time_budget_minutes: expected more than 0 or null, found {self.time_budget_minutes}"
-            )
-        if self.max_minutes is not None and not self.max_minutes > 0:
-            problems.append(f"trainer.max_minutes: expected more than 0 or null, found {self.max_minutes}")
-        if not 0 < self.collective_timeout_minutes <= 1e6:
-            minutes = self.collective_timeout_minutes
-            problems.append(f"trainer.collective_timeout_minutes: expected more than 0, at most 1e6, found {minutes}")
-        if not 0 <= self.calibration < 1:
-            problems.append(f"trainer.calibration: expected 0 <= calibration < 1, found {self.calibration}")
-        if self.calibration_blocks != 0 and not 2 <= self.calibration_blocks <= MOST_BLOCKS:
-            expected = f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}"
-            problems.append(f"{expected}, found {self.calibration_blocks}")
-        if self.save_every_minutes is not None and not self.save_every_minutes > 0:
-            problems.append(
-                f"trainer.save_every_minutes: expected more than 0 or null, found {self.save_every_minutes}"
-            )
+        if self.calibration_blocks == 1:
+            problems.append(f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}, found 1")
         return problems
 
 
@@ -152,33 +124,22 @@ class Schedule(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class OptimConfig:
+class OptimConfig(Checked):
     """The node `optim`: Adam."""
 
-    lr: float = 1e-4
+    NODE: ClassVar[str] = "optim."
+
+    lr: float = setting(1e-4, above=0)
     """Initial learning rate."""
     schedule: Schedule = Schedule.halving
     """Learning rate over time: halving, constant or cosine."""
-    weight_decay: float = 0.0
+    weight_decay: float = setting(0.0, least=0)
     """L2 penalty of Adam."""
-    clip_norm: float | None = None
+    clip_norm: float | None = setting(above=0)
     """Maximum gradient norm; larger gradients are scaled down to it; null: no limit."""
-    ema: float = 0.0
+    ema: float = setting(0.0, least=0, below=1)
     """Decay per step of an exponential moving average of the weights, such as 0.999; the average is validated and is
     the model. 0: no average."""
-
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = []
-        if not self.lr > 0:
-            problems.append(f"optim.lr: expected more than 0, found {self.lr}")
-        if self.weight_decay < 0:
-            problems.append(f"optim.weight_decay: expected at least 0, found {self.weight_decay}")
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            problems.append(f"optim.clip_norm: expected more than 0 or null, found {self.clip_norm}")
-        if not 0 <= self.ema < 1:
-            problems.append(f"optim.ema: expected at least 0 and less than 1, found {self.ema}")
-        return problems
 
 
 class LossKind(Enum):
@@ -193,13 +154,15 @@ class LossKind(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class LossConfig:
+class LossConfig(Checked):
     """The node `loss`."""
 
+    NODE: ClassVar[str] = "loss."
+
     kind: LossKind = LossKind.mse
-    alpha: float = 0.2
+    alpha: float = setting(0.2, above=0)
     """With kind=spectral: weight of the error of the spectrum."""
-    quantiles: list[float] = field(default_factory=list)
+    quantiles: list[float] = setting(list)
     """With kind=quantile: levels to forecast; the median is the point forecast."""
     training: LossKind | None = None
     """Loss of the training steps, if it is another one than `kind`, by which epochs and models are compared."""
@@ -211,8 +174,8 @@ class LossConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        if not self.alpha > 0:
-            return [f"loss.alpha: expected more than 0, found {self.alpha}"]
+        if alone := super(LossConfig, self).problems():
+            return alone
         if self.training not in (None, self.kind) and LossKind.quantile in (self.training, self.kind):
             return [f"loss.training: expected null with loss.kind={self.kind.value}, found {self.training.value}"]
         if self.kind is LossKind.quantile:
@@ -228,22 +191,22 @@ SLOTS = ("attn", "decoder_attn", "cross_attn")
 
 
 @dataclass(kw_only=True, slots=True)
-class TrainConfig:
+class TrainConfig(Checked):
     """`python -m informer.train`: everything a run depends on; saved with the run and in the checkpoint."""
 
-    dataset: DatasetConfig = field(default_factory=DatasetConfig)
-    attn: dict[str, Any] = field(default_factory=dict)
+    dataset: DatasetConfig = setting(DatasetConfig)
+    attn: dict[str, Any] = setting(dict)
     """Attention mechanism of the encoder: `_target_` and parameters."""
-    decoder_attn: dict[str, Any] = field(default_factory=dict)
+    decoder_attn: dict[str, Any] = setting(dict)
     """Mechanism of the decoder's self-attention; empty: like attn."""
     decoder_attn_reason: str | None = None
     """Why decoder_attn differs from the requested mechanism; set by the program."""
-    cross_attn: dict[str, Any] = field(default_factory=dict)
-    model: ModelConfig = field(default_factory=InformerConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    scaler: ScalerConfig = field(default_factory=ScalerConfig)
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    cross_attn: dict[str, Any] = setting(dict)
+    model: ModelConfig = setting(InformerConfig)
+    loss: LossConfig = setting(LossConfig)
+    scaler: ScalerConfig = setting(ScalerConfig)
+    optim: OptimConfig = setting(OptimConfig)
+    trainer: TrainerConfig = setting(TrainerConfig)
     seq_len: int = 96
     """Rows of the lookback window, which the encoder reads."""
     label_len: int = 48
@@ -252,37 +215,37 @@ class TrainConfig:
     """Rows of the forecast horizon."""
     features: FeatureMode | None = None
     """Columns to read and to forecast: M, S or MS; null: MS if a target is given, else M."""
-    target: str | None = field(default=None, metadata=NAME)
+    target: str | None = setting(is_name=True)
     """Column to forecast (S, MS) or to plot first; null: the dataset's target."""
     targets: list[str] | None = None
     """Columns to forecast; replaces features and target."""
-    past_covariates: list[str] = field(default_factory=list)
+    past_covariates: list[str] = setting(list)
     """Columns to read but not forecast."""
-    future_covariates: list[str] = field(default_factory=list)
+    future_covariates: list[str] = setting(list)
     """Columns to read whose future values are known; predict reads these from `future`."""
     non_negative: NonNegative = NonNegative.auto
     """Targets whose forecasts and intervals are at least zero."""
-    seed: int = 0
+    seed: int = setting(0, least=0, below=2**32)
     """Seed of all random numbers."""
-    device: str = "auto"
+    device: str = setting("auto", check=device_problems)
     """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
-    data_dir: str = "data"
+    data_dir: str = setting("data", is_path=True)
     """Folder of the datasets' files."""
-    run_dir: str | None = None
+    run_dir: str | None = setting(is_path=True)
     """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
     precision: Precision = Precision.float32
     """Number format of matrix products in training."""
     compile: bool = False
     """Compile the network before training."""
-    init_from: str | None = None
+    init_from: str | None = setting(is_path=True)
     """Run directory or checkpoint file whose weights initialise a new run."""
-    resume: str | None = None
+    resume: str | None = setting(is_path=True)
     """Run directory, or its last.pt, to continue with its own configuration."""
     engine: EngineName = EngineName.local
     """Where the trials of model=auto run."""
-    workers: int | None = None
+    workers: int | None = setting(least=1)
     """Trials at a time with engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
-    search: list[str] = field(default_factory=list)
+    search: list[str] = setting(list)
     """Keys to choose on validation data before training; set by the program for model=auto."""
 
     @property
@@ -302,16 +265,14 @@ class TrainConfig:
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         nodes = (self.dataset, self.loss, self.trainer, self.optim)
-        problems = [problem for node in nodes for problem in node.problems()] + device_problems(self.device)
+        problems = self.own_problems() + [problem for node in nodes for problem in node.problems()]
         problems += workers_problems(self.engine, self.workers)
-        if not 0 <= self.seed < 2**32:
-            problems.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         if self.dataset.keeps_gaps and LossKind.spectral in (self.loss.kind, self.loss.training):
             problems.append(
                 "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
             )
         if self.search:  # lengths and sizes are still open
-            return problems + self._search_problems()
+            return problems + self.model.own_problems() + self._search_problems()
         if self.trainer.time_budget_minutes is not None:
             problems.append("trainer.time_budget_minutes: only used with model=auto, found another model")
         if self.engine is not EngineName.local:
@@ -355,8 +316,6 @@ class TrainConfig:
             problems.append("init_from: expected a model with the sizes of that run, found model=auto")
         if not isinstance(self.model, InformerConfig):
             return [*problems, f"search: expected model.family=informer, found {self.model.family}"]
-        if self.model.patch_len < 1:
-            problems.append(f"model.patch_len: expected at least 1, found {self.model.patch_len}")
         if self.model.skip is not LinearSkip.maps:
             problems.append(f"model.skip: expected maps with model=auto, found {self.model.skip.value}")
         return problems
@@ -375,25 +334,16 @@ SEARCHED = (
 """Keys that a search can choose."""
 
 
-@runtime_checkable
-class Checkable(Protocol):
-    """A configuration that can check itself."""
-
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
+Settings = TypeVar("Settings", bound=Checked)
 
 
-Config = TypeVar("Config", bound=Checkable)
-
-
-def check(config: Config) -> Config:
-    """Return a configuration, or raise one InputError with all of its problems."""
+def check(settings: Settings) -> Settings:
+    """Return settings, or raise one InputError with all of their problems."""
     # NaN must be checked separately: every comparison with it is false
-    problems = [f"{key}: expected a number, found nan" for key in _nans(config)] or config.problems()
-    problems += address_problems(config, PATHS)
+    problems = [f"{key}: expected a number, found nan" for key in _nans(settings)] or settings.problems()
     if problems:
         raise InputError("; ".join(problems))
-    return config
+    return settings
 
 
 def _nans(node: Any) -> Iterator[str]:

@@ -29,7 +29,7 @@ from informer.read.frequency import Frequency
 from informer.read.series import Series
 from informer.read.table import Table
 from informer.read.time_columns import find_time_column
-from informer.read.times import find_format, parse_timestamps
+from informer.read.times import check_zones, find_format, parse_timestamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,7 @@ class Future:
             raise InputError(
                 f"{name}: future covariates missing: {listed(lacking)}; found the columns {listed(self.table.columns)}"
             )
-        if (self.timestamps.tz is None) != (timestamps.tz is None):
-            expected, found = zone_in_words(timestamps), zone_in_words(self.timestamps)
-            raise InputError(f"{name}: expected times {expected} as in the history, found times {found}")
+        check_zones(name, self.timestamps.tz, timestamps.tz, "the history")
         repeated = self.timestamps[self.timestamps.duplicated()]
         if len(repeated):
             raise InputError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
@@ -111,11 +109,6 @@ def future_of_table(table: Table, config: DatasetConfig, trained_format: str | N
     check_times(table, time_col, timestamps, time_format, report)
     report.refuse()
     return Future(table, time_col, timestamps)
-
-
-def zone_in_words(timestamps: pd.DatetimeIndex) -> str:
-    """The time zone of times."""
-    return "without a time zone" if timestamps.tz is None else f"in {timestamps.tz}"
 
 
 def history_batch(

@@ -17,9 +17,9 @@ from torch.export import Dim, ExportedProgram
 
 from informer.base.console import say
 from informer.base.errors import InputError
-from informer.base.files import check_no_input_overwritten, write_atomic
+from informer.base.files import write_atomic
 from informer.checkpoint.format import ATTRIBUTES, Checkpoint, load, to_safetensors
-from informer.checkpoint.paths import check_no_run_overwritten, forecasting_checkpoint, locate
+from informer.checkpoint.paths import check_output, forecasting_checkpoint, locate
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
 from informer.config.model import CalendarEmbed, WindowSizes
@@ -48,10 +48,9 @@ def export(settings: ExportConfig, console: Console) -> Path:
         raise InputError(f"output={output}: has the ending of description files; choose another")
     source = locate(forecasting_checkpoint(settings.checkpoint))
     output = output or source.with_suffix(SUFFIXES[settings.format])
-    description_file = output.with_name(f"{output.name}.json")  # one for each format
+    description_file = output.parent / f"{output.name}.json"  # one for each format
     written = (output, description_file)
-    check_no_input_overwritten([source], written, "output")
-    check_no_run_overwritten(written, "output")
+    check_output(output, written, inputs=[source], overwrite=settings.overwrite or not settings.output)
     saved = load(forecasting_checkpoint(settings.checkpoint))
     content, off = exported(saved, settings.format)
     described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 from informer.base.errors import InputError, is_out_of_memory, listed, with_addresses
 from informer.base.files import (
-    check_no_input_overwritten,
     expanded,
     fingerprint,
     remove_temporary,
     write_atomic,
     writing,
 )
+from informer.checkpoint.paths import check_output
 from informer.config.commands import Format
 from informer.config.data import InputFormat
 from informer.data.history import Future, Futures, check_futures
@@ -88,7 +88,7 @@ def match_futures(location: str, sources: Sequence[InputFile]) -> Path | dict[st
     return {source.name: by_name[source.name] for source in sources}
 
 
-def check_output(pattern: str, paths: Sequence[Path], output: Path) -> None:
+def check_apart(pattern: str, paths: Sequence[Path], output: Path) -> None:
     """Check that the output folder is outside the input pattern, so that a later run does not read forecasts as input.
 
     Args:
@@ -338,18 +338,18 @@ class Job:
             *(str(picture.relative_to(self.writer.folder)) for picture in pictures),
         ]
 
-    def check_inputs(self, sources: Sequence[InputFile]) -> None:
-        """Raise an InputError if an output would overwrite an input file."""
+    def check_files(self, sources: Sequence[InputFile], *, overwrite: bool, resume: bool) -> None:
+        """Raise an InputError if an output would overwrite an input file, or an existing one unless that is wanted."""
         futures = [self.future] if isinstance(self.future, Path) else [*(self.future or {}).values()]
         futures += [] if self.attributes is None else [self.attributes]
         outputs = [output for source in sources for output in self.files_of(source)]
-        check_no_input_overwritten(
-            [self.checkpoint, *(source.path for source in sources), *futures],
-            (
-                self.writer.folder / output
-                for output in dict.fromkeys((*outputs, *((SUMMARY,) if self.has_many_inputs else ())))
-            ),
-            "output",
+        outputs += [SUMMARY, JOURNAL] if self.has_many_inputs else []
+        check_output(
+            self.writer.folder,
+            [self.writer.folder / output for output in dict.fromkeys(outputs)],
+            inputs=[self.checkpoint, *(source.path for source in sources), *futures],
+            overwrite=overwrite or resume,
+            cure=", overwrite=true, or resume=true to continue" if self.has_many_inputs else ", or overwrite=true",
         )
 
     def digest(self) -> str:

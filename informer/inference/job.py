@@ -22,7 +22,7 @@ from informer.inference.files import (
     InputFile,
     Job,
     Journal,
-    check_output,
+    check_apart,
     check_outside,
     chunks,
     forecast_files,
@@ -64,11 +64,11 @@ def predict(settings: PredictConfig, console: Console) -> int:
         job.check(model)
         if files is None and settings.engine is EngineName.ray:
             raise InputError("engine=ray: only for a folder or pattern of files, found a single file; leave it out")
-        job.check_inputs(sources)
+        job.check_files(sources, overwrite=settings.overwrite, resume=settings.resume)
         if files is None:
             check_outside(path, job.writer.folder)
             return _predict_one(model, job, sources[0], console)
-        check_output(pattern, files, job.writer.folder)
+        check_apart(pattern, files, job.writer.folder)
         with only_writer(job.writer.folder, "output"):
             return _predict_many(_engine(settings, model), job, sources, console, resume=settings.resume)
 
@@ -123,13 +123,12 @@ def _job(settings: PredictConfig, sources: Sequence[InputFile], *, many: bool) -
 
 
 def _predict_one(model: TrainedModel, job: Job, source: InputFile, console: Console) -> int:
-    was_there = (job.writer.folder / job.files_of(source)[0]).exists()
     (row,), table = forecast_files(model, job, [source])
     if row.status == ERROR:
         raise ReportError(row.message.splitlines())
     if job.writer.format is Format.long:
         write_atomic(job.writer.folder / LONG_FILE, table)
-    say(console, f"forecast: {job.writer.folder / row.output}{' (overwritten)' if was_there else ''}")
+    say(console, f"forecast: {job.writer.folder / row.output}")
     if job.rolling:
         say(console, f"metrics:  {job.writer.folder / metrics_of(source.name)}")
     for picture in job.writer.pictures_of(source.name):

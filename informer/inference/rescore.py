@@ -30,12 +30,12 @@ from torch.utils.tensorboard import SummaryWriter
 from informer import checkpoint
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, listed
-from informer.base.files import check_no_input_overwritten, file_stems, make_folder, refuse_link, write_atomic
+from informer.base.files import file_stems, make_folder, refuse_link, write_atomic
 from informer.base.plots import Band, plot_attention, plot_error_by_step, plot_forecast, save_figure
 from informer.base.runtime import pick_device
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import BEST, BY_SERIES, REPORT, check_no_run_overwritten
+from informer.checkpoint.paths import BEST, BY_SERIES, EVALUATION, REPORT, check_output
 from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config.commands import EvalConfig, EvalDataset, EvalDecoding, EvalModel, Plots
 from informer.config.conversion import from_plain
@@ -275,17 +275,19 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
             f"score {BEST} in the same folder"
         )
     device = pick_device(settings.device)
-    output = Path(settings.output) if settings.output else path.parent / "eval"
+    output = Path(settings.output) if settings.output else path.parent / EVALUATION
     if not settings.output:
         refuse_link(output)
     pictures = {series: f"forecast_{stem}.png" for series, stem in file_stems(settings.plot_series).items()}
     written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS, *pictures.values())]
-    check_no_run_overwritten(written, "output")
+    overwrite = settings.overwrite or not settings.output
+    check_output(output, written, inputs=[path], overwrite=overwrite)
     opened_data = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
     with logging_to(console), opened_data as data:
         check_series(data, settings.plot_series)
         source = data.provenance.path
-        check_no_input_overwritten([path, *(list_files("dataset", str(source)) or [source])], written, "output")
+        sources = list_files("dataset", str(source)) or [source]
+        check_output(output, written, inputs=sources, overwrite=overwrite)
         model = restore_model(saved).to(device)
         calibration = saved_calibration(saved)
         evaluation = score(model, data, batch_size=settings.batch_size, calibration=calibration)

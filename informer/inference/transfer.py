@@ -38,7 +38,7 @@ def local_copies(settings: PredictConfig) -> Iterator[PredictConfig]:
     folder = new_folder(output)
     _take_summary(output, folder)
     yield replace(local, output=str(folder))
-    _write(folder, output, addresses)
+    _write(folder, output, addresses, overwrite=settings.overwrite)
 
 
 def _check_output(settings: PredictConfig, output: str) -> None:
@@ -56,7 +56,7 @@ def _take_summary(output: str, folder: Path) -> None:
             (folder / SUMMARY).write_bytes(store.cat_file(f"{path}/{SUMMARY}"))
 
 
-def _write(folder: Path, output: str, inputs: list[str]) -> None:
+def _write(folder: Path, output: str, inputs: list[str], *, overwrite: bool) -> None:
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     names = sorted((name for name in names if not name.startswith(".")), key=lambda name: (name == SUMMARY, name))
     for name in names:
@@ -67,6 +67,11 @@ def _write(folder: Path, output: str, inputs: list[str]) -> None:
                 )
     store, path = store_of(output)
     with reaching(output):
+        if existing := [] if overwrite else [name for name in names if store.exists(f"{path}/{name}")]:
+            raise InputError(
+                f"output={output}: expected a new or empty folder, found {existing[0]} in it; choose another, or "
+                "overwrite=true"
+            )
         store.makedirs(path, exist_ok=True)
         for name in names:
             store.pipe_file(f"{path}/{name}", (folder / name).read_bytes())

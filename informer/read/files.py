@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from informer.base.errors import SHOWN_AS, InputError, listed, reason_of
 from informer.base.files import expanded, make_folder, missing_file, reading, write_atomic
 from informer.base.runtime import resource
-from informer.config.data import SCHEMES, DatasetConfig, Limits, is_plain_name
+from informer.config.data import DatasetConfig, Limits, is_plain_name
+from informer.config.fields import SCHEMES
 from informer.read.limits import LIMITS, check_size, open_regular
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from typing import Literal
 
 import numpy as np
@@ -277,6 +278,22 @@ def changing_zone(times: pd.DatetimeIndex) -> str | None:
 def zone_advice(zone: str) -> str:
     """What to set for local times with the clock changes of a zone."""
     return f"set dataset.timezone={zone}, or another zone with the same clock changes"
+
+
+def check_zones(name: str, zone: tzinfo | str | None, other: tzinfo | str | None, where: str) -> None:
+    """Check that times which are compared have a time zone both, or neither.
+
+    Args:
+        name: what has the times in `zone`.
+        where: what has the times in `other`.
+
+    Raises:
+        InputError: only one of them has a zone.
+    """
+    if (zone is None) != (other is None):
+        expected, found = ("without a time zone" if each is None else f"in {each}" for each in (other, zone))
+        cure = "set their zone, such as dataset.timezone=UTC" if zone is None else "write them without a zone"
+        raise InputError(f"{name}: expected times {expected} as in {where}, found times {found}; {cure}")
 
 
 def leaves_hours_out(times: pd.DatetimeIndex) -> bool:

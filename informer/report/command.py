@@ -10,8 +10,8 @@ from rich.console import Console
 from informer import checkpoint
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, with_addresses
-from informer.base.files import check_no_input_overwritten, expanded, write_atomic
-from informer.checkpoint.paths import CONFIG, check_no_run_overwritten, resolve_latest, resume_advice
+from informer.base.files import expanded, write_atomic
+from informer.checkpoint.paths import CONFIG, PAGE, check_output, resolve_latest, resume_advice
 from informer.config.commands import CompareConfig, ReportConfig
 from informer.config.overrides import shell_command
 from informer.read.files import SUFFIXES
@@ -29,7 +29,7 @@ def compare(settings: CompareConfig, console: Console) -> Comparison:
         InputError: no run has scores.
     """
     if settings.output:
-        check_no_run_overwritten([Path(settings.output)], "output")
+        check_output(Path(settings.output), [Path(settings.output)], overwrite=settings.overwrite)
     comparison = compare_runs(resolve_latest(run) for run in settings.runs)
     console.print(comparison.table())
     for line in comparison.notes:
@@ -42,9 +42,6 @@ def compare(settings: CompareConfig, console: Console) -> Comparison:
     return comparison
 
 
-PAGE = "report.html"
-
-
 def report(settings: ReportConfig, console: Console) -> Path:
     """Write the page; returns its path.
 
@@ -55,8 +52,8 @@ def report(settings: ReportConfig, console: Console) -> Path:
     output = Path(settings.output) if settings.output else (path if path.is_dir() else path.parent) / PAGE
     inputs = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
     named = (settings.history, settings.actuals, settings.dataset.path)
-    check_no_input_overwritten([*inputs, *(expanded(name) for name in named if name)], [output], "output")
-    check_no_run_overwritten([output], "output")
+    inputs += [expanded(name) for name in named if name]
+    check_output(output, [output], inputs=inputs, overwrite=settings.overwrite or not settings.output)
     with logging_to(console, quiet=True):
         page = to_html(_content(path, settings))
     write_atomic(output, with_addresses(page))

@@ -12,7 +12,6 @@ The task of a run in words: what is forecast, from what, by which model and comm
 import json
 import logging
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -425,7 +424,7 @@ def command_of(words: Sequence[str]) -> str:
     run started from Python this is the script; empty for a run started in a notebook.
 
     Args:
-        words: the command, with the keys that replace paths and `model=` for Hydra.
+        words: the command, with keys before paths.
     """
     if not words or "ipykernel_launcher.py" in words[:2]:
         return ""
@@ -436,8 +435,7 @@ def command_of(words: Sequence[str]) -> str:
     typed = [unquoted(word) for word in words[1:]]
     if "forecast" in (command, name):
         files = [word for word in typed if word.startswith("input=")]
-        settings = [re.sub("^model_name=", "model=", word) for word in typed if word not in files]
-        typed = [*(word.partition("=")[2] for word in files), *settings]
+        typed = [*(word.partition("=")[2] for word in files), *(word for word in typed if word not in files)]
     return command_line([*([script, command] if script else ["python", "-m", f"informer.{name}"]), *typed])
 
 

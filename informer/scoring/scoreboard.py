@@ -41,7 +41,8 @@ from rich.console import Console
 
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted, listed
-from informer.base.files import check_no_input_overwritten, write_atomic
+from informer.base.files import write_atomic
+from informer.checkpoint.paths import check_output
 from informer.config.commands import ScoreConfig
 from informer.config.data import DatasetConfig, InputFormat
 from informer.config.model import WindowSizes
@@ -55,7 +56,7 @@ from informer.read.frequency import Frequency
 from informer.read.series import table_of_file
 from informer.read.table import Table, without
 from informer.read.time_columns import find_time_column
-from informer.read.times import changing_zone, find_format, parse_timestamps, zone_advice
+from informer.read.times import changing_zone, check_zones, find_format, parse_timestamps, zone_advice
 from informer.scoring.baselines import fit_ridge
 from informer.scoring.bootstrap import Interval, skill_interval
 
@@ -488,7 +489,14 @@ def _rows(table: Table) -> Tidy:
 
 
 def named_alike(forecasts: Tidy, table: Tidy) -> Tidy:
-    """`table` with the series (or column) name of `forecasts`, if both have only one."""
+    """`table` with the series (or column) name of `forecasts`, if both have only one.
+
+    Raises:
+        InputError: the times of only one of them have a zone.
+    """
+    if forecasts.timed and table.timed:
+        zone, expected = ("UTC" if each.in_utc else None for each in (table, forecasts))
+        check_zones(table.name, zone, expected, forecasts.name)
     frame = table.frame
     for key in ("series", "column"):
         names, other_names = forecasts.frame[key].unique(), frame[key].unique()
@@ -929,7 +937,8 @@ def score(settings: ScoreConfig, console: Console) -> Scoreboard:
     """
     paths = [Path(name or "") for name in (settings.forecasts, settings.actuals, settings.history)]
     if settings.output:
-        check_no_input_overwritten(paths, (Path(settings.output, name) for name in WRITTEN), "output")
+        written = [Path(settings.output, name) for name in WRITTEN]
+        check_output(Path(settings.output), written, inputs=paths, overwrite=settings.overwrite)
     with logging_to(console, quiet=True):
         forecasts, actuals, history = (read_tidy(path, settings.dataset) for path in paths)
         units = gather_units(forecasts, actuals, history)

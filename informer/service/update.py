@@ -30,7 +30,6 @@ from informer.config.model import WindowSizes
 from informer.config.training import Schedule, TrainConfig
 from informer.data.columns import Trained, renumbered
 from informer.data.dataset import Data
-from informer.data.history import zone_in_words
 from informer.data.panel import training_series
 from informer.data.recorded import Recorded, find_again
 from informer.data.rows import RowsFormat, rows_dataset, rows_table, series_column
@@ -42,6 +41,7 @@ from informer.linear.select import starts_of
 from informer.networks.models.base import ForecastModel, model_forecast
 from informer.read.files import files_sha256
 from informer.read.series import Series
+from informer.read.times import check_zones
 from informer.scoring.scores import Evaluation, evaluate, fit_baselines, training_scale
 from informer.training.combination import combiner
 from informer.training.curves import Tracker
@@ -168,9 +168,7 @@ def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str 
     """
     panel, changed, compared, not_compared = [], 0, 0, 0
     for old, new in zip(older, newer, strict=True):
-        if (old.timestamps.tz is None) != (new.timestamps.tz is None):
-            expected, found = zone_in_words(old.timestamps), zone_in_words(new.timestamps)
-            raise InputError(f"{where}: expected times {expected} as in training, found times {found}")
+        check_zones(where, new.timestamps.tz, old.timestamps.tz, "training")
         after = int(new.timestamps.searchsorted(old.timestamps[-1], side="right"))
         if after == len(new):
             raise InputError(
@@ -327,7 +325,8 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
     """
     began, device, where = time.monotonic(), pick_device(settings.device), settings.input or ""
     with folder.claimed("output"), logging_to(console) as keep_log_in:
-        folder.check_new()
+        if not settings.overwrite:
+            folder.check_new()
         older = Older.read(settings.checkpoint)
         old_rows = older_rows(older.checkpoint, settings.history)
         newer = newer_rows(older.checkpoint, where, settings.dataset)
@@ -335,6 +334,8 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
         rows = joined_series(old_rows, newer, fix=fix, where=where)
         new_settings = _settings_of(older, rows, settings, folder)
         seed_everything(new_settings.seed)
+        if settings.overwrite:
+            folder.clear([Path(where), older.path, *([Path(settings.history)] if settings.history else [])])
         data = _rows_again(new_settings, older.checkpoint, rows, folder, device)
         keep_log_in(folder.path / LOG)
         _log_rows(rows, where)

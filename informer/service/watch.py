@@ -23,9 +23,9 @@ from scipy.stats import t
 from informer import checkpoint
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, signed_percent
-from informer.base.files import check_no_input_overwritten, make_folder, write_atomic
+from informer.base.files import make_folder, write_atomic
 from informer.checkpoint.format import UNTIL, Checkpoint
-from informer.checkpoint.paths import check_no_run_overwritten, forecasting_checkpoint, locate
+from informer.checkpoint.paths import WATCHED, check_output, forecasting_checkpoint, locate
 from informer.config import conversion
 from informer.config.commands import WatchConfig
 from informer.config.overrides import shell_command
@@ -417,10 +417,9 @@ def watch(settings: WatchConfig, console: Console) -> Verdict:
     """
     path, where = locate(settings.checkpoint), settings.input or ""
     saved, until = forecasting(settings.checkpoint)
-    output = Path(settings.output) if settings.output else path.parent / "watch"
+    output = Path(settings.output) if settings.output else path.parent / WATCHED
     names = [output / JSON, output / PAGE]
-    check_no_input_overwritten([path, Path(where)], names, "output")
-    check_no_run_overwritten(names, "output")
+    check_output(output, names, inputs=[path, Path(where)], overwrite=settings.overwrite or not settings.output)
     with logging_to(console, quiet=True):
         model = TrainedModel(saved, device=settings.device)
         results = findings_of(model, _panel(settings, saved, until), until, settings.batch_size)

@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,20 +11,26 @@ from typing import TYPE_CHECKING, Any, final
 
 from informer import checkpoint
 from informer.base.errors import InputError
-from informer.base.files import only_writer, only_writer_of_new, refuse_link, remove_temporary, write_atomic
+from informer.base.files import only_writer, only_writer_of_new, refuse_link, remove_temporary, write_atomic, writing
 from informer.base.runtime import process_rank
 from informer.checkpoint.paths import (  # fmt: skip
     BEST,
     BY_SERIES,
     CONFIG,
+    EVALUATION,
     EVENTS,
     FACTS,
     FILES,
+    FORECASTS,
     LAST,
     LATEST,
     LOG,
+    METRICS_FILE,
+    PAGE,
     REFIT,
     REPORT,
+    WATCHED,
+    check_output,
     named_run,
     point_latest,
     read_facts,
@@ -76,6 +83,47 @@ class RunFolder:
             folder._is_claimed = True
             yield folder
 
+    @classmethod
+    @contextmanager
+    def for_output(cls, output: str | None, default: Path, *, overwrite: bool) -> Iterator["RunFolder"]:
+        """The locked folder of a new run.
+
+        Args:
+            output: an empty or new folder that the user named; None: `new(default)`.
+            overwrite: whether `output` may have earlier results, which `clear` removes.
+
+        Raises:
+            InputError: `output` is in use, or is no folder that can be written.
+        """
+        if output is None:
+            with cls.new(default) as folder:
+                yield folder
+            return
+        folder = cls(Path(output))
+        check_output(folder.path, overwrite=overwrite)
+        with folder.claimed("output"):
+            check_output(folder.path, overwrite=overwrite)  # another process may have made a run in the meantime
+            yield folder
+
+    def clear(self, inputs: Iterable[Path]) -> None:
+        """Remove the run and the results of other commands in its folder; files of other names stay.
+
+        Raises:
+            InputError: one of `inputs`, which the next run reads, would be removed.
+        """
+        has_results = self.contains_run or (self.path / METRICS_FILE).exists()
+        results = (FORECASTS, EVALUATION, WATCHED, PAGE) if has_results else ()
+        removed = [path for name in (*results, *FILES) if (path := self.path / name).exists() or path.is_symlink()]
+        for given in inputs:
+            if any(given.resolve().is_relative_to(path.resolve()) or path.parent.samefile(given) for path in removed):
+                raise InputError(f"output={self.path}: overwrite=true would remove the input {given}; choose another")
+        for path in removed:  # the configuration first among the files: without it there is no run
+            with writing(path):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+
     @contextmanager
     def claimed(self, setting: str = "run_dir") -> Iterator[None]:
         """Lock the folder, so that no other process writes to it; a folder that is already locked stays locked.
@@ -100,16 +148,9 @@ class RunFolder:
         """Raise an InputError if the folder contains a run, or a file that a run would overwrite."""
         if process_rank() > 0:
             return
-        if self.contains_run:
-            raise InputError(
-                f"run_dir={self.path}: expected a new folder, found a run in it; choose another, or resume={self.path}"
-            )
-        existing = [name for name in FILES if (self.path / name).exists()]
-        if existing:
-            raise InputError(
-                f"run_dir={self.path}: expected a new folder, found {existing[0]} in it, which the run would "
-                "overwrite; choose another"
-            )
+        cure = f", or resume={self.path}" if self.contains_run else ""
+        files = [self.path / name for name in FILES]
+        check_output(self.path, files, overwrite=False, setting="run_dir", cure=cure)
 
     @classmethod
     def of(cls, path: Path) -> "RunFolder":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from informer.base.console import main_console, say
 from informer.base.errors import printable
-from informer.config.compose import job_number, job_overrides
+from informer.config.hydra_compose import job_number, job_overrides
 from informer.config.overrides import unquoted
 
 if TYPE_CHECKING:

@@ -200,7 +200,7 @@ def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Pat
     for name in targets:
         order = forecast.loc[:5, [f"{name}_lo90", f"{name}_lo50", name, f"{name}_hi50", f"{name}_hi90"]]
         assert (order.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
-    assert call("predict", *arguments, "horizon=8", "output=out", "format=long").status == 0
+    assert call("predict", *arguments, "horizon=8", "output=out", "overwrite=true", "format=long").status == 0
     long = pd.read_csv("out/forecasts.csv")
     assert list(long.columns) == ["series", "date", "column", "y", "lo50", "hi50", "lo90", "hi90", "rolled"]
     np.testing.assert_array_equal(long.loc[long["column"] == "price", "hi90"], forecast["price_hi90"])

@@ -24,7 +24,14 @@ TIDY = ["origin", "step", "date", "column", "forecast", "actual"]
 
 def run(trained: Trained, source: Path | str, *arguments: str) -> Outcome:
     digits = [] if any(word.startswith("digits=") for word in arguments) else ["digits=null"]
-    given = [f"checkpoint={trained.run_dir}", f"input={source}", "output=out", "mode=rolling", *digits]
+    given = [
+        f"checkpoint={trained.run_dir}",
+        f"input={source}",
+        "output=out",
+        "overwrite=true",
+        "mode=rolling",
+        *digits,
+    ]
     return call("predict", *given, *arguments)
 
 

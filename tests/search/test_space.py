@@ -129,7 +129,7 @@ def test_what_leaves_no_network_is_refused() -> None:
     [
         (["model=auto", "init_from=runs/x"], "init_from: expected a model with the sizes of that run"),
         (["model=auto", "model.skip=none"], "model.skip: expected maps with model=auto, found none"),
-        (["model=auto", "trainer.time_budget_minutes=0"], "time_budget_minutes: expected more than 0 or null, found 0"),
+        (["model=auto", "trainer.time_budget_minutes=0"], "time_budget_minutes: expected more than 0, found 0"),
         (["trainer.time_budget_minutes=3"], "trainer.time_budget_minutes: only used with model=auto"),
         (["engine=ray"], "engine=ray: only used with model=auto"),
         (["model=auto", "workers=2"], "workers: only used with engine=ray, found workers=2"),

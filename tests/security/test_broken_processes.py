@@ -14,7 +14,7 @@ from entry_points import ROOT, SMALL, Trained, call
 
 BROKEN = """
 import os, signal
-from informer.commands import train
+from informer.commands import cli
 from informer.training import loop
 step, calls = loop.train_step, iter(range(100))
 def broken(*arguments):
@@ -22,7 +22,7 @@ def broken(*arguments):
         os.kill(os.getpid(), signal.SIGNAL)
     return step(*arguments)
 loop.train_step = broken
-train.main()
+cli.run("train")
 """
 """A process whose fourth step does not come."""
 

@@ -87,11 +87,11 @@ def test_a_summary_of_something_else_stays(folder: Path, trained: Trained, tree:
     Path("out").mkdir()
     Path("out/summary.csv").write_text("month,sales\n1,2\n")
     arguments = [f"checkpoint={trained.run_dir}", "input=in", "output=out"]
-    for more in ([], ["resume=true"]):
-        assert "found another file of that name" in refused("predict", *arguments, *more, tree=tree)
+    for more in ("overwrite=true", "resume=true"):
+        assert "found another file of that name" in refused("predict", *arguments, more, tree=tree)
     Path("out/summary.csv").unlink()
     assert call("predict", *arguments).status == 0
-    assert call("predict", *arguments).status == 0
+    assert call("predict", *arguments, "overwrite=true").status == 0
 
 
 def test_files_that_only_look_temporary_stay(folder: Path, trained: Trained) -> None:
@@ -146,7 +146,9 @@ def test_data_in_the_folder_of_a_report_stay(folder: Path, tree: Tree) -> None:
     sample(Path("out/metrics.csv"))
     outcome = call("train", "dataset=csv", "dataset.path=out/metrics.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
     assert outcome.status == 0, outcome.err
-    assert "overwrite the input out/metrics.csv" in refused("eval", "checkpoint=run", "output=out", tree=tree)
+    assert "overwrite the input out/metrics.csv" in refused(
+        "eval", "checkpoint=run", "output=out", "overwrite=true", tree=tree
+    )
 
 
 def test_a_forecast_is_not_overwritten_by_its_scores_or_its_page(folder: Path, trained: Trained, tree: Tree) -> None:

@@ -10,8 +10,8 @@ from entry_points import SMALL, Trained, call
 from informer.base.files import remove_temporary, replacing
 from informer.base.runtime import resource
 from informer.config.commands import PredictConfig
-from informer.config.compose import compose, split_positional
-from informer.config.data import PATHS
+from informer.config.compose import split_positional
+from informer.config.conversion import text_keys
 
 SAMPLE = resource("data/sample.csv")
 NAMES = [
@@ -86,9 +86,8 @@ def test_null_is_no_name(folder: Path, trained: Trained) -> None:
 
 def test_every_path_of_predict_is_known() -> None:
     """Red for a new key that takes a path and is not read as one."""
-    settings = compose("predict", dict.fromkeys(("input", "output", "checkpoint", "future"), "x"))
-    assert isinstance(settings, PredictConfig)
-    assert {key for key in ("input", "output", "checkpoint", "future") if getattr(settings, key) == "x"} <= PATHS
+    paths = {key for key, text in text_keys(PredictConfig).items() if text.is_path}
+    assert paths == {"input", "output", "checkpoint", "future", "dataset.attributes"}
     assert split_positional(["a,b"])[0] == ["a,b"]
 
 

@@ -14,7 +14,7 @@ from informer import Forecaster
 from informer.base.errors import InputError
 from informer.base.files import LOCK, only_writer
 from informer.base.runtime import resource
-from informer.commands import train
+from informer.commands import actions
 from informer.training.folder import RunFolder
 
 Tree = Callable[[Path], dict[str, bytes | None]]
@@ -44,7 +44,7 @@ def another_process_writes(folder: Path) -> Iterator[int]:
 
 def test_runs_of_one_second_have_folders_of_their_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red where a folder that is there already is taken, or where one that a run left is not kept."""
-    monkeypatch.setattr(train, "_name", lambda settings: "now")
+    monkeypatch.setattr(actions, "_run_name", lambda settings: "now")
     with RunFolder.new(Path("runs/now")) as first:
         second = call("train", *RUN)
         assert second.status == 0, second.err

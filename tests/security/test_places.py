@@ -16,6 +16,7 @@ from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call
 from forgery import content_of, write_forged
 
 from informer.config import conversion
+from informer.config.training import TrainConfig
 from informer.read import files as download
 
 Tree = Callable[[Path], dict[str, bytes | None]]
@@ -147,7 +148,7 @@ def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
     assert server.asked == 1
 
 
-@pytest.mark.parametrize("key", sorted({"attn", *conversion.text_keys("train")}))
+@pytest.mark.parametrize("key", sorted({"attn", *conversion.text_keys(TrainConfig)}))
 def test_no_text_of_a_configuration_is_a_place(key: str, own: Path, server: Server, tree: Tree) -> None:
     """Red if any key of a saved configuration, today's or one to come, makes a file or opens a connection."""
     for text in (f"{own}/away/file.csv", server.address):

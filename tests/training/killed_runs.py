@@ -24,7 +24,7 @@ from rich.console import Console
 
 from informer.base import files
 from informer.base.runtime import resource
-from informer.config import conversion
+from informer.config.hydra_compose import register, to_typed
 from informer.search import stage
 from informer.training import curves, loop, optim, state
 from informer.training import folder as run_folder
@@ -92,7 +92,7 @@ def go_on(folder: Path) -> None:
         stage.resume(run_folder.RunFolder.of(folder), console)
     else:
         with initialize_config_dir(str(resource("conf")), version_base="1.3"):
-            stage.train(conversion.to_typed("train", compose("train", RUN)), run_folder.RunFolder(folder), console)
+            stage.train(to_typed(compose("train", RUN)), run_folder.RunFolder(folder), console)
 
 
 def is_killed(folder: Path, moments: Moments, fatal: int) -> bool:
@@ -116,7 +116,7 @@ def main(seed: int, n_kills: int) -> None:
     torch.set_num_threads(1)
     gc.set_threshold(100_000, 20, 20)  # as in conftest.py
     draws = random.Random(seed)  # its own: a run sets the seed of the module's
-    conversion.register()
+    register()
     moments = Moments()
     curves.forecast_figure = lambda model, data: Figure(figsize=(0.1, 0.1))  # a second each otherwise
     go_on(Path("whole"))

@@ -78,7 +78,7 @@ def test_two_processes_give_the_losses_of_one(alone: str, folder: Path) -> None:
 
 DIES = """
 import os
-from informer.commands import train
+from informer.commands import cli
 from informer.training import loop
 step, calls = loop.train_step, iter(range(100))
 def dying(*arguments):
@@ -86,7 +86,7 @@ def dying(*arguments):
         raise RuntimeError("this one dies")
     return step(*arguments)
 loop.train_step = dying
-train.main()
+cli.run("train")
 """
 
 

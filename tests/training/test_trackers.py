@@ -18,7 +18,7 @@ from informer import checkpoint
 from informer.base.errors import InputError
 from informer.build import build_data
 from informer.checkpoint.restore import restore_model
-from informer.config.compose import compose
+from informer.config.hydra_compose import compose
 from informer.config.training import LossConfig, LossKind
 from informer.data.dataset import Data
 from informer.networks.models.base import model_forecast
@@ -61,7 +61,7 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def data() -> Data:
     named = (word.split("=") for word in SMALL if "tracker" not in word)
     small = {key: int(value) if value.isdigit() else value for key, value in named}
-    return build_data(compose("train", {"dataset": "sample", **small}), torch.device("cpu"))
+    return build_data(compose({"dataset": "sample", **small}), torch.device("cpu"))
 
 
 def test_the_table_has_the_points_of_tensorboard(tracked: Path) -> None:

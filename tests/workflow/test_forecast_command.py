@@ -204,7 +204,7 @@ def test_a_folder_of_bad_files_only(folder: Path) -> None:
     [
         (["horizon=400"], "horizon=400: expected at most 150"),
         (["target=nothing"], "target=nothing: expected a numeric column, one of heat, load"),
-        (["budget=0"], "budget: expected more than 0 minutes"),
+        (["budget=0"], "budget: expected more than 0, found 0"),
         (["intervals=[80,80]"], "intervals: expected different whole percentages"),
         (["horizn=3"], "horizon"),
         (["dataset.path=other.csv"], "the file is given without a key"),

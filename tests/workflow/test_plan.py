@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from informer.commands.plan import find_subjects, for_training, plan, split_for, usual_horizon
-from informer.config.commands import ForecastConfig
-from informer.config.compose import compose
+from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import SplitConfig
 
 
@@ -58,7 +57,7 @@ def test_rows_without_a_target_at_the_end_are_named(target: str | None, noted: b
     sales = np.where(np.arange(214) < 200, np.random.default_rng(0).normal(size=214), np.nan)
     path = tmp_path / "file.csv"
     pd.DataFrame({"date": days, "sales": sales, "planned": range(214)}).to_csv(path, index=False)
-    asked: ForecastConfig = compose("forecast", {"input": str(path), "repair": "auto"})
+    asked = ForecastConfig(input=str(path), repair=RepairMode.auto)
     (subject,), _ = find_subjects(asked)
     asked.target = target
     planned = plan(subject, asked, minutes=1.0, run_dir=tmp_path / "run")
