@@ -54,8 +54,8 @@ def test_two_files_are_refused(my_csv: Path) -> None:
     outcome = call("train", "my.csv", "other.csv")
     assert (outcome.status, outcome.err) == (
         2,
-        "error: dataset.path: expected one file or folder, found 2: my.csv, other.csv; put a pattern in quotes, so that "
-        "the shell does not expand it\n",
+        "error: dataset.path: expected one file or folder, found 2: my.csv, other.csv; put a pattern in quotes, so "
+        "that the shell does not expand it\n",
     )
 
 
