@@ -27,7 +27,6 @@ from informer.read.files import (
     without_query,
     without_signature,
 )
-from informer.training.folder import LENGTH, RUNS, RunFolder
 
 EXIT_SOME_FAILED = 1
 SERVICE = ("fastapi", "uvicorn")
@@ -69,6 +68,7 @@ def train(settings: TrainConfig) -> None:
     Under torchrun --max-restarts a run in `run_dir` continues from its last save.
     """
     from informer.config.hydra_compose import overridden_keys
+    from informer.training.folder import LENGTH, RUNS, RunFolder
 
     settings = replace(settings, dataset=without_signature(settings.dataset))
     if settings.resume is not None:
@@ -156,6 +156,7 @@ def update(settings: commands.UpdateConfig) -> None:
     locate(settings.checkpoint)
     check_file(Path(settings.input or ""))
     from informer.service import update as service
+    from informer.training.folder import RUNS, RunFolder
 
     name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_update_{resolve_latest(settings.checkpoint).resolve().name}"
     with RunFolder.for_output(settings.output, Path(RUNS) / name, overwrite=settings.overwrite) as folder:

@@ -129,6 +129,8 @@ def newer_rows(saved: Checkpoint, path: str, input_format: InputFormat) -> list[
     timezone = trained.dataset.timezone or saved.data.get("timezone")
     as_trained = replace(_as_trained(trained, saved), path=path, exclude=[], timezone=timezone)
     ordered, panel = _read(trained, input_format.applied_to(as_trained), saved)
+    if isinstance(until := saved.data.get(UNTIL), str):
+        check_zones(path, panel[0].timestamps.tz, pd.Timestamp(until).tz, "training")
     if len(ordered) < len(panel):
         new = [series.name for series in panel if series.name not in saved.series]
         log.warning(f"{path}: left out series that were not in training: {listed(new)}; train again to include them")
@@ -168,7 +170,6 @@ def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str 
     """
     panel, changed, compared, not_compared = [], 0, 0, 0
     for old, new in zip(older, newer, strict=True):
-        check_zones(where, new.timestamps.tz, old.timestamps.tz, "training")
         after = int(new.timestamps.searchsorted(old.timestamps[-1], side="right"))
         if after == len(new):
             raise InputError(
