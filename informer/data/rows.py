@@ -1,7 +1,7 @@
 """Write the rows of a model's series to one CSV file that any later command can read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +16,6 @@ UNKNOWN = "(unknown)"
 
 SERIES = "series"
 """Column of series names, if each series came from a file of its own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowsFormat:
-    """Columns, time zone and step of a table made by `rows_table`."""
-
-    series_col: str | None
-    time_col: str
-    timezone: str | None
-    frequency: str
-    columns: Sequence[str]
-    categorical: Sequence[str]
 
 
 def series_column(names: Sequence[str], series_col: str | None, taken: Sequence[str]) -> str | None:
@@ -65,13 +53,21 @@ def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) 
 
 
 def rows_dataset(
-    trained: DatasetConfig, path: Path, rows: RowsFormat, split: SplitConfig | None = None
+    trained: DatasetConfig,
+    path: Path,
+    *,
+    series_col: str | None,
+    time_col: str,
+    timezone: str | None,
+    frequency: str,
+    columns: Sequence[str],
+    categorical: Sequence[str],
+    split: SplitConfig | None = None,
 ) -> DatasetConfig:
-    """Configuration that reads the file of a `rows_table`.
+    """Configuration that reads the file of a `rows_table` with these columns, zone and step.
 
     Args:
         trained: configuration of the run.
-        rows: columns, time zone and step of its rows.
         split: split to use; None: as in training.
     """
     # the file is written in one way, whatever those of training looked like
@@ -82,12 +78,12 @@ def rows_dataset(
         target=trained.target,
         static_covariates=trained.static_covariates,
         path=str(path),
-        series_col=rows.series_col,
+        series_col=series_col,
         short=Short.error,
-        time_col=rows.time_col,
-        timezone=rows.timezone,
-        frequency=rows.frequency,
-        columns=list(rows.columns),
-        categorical=list(rows.categorical),
+        time_col=time_col,
+        timezone=timezone,
+        frequency=frequency,
+        columns=list(columns),
+        categorical=list(categorical),
         split=split or trained.split,
     )

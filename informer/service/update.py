@@ -32,7 +32,7 @@ from informer.data.columns import Trained, renumbered
 from informer.data.dataset import Data
 from informer.data.panel import training_series
 from informer.data.recorded import Recorded, find_again
-from informer.data.rows import RowsFormat, rows_dataset, rows_table, series_column
+from informer.data.rows import rows_dataset, rows_table, series_column
 from informer.data.scaler import PanelScaler
 from informer.data.windows import Windows
 from informer.inference.rolling import moment_in
@@ -366,7 +366,18 @@ def _settings_of(older: Older, rows: JoinedRows, settings: UpdateConfig, folder:
     share, times = max(older.settings.pred_len, new // TEST_SHARE), rows.panel[0].timestamps
     split = SplitConfig(kind=SplitKind.dates, train=str(times[-2 * share]), val=str(times[-share]), test=None)
     trained = older.settings.dataset
-    dataset = rows_dataset(trained, folder.path / ROWS, _rows_format(older.checkpoint, trained), split)
+    checkpoint, time_col = older.checkpoint, older.checkpoint.data["time_col"]
+    dataset = rows_dataset(
+        trained,
+        folder.path / ROWS,
+        series_col=series_column(checkpoint.series, trained.series_col, [time_col, *checkpoint.inputs]),
+        time_col=time_col,
+        timezone=trained.timezone or checkpoint.data.get("timezone"),
+        frequency=checkpoint.frequency,
+        columns=checkpoint.inputs,
+        categorical=list(checkpoint.categories),
+        split=split,
+    )
     fill = trained.fill if trained.keeps_gaps else settings.dataset.fill
     dataset = replace(dataset, fill=fill, max_gap=settings.dataset.max_gap)
     return replace(older.settings, dataset=dataset, run_dir=str(folder.path), device=settings.device, init_from=None)
@@ -384,19 +395,6 @@ def _rows_again(
     except InputError:
         path.unlink()
         raise
-
-
-def _rows_format(checkpoint: Checkpoint, trained: DatasetConfig) -> RowsFormat:
-    """Format of the rows of an updated run."""
-    time_col = checkpoint.data["time_col"]
-    return RowsFormat(
-        series_col=series_column(checkpoint.series, trained.series_col, [time_col, *checkpoint.inputs]),
-        time_col=time_col,
-        timezone=trained.timezone or checkpoint.data.get("timezone"),
-        frequency=checkpoint.frequency,
-        columns=checkpoint.inputs,
-        categorical=list(checkpoint.categories),
-    )
 
 
 def _log_rows(rows: JoinedRows, where: str) -> None:

@@ -12,7 +12,7 @@ from stores import read_series, series_from_frame
 from informer.base.errors import Repair, ReportError
 from informer.config.data import DatasetConfig, Duplicates, Fill, repaired
 from informer.data.diagnosis import diagnose, survey_file
-from informer.data.rows import RowsFormat, rows_dataset, rows_table
+from informer.data.rows import rows_dataset, rows_table
 from informer.read.series import inspect_table
 from informer.read.table import table_of_frame
 
@@ -166,8 +166,8 @@ def test_saved_rows_are_read_as_written_however_training_read(tmp_path: Path) ->
     series = read_series(tmp_path / "trained.csv", trained)
     np.testing.assert_array_equal(series.values, frame[COLUMNS])
     write(rows_table([series], {}, None), tmp_path / "rows.csv")
-    rows = RowsFormat(series_col=None, time_col="date", timezone=None, frequency="h", columns=COLUMNS, categorical=[])
-    saved = rows_dataset(trained, tmp_path / "rows.csv", rows)
+    shape = {"series_col": None, "time_col": "date", "timezone": None, "frequency": "h", "categorical": []}
+    saved = rows_dataset(trained, tmp_path / "rows.csv", columns=COLUMNS, **shape)
     assert (saved.target, saved.max_cell) == ("b", 50)
     np.testing.assert_array_equal(read_series(tmp_path / "rows.csv", saved).values, frame[COLUMNS])
 
