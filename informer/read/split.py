@@ -92,7 +92,7 @@ def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, n
     return (
         f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
         f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}; "
-        "shorten seq_len or pred_len, or change dataset.split, or set dataset.short=skip or pad"
+        "shorten seq_len or pred_len, or change dataset.split, or, next to longer series, set dataset.short=skip or pad"
     )
 
 
