@@ -59,7 +59,7 @@ def home(scripts: Path, cwd: Path) -> Path:
 
 def test_what_is_in_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    shipped = [path.relative_to(ROOT) for path in (ROOT / "conf").rglob("*.yaml")]
+    shipped = [path.relative_to(ROOT) for path in (ROOT / "conf").rglob("*.*")]
     assert {f"informer/{path}" for path in shipped} <= names
     assert "informer/data/sample.csv" in names
     assert {f"informer/report/assets/page.{ending}" for ending in ("html", "css", "js")} <= names
