@@ -12,7 +12,7 @@ import torch
 from informer.base.errors import InputError, one_of, reason_of
 from informer.base.runtime import resource
 from informer.config.conversion import read_yaml
-from informer.config.model import ModelConfig, WindowSizes
+from informer.config.model import LinearSkip, ModelConfig, WindowSizes
 from informer.config.training import TrainConfig
 from informer.data.columns import Roles, Trained
 from informer.data.dataset import Data, Provenance, Source, lay_out, read_source, table_source
@@ -20,7 +20,10 @@ from informer.data.panel import Attributes
 from informer.data.scaler import PanelScaler
 from informer.networks.attention.auto import AutoAttention
 from informer.networks.attention.base import Attention, AttentionSpec
-from informer.networks.models.base import AttentionFactory, Attentions, ForecastModel, ModelDims, network_class
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.layers.transform import WindowTransform
+from informer.networks.models.base import AttentionFactory, Attentions, ModelDims, network_class
+from informer.networks.models.linear import LinearMaps, LinearSkipLayer, maps_config
 from informer.read.table import Table
 
 ATTENTION_PACKAGE = "informer.networks.attention."
@@ -210,7 +213,7 @@ def build_model(
     cross_attn: Mapping[str, Any],
     quantiles: Sequence[float] = (),
 ) -> ForecastModel:
-    """The network, with random weights from torch's generator.
+    """The model: its network with random weights from torch's generator, its linear part with zeros.
 
     Args:
         config: sizes chosen by the user.
@@ -220,19 +223,29 @@ def build_model(
 
     Raises:
         InputError: a mechanism does not support its slot or has an invalid parameter (the message names the slot), or
-            the family does not support categorical columns.
+            quantiles of a model without a network.
     """
-    network = network_class(config)
-    if dims.categories and not network.READS_CATEGORIES:
-        raise InputError(
-            f"model.family={config.family}: expected numeric columns, found categorical ones, which it does not support"
-        )
-    return network(
-        config,
-        dims,
-        Attentions(_factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)),
-        quantiles,
+    family = network_class(config)
+    if family is None:
+        if quantiles:
+            raise InputError(
+                f"loss=quantile: expected loss=mse with model.family={config.family}, which only has intervals"
+            )
+        return ForecastModel(config, dims, maps=LinearMaps(maps_config(config), dims))
+    attentions = Attentions(
+        _factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)
     )
+    transform = WindowTransform(config, dims)
+    network = family(config, transform.inside, attentions, quantiles)
+    maps, skip = None, None
+    if config.skip is LinearSkip.maps:
+        maps = LinearMaps(maps_config(config), dims).requires_grad_(False)
+    elif config.skip is not LinearSkip.none:
+        skip = LinearSkipLayer(dims.seq_len, dims.pred_len, learnt=config.skip is LinearSkip.linear)
+    if config.skip is not LinearSkip.none:  # the network learns what the linear part does not forecast
+        for parameter in network.head.parameters():
+            torch.nn.init.zeros_(parameter)
+    return ForecastModel(config, dims, network=(transform, network), maps=maps, skip=skip)
 
 
 def _factory(slot: str, node: Mapping[str, Any]) -> AttentionFactory:

@@ -42,7 +42,7 @@ from informer.build import build_data, resolve_decoder
 from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data
-from informer.networks.models.base import ForecastModel, model_forecast
+from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.scoring.scores import evaluate, training_scale
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch

@@ -28,7 +28,8 @@ from torch import Tensor, nn
 
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
-from informer.networks.models.base import ForecastModel, ModelDims
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.base import ModelDims
 
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},

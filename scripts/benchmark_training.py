@@ -35,7 +35,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig
 from informer.config.training import OptimConfig, Precision
-from informer.networks.models.base import ForecastModel, ModelDims
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.base import ModelDims
 from informer.networks.ops.products import HAS_ONEDNN, onednn
 from informer.training.loop import Compiled
 from informer.training.optim import autocast, build_optimizer, gradient_norm

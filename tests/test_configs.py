@@ -22,7 +22,8 @@ from informer.config.hydra_compose import PARSED, register, to_typed
 from informer.config.model import InformerConfig, Shortening
 from informer.config.overrides import to_display
 from informer.config.training import TrainConfig
-from informer.networks.models.base import ModelDims, model_output
+from informer.networks.forecast_model import model_output
+from informer.networks.models.base import ModelDims
 from informer.training.optim import build_loss, build_optimizer
 from informer.training.run import with_transform
 

@@ -17,7 +17,7 @@ from informer.data.windows import Windows
 from informer.inference.export import description, example, exported
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
-from informer.networks.models.base import model_forecast
+from informer.networks.forecast_model import model_forecast
 
 RUN = [
     "dataset=csv",

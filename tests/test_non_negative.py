@@ -67,7 +67,7 @@ def test_scores_are_of_the_forecasts_that_are_made(run: Path) -> None:
     """The floor is applied in scaled units too, where the report is made."""
     model = restore_model(checkpoint.load(run))
     assert model.non_negative == (0,)
-    from informer.networks.models.base import at_least_zero
+    from informer.networks.forecast_model import at_least_zero
 
     class Scaled:
         center, scale = torch.tensor([[4.0, 1.0, 1.0]]), torch.tensor([[2.0, 1.0, 1.0]])

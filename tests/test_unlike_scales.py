@@ -14,7 +14,7 @@ from informer.data.scaler import PanelScaler, Scaler
 from informer.data.seasonality import find_seasons
 from informer.forecaster import Forecaster
 from informer.inference.model import decimals_for, rounded
-from informer.networks.models.base import constants_held
+from informer.networks.forecast_model import constants_held
 from informer.report.run import _problems
 
 NOISE = np.random.default_rng(5).normal(size=(400, 9))

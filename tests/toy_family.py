@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from informer.config.model import ModelConfig
-from informer.networks.models.base import ForecastModel
+from informer.networks.models.base import Network
 
 
 @dataclass(kw_only=True, slots=True)
@@ -22,7 +22,7 @@ class ToyConfig(ModelConfig):
         return super(ToyConfig, self).problems() + own
 
 
-class Toy(ForecastModel):
+class Toy(Network):
     CONFIG = ToyConfig
 
     def __init__(self, config, dims, attentions, quantiles=()):

@@ -15,8 +15,8 @@ from informer.base.errors import InputError, one_of
 from informer.build import attention_node, build_model
 from informer.checkpoint.restore import check_layout
 from informer.config.model import Activation, CalendarEmbed, InformerConfig, Shortening
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
-from informer.networks.models.informer import Informer
 
 FAITHFUL_PROB = {
     "sampling": "per_query",
@@ -81,10 +81,10 @@ def our_name(name: str) -> str:
         name = f"{name[: table.start()]}.calendar.{ours}"
     for pattern, replacement in RENAMES:
         name = re.sub(pattern, replacement, name)
-    return name
+    return f"network.{name}"
 
 
-def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any]) -> Informer:
+def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any]) -> ForecastModel:
     """Convert their trained network.
 
     Args:
@@ -100,7 +100,6 @@ def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any
     tables = {name: ours.pop(name) for name in [*ours] if TABLES.search(name)}
     check_layout(*sizes, slots, ours)
     model = build_model(*sizes, **slots)
-    assert isinstance(model, Informer)
     model.to(next(iter(ours.values())).dtype)
     model.load_state_dict(ours)
     buffers = dict(model.named_buffers())

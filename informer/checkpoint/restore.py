@@ -25,7 +25,8 @@ from informer.config.training import SLOTS
 from informer.data.columns import NUMBERS_ONLY, Trained
 from informer.data.panel import Attributes
 from informer.data.scaler import PanelScaler
-from informer.networks.models.base import SLOT_OF, ForecastModel, ModelDims, network_class
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.base import SLOT_OF, ModelDims, network_class
 from informer.read.frequency import Frequency
 
 REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -267,6 +268,8 @@ def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
         problems.append("known covariates: expected increasing positions of categories that are given over the horizon")
     used_columns = [*checkpoint.targets, *checkpoint.future_covariates, *static]
     problems += [f"column {name!r} is used but not read" for name in used_columns if name not in checkpoint.inputs]
+    if dims.mask_positions is not None:
+        problems.append("mask_positions: expected none, the masks are the last columns")
     if problems:
         return problems
     n = len(checkpoint.inputs)
@@ -386,27 +389,32 @@ def _of_other_columns(
     same_calendar: bool,
 ) -> tuple[str, ...]:
     """Name prefixes of tensors that depend on columns, calendar or head, where these differ from the checkpoint's."""
+    network = model.network
+    own = [()] * 3 if network is None else [network.INPUT_PARTS, network.CALENDAR_PARTS, network.HEAD_PARTS]
+    of_inputs, of_calendar, of_head = ([f"network.{part}" for part in parts] for parts in own)
     labels = {name: list(categories) for name, categories in trained.categories.items()}
     same_masks = (trained.masked or ()) == (dims_in(checkpoint).masked or ())
     differ = {
         "columns": (
-            list(inputs) != checkpoint.inputs or labels != checkpoint.categories or not same_masks, model.INPUT_PARTS
+            list(inputs) != checkpoint.inputs or labels != checkpoint.categories or not same_masks, of_inputs
         ),
-        "series": (
-            bool(model.SERIES_PARTS) and list(trained.series) != checkpoint.series, model.SERIES_PARTS
-        ),
-        "calendar": (not same_calendar, model.CALENDAR_PARTS),
+        "calendar": (not same_calendar, of_calendar),
         "targets or quantiles": (
-            list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles], model.HEAD_PARTS
+            list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles], of_head
         ),
     }  # fmt: skip
-    for aspect, (is_other, prefixes) in differ.items():
-        if is_other and not prefixes:
+    for aspect, (is_other, parts) in differ.items():
+        if is_other and not parts:
             raise InputError(
-                f"init_from: expected the {aspect} of the checkpoint, found others; {type(model).__name__} does not "
-                "say which of its weights belong to them"
+                f"init_from: expected the {aspect} of the checkpoint, found others; model.family={model.family} does "
+                "not say which of its weights belong to them"
             )
-    return tuple(prefix for is_other, prefixes in differ.values() if is_other for prefix in prefixes)
+    prefixes = [prefix for is_other, parts in differ.values() if is_other for prefix in parts]
+    if differ["columns"][0]:
+        prefixes.append("transform.categories.")
+    if list(trained.series) != checkpoint.series:
+        prefixes.append("transform.series.")
+    return tuple(prefixes)
 
 
 def _swapped_slots(config: Mapping[str, Any], slots: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:

@@ -10,7 +10,7 @@ from informer.base.errors import InputError
 from informer.config.fields import Checked, setting
 
 VARY_WITH = ("day", "week", "year", "spread", "season", "last")
-"""Allowed values; see `informer.networks.layers.varying`."""
+"""Allowed values; see `informer.networks.models.linear.VaryingMaps`."""
 
 
 def varying_problems(names: Sequence[str], penalty: float, *, has_maps: bool) -> list[str]:
@@ -167,9 +167,18 @@ class ModelConfig(Checked):
     fitted."""
 
     varying: list[str] = setting(list)
-    """What the weights of linear maps vary with, see `informer.networks.layers.varying`; chosen by model=auto."""
+    """What the weights of linear maps vary with, see `VaryingMaps`; chosen by model=auto."""
     varying_penalty: float = 1.0
     """Ridge penalty of these weights, relative to the sum of squares of their input."""
+
+    instance_norm: bool = False
+    """Normalise each window by its own mean and standard deviation, and undo this for the forecast."""
+    patch_len: int = setting(1, least=1)
+    """Rows per token; must divide seq_len, label_len and pred_len."""
+    series_embedding: int = setting(0, least=0)
+    """Width of a learned vector per training series, appended to the values of every row; 0: none."""
+    channel_independent: bool = False
+    """Forecast each target from its own lookback window (and from columns that are not targets), with one network."""
 
     floor: bool = False
     """With linear maps: limit forecasts to at least the smallest value of their lookback window."""
@@ -191,6 +200,11 @@ class ModelConfig(Checked):
         return CalendarEmbed.timeF if without else self.embed
 
     @property
+    def fed_rows(self) -> int:
+        """Rows of the horizon that are forecast at a time and then fed back to the network; 0: all at once."""
+        return 0
+
+    @property
     def n_layers(self) -> int:
         """Number of layers; a checkpoint contains at least as many weights."""
         return 0
@@ -206,11 +220,24 @@ class ModelConfig(Checked):
             return problems
         if self.skip is not LinearSkip.none and not self.HAS_SKIP:
             return [f"model.skip: expected none with model.family={self.family}, found {self.skip.value}"]
+        if self.CLOSED_FORM:
+            without = {"instance_norm": False, "patch_len": 1, "series_embedding": 0, "channel_independent": False}
+            return [
+                f"model.{name}: expected {str(value).lower()} with model.family={self.family}, found "
+                f"{str(getattr(self, name)).lower()}"
+                for name, value in without.items()
+                if getattr(self, name) != value
+            ]
         return []
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""
-        return []
+        lengths = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
+        return [
+            f"model.patch_len: expected a divisor of {name}={length}, found {self.patch_len}"
+            for name, length in lengths.items()
+            if length % max(1, self.patch_len)
+        ]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -250,14 +277,10 @@ class InformerConfig(ModelConfig):
     """Store only the input of every layer and recompute the layer in the backward pass: same results, less memory,
     slower."""
 
-    instance_norm: bool = False
-    """Normalise each window by its own mean and standard deviation, and undo this for the forecast."""
-    patch_len: int = setting(1, least=1)
-    """Rows per token; must divide seq_len, label_len and pred_len."""
-    series_embedding: int = setting(0, least=0)
-    """Width of a learned vector per training series, appended to the values of every row; 0: none."""
-    channel_independent: bool = False
-    """Forecast each target from its own lookback window (and from columns that are not targets), with one network."""
+    @property
+    def fed_rows(self) -> int:
+        """See `ModelConfig`."""
+        return self.patch_len if self.decoding is Decoding.step else 0
 
     @property
     def n_layers(self) -> int:
@@ -277,12 +300,7 @@ class InformerConfig(ModelConfig):
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""
-        lengths = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
-        problems = [
-            f"model.patch_len: expected a divisor of {name}={length}, found {self.patch_len}"
-            for name, length in lengths.items()
-            if length % max(1, self.patch_len)
-        ]
+        problems = super(InformerConfig, self).length_problems(seq_len, label_len, pred_len)
         if self.skip is LinearSkip.maps and seq_len + pred_len > MOST_ROWS:
             problems.append(
                 f"seq_len + pred_len: expected at most {MOST_ROWS} with model.skip=maps, found {seq_len + pred_len}"

@@ -1,14 +1,7 @@
-"""Attention maps of a trained model: `weights` of every layer and head on given windows.
-
-Forecast without the network's contribution: the output of its head is set to zero.
-
-For a model with a linear skip this is the linear map; with instance normalisation only, the mean of the window;
-otherwise zero, the training mean in scaled units.
-"""
+"""Attention maps of a trained model: `weights` of every layer and head on given windows."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,8 +12,7 @@ from torch import Tensor
 
 from informer.data.windows import Batch
 from informer.networks.attention.base import Attention
-from informer.networks.models.base import ForecastModel, model_forecast, model_output
-from informer.networks.models.informer import Informer
+from informer.networks.forecast_model import ForecastModel, model_output
 
 log = logging.getLogger(__name__)
 
@@ -97,19 +89,3 @@ def thinned(weights: Float[Tensor, "w h l s"]) -> Float[Tensor, "w h rows column
     cells = min(weights.shape[2], MAX_CELLS), min(weights.shape[3], MAX_CELLS)
     highest, lowest = F.adaptive_max_pool2d(weights, cells), -F.adaptive_max_pool2d(-weights, cells)
     return torch.where(highest >= -lowest, highest, lowest)
-
-
-@torch.inference_mode()
-def forecast_without_network(model: Informer, batch: Batch) -> Float[Tensor, "b pred_len n"]:
-    """Scaled targets of a batch without the network's contribution; the model must be in eval mode."""
-    with _silent_head(model):
-        return model_forecast(model, batch)
-
-
-@contextmanager
-def _silent_head(model: Informer) -> Iterator[None]:
-    hook = model.head.register_forward_hook(lambda module, inputs, output: torch.zeros_like(output))
-    try:
-        yield
-    finally:
-        hook.remove()

@@ -24,7 +24,7 @@ from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import mark_fields
-from informer.networks.models.base import INPUTS, ForecastModel, inputs_of
+from informer.networks.forecast_model import INPUTS, ForecastModel, inputs_of
 from informer.read.frequency import Frequency
 
 OUTPUT = "forecast"
@@ -223,4 +223,4 @@ def _difference(model: nn.Module, run: Run, windows: tuple[Tensor, ...]) -> floa
 
 def _mechanisms(model: ForecastModel) -> str:
     layers = model.attention_layers().values()
-    return ", ".join(sorted({type(layer.attention).__name__ for layer in layers})) or type(model).__name__
+    return ", ".join(sorted({type(layer.attention).__name__ for layer in layers})) or model.family

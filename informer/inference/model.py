@@ -31,7 +31,8 @@ from informer.data.scaler import PanelScaler, standard_deviation
 from informer.data.store import series_numbers
 from informer.data.windows import Batch
 from informer.inference.reader import Reader
-from informer.networks.models.base import model_output, point, quantiles_of
+from informer.networks.forecast_model import model_output
+from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.scoring.intervals import (
     NOTHING_LEARNED,
@@ -183,7 +184,7 @@ class TrainedModel:
         self.checkpoint = checkpoint
         self.device: torch.device = pick_device(device)
         self.model = restore_model(checkpoint).to(self.device)
-        self.quantiles = quantiles_of(self.model)
+        self.quantiles = self.model.quantiles
         self.reader = Reader(checkpoint)
         self.scaler = PanelScaler.from_state(checkpoint.scaler)
         roles = ("inputs", "targets", "future_covariates", "static_covariates")

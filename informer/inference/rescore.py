@@ -49,7 +49,7 @@ from informer.data.scaler import PanelScaler
 from informer.data.windows import Batch, Windows
 from informer.inference.explain import attention_maps
 from informer.inference.model import TrainedModel
-from informer.networks.models.base import ForecastModel, model_forecast, model_output
+from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
 from informer.scoring.intervals import saved_calibration

@@ -46,7 +46,8 @@ from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, k
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
 from informer.linear.effects import fit_known
-from informer.networks.models.base import model_forecast, model_output, point
+from informer.networks.forecast_model import model_forecast, model_output
+from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.scoring.baselines import FittedBaseline, bounded, fit_ridge, seasonal_naive_for
 from informer.scoring.intervals import DECILES, CalibratedBaseline, IntervalScores, calibrated, model_quantiles

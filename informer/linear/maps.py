@@ -28,9 +28,8 @@ from informer.linear.fit import LinearFit, LinearForecast, prepare
 from informer.linear.moments import WindowRun, joined, runs_of
 from informer.linear.select import Fold, folds, starts_of
 from informer.linear.settings import LinearConfig, MapSettings, in_words
-from informer.networks.models.base import ForecastModel
-from informer.networks.models.informer import Informer
-from informer.networks.models.linear import HARMONICS, LinearModel, LinearModelConfig
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.linear import HARMONICS, LinearMaps, LinearModelConfig
 
 
 @final
@@ -74,21 +73,19 @@ class CombinationWeights:
         return " + ".join(f"{weight:.0%} {names[name]}" for name, weight in self.to_plain().items() if weight)
 
 
-def maps_of(model: ForecastModel) -> LinearModel | None:
-    """The closed-form maps of a model: its linear part, or the model itself if it is a `LinearModel`; None without."""
-    if isinstance(model, LinearModel):
-        return model
-    return model.maps if isinstance(model, Informer) else None
-
-
 @torch.no_grad()
 def apply(model: ForecastModel, shares: CombinationWeights, repeated: Tensor | None) -> None:
     """Make the model forecast the average of itself, its linear maps and the seasonal naive."""
-    maps = maps_of(model)
-    assert maps is not None, "see TrainConfig.problems"
-    if isinstance(model, Informer):
-        for parameter in model.head.parameters():
+    assert model.maps is not None, "see TrainConfig.problems"
+    if model.network is not None:
+        for parameter in model.network.head.parameters():
             parameter.mul_(shares.network)
+    add_naive(model.maps, shares, repeated)
+
+
+@torch.no_grad()
+def add_naive(maps: LinearMaps, shares: CombinationWeights, repeated: Tensor | None) -> None:
+    """Make the maps forecast the average of themselves and the seasonal naive."""
     if shares.naive:
         assert repeated is not None, "without a season, the naive forecast has no weight"
         for weight in (maps.own, maps.calendar, maps.others):
@@ -102,7 +99,7 @@ EFFECTS = "known effects"
 """Key of the known effects in `Data.choices`."""
 
 
-def linear_fit(model: LinearModel, config: LinearModelConfig, data: Data, lookbacks: Sequence[int] = ()) -> LinearFit:
+def linear_fit(model: LinearMaps, config: LinearModelConfig, data: Data, lookbacks: Sequence[int] = ()) -> LinearFit:
     """The fit for a network, with known effects subtracted from the rows.
 
     Args:
@@ -149,7 +146,7 @@ def effects_of(data: Data) -> KnownEffects:
 
 
 def fit_model(
-    model: LinearModel, config: LinearModelConfig, data: Data, runs: Sequence[WindowRun] | None = None
+    model: LinearMaps, config: LinearModelConfig, data: Data, runs: Sequence[WindowRun] | None = None
 ) -> str:
     """Fit the maps and set them as weights of the network; returns a description of the choice.
 
@@ -180,7 +177,7 @@ def fit_model(
     return "; ".join(notes)
 
 
-def fit_varying(model: LinearModel, config: LinearModelConfig, data: Data, windows: Windows) -> None:
+def fit_varying(model: LinearMaps, config: LinearModelConfig, data: Data, windows: Windows) -> None:
     """Fit the part of the maps whose weights vary, if there is one, to the errors of the others on these windows."""
     if model.varying is not None:
         varying.fit(model, windows, config.varying_penalty, data.frequency.season)
@@ -225,7 +222,7 @@ def varying_in_words(chosen: Sequence[str], penalty: float) -> str:
 
 
 @torch.no_grad()
-def fold_known(known: KnownEffects, model: LinearModel) -> None:
+def fold_known(known: KnownEffects, model: LinearMaps) -> None:
     """Set the known effects as weights of the network."""
     if model.effects is not None:
         model.effects.zero_()
@@ -236,7 +233,7 @@ def fold_known(known: KnownEffects, model: LinearModel) -> None:
 
 
 @torch.no_grad()
-def set_weights(fitted: LinearForecast, model: LinearModel) -> None:
+def set_weights(fitted: LinearForecast, model: LinearMaps) -> None:
     """Set the weights of the network so that it forecasts like `fitted`.
 
     forecast = last + W^T (history - last) + level mean(history) + features is linear in the history, so one map of the
@@ -259,7 +256,7 @@ def set_weights(fitted: LinearForecast, model: LinearModel) -> None:
         model.others[:, -n_others:].copy_(extra[:, -n_others:])
 
 
-def _fold_calendar(fitted: LinearForecast, extra: Tensor, model: LinearModel) -> None:
+def _fold_calendar(fitted: LinearForecast, extra: Tensor, model: LinearMaps) -> None:
     features, sizes = fitted.features, {cycle: 2 * orders for cycle, orders in HARMONICS.items()}
     model.calendar.zero_()
     model.turns.zero_()
@@ -284,13 +281,13 @@ KEPT_BYTES = 256_000_000
 
 
 def held_out_blocks(
-    model: LinearModel,
+    model: LinearMaps,
     config: LinearModelConfig,
     data: Data,
     *,
     n_blocks: int,
-    finish: Callable[[LinearModel], None] = lambda model: None,
-) -> Iterator[tuple[LinearModel, Windows]]:
+    finish: Callable[[LinearMaps], None] = lambda model: None,
+) -> Iterator[tuple[LinearMaps, Windows]]:
     """For each block, the model fitted without it and the block's windows.
 
     Args:
@@ -310,7 +307,7 @@ def held_out_blocks(
 
 
 def choose_varying(
-    model: LinearModel, config: LinearModelConfig, data: Data, *, n_blocks: int
+    model: LinearMaps, config: LinearModelConfig, data: Data, *, n_blocks: int
 ) -> tuple[list[str], float]:
     """See `informer.linear.varying.choose`; for maps that are fitted."""
     cycles = linear_fit(model, config, data).features.cycles
@@ -319,8 +316,8 @@ def choose_varying(
 
 
 def _blocks(
-    model: LinearModel, config: LinearModelConfig, data: Data, n_blocks: int
-) -> Iterator[tuple[LinearModel, Windows, Windows]]:
+    model: LinearMaps, config: LinearModelConfig, data: Data, n_blocks: int
+) -> Iterator[tuple[LinearMaps, Windows, Windows]]:
     """The model fitted without each block, the block's windows, and those of the fit."""
     fit, scratch = linear_fit(model, config, data), deepcopy(model).eval()
     strengths, _ = choice(fit, data)

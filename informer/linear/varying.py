@@ -21,9 +21,8 @@ from informer.config.model import VARY_WITH
 from informer.data.windows import Windows
 from informer.linear.select import LEAST_GAIN_OF_INPUT, SURE_OF_INPUT
 from informer.linear.solve import Normal
-from informer.networks.layers.varying import VaryingMaps
-from informer.networks.models.base import model_output
-from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, LinearModel
+from informer.networks.forecast_model import ForecastModel, model_output
+from informer.networks.models.linear import HARMONICS, LinearMaps, VaryingMaps
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Penalties to choose from, relative to the sum of squares of an input."""
@@ -45,9 +44,7 @@ def _solve(products: Normal, penalty: float) -> Float64[np.ndarray, "p h"]:
 
 @torch.inference_mode()
 @one_blas_thread
-def choose(
-    blocks: Iterable[tuple[LinearModel, Windows]], season: int, cycles: Sequence[str]
-) -> tuple[list[str], float]:
+def choose(blocks: Iterable[tuple[LinearMaps, Windows]], season: int, cycles: Sequence[str]) -> tuple[list[str], float]:
     """`model.varying` and `model.varying_penalty`; no names if nothing lowers the errors for sure.
 
     Args:
@@ -59,7 +56,7 @@ def choose(
     for maps, windows in blocks:
         if scratch is None:
             names = [name for name in VARY_WITH if name not in HARMONICS or name in cycles]
-            scratch = VaryingMaps(names, maps.own.shape[1], maps.own.shape[2], FIRST_PAIRS)
+            scratch = VaryingMaps(names, maps.own.shape[1], maps.own.shape[2])
             set_season(scratch, season)
         samples.append(_Sample.of(maps, scratch, windows))
     if scratch is None or len(samples) < 2:
@@ -72,7 +69,7 @@ def choose(
 
 @torch.inference_mode()
 @one_blas_thread
-def fit(maps: LinearModel, windows: Windows, penalty: float, season: int) -> None:
+def fit(maps: LinearMaps, windows: Windows, penalty: float, season: int) -> None:
     """Set the weights of `maps.varying`, fitted to the errors of the other maps on these windows."""
     varying = maps.varying
     assert varying is not None, "the configuration has the same names"
@@ -101,17 +98,17 @@ class _Sample:
     errors: Tensor
 
     @classmethod
-    def of(cls, maps: LinearModel, varying: VaryingMaps, windows: Windows) -> "_Sample":
+    def of(cls, maps: LinearMaps, varying: VaryingMaps, windows: Windows) -> "_Sample":
         """Of evenly spaced windows; an error that is not known counts as zero."""
         columns, device = len(maps.positions), windows.store.values.device
         maps = maps if maps.own.device == device else deepcopy(maps).to(device)
         most = max(min(MOST_ROWS, MOST_VALUES // windows.sizes.pred_len) // columns, 2)
-        parts = []
+        parts, forecaster = [], ForecastModel.of_maps(maps)
         for batch in windows.thinned(most).batches(BATCH):
-            enc_x, dec_x = maps.inputs(batch)
+            enc_x, dec_x = maps.dims.values(batch)
             history, _ = maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
             history, date = history[:, :, list(maps.positions)], maps.date(batch.enc_mark[:, -1])
-            errors = (batch.target - model_output(maps, batch)).nan_to_num(0.0).transpose(1, 2)
+            errors = (batch.target - model_output(forecaster, batch)).nan_to_num(0.0).transpose(1, 2)
             parts.append((varying.inputs(history), varying.states(history, date), errors))
         return cls(*(torch.cat(tensors).flatten(0, 1).cpu() for tensors in zip(*parts, strict=True)))
 

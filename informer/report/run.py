@@ -33,12 +33,11 @@ from informer.config.plain import nan_if_none, read_saved_yaml
 from informer.data.dataset import Data
 from informer.data.scaler import ROUNDING, standard_deviation
 from informer.data.windows import Batch
-from informer.inference.explain import attention_maps, forecast_without_network
+from informer.inference.explain import attention_maps
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
 from informer.linear.maps import CombinationWeights
-from informer.networks.models.base import ForecastModel, model_forecast
-from informer.networks.models.informer import Informer
+from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast
 from informer.read.frequency import Frequency, Unit, adjective, lasting
 from informer.read.table import name_of
 from informer.report.content import (
@@ -543,7 +542,7 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     baselines: dict[str, ForecastFunction] = {each.name: each for each in bounded(fit_baselines(data), model.model)}
     network = model.model
     adds = _adds_to_a_start(network, data.test.batch(torch.tensor([0])))
-    if isinstance(network, Informer) and adds:
+    if adds:
         baselines[START] = partial(forecast_without_network, network)
     indices = chosen_windows(len(data.test), values=data.sizes.pred_len * len(data.targets))
     test_pass = TestPass(data, [content.model, *baselines])
@@ -582,13 +581,13 @@ def _what_is_missing(data: Data, n_measured: int) -> Iterator[str]:
 @torch.inference_mode()
 def _has_start(network: ForecastModel, probe: Batch) -> bool:
     """Whether the forecast without the network is not zero."""
-    return isinstance(network, Informer) and bool((forecast_without_network(network, probe) != 0).any())
+    return network.network is not None and bool((forecast_without_network(network, probe) != 0).any())
 
 
 @torch.inference_mode()
 def _adds_to_a_start(network: ForecastModel, probe: Batch) -> bool:
     """Whether the network changes a linear start (an untrained head is zero)."""
-    if not (isinstance(network, Informer) and _has_start(network, probe)):
+    if not _has_start(network, probe):
         return False
     return bool((forecast_without_network(network, probe) != model_forecast(network, probe)).any())
 

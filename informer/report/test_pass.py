@@ -17,7 +17,7 @@ from torch import Tensor
 from informer.data.dataset import Data
 from informer.data.windows import Batch
 from informer.inference.model import TrainedModel
-from informer.networks.models.base import model_output
+from informer.networks.forecast_model import model_output
 from informer.report.content import Origin, SeriesScore, Track
 from informer.scoring.metrics import to_float64
 

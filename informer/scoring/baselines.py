@@ -20,7 +20,7 @@ from informer.data.diagnosis import seasons_of
 from informer.data.windows import Batch, Windows
 from informer.linear.effects import NO_EFFECTS, KnownEffects
 from informer.linear.moments import ObservedRows, scaled_up, window_products
-from informer.networks.models.base import ForecastModel, at_least_zero
+from informer.networks.forecast_model import ForecastModel, at_least_zero
 from informer.networks.ops.gaps import carried, history_of
 from informer.read.series import Series
 from informer.scoring.metrics import to_float64

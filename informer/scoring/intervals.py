@@ -28,14 +28,15 @@ from typing import TYPE_CHECKING, TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from informer.base.errors import InputError, listed
 from informer.base.quantiles import MEDIAN, central_pairs, quantile_name
 from informer.checkpoint.format import Checkpoint
 from informer.data.dataset import Data
 from informer.data.windows import Batch, DataUnits, Windows
-from informer.networks.models.base import ForecastModel, at_least_zero, model_forecast, point
+from informer.networks.forecast_model import ForecastModel, at_least_zero, model_forecast
+from informer.networks.models.base import point
 from informer.scoring.baselines import AtLeastZero, Baseline, SeasonalNaive
 from informer.scoring.metrics import QuantileForecast, Scores, pinball, to_float64
 from informer.scoring.recursion import with_forecast_history
@@ -371,7 +372,7 @@ def rolled_blocks(pred_len: int, n: int) -> int:
 
 @torch.inference_mode()
 def residuals(
-    model: nn.Module | Callable[[Batch], Float[Tensor, "b pred_len n"]],
+    model: ForecastModel | Callable[[Batch], Float[Tensor, "b pred_len n"]],
     windows: Windows,
     *,
     batch_size: int,
@@ -393,7 +394,7 @@ def residuals(
         n_rolled: blocks of pred_len rows to forecast recursively after the first.
         most: maximum number of windows.
     """
-    forecast = partial(model_forecast, model) if isinstance(model, nn.Module) else model
+    forecast = partial(model_forecast, model) if isinstance(model, ForecastModel) else model
     per_window, most = windows.batch(torch.tensor([0])).target.numel(), most or len(windows)
     errors, variations = [], []
     for batch in windows.thinned(min(max(MAX_NUMBERS // per_window, 1), most)).batches(batch_size):

@@ -30,7 +30,8 @@ from informer.data.dataset import Data
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
 from informer.linear.maps import effects_of
-from informer.networks.models.base import ForecastModel, model_output, point
+from informer.networks.forecast_model import ForecastModel, model_output
+from informer.networks.models.base import point
 from informer.scoring.baselines import Baseline, FittedBaseline, best_seasonal_naive, bounded, fit_ridge
 from informer.scoring.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
 from informer.scoring.intervals import (

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol, final
+from typing import Any, NamedTuple, Protocol, final
 
 import torch
 from rich.box import SIMPLE
@@ -41,10 +41,11 @@ from informer.data.calendar import mark_fields
 from informer.data.dataset import Data, Source
 from informer.inference.ray_engine import capacity, cluster
 from informer.linear.fit import BLOCKS
-from informer.linear.maps import choose_varying, linear_fit, maps_of
+from informer.linear.maps import choose_varying, linear_fit
 from informer.linear.settings import in_words
-from informer.networks.models.base import Attentions, ForecastModel, ModelDims
-from informer.networks.models.linear import LinearModel, LinearModelConfig, maps_config
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.base import ModelDims
+from informer.networks.models.linear import LinearMaps, LinearModelConfig, maps_config
 from informer.scoring.intervals import calibrate
 from informer.scoring.scores import fit_baselines
 from informer.search.space import Values, cheapest, with_values
@@ -229,13 +230,6 @@ LEAST_FIT = 0.5
 """Seconds that they may take in any case."""
 
 
-def _no_attention(spec: object) -> NoReturn:
-    raise NotImplementedError("linear maps have no attention")
-
-
-NO_ATTENTION = Attentions(_no_attention, _no_attention, _no_attention)
-
-
 Shape = tuple[object, ...]
 """Settings that determine how long a forecast takes."""
 
@@ -333,7 +327,7 @@ class TrialRunner:
         data, fitted = self._fit(settings)
         model = new_network(settings, data)
         fitted.give(model)
-        maps = maps_of(model)
+        maps = model.maps
         assert maps is not None, "the search is of networks with linear maps"
         return choose_varying(maps, maps_config(settings.model), data, n_blocks=BLOCKS)
 
@@ -395,7 +389,7 @@ class TrialRunner:
     def _of_length(self, seq_len: int) -> TrainConfig:
         return with_values(self.settings, cheapest(self.settings, seq_len))
 
-    def _shape(self, seq_len: int, config: LinearModelConfig) -> LinearModel:
+    def _shape(self, seq_len: int, config: LinearModelConfig) -> LinearMaps:
         """The linear maps for a lookback window, on the meta device."""
         columns, n = self.source.columns, len(self.source.panel)
         dims = ModelDims(
@@ -409,7 +403,7 @@ class TrialRunner:
             categories=tuple(len(self.source.labels.get(name, ())) for name in columns.inputs),
         )
         with torch.device("meta"):
-            return LinearModel(config, dims, NO_ATTENTION)
+            return LinearMaps(config, dims)
 
     def _fit(self, settings: TrainConfig) -> tuple[Data, FittedMaps]:
         key = _maps_key(settings)

@@ -36,9 +36,9 @@ from informer.data.rows import rows_dataset, rows_table, series_column
 from informer.data.scaler import PanelScaler
 from informer.data.windows import Windows
 from informer.inference.rolling import moment_in
-from informer.linear.maps import all_runs, maps_of
+from informer.linear.maps import all_runs
 from informer.linear.select import starts_of
-from informer.networks.models.base import ForecastModel, model_forecast
+from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.read.files import files_sha256
 from informer.read.series import Series
 from informer.read.times import check_zones

@@ -34,7 +34,8 @@ from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.inference.model import TrainedModel
 from informer.inference.rolling import baselines_before, moment_in
-from informer.networks.models.base import model_output, point
+from informer.networks.forecast_model import model_output
+from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.report.content import Card, Content, Profile, TextTable, Tone
 from informer.report.page import to_html

@@ -24,17 +24,15 @@ from torch import Tensor
 
 from informer.checkpoint.format import COMBINED, Checkpoint
 from informer.checkpoint.restore import restore_model
-from informer.config.model import Decoding
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Batch, Windows
 from informer.linear.maps import MOST_WINDOWS as MOST_HELD_OUT
-from informer.linear.maps import CombinationWeights, apply, held_out_blocks, maps_of
+from informer.linear.maps import CombinationWeights, add_naive, apply, held_out_blocks
 from informer.linear.moments import runs_of, series_weights
-from informer.networks.layers.input_transform import with_quantile_axis
-from informer.networks.models.base import ForecastModel, model_output
-from informer.networks.models.informer import Informer
-from informer.networks.models.linear import LinearModel, at_least_history, maps_config
+from informer.networks.forecast_model import ForecastModel, at_least_history, model_output
+from informer.networks.layers.transform import with_quantile_axis
+from informer.networks.models.linear import LinearMaps, maps_config
 from informer.networks.ops.gaps import history_of
 from informer.scoring.baselines import best_seasonal_naive
 from informer.training.optim import Loss, build_loss, observed_share
@@ -83,17 +81,17 @@ def combined(
 ) -> tuple[Checkpoint, Combination]:
     """Choose a combination; returns the checkpoint with its weights applied, and the combination."""
     model = restore_model(checkpoint).to(device)
-    chosen = choose(model, settings, data, has_network=checkpoint.step > 0 and isinstance(model, Informer))
+    chosen = choose(model, settings, data, has_network=checkpoint.step > 0 and model.network is not None)
     log.info(f"forecast: {chosen.shares.in_words}, chosen on validation")
     apply(model, chosen.shares, repeated_rows(data))
     facts = checkpoint.data | {COMBINED: chosen.shares.to_plain()}
     return replace(checkpoint, weights=model.state_dict(), data=facts), chosen
 
 
-def combiner(checkpoint: Checkpoint, data: Data) -> Callable[[ForecastModel], None]:
+def combiner(checkpoint: Checkpoint, data: Data) -> Callable[[LinearMaps], None]:
     """A function that applies the weights of a checkpoint's combination to newly fitted maps."""
     shares = CombinationWeights.from_plain(checkpoint.data.get(COMBINED, CombinationWeights().to_plain()))
-    return partial(apply, shares=shares, repeated=repeated_rows(data))
+    return partial(add_naive, shares=shares, repeated=repeated_rows(data))
 
 
 def table_of(combination: Combination) -> Table:
@@ -121,10 +119,10 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
             ENOUGH_HORIZONS.
         has_network: the network was trained.
     """
-    maps, repeated = maps_of(model), repeated_rows(data)
+    maps, repeated = model.maps, repeated_rows(data)
     assert maps is not None, "see TrainConfig.problems"
     # a decoder that reads its own forecasts is not linear in its head, and neither is a quantile head
-    is_linear = not isinstance(model, Informer) or (model.decoding is Decoding.one_pass and not model.quantiles)
+    is_linear = model.network is None or not (model.fed_rows or model.quantiles)
     offered = (
         _offered(has_network=has_network, has_naive=repeated is not None)
         if is_linear
@@ -203,7 +201,7 @@ class _Forecasters(NamedTuple):
     """The model, its maps, the rows that the seasonal naive repeats, and the candidate weights."""
 
     model: ForecastModel
-    maps: LinearModel
+    maps: LinearMaps
     repeated: Tensor | None
     offered: list[CombinationWeights]
 
@@ -239,7 +237,6 @@ def _horizons(splits: Sequence[Windows], data: Data) -> tuple[float, float]:
 @contextmanager
 def _unbounded(model: ForecastModel) -> Iterator[bool]:
     """Removes the model's floor, which applies to the average instead; yields whether there is one."""
-    assert isinstance(model, Informer | LinearModel), "the families with linear maps"
     floor, model.floor = model.floor, False
     try:
         yield floor
@@ -251,12 +248,15 @@ def _losses(
     forecasters: _Forecasters, batch: Batch, units: Float[Tensor, "b n"], loss: Loss, *, floor: bool
 ) -> Float64[np.ndarray, "shares 1"]:
     """Loss of each candidate average on one batch, with errors in `units`."""
-    output, linear = (model_output(model, batch).float() for model in forecasters[:2])
-    history, naive = history_of(batch.enc_x[:, :, list(forecasters.maps.positions)]), torch.zeros_like(linear)
+    model, maps = forecasters.model, forecasters.maps
+    alone = ForecastModel.of_maps(maps)
+    alone.floor = False
+    output, linear = (model_output(each, batch).float() for each in (model, alone))
+    history, naive = history_of(batch.enc_x[:, :, list(maps.positions)]), torch.zeros_like(linear)
     if forecasters.repeated is not None:  # as in `apply`: repeated without known effects, plus those of the horizon
-        enc_x, dec_x = forecasters.maps.inputs(batch)
-        adjusted, ahead = forecasters.maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
-        naive = adjusted[:, :, list(forecasters.maps.positions)][:, forecasters.repeated.to(history.device)] + ahead
+        enc_x, dec_x = maps.dims.values(batch)
+        adjusted, ahead = maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
+        naive = adjusted[:, :, list(maps.positions)][:, forecasters.repeated.to(history.device)] + ahead
     linear, naive = (with_quantile_axis(forecast, output) for forecast in (linear, naive))
     forecasts = (
         shares.network * output + shares.linear * linear + shares.naive * naive for shares in forecasters.offered
@@ -287,14 +287,14 @@ def _chosen(
     return int(np.flatnonzero(allowed)[0])
 
 
-def _naive_share(maps: LinearModel, repeated: Tensor, settings: TrainConfig, data: Data, score: "_Score") -> float:
+def _naive_share(maps: LinearMaps, repeated: Tensor, settings: TrainConfig, data: Data, score: "_Score") -> float:
     """Weight of the seasonal naive, by cross-validation on blocks of all rows but test: the lowest mean loss relative
     to the maps without it, with a gain in all blocks but one."""
     candidates, relative_losses = _offered(has_network=False, has_naive=True), []
     for fitted, held_out in held_out_blocks(maps, maps_config(settings.model), data, n_blocks=FOLDS):
         if len(held_out):
             windows = held_out.thinned(MOST_HELD_OUT // FOLDS)
-            losses, counts = score(_Forecasters(fitted, fitted, repeated, candidates), [windows])
+            losses, counts = score(_Forecasters(ForecastModel.of_maps(fitted), fitted, repeated, candidates), [windows])
             means = losses @ counts
             relative_losses.append(means / means[0] if means[0] > 0 else np.ones_like(means))
     if not relative_losses:

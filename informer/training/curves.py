@@ -24,7 +24,7 @@ import torch
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from torch import Tensor, nn
+from torch import Tensor
 
 from informer.base import progress
 from informer.base.errors import InputError
@@ -35,7 +35,8 @@ from informer.checkpoint.paths import LOSSES, LOSSES_PICTURE
 from informer.config.training import Extra, LossConfig, LossKind
 from informer.data.dataset import Data
 from informer.inference.explain import attention_maps
-from informer.networks.models.base import ForecastModel, model_forecast, model_output, point, quantiles_of
+from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
+from informer.networks.models.base import point
 from informer.scoring.baselines import Baseline
 from informer.scoring.intervals import REPORTED_LEVELS, Calibration, IntervalScores, residuals_of
 from informer.scoring.metrics import pinball
@@ -417,7 +418,7 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
     Intervals are calibrated on the calibration windows, as at the end of the run; their pinball loss is that of their
     ends as quantiles. Empty without quantiles and calibration windows.
     """
-    quantiles, calibration = quantiles_of(model), _calibration(model, data, batch_size)
+    quantiles, calibration = model.quantiles, _calibration(model, data, batch_size)
     if not quantiles and calibration is None:
         return {}
     scores, losses, n = IntervalScores(quantiles, calibration), dict.fromkeys(map(str, REPORTED_LEVELS), 0.0), 0.0
@@ -447,7 +448,7 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
 
 
 @torch.inference_mode()
-def forecast_figure(model: nn.Module, data: Data) -> Figure:
+def forecast_figure(model: ForecastModel, data: Data) -> Figure:
     """Plot forecasts and actual values of three evenly spaced validation windows, in scaled units."""
     model.eval()
     batch = data.val.batch(torch.linspace(0, len(data.val) - 1, 3).long())

@@ -25,7 +25,7 @@ from informer.base.errors import InputError, counted
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Windows
-from informer.networks.models.base import ForecastModel, model_output
+from informer.networks.forecast_model import ForecastModel, model_output
 from informer.training.curves import READ_EVERY, StepLog, StepRecord, Tracker, track_epoch
 from informer.training.optim import (
     EarlyStopping,
@@ -81,9 +81,9 @@ class Compiled(nn.Module):
         # one for any size
         self.compiled = torch.compile(network, mode=mode, dynamic=False)
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any, **more: Any) -> Any:
         """The network's output."""
-        return self.compiled(*inputs)
+        return self.compiled(*inputs, **more)
 
 
 NAMED = 3
@@ -323,11 +323,11 @@ def train_epoch(session: Session) -> None:
             break
 
 
-def set_training_mode(model: nn.Module, frozen: Sequence[str]) -> None:
+def set_training_mode(model: ForecastModel, frozen: Sequence[str]) -> None:
     """Set training mode, except for frozen parts, which have no dropout and fixed statistics."""
     model.train()
     for name in frozen:
-        model.get_submodule(name).eval()
+        model.parts[name].eval()
 
 
 def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
@@ -341,9 +341,12 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     optimizer = session.state.optimizer
     optimizer.zero_grad(set_to_none=True)  # frees the old gradients before the activations of the forward pass
     model = session.state.model
-    model.begin_step(session.state.progress.step / session.last_step)
+    network = model.network
+    if network is not None:
+        network.begin_step(session.state.progress.step / session.last_step)
+    learns = network is not None and network.LEARNS_FROM_ACTUAL
     with autocast(session.settings.precision, session.device):
-        output = model_output(session.network, batch, with_actual=model.LEARNS_FROM_ACTUAL).float()
+        output = model_output(session.network, batch, with_actual=learns).float()
     used = max(n, 1)  # a share without counted windows has no weight
     value = session.loss(output[:used], batch.target[:used]) * (n / len(indices))
     (value * session.processes.size).backward()  # gradients are averaged over processes

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from informer.base.errors import InputError
 from informer.checkpoint.restore import check_numbers, differing_shape
 from informer.config.training import LossConfig, LossKind, OptimConfig, Precision, Schedule
-from informer.networks.models.base import ForecastModel
+from informer.networks.forecast_model import ForecastModel
 from informer.scoring.metrics import pinball
 
 

@@ -73,7 +73,7 @@ from informer.data.windows import Windows
 from informer.linear.maps import all_runs, chosen_maps, maps_of
 from informer.linear.moments import joined, runs_of
 from informer.linear.select import folds, starts_of
-from informer.networks.models.base import ForecastModel
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.linear import maps_config
 from informer.read.dialect import known_marks
 from informer.scoring.baselines import AtLeastZero, FittedBaseline, fit_ridge

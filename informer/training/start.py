@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from informer import checkpoint
 from informer.base.errors import InputError, one_of
 from informer.build import build_model, dims_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import Transfer, restore_model, warm_start
-from informer.config.model import InformerConfig, LinearSkip
+from informer.config.model import LinearSkip
 from informer.config.training import SLOTS, TrainConfig
 from informer.data.calendar import mark_fields
 from informer.data.columns import Trained
 from informer.data.dataset import Data
-from informer.linear.maps import MOST_WINDOWS, fit_model, held_out_blocks, maps_of
+from informer.linear.maps import MOST_WINDOWS, fit_model, held_out_blocks
 from informer.linear.moments import WindowRun
-from informer.networks.models.base import ForecastModel
-from informer.networks.models.linear import LinearModel, maps_config
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.linear import LinearMaps, maps_config
 from informer.read.frequency import Frequency
 from informer.scoring.baselines import RidgeForecast, fit_ridge
 from informer.scoring.intervals import Residuals, joined_errors, residuals_of
@@ -49,9 +49,8 @@ class FittedMaps(NamedTuple):
 
     def give(self, model: ForecastModel) -> None:
         """Load the weights into a network with maps, or into the maps themselves."""
-        maps = maps_of(model)
-        assert maps is not None, "see TrainConfig.problems"
-        maps.load_state_dict({name.removeprefix(MAPS): tensor for name, tensor in self.weights.items()})
+        assert model.maps is not None, "see TrainConfig.problems"
+        model.maps.load_state_dict({name.removeprefix(MAPS): tensor for name, tensor in self.weights.items()})
 
 
 def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | None:
@@ -59,10 +58,7 @@ def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | N
     config = settings.model
     if config.skip is LinearSkip.ridge:
         return fit_ridge_skip(model, data).note
-    maps = maps_of(model)
-    if maps is None:
-        return None
-    return fit_model(maps, maps_config(config), data)
+    return None if model.maps is None else fit_model(model.maps, maps_config(config), data)
 
 
 def refit(
@@ -85,7 +81,7 @@ def refit(
 
 
 def calibration_errors(
-    model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[ForecastModel], None]
+    model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[LinearMaps], None]
 ) -> Residuals | None:
     """Errors for the calibration of intervals.
 
@@ -102,14 +98,19 @@ def calibration_errors(
     if data.calibration is None and not settings.trainer.calibration:
         return None
     errors_of = residuals_of(data, settings.trainer.eval_batch_size)
-    maps, calibration, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
+    maps, calibration, n_blocks = model.maps, data.calibration, settings.trainer.calibration_blocks
     if not n_blocks or maps is None or not is_closed_form(model, settings):
         return _enough(errors_of(model, calibration)) if calibration else None
     blocks = held_out_blocks(maps, maps_config(settings.model), data, n_blocks=n_blocks, finish=finish)
-    errors = joined_errors([errors_of(fitted, held_out, most=MOST_WINDOWS // n_blocks) for fitted, held_out in blocks])
-    if calibration and model is not maps:
+    errors = joined_errors(
+        [
+            errors_of(ForecastModel.of_maps(fitted), held_out, most=MOST_WINDOWS // n_blocks)
+            for fitted, held_out in blocks
+        ]
+    )
+    if calibration and model.network is not None:
         network_error, maps_error = (
-            errors_of(forecaster, calibration).errors.nanmean() for forecaster in (model, maps)
+            errors_of(forecaster, calibration).errors.nanmean() for forecaster in (model, ForecastModel.of_maps(maps))
         )
         if maps_error > 0:  # zero for constant columns
             errors = errors.scaled(float(network_error / maps_error))
@@ -118,7 +119,7 @@ def calibration_errors(
 
 def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
     """Whether the maps are as fitted, not trained further."""
-    return not isinstance(model, LinearModel) or settings.trainer.max_steps == 0
+    return model.network is not None or settings.trainer.max_steps == 0
 
 
 def _enough(errors: Residuals) -> Residuals | None:
@@ -138,10 +139,9 @@ def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
     errors are weighted by their variance, so that the loss is that of the final forecasts.
     """
     ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
-    weight = model.linear_skip()
-    assert weight is not None, "a configuration with skip=ridge has one"
+    assert model.skip is not None, "a configuration with skip=ridge has one"
     with torch.no_grad():
-        weight.copy_(ridge.weight.T)
+        model.skip.weight.copy_(ridge.weight.T)
     return ridge
 
 
@@ -151,7 +151,7 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
     Raises:
         InputError: see `build_model`; or `series_embedding` for a single series.
     """
-    if isinstance(settings.model, InformerConfig) and settings.model.series_embedding and not data.trained_series:
+    if settings.model.series_embedding and not data.trained_series:
         raise InputError("model.series_embedding: expected several series (dataset.series_col), found one")
     return build_model(settings.model, dims_of(data), **_slots(settings), quantiles=settings.loss.quantiles)
 
@@ -206,16 +206,15 @@ def initial_network(
     return model
 
 
-def freeze(model: nn.Module, names: Sequence[str]) -> None:
-    """Exclude these top-level modules from training: no gradients here, eval mode in `set_training_mode`.
+def freeze(model: ForecastModel, names: Sequence[str]) -> None:
+    """Exclude these parts from training: no gradients here, eval mode in `set_training_mode`.
 
     Raises:
         InputError: no such module, or no module is left to train.
     """
-    modules = [name for name, _ in model.named_children()]
     for name in names:
-        if name not in modules:
-            raise one_of("module in trainer.freeze", name, modules)
-        model.get_submodule(name).requires_grad_(False)
+        if name not in model.parts:
+            raise one_of("module in trainer.freeze", name, list(model.parts))
+        model.parts[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError(f"trainer.freeze: expected a module left to train, found all of them: {', '.join(names)}")

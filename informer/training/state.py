@@ -22,7 +22,8 @@ from informer.checkpoint.format import Checkpoint
 from informer.config import conversion
 from informer.config.overrides import shell_command
 from informer.config.training import Schedule, TrainConfig, check
-from informer.networks.models.base import ForecastModel, network_class
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.base import Network, network_class
 from informer.training.folder import LENGTH, RunFolder
 from informer.training.optim import EarlyStopping, GuardedAdam, WeightAverage, learning_rate
 from informer.training.processes import Processes
@@ -297,7 +298,8 @@ def note_of_length(settings: TrainConfig, last: Checkpoint, n_windows: int) -> s
     if settings.optim.schedule is Schedule.cosine:
         rates = (learning_rate(settings.optim, epoch=last.epoch, done=last.step / total) for total in (before, now))
         affected.append("optim.schedule=cosine, whose rate changes from {:.2g} to {:.2g}".format(*rates))
-    if network_class(settings.model).begin_step is not ForecastModel.begin_step:
+    network = network_class(settings.model)
+    if network is not None and network.begin_step is not Network.begin_step:
         affected.append(f"the share of actual values that {settings.model.family} reads in training")
     if not affected:
         return None

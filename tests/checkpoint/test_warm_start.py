@@ -15,7 +15,8 @@ from informer.checkpoint.restore import Transfer, warm_start
 from informer.config.conversion import to_plain
 from informer.config.model import InformerConfig
 from informer.config.training import SLOTS, TrainConfig
-from informer.networks.models.base import ForecastModel, ModelDims
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.base import ModelDims
 
 DIMS = {"enc_in": 2, "c_out": 2, "mark_sizes": (1,), "seq_len": 12, "label_len": 5, "pred_len": 4}
 CONFIG = InformerConfig(d_model=8, n_heads=2, d_ff=10, encoder_stacks=[2], decoder_layers=2)

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from informer.networks.layers.categories import CategoryColumns, CategoryLayout, width_of
 from torch import Tensor
 
 from informer.build import build_model
 from informer.config.model import InformerConfig, LinearSkip, ModelConfig
-from informer.networks.layers.categories import CategoryColumns, CategoryLayout, width_of
-from informer.networks.models.base import ForecastModel, ModelDims
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.base import ModelDims
 from informer.networks.models.lstma import LstmaConfig
 
 SIZES = (0, 4, 0, 2, 0)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from informer.networks.layers.input_transform import InputTransform, LinearSkipLayer
 
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, LinearSkip
-from informer.networks.layers.input_transform import InputTransform, LinearSkipLayer
 from informer.networks.models.base import ModelDims
 from informer.networks.models.informer import Informer
 

@@ -18,7 +18,7 @@ from informer.data.calendar import calendar_marks
 from informer.data.windows import Store
 from informer.linear.effects import KnownEffects, fit_known
 from informer.linear.maps import CombinationWeights, apply, fold_known
-from informer.networks.models.linear import LinearModel, LinearModelConfig
+from informer.networks.models.linear import LinearMaps, LinearModelConfig
 from informer.scoring.baselines import RidgeForecast
 
 ROWS, SEASON = 600, 24
@@ -107,7 +107,7 @@ def test_a_network_has_the_effects_of_categories() -> None:
     rng = np.random.default_rng(2)
     dims = replace(DIMS, enc_in=3, c_out=1, targets=(0,), known=(1, 2), regressors=(1,), known_codes=(2,),
                    categories=(0, 0, 4), label_len=2, pred_len=4)  # fmt: skip
-    network = LinearModel(LinearModelConfig(other_columns=False), dims, NONE).double()
+    network = LinearMaps(LinearModelConfig(other_columns=False), dims, NONE).double()
     own, numeric, by_code = rng.normal(size=(dims.seq_len, 4)), rng.normal(), np.array([0.3, 0, 1.5, -2, 0])
     with torch.no_grad():
         network.own.copy_(torch.from_numpy(own[None]))
@@ -131,7 +131,7 @@ def test_maps_forecast_what_is_left_and_add_the_effects(shares: CombinationWeigh
     dims = replace(
         DIMS, enc_in=4, c_out=2, targets=(0, 2), known=(1, 3), regressors=(1,), holidays=(0,), label_len=2, pred_len=4
     )
-    network = LinearModel(LinearModelConfig(other_columns=False), dims, NONE).double()
+    network = LinearMaps(LinearModelConfig(other_columns=False), dims, NONE).double()
     effects, own = rng.normal(size=(2, 2)), rng.normal(size=(2, dims.seq_len, 4))
     with torch.no_grad():
         assert network.effects is not None

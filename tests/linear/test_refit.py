@@ -18,8 +18,8 @@ from informer.checkpoint.paths import REFIT
 from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
 from informer.linear.maps import held_out_blocks
-from informer.networks.models.base import model_forecast
-from informer.networks.models.linear import LinearModel, LinearModelConfig
+from informer.networks.forecast_model import model_forecast
+from informer.networks.models.linear import LinearMaps, LinearModelConfig
 from informer.scoring.intervals import joined_errors, residuals
 from informer.training.start import calibration_errors, initial_network
 
@@ -56,7 +56,7 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
     """Red if a block is forecast by maps that saw it or a row of its futures, or if rows of the test part are used."""
     settings = composed(*RUN)
     model = initial_network(settings, data, None)
-    assert isinstance(model, LinearModel)
+    assert isinstance(model, LinearMaps)
     assert isinstance(settings.model, LinearModelConfig)
     before = {name: part.clone() for name, part in model.state_dict().items()}
     blocks = held_out_blocks(model, settings.model, data, n_blocks=5)

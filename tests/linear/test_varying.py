@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from entry_points import SMALL, call
+from informer.networks.layers.varying import VaryingMaps
 from sklearn.linear_model import Ridge
 from stores import one_series
 from test_family import NONE
@@ -21,9 +22,9 @@ from informer.data.windows import Store, Windows
 from informer.linear import varying
 from informer.linear.features import OriginFeatures, cycle_turns
 from informer.linear.maps import CombinationWeights, apply
-from informer.networks.layers.varying import VaryingMaps
-from informer.networks.models.base import ModelDims, model_output
-from informer.networks.models.linear import FIRST_PAIRS, LinearModel, LinearModelConfig
+from informer.networks.forecast_model import model_output
+from informer.networks.models.base import ModelDims
+from informer.networks.models.linear import FIRST_PAIRS, LinearMaps, LinearModelConfig
 from informer.read.frequency import Frequency
 
 HOURLY = Frequency.parse("h")
@@ -47,11 +48,11 @@ def windows(store: Store, starts: range) -> Windows:
     return Windows(store, starts=torch.tensor(starts), sizes=sizes, targets=[0, 1])
 
 
-def maps_with(*names: str, share: float = 0.5) -> LinearModel:
+def maps_with(*names: str, share: float = 0.5) -> LinearMaps:
     """Maps that forecast a share of the last value, and know the day and the week."""
     marks = mark_sizes(HOURLY, CalendarEmbed.timeF)
     dims = ModelDims(enc_in=2, c_out=2, mark_sizes=marks, seq_len=SEQ, label_len=0, pred_len=PRED)
-    maps = LinearModel(LinearModelConfig(varying=list(names)), dims, NONE)
+    maps = LinearMaps(LinearModelConfig(varying=list(names)), dims, NONE)
     features = OriginFeatures(2, 0, ("day", "week"), FIELDS, CalendarEmbed.timeF)
     with torch.no_grad():
         maps.own[:, -1] = share ** torch.arange(1, PRED + 1)
@@ -128,7 +129,7 @@ def test_the_fit_is_ridge_regression_on_the_errors() -> None:
     np.testing.assert_allclose(part.weight.flatten(0, 1).numpy(), expected.T, rtol=1e-3, atol=1e-6)
 
 
-def held_out(store: Store, share: float) -> Iterator[tuple[LinearModel, Windows]]:
+def held_out(store: Store, share: float) -> Iterator[tuple[LinearMaps, Windows]]:
     for block in range(5):
         yield maps_with(share=share), windows(store, range(400 * block, 400 * block + 370))
 
@@ -185,7 +186,7 @@ def test_every_command_takes_them(folder: Path) -> None:
     assert "weights vary with day of week, last value (penalty 0.3)" in outcome.out
     scored, refitted = (restore_model(checkpoint.load(Path(f"run/{name}.pt"))) for name in ("best", "refit"))
     for model in (scored, refitted):
-        assert isinstance(model, LinearModel)
+        assert isinstance(model, LinearMaps)
         assert model.varying is not None
         assert model.varying.weight.abs().max() > 0
     assert not torch.equal(scored.varying.weight, refitted.varying.weight)

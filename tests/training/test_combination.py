@@ -18,7 +18,7 @@ from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
 from informer.data.windows import Batch
 from informer.linear.maps import CombinationWeights, apply, maps_of
-from informer.networks.models.base import ForecastModel, model_output
+from informer.networks.forecast_model import ForecastModel, model_output
 from informer.networks.models.informer import Informer
 from informer.training.combination import _chosen, _offered, _singles, choose, repeated_rows
 from informer.training.run import save_refit

@@ -18,7 +18,7 @@ from informer import checkpoint
 from informer.build import build_data, build_model, dims_of
 from informer.checkpoint.restore import restore_model
 from informer.config.training import OptimConfig, Schedule
-from informer.networks.models.base import model_forecast
+from informer.networks.forecast_model import model_forecast
 from informer.scoring.baselines import fit_ridge
 from informer.training import loop
 from informer.training.optim import learning_rate

@@ -21,7 +21,7 @@ from informer.checkpoint.restore import restore_model
 from informer.config.hydra_compose import compose
 from informer.config.training import LossConfig, LossKind
 from informer.data.dataset import Data
-from informer.networks.models.base import model_forecast
+from informer.networks.forecast_model import model_forecast
 from informer.scoring.scores import evaluate, fit_baselines, training_scale
 from informer.training import loop
 from informer.training.curves import LossTable, note_of, units_of

@@ -26,7 +26,7 @@ Each maps l rows to ceil(l / 2).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, final
 
@@ -350,10 +350,11 @@ class EncoderStack(nn.Module):
 class Encoder(nn.Module):
     """Stacks over shorter and shorter ends of the input; their outputs are concatenated over time."""
 
-    def __init__(self, stacks: Sequence[EncoderStack]) -> None:
+    def __init__(self, stacks: Iterable[EncoderStack]) -> None:
         super().__init__()
-        self.stacks = nn.ModuleList(stacks)
-        self.out_length = sum(stack.out_length for stack in stacks)
+        built = [*stacks]
+        self.stacks = nn.ModuleList(built)
+        self.out_length = sum(stack.out_length for stack in built)
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
         """[b l d] -> [b out_length d]."""

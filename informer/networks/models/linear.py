@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import pi
-from typing import ClassVar, cast
+from typing import ClassVar, cast, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from informer.base.errors import InputError
-from informer.config.model import MOST_ROWS, ModelConfig
-from informer.networks.layers.varying import VaryingMaps
-from informer.networks.models.base import Attentions, ForecastModel, ModelDims
+from informer.config import families
+from informer.config.model import MOST_ROWS, VARY_WITH, ModelConfig
+from informer.networks.models.base import ModelDims
 from informer.networks.ops.gaps import unmasked
+from informer.networks.ops.products import linear
 
 HARMONICS = {"day": 6, "week": 3, "year": 2}
 """Number of sine and cosine pairs for each calendar cycle."""
 
 _FIRST = dict(zip(HARMONICS, accumulate((2 * orders for orders in HARMONICS.values()), initial=1), strict=False))
 FIRST_PAIRS = {cycle: (_FIRST[cycle], _FIRST[cycle] + orders) for cycle, orders in HARMONICS.items()}
-"""Positions of the first cosine and sine of each cycle in `LinearModel.date`."""
+"""Positions of the first cosine and sine of each cycle in `LinearMaps.date`."""
 
 LEAST_RECENT, MOST_RECENT, MOST_OTHERS = 4, 24, 384
 """How many recent rows of the other columns a map reads: at most MOST_RECENT, and at most MOST_OTHERS rows times
@@ -29,6 +29,15 @@ columns. If fewer than LEAST_RECENT remain, none are read. Both numbers limit th
 
 MOST_WEIGHTS = 64_000_000
 """Largest number of weights for separate maps; beyond it all columns share one map."""
+
+COSINES, NEWEST = 32, 24
+"""Inputs of a long window: its COSINES lowest cosine components and its NEWEST last rows."""
+
+LIMIT = 3.0
+"""States are limited to this many standard deviations, so that unusual windows do not extrapolate."""
+
+LEAST_SPREAD = 0.05
+"""Added to the standard deviation of a window before its logarithm is taken, in scaled units."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -60,10 +69,13 @@ class LinearModelConfig(ModelConfig):
 
 
 def maps_config(config: ModelConfig) -> LinearModelConfig:
-    """Options of the linear maps of a model: its own if it is `LinearModel`, or those under a network."""
+    """Options of the linear maps of a model: its own if it has no network, or those under one."""
     if isinstance(config, LinearModelConfig):
         return config
     return LinearModelConfig(maps=config.maps, varying=config.varying, varying_penalty=config.varying_penalty)
+
+
+families.register(LinearModelConfig)
 
 
 def recent_rows(n_columns: int, seq_len: int) -> int:
@@ -72,20 +84,109 @@ def recent_rows(n_columns: int, seq_len: int) -> int:
     return min(rows, seq_len) if n_columns > 1 and rows >= LEAST_RECENT else 0
 
 
-def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
-    """The forecast, raised to at least the smallest value of the lookback window."""
-    least = history.amin(dim=1, keepdim=True)
-    return torch.maximum(forecast, least if forecast.ndim == least.ndim else least[..., None])
+@final
+class VaryingMaps(nn.Module):
+    """forecast = sum over states r of r W_r^T inputs, for all columns and series alike.
+
+    `inputs` are a constant and the history minus its mean: its rows, or of a long window its lowest cosine components
+    and its last rows. Each name of VARY_WITH stands for one or two states of the window, standardised with mean and
+    standard deviation over the training windows: cosine and sine of the time of `day`, `week` or `year` at its last
+    row; its `spread`, the logarithm of the standard deviation; the mean of its last `season` and its `last` value, both
+    minus the mean. Weights are zero until they are fitted.
+
+    Args:
+        names: what the weights vary with.
+        seq_len, pred_len: rows of the window and of the forecast.
+    """
+
+    weight: Tensor
+    """Of each state."""
+    centre: Tensor
+    scale: Tensor
+    """Mean and standard deviation of each state."""
+    newest: Tensor
+    """Weights of the rows in the mean of the last season."""
+    share: Tensor
+    """Weight of these maps in the forecast; below 1 if it is averaged with another."""
+    basis: Tensor
+
+    def __init__(self, names: Sequence[str], seq_len: int, pred_len: int) -> None:
+        super().__init__()
+        self.names = [name for name in VARY_WITH if name in names]
+        n = len(self.owners)
+        basis = input_basis(seq_len)
+        for name, buffer in (
+            ("weight", torch.zeros(n, 1 + basis.shape[1], pred_len)),
+            ("centre", torch.zeros(n)),
+            ("scale", torch.ones(n)),
+            ("newest", torch.zeros(seq_len)),
+            ("share", torch.ones(())),
+        ):
+            self.register_buffer(name, buffer)
+        self.register_buffer("basis", basis, persistent=False)
+
+    @property
+    def owners(self) -> list[str]:
+        """For each state, the name that stands for it."""
+        return [name for name in self.names for _ in range(2 if name in FIRST_PAIRS else 1)]
+
+    def forward(
+        self, history: Float[Tensor, "b seq_len n"], date: Float[Tensor, "b e"]
+    ) -> Float[Tensor, "b pred_len n"]:
+        """What these maps add to the forecast, in scaled units.
+
+        Args:
+            history: lookback window of the targets, without gaps.
+            date: see `LinearMaps.date`.
+        """
+        states, inputs = self.standard(self.states(history, date)), self.inputs(history)
+        varied = states[..., :, None] * inputs[..., None, :]
+        forecast = varied.flatten(-2) @ self.weight.to(history).flatten(0, 1)
+        return (self.share.to(forecast) * forecast).transpose(1, 2)
+
+    def inputs(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b n k"]:
+        """The inputs, the constant first."""
+        rows = (history - history.mean(dim=1, keepdim=True)).transpose(1, 2)
+        return torch.cat([torch.ones_like(rows[..., :1]), rows @ self.basis.to(rows)], dim=-1)
+
+    def standard(self, states: Float[Tensor, "*b s"]) -> Float[Tensor, "*b s"]:
+        """The states in standard deviations from their mean, limited to LIMIT."""
+        return ((states - self.centre.to(states)) / self.scale.to(states)).clamp(-LIMIT, LIMIT)
+
+    def states(self, history: Float[Tensor, "b seq_len n"], date: Float[Tensor, "b e"]) -> Float[Tensor, "b n s"]:
+        """The states before they are standardised."""
+        mean, columns = history.mean(dim=1), []
+        for name in self.names:
+            if name in FIRST_PAIRS:
+                columns += [date[:, position, None].expand_as(mean) for position in FIRST_PAIRS[name]]
+            elif name == "spread":
+                columns.append((history.std(dim=1, correction=0) + LEAST_SPREAD).log())
+            else:
+                newest = (
+                    history[:, -1] if name == "last" else torch.einsum("bln,l->bn", history, self.newest.to(history))
+                )
+                columns.append(newest - mean)
+        return torch.stack(columns, dim=-1)
 
 
-class LinearModel(ForecastModel):
+def input_basis(seq_len: int) -> Float[Tensor, "seq_len k"]:
+    """Vectors on which the rows of a window are projected: all rows of a short window."""
+    if seq_len <= COSINES + NEWEST:
+        return torch.eye(seq_len)
+    rows, orders = torch.arange(seq_len, dtype=torch.float64)[:, None], torch.arange(1, COSINES + 1)
+    cosines = (2 / seq_len) ** 0.5 * (pi * (rows + 0.5) * orders / seq_len).cos()
+    return torch.cat([cosines.float(), torch.eye(seq_len)[:, -NEWEST:]], dim=1)
+
+
+@final
+class LinearMaps(nn.Module):
     """forecast = own^T history + calendar^T date + others^T recent, with separate weights per column.
 
     `history` is the lookback window of the column itself. `date` contains a constant and sines and cosines of the time
     of day, week and year at the window's last row. `recent` contains the last rows of all numeric columns minus their
     means over the window. If covariates, categories or holidays are known over the horizon, their effects, effects^T
     known, are subtracted from the history and added to the forecast; each code of a category has a row of `effects`.
-    Weights that vary with the window may add to the forecast, see `informer.networks.layers.varying`.
+    Weights that vary with the window may add to the forecast, see `VaryingMaps`.
 
     With several series there is one map per series and column; map 0 is shared and used for series that training did
     not contain. Weights are zero until they are fitted. A missing value is replaced by the last observed one
@@ -94,27 +195,15 @@ class LinearModel(ForecastModel):
     Args:
         config: options of the fit.
         dims: sizes that depend on the data.
-        attentions: not used.
-        quantiles: must be empty; intervals come from calibration.
-
-    Raises:
-        InputError: quantiles are given.
     """
-
-    READS_CATEGORIES = True
-    CONFIG = LinearModelConfig
 
     effects: nn.Parameter | None
     turns: Tensor
     phase: Tensor
 
-    def __init__(
-        self, config: LinearModelConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
-    ) -> None:
-        super().__init__(config, dims, attentions, quantiles)
-        if quantiles:
-            raise InputError("loss=quantile: expected loss=mse with model.family=linear, which only has intervals")
-        self.positions, self.floor = dims.target_positions, config.floor
+    def __init__(self, config: LinearModelConfig, dims: ModelDims) -> None:
+        super().__init__()
+        self.config, self.dims, self.positions = config, dims, dims.target_positions
         n_calendar = 1 + 2 * sum(HARMONICS.values())
         self.read = dims.numbers  # codes of categories are not quantities
         self.masked, self.masks = dims.masked or (), dims.masks
@@ -138,7 +227,7 @@ class LinearModel(ForecastModel):
             self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # zero except in the target columns
         self.varying: VaryingMaps | None = None
         if config.varying:
-            self.varying = VaryingMaps(config.varying, dims.seq_len, dims.pred_len, FIRST_PAIRS)
+            self.varying = VaryingMaps(config.varying, dims.seq_len, dims.pred_len)
         # number of completed turns of each cycle, as a linear function of the marks
         self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
         self.register_buffer("phase", torch.zeros(len(HARMONICS)))
@@ -159,10 +248,11 @@ class LinearModel(ForecastModel):
             series: number of each window's training series; -1, or None for all windows: not in training.
         """
         history, ahead = self.without_effects(enc_x, enc_mark, dec_x, dec_mark)
-        forecast = self._mapped(history, enc_mark, series) + ahead
-        if self.floor:
-            enc_x = unmasked(enc_x, self.masked, self.masks)
-        return at_least_history(forecast, enc_x[:, :, list(self.positions)]) if self.floor else forecast
+        date = self.date(enc_mark[:, -1])
+        forecast = self._with_fixed_weights(history, date, series)
+        if self.varying is not None:
+            forecast = forecast + self.varying(history[:, :, list(self.positions)], date)
+        return forecast + ahead
 
     def without_effects(
         self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor
@@ -184,13 +274,6 @@ class LinearModel(ForecastModel):
         for column, rows in self.code_rows.items():
             effects = effects + self.effects[rows.start : rows.stop][x[:, :, column].long()]
         return effects
-
-    def _mapped(self, enc_x: Tensor, enc_mark: Tensor, series: Tensor | None) -> Tensor:
-        date = self.date(enc_mark[:, -1])
-        forecast = self._with_fixed_weights(enc_x, date, series)
-        if self.varying is None:
-            return forecast
-        return forecast + self.varying(enc_x[:, :, list(self.positions)], date)
 
     def _with_fixed_weights(self, enc_x: Tensor, date: Tensor, series: Tensor | None) -> Tensor:
         features, weights = date, cast(Tensor, self.calendar)
@@ -225,3 +308,17 @@ class LinearModel(ForecastModel):
             angles = 2 * pi * turns[:, cycle, None] * torch.arange(1, orders + 1, device=turns.device)
             features += [angles.cos(), angles.sin()]
         return torch.cat(features, dim=1)
+
+
+@final
+class LinearSkipLayer(nn.Module):
+    """forecast = mean + weight (history - mean), with one weight for all columns; initially the mean."""
+
+    def __init__(self, seq_len: int, pred_len: int, *, learnt: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(pred_len, seq_len), requires_grad=learnt)
+
+    def forward(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b pred_len n"]:
+        """Forecast each column from its own lookback window."""
+        mean = history.mean(dim=1, keepdim=True)
+        return linear((history - mean).transpose(1, 2), self.weight).transpose(1, 2) + mean

@@ -21,10 +21,9 @@ from torch import Tensor, nn
 from informer.config.model import CalendarEmbed, ModelConfig
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.layers.categories import CategoryColumns, CategoryLayout
 from informer.networks.layers.embedding import CalendarEmbedding
 from informer.networks.layers.quantile_head import QuantileHead
-from informer.networks.models.base import Attentions, ForecastModel, ModelDims, point
+from informer.networks.models.base import Attentions, ModelDims, Network, point
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import Linear
@@ -70,7 +69,7 @@ class LstmaConfig(ModelConfig):
 
 
 @final
-class Lstma(ForecastModel):
+class Lstma(Network):
     """LSTM encoder, and an LSTM decoder that forecasts step by step; it does not read the start token.
 
     Args:
@@ -80,9 +79,8 @@ class Lstma(ForecastModel):
         quantiles: quantile levels to forecast; the decoder reads its median. Empty: point forecasts.
     """
 
-    READS_CATEGORIES = True
     CONFIG = LstmaConfig
-    INPUT_PARTS = ("categories.", "enc_value.", "dec_value.")
+    INPUT_PARTS = ("enc_value.", "dec_value.")
     CALENDAR_PARTS = ("enc_calendar.", "dec_calendar.")
     HEAD_PARTS = ("head.", "dec_value.")
     LEARNS_FROM_ACTUAL = True
@@ -95,10 +93,7 @@ class Lstma(ForecastModel):
         self, config: LstmaConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
     ) -> None:
         super().__init__(config, dims, attentions, quantiles)
-        self.categories = CategoryColumns(dims.categories) if dims.categories else None
-        layout = CategoryLayout(dims.categories or (0,) * dims.enc_in)
-        self.masked, self.masks = layout.positions(dims.masked or ()), layout.positions(dims.masks)
-        dims = dims.embedded
+        self.masked, self.masks = dims.masked or (), dims.masks
         width, self.pred_len = config.d_model, dims.pred_len
         self.teacher_range = config.teacher_forcing, config.teacher_forcing_end
         for name, positions in (("targets", dims.target_positions), ("known", dims.known)):
@@ -115,7 +110,7 @@ class Lstma(ForecastModel):
         self.head = QuantileHead(2 * width, dims.c_out, quantiles) if quantiles else Linear(2 * width, dims.c_out)
 
     def begin_step(self, done: float) -> None:
-        """See `ForecastModel`; sets how often the decoder reads actual values."""
+        """See `Network`; sets how often the decoder reads actual values."""
         first, last = self.teacher_range
         self.teaching.fill_(first + (last - first) * done)
 
@@ -131,15 +126,13 @@ class Lstma(ForecastModel):
         dec_mark: Float[Tensor, "b dec_len m"],
         actual: Float[Tensor, "b pred_len n"] | None = None,
     ) -> Float[Tensor, "b pred_len n *q"]:
-        """Forecast of the scaled targets, with a last axis of quantiles if the network has any.
+        """See `Network`.
 
         Args:
             enc_x, enc_mark: lookback window and its calendar marks.
             dec_x, dec_mark: only the last pred_len rows are read: covariates known ahead, and calendar marks.
             actual: actual values for teacher forcing in training. None: the decoder always reads its own forecasts.
         """
-        if self.categories is not None:
-            enc_x, dec_x = self.categories(enc_x), self.categories(dec_x)
         memory, state = self.encoder(self.dropout(_embedded(self.enc_value(enc_x), self.enc_calendar, enc_mark)))
         keys, values = self.attention.memory_heads(memory)
         covariates = dec_x[:, -self.pred_len :].index_select(2, self.known)

@@ -1,7 +1,6 @@
 """Missing values in windows: mask columns, and replacing missing values by the last observed ones."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -52,34 +51,32 @@ def weights_of(x: Float[Tensor, "b l c"], masked: Sequence[int], masks: Sequence
     return torch.ones_like(x).index_copy(2, torch.tensor(list(masked), device=x.device), x[:, :, list(masks)])
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedMask:
-    """Prepares network inputs from windows whose missing values are NaN.
+def with_masks(
+    enc_x: Float[Tensor, "b seq_len c"],
+    dec_x: Float[Tensor, "b dec_len c"],
+    masked: Sequence[int],
+    *,
+    known: Collection[int],
+    label_len: int,
+) -> tuple[Float[Tensor, "b seq_len k"], Float[Tensor, "b dec_len k"]]:
+    """Network inputs from windows whose missing values are NaN.
 
     Columns with gaps in training get 0 for a missing value, and a mask column after all other columns that is 1 where
     the value is observed. In other columns a missing value is replaced by the last observed one.
 
     Args:
+        enc_x, dec_x: values of encoder and decoder.
         masked: positions of the columns with a mask.
-        known: positions among them that are known over the horizon.
+        known: positions of columns that are known over the horizon.
         label_len: rows of the start token.
     """
-
-    masked: tuple[int, ...]
-    known: tuple[int, ...]
-    label_len: int
-
-    def __call__(
-        self, enc_x: Float[Tensor, "b seq_len c"], dec_x: Float[Tensor, "b dec_len c"]
-    ) -> tuple[Float[Tensor, "b seq_len k"], Float[Tensor, "b dec_len k"]]:
-        """Encoder and decoder inputs with mask columns."""
-        masked = list(self.masked)
-        enc_mask, dec_mask = (~x[:, :, masked].isnan() for x in (enc_x, dec_x))
-        is_known = torch.tensor([position in self.known for position in masked], dtype=torch.bool, device=dec_x.device)
-        dec_mask[:, self.label_len :] &= is_known  # zeros in the horizon are not observations
-        enc = history_of(enc_x)
-        dec = history_of(torch.cat([enc[:, enc.shape[1] - self.label_len :], dec_x[:, self.label_len :]], dim=1))
-        return _with_mask(enc, enc_mask, masked), _with_mask(dec, dec_mask, masked)
+    masked = list(masked)
+    enc_mask, dec_mask = (~x[:, :, masked].isnan() for x in (enc_x, dec_x))
+    is_known = torch.tensor([position in known for position in masked], dtype=torch.bool, device=dec_x.device)
+    dec_mask[:, label_len:] &= is_known  # zeros in the horizon are not observations
+    enc = history_of(enc_x)
+    dec = history_of(torch.cat([enc[:, enc.shape[1] - label_len :], dec_x[:, label_len:]], dim=1))
+    return _with_mask(enc, enc_mask, masked), _with_mask(dec, dec_mask, masked)
 
 
 def _with_mask(x: Tensor, observed: Tensor, positions: list[int]) -> Tensor:

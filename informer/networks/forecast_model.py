@@ -1,0 +1,251 @@
+"""The whole model around a network, the same for every family: transform, network, linear maps, bounds."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from informer.config.model import ModelConfig
+from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.layers.transform import NetworkInputs, WindowTransform, with_quantile_axis
+from informer.networks.models.base import Inputs, ModelDims, Network, point
+from informer.networks.models.linear import LinearMaps, LinearSkipLayer
+from informer.networks.ops.gaps import unmasked
+
+
+@final
+class ForecastModel(nn.Module):
+    """forecast = bound(start + transform^-1(network(transform(windows)))).
+
+    `start` is the forecast of the linear part: of the maps, of the linear skip, or the mean of a normalised window.
+    With `config.fed_rows` the horizon is forecast step by step (see `_step_by_step`).
+
+    Args:
+        config: sizes and parts that the user chooses.
+        dims: sizes that depend on the data.
+        network: the network, with its transform; None: the forecast is that of the maps.
+        maps, skip: the linear part; at most one.
+    """
+
+    non_negative: tuple[int, ...] = ()
+    """Positions of the targets whose forecasts are at least zero in data units; batches then have center and scale."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        dims: ModelDims,
+        *,
+        network: tuple[WindowTransform, Network] | None = None,
+        maps: LinearMaps | None = None,
+        skip: LinearSkipLayer | None = None,
+    ) -> None:
+        super().__init__()
+        self.dims, self.family, self.fed_rows, self.floor = dims, config.family, config.fed_rows, config.floor
+        self.transform: WindowTransform | None = network[0] if network else None
+        self.network: Network | None = network[1] if network else None
+        self.maps, self.skip = maps, skip
+        self.quantiles = self.network.quantiles if self.network is not None else ()
+
+    @classmethod
+    def of_maps(cls, maps: LinearMaps) -> "ForecastModel":
+        """A model of these linear maps alone, in eval mode."""
+        return cls(maps.config, maps.dims, maps=maps).eval()
+
+    @property
+    def reads_series(self) -> bool:
+        """Whether `forward` reads `series`."""
+        in_transform = self.transform is not None and self.transform.series is not None
+        return in_transform or (self.maps is not None and self.maps.reads_series)
+
+    @property
+    def parts(self) -> dict[str, nn.Module]:
+        """Parts that have names of their own for the user."""
+        owners = [module for module in (self.network, self.transform) if module is not None]
+        children = [child for owner in (*owners, self) for child in owner.named_children()]
+        return {name: part for name, part in children if part not in owners}
+
+    def attention_layers(self) -> dict[str, AttentionLayer]:
+        """See `Network`."""
+        return {} if self.network is None else self.network.attention_layers()
+
+    def forward(
+        self,
+        enc_x: Float[Tensor, "b seq_len c"],
+        enc_mark: Float[Tensor, "b seq_len m"],
+        dec_x: Float[Tensor, "b dec_len c"],
+        dec_mark: Float[Tensor, "b dec_len m"],
+        series: Int[Tensor, "b"] | None = None,
+        actual: Float[Tensor, "b pred_len n"] | None = None,
+    ) -> Float[Tensor, "b pred_len n *q"]:
+        """Forecast of the scaled targets, with a last axis of quantiles if the model has any.
+
+        Args:
+            enc_x, enc_mark: lookback window and its calendar marks; see `ModelDims.masked` for missing values.
+            dec_x, dec_mark: last label_len rows of the lookback window followed by the horizon, and their marks. Over
+                the horizon all columns are zero except those known ahead.
+            series: number of each window's training series, -1 for a series that training did not contain.
+            actual: actual values of the horizon, in training of a network with `LEARNS_FROM_ACTUAL`.
+        """
+        start = self._start(enc_x, enc_mark, dec_x, dec_mark, series)
+        if self.network is None or self.transform is None:
+            assert start is not None, "a model without a network has maps"
+            return self._bounded(start, enc_x)
+        if self.fed_rows:
+            return self._step_by_step(start, enc_x, enc_mark, dec_x, dec_mark, series)
+        inputs = self.transform(enc_x, enc_mark, dec_x, dec_mark, series)
+        taught = () if actual is None else (self.transform.of_targets(actual, inputs),)
+        return self._whole(self.network(*inputs[:4], *taught), inputs, start, enc_x)
+
+    def start(
+        self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor, series: Tensor | None = None
+    ) -> Float[Tensor, "b pred_len n"]:
+        """The forecast without the network's contribution; zero, the training mean, without a linear part."""
+        start = self._start(enc_x, enc_mark, dec_x, dec_mark, series)
+        if start is None:
+            start = enc_x.new_zeros(len(enc_x), self.dims.pred_len, self.dims.c_out)
+            if self.transform is not None and self.transform.instance_norm:
+                start = start + self.transform(enc_x, enc_mark, dec_x, dec_mark, series).mean
+        return self._bounded(start, enc_x)
+
+    def _start(
+        self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor, series: Tensor | None
+    ) -> Tensor | None:
+        if self.maps is not None:
+            return self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
+        return None if self.skip is None else self.skip(self._target_history(enc_x))
+
+    def _whole(self, out: Tensor, inputs: NetworkInputs, start: Tensor | None, enc_x: Tensor) -> Tensor:
+        """The forecast from a network's output."""
+        assert self.transform is not None
+        forecast = self.transform.undo(out, inputs)
+        start = inputs.mean if start is None else start
+        return self._bounded(forecast if start is None else forecast + with_quantile_axis(start, forecast), enc_x)
+
+    def _step_by_step(
+        self,
+        start: Tensor | None,
+        enc_x: Tensor,
+        enc_mark: Tensor,
+        dec_x: Tensor,
+        dec_mark: Tensor,
+        series: Tensor | None,
+    ) -> Float[Tensor, "b pred_len n *q"]:
+        """Dynamic decoding: forecast the horizon step by step, each row from the rows before it.
+
+        y_i = forecast([start token, y_1, ..., y_(i-1), 0, ...])_i. Zhou et al. 2021, section 5.3, compare this with
+        their generative decoder. The encoder runs once; O(pred_len / fed_rows) passes of the decoder.
+        """
+        assert self.transform is not None
+        network: Any = self.network
+        forecasts, memory, targets = list[Tensor](), None, list(self.dims.target_positions)
+        mask_of = dict(zip(self.dims.masked or (), self.dims.masks, strict=True))
+        observed = [mask_of[target] for target in targets if target in mask_of]
+        for first in range(0, self.dims.pred_len, self.fed_rows):
+            inputs = self.transform(enc_x, enc_mark, dec_x, dec_mark, series, n_fed=first)
+            memory = network.encode(inputs.enc_x, inputs.enc_mark) if memory is None else memory
+            forecast = self._whole(network.decode(memory, inputs.dec_x, inputs.dec_mark), inputs, start, enc_x)
+            forecasts.append(forecast[:, first : first + self.fed_rows])
+            at = self.dims.label_len + first
+            before, block, after = dec_x.tensor_split([at, at + self.fed_rows], dim=1)
+            values = point(forecasts[-1], self.quantiles).to(block.dtype)
+            fed = block.index_copy(2, torch.tensor(targets, device=block.device), values)
+            fed = fed.index_fill(2, torch.tensor(observed, device=block.device), 1.0) if observed else fed
+            dec_x = torch.cat([before, fed, after], dim=1)
+        return torch.cat(forecasts, dim=1)
+
+    def _target_history(self, enc_x: Tensor) -> Float[Tensor, "b seq_len n"]:
+        """Target columns, with missing values replaced by the last observed one."""
+        return unmasked(enc_x, self.dims.masked or (), self.dims.masks)[:, :, list(self.dims.target_positions)]
+
+    def _bounded(self, forecast: Tensor, enc_x: Tensor) -> Tensor:
+        """With `floor` at least the smallest value of the lookback window; not in training, where values below would
+        get no gradient."""
+        if not self.floor or self.training:
+            return forecast
+        return at_least_history(forecast, self._target_history(enc_x))
+
+
+INPUTS = ("enc_x", "enc_mark", "dec_x", "dec_mark")
+"""Argument names of `ForecastModel.forward` that every model reads, in order."""
+
+
+def inputs_of(model: nn.Module) -> tuple[str, ...]:
+    """Argument names of a model's `forward`, in order; the model may be wrapped, as for distributed training."""
+    return (*INPUTS, "series") if getattr(model, "module", model).reads_series else INPUTS
+
+
+def model_output(model: nn.Module, batch: Inputs, *, with_actual: bool = False) -> Float[Tensor, "b pred_len n *q"]:
+    """Scaled output for a batch; all code calls models through this function.
+
+    Args:
+        model: a `ForecastModel`, or its wrapper for distributed training.
+        batch: windows of data.
+        with_actual: pass the actual values too, for training of a network with `LEARNS_FROM_ACTUAL`.
+    """
+    inside: Any = getattr(model, "module", model)
+    inputs = _arguments(inside, batch)
+    if with_actual:
+        return model(*inputs, actual=batch.target)
+    return _in_range(inside, model(*inputs), batch)
+
+
+def model_forecast(model: ForecastModel, batch: Inputs) -> Float[Tensor, "b pred_len n"]:
+    """Point forecasts of the scaled targets of a batch."""
+    return point(model_output(model, batch), model.quantiles)
+
+
+def forecast_without_network(model: ForecastModel, batch: Inputs) -> Float[Tensor, "b pred_len n"]:
+    """Point forecasts of a batch without the network's contribution."""
+    return _in_range(model, model.start(*_arguments(model, batch)), batch)
+
+
+def _arguments(model: ForecastModel, batch: Inputs) -> tuple[Tensor, ...]:
+    enc_x, dec_x = model.dims.values(batch)
+    return enc_x, batch.enc_mark, dec_x, batch.dec_mark, *((batch.series,) if model.reads_series else ())
+
+
+def _in_range(model: ForecastModel, output: Tensor, batch: Inputs) -> Tensor:
+    """The output with constant targets continued, and at least zero where the model's targets are."""
+    output = constants_held(output, batch, model.dims.target_positions)
+    return at_least_zero(output, batch, model.non_negative) if model.non_negative else output
+
+
+def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
+    """The forecast, raised to at least the smallest value of the lookback window."""
+    least = history.amin(dim=1, keepdim=True)
+    return torch.maximum(forecast, least if forecast.ndim == least.ndim else least[..., None])
+
+
+def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Any, targets: Sequence[int]) -> Tensor:
+    """Scaled forecasts, where targets that are constant in training keep their last observed value.
+
+    Args:
+        output: scaled forecasts.
+        batch: has `enc_x` [b seq_len c], with NaN where missing, and perhaps `constant` [b n].
+        targets: positions of the targets in `enc_x`.
+    """
+    constant = getattr(batch, "constant", None)
+    if constant is None:
+        return output
+    history = batch.enc_x[:, :, list(targets)]
+    last = (~history.isnan()).cumsum(dim=1).argmax(dim=1, keepdim=True)
+    value = history.gather(1, last).nan_to_num(0.0).to(output)
+    shape = (len(value), 1, value.shape[2], *([1] * (output.dim() - 3)))
+    return torch.where(constant.reshape(shape), value.reshape(shape), output)
+
+
+def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, positions: Sequence[int]) -> Tensor:
+    """Scaled forecasts, raised to at least zero in data units for the given targets.
+
+    Args:
+        output: scaled forecasts.
+        batch: has the scaler's `center` and `scale` [b n].
+        positions: positions of the targets.
+    """
+    is_bounded = torch.zeros(output.shape[2], dtype=torch.bool, device=output.device)
+    is_bounded[list(positions)] = True
+    floor = (-batch.center / batch.scale).to(output).masked_fill(~is_bounded, -torch.inf)
+    shape = (len(floor), 1, floor.shape[1], *([1] * (output.dim() - 3)))
+    return torch.maximum(output, floor.reshape(shape))
