@@ -141,7 +141,7 @@ def test_the_experiment_is_the_papers_text() -> None:
     dims = ModelDims(enc_in=1, c_out=1, mark_sizes=(1,), seq_len=99, label_len=settings.label_len, pred_len=24)
     model = build_model(settings.model, dims, **attentions, cross_attn=settings.cross_attn)
     assert not any(isinstance(module, torch.nn.BatchNorm1d) for module in model.modules())
-    assert [stack.out_length for stack in model.encoder.stacks] == [25, 25]
+    assert [stack.out_length for stack in model.network.encoder.stacks] == [25, 25]
 
 
 def test_every_key_of_the_informer_can_be_given() -> None:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from informer.networks.layers.categories import CategoryColumns, CategoryLayout, width_of
 from torch import Tensor
 
 from informer.build import build_model
 from informer.config.model import InformerConfig, LinearSkip, ModelConfig
 from informer.networks.forecast_model import ForecastModel
+from informer.networks.layers.transform import CategoryColumns, width_of
 from informer.networks.models.base import ModelDims
 from informer.networks.models.lstma import LstmaConfig
 
@@ -70,15 +70,14 @@ def test_a_network_equals_one_that_is_fed_with_vectors(config: ModelConfig) -> N
     """Red if vectors are at other places, are normalised, differ between encoder and decoder, or targets are missed."""
     net = network(config, DIMS)
     if isinstance(config, InformerConfig) and config.skip is not LinearSkip.none:
-        torch.nn.init.normal_(net.head.weight)  # which starts at zero
+        torch.nn.init.normal_(net.network.head.weight)  # which starts at zero
     # columns: three of numbers, two of the first category, one of the second
     known = (3, 4, 5) if isinstance(config, InformerConfig) else (5,)
     plain = network(config, replace(DIMS, enc_in=6, targets=(1, 2), known=known, categories=()))
-    weights = {name: part for name, part in net.state_dict().items() if not name.startswith("categories.")}
+    weights = {name: part for name, part in net.state_dict().items() if "categories." not in name}
     plain.load_state_dict(weights)
     enc_x, enc_mark, dec_x, dec_mark = windows()
-    columns = net.get_submodule("categories")
-    assert isinstance(columns, CategoryColumns)
+    columns = net.transform.categories
     expected = plain(by_hand(columns, enc_x), enc_mark, by_hand(columns, dec_x), dec_mark)
     torch.testing.assert_close(net(enc_x, enc_mark, dec_x, dec_mark), expected)
 
@@ -86,9 +85,9 @@ def test_a_network_equals_one_that_is_fed_with_vectors(config: ModelConfig) -> N
 def test_widths_and_places() -> None:
     """Red if the rule min(50, (n + 1) // 2) or the order of the columns changes."""
     assert [width_of(n) for n in (1, 2, 3, 10, 98, 1000)] == [1, 1, 2, 5, 49, 50]
-    layout = CategoryLayout(SIZES)
-    assert (layout.width, layout.numbers, layout.codes) == (6, (0, 2, 4), (1, 3))
-    assert layout.positions((4, 1, 3)) == (2, 3, 4, 5)
+    columns = CategoryColumns(SIZES)
+    assert (columns.width, columns.numbers, columns.codes) == (6, [0, 2, 4], [1, 3])
+    assert columns.positions((4, 1, 3)) == (2, 3, 4, 5)
 
 
 def test_an_unseen_category_is_the_mean_of_the_others() -> None:

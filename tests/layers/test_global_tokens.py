@@ -13,16 +13,16 @@ from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
 from informer.data.windows import Batch
 from informer.inference.explain import attention_maps
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.models.base import ModelDims
-from informer.networks.models.informer import Informer
 
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1,), seq_len=26, label_len=5, pred_len=4)
 ETC = attention_node("etc") | {"radius": 2, "n_global": 0}
 BIGBIRD = attention_node("bigbird_etc") | {"window": 4, "n_global": 0, "n_random": 2}
 
 
-def network(attn: dict = ETC, **config: object) -> Informer:
+def network(attn: dict = ETC, **config: object) -> ForecastModel:
     torch.manual_seed(0)
     sizes = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.0, "encoder_stacks": [2, 1], "global_tokens": 3}
     full = attention_node("full")
@@ -62,7 +62,7 @@ def test_tokens_persist_from_layer_to_layer() -> None:
     read them."""
     net = network().eval()
     x, memory = torch.randn(2, 26, 6, dtype=torch.float64), []
-    for stack in net.encoder.stacks:
+    for stack in net.network.encoder.stacks:
         tokens, rows = stack.globals.tokens.expand(2, -1, -1), x[:, -stack.length :]
         for i, layer in enumerate(stack.layers):
             added = attended(layer.attention, tokens, rows)
@@ -72,7 +72,7 @@ def test_tokens_persist_from_layer_to_layer() -> None:
                 rows = stack.distils[i](rows)
         memory += [stack.norm(tokens), stack.norm(rows)]
     torch.testing.assert_close(net.encoder(x), torch.cat(memory, dim=1), rtol=1e-10, atol=1e-10)
-    assert net.encoder.out_length == 3 + 13 + 3 + 13
+    assert net.network.encoder.out_length == 3 + 13 + 3 + 13
 
 
 @pytest.mark.parametrize("attn", [ETC, BIGBIRD])
@@ -128,7 +128,7 @@ def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
     outcome = call("train", *data, *TOKENS, "run_dir=run")
     assert outcome.status == 0, outcome.err
     saved = checkpoint.load(Path("run"))
-    assert saved.weights["encoder.stacks.0.globals.tokens"].shape == (2, 8)
+    assert saved.weights["network.encoder.stacks.0.globals.tokens"].shape == (2, 8)
     assert call("eval", "checkpoint=run", "plots=attention").status == 0
     outcome = call("train", *data, *TOKENS, "attn.radius=3", "init_from=run", "run_dir=next")
     assert outcome.status == 0, outcome.err

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from informer.networks.layers.input_transform import InputTransform, LinearSkipLayer
 
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, LinearSkip
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.layers.transform import WindowTransform
 from informer.networks.models.base import ModelDims
-from informer.networks.models.informer import Informer
+from informer.networks.models.linear import LinearSkipLayer
 
 DIMS = ModelDims(enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=8, pred_len=4, targets=(1, 3), known=(2,))
 SWITCHES = {
@@ -21,7 +22,7 @@ SWITCHES = {
 }
 
 
-def network(dims: ModelDims = DIMS, **switches: object) -> Informer:
+def network(dims: ModelDims = DIMS, **switches: object) -> ForecastModel:
     torch.manual_seed(0)
     full = attention_node("full")
     config = InformerConfig(d_model=6, n_heads=2, d_ff=8, dropout=0.0, **switches)
@@ -41,7 +42,7 @@ def windows(batch: int = 3) -> list[torch.Tensor]:
 def test_each_switch_alone_and_all_together(name: str) -> None:
     """Red if a switch needs another, or cuts a parameter off."""
     net = network(**SWITCHES[name])
-    for parameter in net.head.parameters():
+    for parameter in net.network.head.parameters():
         torch.nn.init.normal_(parameter)
     output = net(*windows())
     assert output.shape == (3, 4, 2)
@@ -101,13 +102,10 @@ def test_targets_apart_do_not_see_each_other() -> None:
 
 def test_patches_by_hand() -> None:
     """Red if rows and columns of a token are mixed up, or its marks are not those of its last row."""
-    transform = InputTransform(
-        n_inputs=4, targets=(1, 3), known=(2,), label_len=8, pred_len=4,
-        instance_norm=False, channel_independent=False, patch_len=4,
-    )  # fmt: skip
+    transform = WindowTransform(InformerConfig(patch_len=4), DIMS)
     given = windows()
     framed = transform(*given)
-    for tokens, rows in zip(framed, given, strict=True):
+    for tokens, rows in zip(framed[:4], given, strict=True):
         assert tokens.shape[1] == rows.shape[1] // 4
     enc_x, enc_mark = given[:2]
     for token in range(6):
@@ -115,7 +113,16 @@ def test_patches_by_hand() -> None:
         np.testing.assert_array_equal(framed.enc_x[0, token].numpy(), by_hand)
         np.testing.assert_array_equal(framed.enc_mark[0, token].numpy(), enc_mark[0, 4 * token + 3].numpy())
     out = torch.arange(8.0)[None, None]
-    np.testing.assert_array_equal(transform.undo(out, enc_x)[0], [[0, 1], [2, 3], [4, 5], [6, 7]])
+    np.testing.assert_array_equal(transform.undo(out, framed)[0], [[0, 1], [2, 3], [4, 5], [6, 7]])
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_actual_values_take_the_form_of_the_output(name: str) -> None:
+    """Red if undoing what is done to a teacher's values gives others."""
+    transform = network(**SWITCHES[name]).transform
+    inputs, actual = transform(*windows()), torch.randn(3, 4, 2).double()
+    undone = transform.undo(transform.of_targets(actual, inputs), inputs)
+    torch.testing.assert_close(undone if inputs.mean is None else undone + inputs.mean, actual)
 
 
 def test_the_linear_skip_by_hand() -> None:
@@ -145,7 +152,7 @@ def test_what_is_known_ahead_keeps_its_own_scale() -> None:
     enc_x, enc_mark, dec_x, dec_mark = windows()
     enc_x[..., 2] = 0.0
     dec_x[:, :8, 2] = 0.0
-    framed = network(instance_norm=True).input_transform(enc_x, enc_mark, dec_x, dec_mark)
+    framed = network(instance_norm=True).transform(enc_x, enc_mark, dec_x, dec_mark)
     torch.testing.assert_close(framed.dec_x[..., 2], dec_x[..., 2])
     torch.testing.assert_close(framed.enc_x[..., 2], enc_x[..., 2])
     assert framed.enc_x[..., 1].std(dim=1, correction=0).allclose(torch.ones(3).double(), atol=1e-3)

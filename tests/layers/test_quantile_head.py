@@ -11,13 +11,13 @@ from test_input_transform import DIMS, SWITCHES, windows
 from informer.base.quantiles import central_pairs, level_problem, quantile_name
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.quantile_head import QuantileHead
-from informer.networks.models.informer import Informer
 
 DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
-def network(levels: tuple[float, ...], **switches: object) -> Informer:
+def network(levels: tuple[float, ...], **switches: object) -> ForecastModel:
     torch.manual_seed(0)
     full = attention_node("full")
     config = InformerConfig(d_model=6, n_heads=2, d_ff=8, dropout=0.0, **switches)
@@ -57,11 +57,11 @@ def test_every_part_of_the_network_keeps_their_order(name: str) -> None:
 def test_the_median_is_the_network_without_quantiles(name: str) -> None:
     """A head whose columns of the median are the plain head's gives the plain forecast there."""
     plain, own = network((), **SWITCHES[name]), network(DECILES, **SWITCHES[name])
-    torch.nn.init.normal_(plain.head.weight)
+    torch.nn.init.normal_(plain.network.head.weight)
     own.load_state_dict(plain.state_dict(), strict=False)
     with torch.no_grad():
-        own.head.linear.weight[2::5] = plain.head.weight
-        own.head.linear.bias[2::5] = plain.head.bias
+        own.network.head.linear.weight[2::5] = plain.network.head.weight
+        own.network.head.linear.bias[2::5] = plain.network.head.bias
     given_ = [part.float() for part in windows()]
     torch.testing.assert_close(own(*given_)[..., 2], plain(*given_))
 

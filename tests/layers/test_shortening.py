@@ -10,10 +10,10 @@ from informer.base.errors import InputError
 from informer.build import attention_node, build_attention, build_model
 from informer.config.model import InformerConfig, Shortening
 from informer.networks.attention.base import AttentionSpec
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.encoder import Eliminate, distilled_length, make_shortening, stack_lengths
 from informer.networks.models.base import ModelDims
-from informer.networks.models.informer import Informer
 
 LENGTHS = [1, 2, 3, 8, 13]
 KINDS = [kind for kind in Shortening if kind is not Shortening.none]
@@ -90,7 +90,7 @@ def test_attention_received_is_that_of_the_matrix(name: str, step: int, monkeypa
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1,), seq_len=26, label_len=5, pred_len=4)
 
 
-def network(attn: str = "full", **config: object) -> Informer:
+def network(attn: str = "full", **config: object) -> ForecastModel:
     torch.manual_seed(0)
     sizes = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.0, "encoder_stacks": [3, 2]}
     slots = {"attn": attention_node(attn), "decoder_attn": attention_node("full"), "cross_attn": attention_node("full")}
@@ -111,7 +111,7 @@ def test_every_network_learns(kind: Shortening, way: dict) -> None:
     net(*batch()).square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
     x = torch.randn(2, 26, 6, dtype=torch.float64)
-    assert net.encoder(x).shape[1] == net.encoder.out_length == (39 if kind is Shortening.none else 7 + 7)
+    assert net.encoder(x).shape[1] == net.network.encoder.out_length == (39 if kind is Shortening.none else 7 + 7)
 
 
 @pytest.mark.parametrize("kind", [Shortening.funnel, Shortening.eliminate])
@@ -186,8 +186,8 @@ def test_fractions() -> None:
     assert stack_lengths(30, 3, None) == [30, 15, 7]
     assert stack_lengths(30, 3, [1, 0.1, 0.5]) == [30, 3, 15]  # 0.1 * 30 is 3.0000000000000004 in floats
     net = network(encoder_stacks=[3, 1], stack_fractions=[1.0, 0.25])
-    assert [stack.length for stack in net.encoder.stacks] == [26, 7]
-    assert [stack.out_length for stack in net.encoder.stacks] == [7, 7]
+    assert [stack.length for stack in net.network.encoder.stacks] == [26, 7]
+    assert [stack.out_length for stack in net.network.encoder.stacks] == [7, 7]
     assert net(*batch()).shape == (2, 4, 2)
 
 

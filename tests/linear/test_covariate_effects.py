@@ -11,13 +11,13 @@ import torch
 from entry_points import call
 from sklearn.linear_model import LinearRegression
 from test_closed_form import HOURLY, windows_of
-from test_family import DIMS, NONE
+from test_family import DIMS
 
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.windows import Store
 from informer.linear.effects import KnownEffects, fit_known
-from informer.linear.maps import CombinationWeights, apply, fold_known
+from informer.linear.maps import CombinationWeights, add_naive, fold_known
 from informer.networks.models.linear import LinearMaps, LinearModelConfig
 from informer.scoring.baselines import RidgeForecast
 
@@ -107,7 +107,7 @@ def test_a_network_has_the_effects_of_categories() -> None:
     rng = np.random.default_rng(2)
     dims = replace(DIMS, enc_in=3, c_out=1, targets=(0,), known=(1, 2), regressors=(1,), known_codes=(2,),
                    categories=(0, 0, 4), label_len=2, pred_len=4)  # fmt: skip
-    network = LinearMaps(LinearModelConfig(other_columns=False), dims, NONE).double()
+    network = LinearMaps(LinearModelConfig(other_columns=False), dims).double()
     own, numeric, by_code = rng.normal(size=(dims.seq_len, 4)), rng.normal(), np.array([0.3, 0, 1.5, -2, 0])
     with torch.no_grad():
         network.own.copy_(torch.from_numpy(own[None]))
@@ -131,14 +131,14 @@ def test_maps_forecast_what_is_left_and_add_the_effects(shares: CombinationWeigh
     dims = replace(
         DIMS, enc_in=4, c_out=2, targets=(0, 2), known=(1, 3), regressors=(1,), holidays=(0,), label_len=2, pred_len=4
     )
-    network = LinearMaps(LinearModelConfig(other_columns=False), dims, NONE).double()
+    network = LinearMaps(LinearModelConfig(other_columns=False), dims).double()
     effects, own = rng.normal(size=(2, 2)), rng.normal(size=(2, dims.seq_len, 4))
     with torch.no_grad():
         assert network.effects is not None
         network.effects[:, [0, 2]] = torch.from_numpy(effects)
         network.own.copy_(torch.from_numpy(own))
     repeated = torch.tensor([3, 4, 5, 3])
-    apply(network, shares, repeated)
+    add_naive(network, shares, repeated)
     enc_x, dec_x = (torch.from_numpy(rng.normal(size=(5, rows, 4))) for rows in (dims.seq_len, 6))
     enc_mark, dec_mark = (torch.from_numpy(rng.normal(size=(5, rows, len(marks)))) for rows in (dims.seq_len, 6))
     output = network(enc_x, enc_mark, dec_x, dec_mark).detach()

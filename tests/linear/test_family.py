@@ -21,7 +21,7 @@ from informer.linear.fit import prepare
 from informer.linear.maps import set_weights
 from informer.linear.settings import LinearConfig, MapSettings
 from informer.networks.models import linear
-from informer.networks.models.base import Attentions, ModelDims
+from informer.networks.models.base import ModelDims
 from informer.networks.models.linear import LinearMaps, LinearModelConfig
 
 RUN = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12"]
@@ -33,7 +33,6 @@ DIMS = ModelDims(
     label_len=0,
     pred_len=PRED,
 )
-NONE = Attentions(*[lambda spec: pytest.fail("a linear map has no attention")] * 3)
 
 CHOICES = {
     "several lookbacks, some inputs of all groups": [
@@ -57,7 +56,7 @@ def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: lis
     fit = prepare(train, val, positions, frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
     fitted = fit.fit(CHOICES[name], fit.train)
     dims = replace(DIMS, c_out=len(positions), targets=tuple(positions), n_series=n_series)
-    network = LinearMaps(LinearModelConfig(), dims, NONE).double()
+    network = LinearMaps(LinearModelConfig(), dims).double()
     set_weights(fitted, network)
     batch = everything(windows_of(data, [*range(330, 380), *range(730, 780 if n_series == 2 else 730)]))
     x, mark = batch.enc_x.double() + 3.0, batch.enc_mark.double()
@@ -79,14 +78,14 @@ def test_maps_that_do_not_fit_the_network_are_an_error() -> None:
         config=LinearConfig(),
     )
     with pytest.raises(InputError, match="linear maps of shape"):
-        set_weights(fit.fit(CHOICES["less the last value"], fit.train), LinearMaps(LinearModelConfig(), DIMS, NONE))
+        set_weights(fit.fit(CHOICES["less the last value"], fit.train), LinearMaps(LinearModelConfig(), DIMS))
 
 
 def test_columns_share_a_map_where_their_own_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "MOST_WEIGHTS", 3 * (SEQ + 23 + SEQ * COLUMNS) * PRED)
-    assert len(LinearMaps(LinearModelConfig(), DIMS, NONE).own) == COLUMNS
+    assert len(LinearMaps(LinearModelConfig(), DIMS).own) == COLUMNS
     monkeypatch.setattr(linear, "MOST_WEIGHTS", 3 * (SEQ + 23 + SEQ * COLUMNS) * PRED - 1)
-    shared = LinearMaps(LinearModelConfig(), DIMS, NONE)
+    shared = LinearMaps(LinearModelConfig(), DIMS)
     assert [tuple(part.shape[:2]) for part in (shared.own, shared.calendar, shared.others)] == [
         (1, SEQ),
         (1, 23),

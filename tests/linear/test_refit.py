@@ -18,8 +18,8 @@ from informer.checkpoint.paths import REFIT
 from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
 from informer.linear.maps import held_out_blocks
-from informer.networks.forecast_model import model_forecast
-from informer.networks.models.linear import LinearMaps, LinearModelConfig
+from informer.networks.forecast_model import ForecastModel, model_forecast
+from informer.networks.models.linear import LinearModelConfig
 from informer.scoring.intervals import joined_errors, residuals
 from informer.training.start import calibration_errors, initial_network
 
@@ -56,11 +56,12 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
     """Red if a block is forecast by maps that saw it or a row of its futures, or if rows of the test part are used."""
     settings = composed(*RUN)
     model = initial_network(settings, data, None)
-    assert isinstance(model, LinearMaps)
     assert isinstance(settings.model, LinearModelConfig)
     before = {name: part.clone() for name, part in model.state_dict().items()}
-    blocks = held_out_blocks(model, settings.model, data, n_blocks=5)
-    errors = joined_errors([residuals(one, held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]).errors
+    blocks = held_out_blocks(model.maps, settings.model, data, n_blocks=5)
+    errors = joined_errors(
+        [residuals(ForecastModel.of_maps(one), held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]
+    ).errors
     starts = np.arange(250 - SEQ - PRED + 1)
     bounds = np.linspace(0, len(starts), 6).round().astype(int)
     expected = []
@@ -111,7 +112,7 @@ def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_
     assert data.calibration is not None
     maps, model = (initial_network(one, data, None).eval() for one in (settings, network))
     with torch.no_grad():
-        model.head.bias += 0.3
+        model.network.head.bias += 0.3
     errors = calibration_errors(model, network, data, finish=lambda fit: None)
     errors_of_maps = calibration_errors(maps, settings, data, finish=lambda fit: None)
     batch = data.calibration.batch(torch.arange(len(data.calibration)))

@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 import torch
 from entry_points import SMALL, call
-from informer.networks.layers.varying import VaryingMaps
 from sklearn.linear_model import Ridge
 from stores import one_series
-from test_family import NONE
 
 from informer import checkpoint
 from informer.base.runtime import resource
@@ -21,10 +19,10 @@ from informer.data.calendar import calendar_marks, mark_sizes
 from informer.data.windows import Store, Windows
 from informer.linear import varying
 from informer.linear.features import OriginFeatures, cycle_turns
-from informer.linear.maps import CombinationWeights, apply
-from informer.networks.forecast_model import model_output
-from informer.networks.models.base import ModelDims
-from informer.networks.models.linear import FIRST_PAIRS, LinearMaps, LinearModelConfig
+from informer.linear.maps import CombinationWeights, add_naive
+from informer.networks.forecast_model import ForecastModel, model_output
+from informer.networks.models.base import Inputs, ModelDims
+from informer.networks.models.linear import LinearMaps, LinearModelConfig, VaryingMaps
 from informer.read.frequency import Frequency
 
 HOURLY = Frequency.parse("h")
@@ -48,11 +46,15 @@ def windows(store: Store, starts: range) -> Windows:
     return Windows(store, starts=torch.tensor(starts), sizes=sizes, targets=[0, 1])
 
 
+def output_of(maps: LinearMaps, batch: Inputs) -> torch.Tensor:
+    return model_output(ForecastModel.of_maps(maps), batch)
+
+
 def maps_with(*names: str, share: float = 0.5) -> LinearMaps:
     """Maps that forecast a share of the last value, and know the day and the week."""
     marks = mark_sizes(HOURLY, CalendarEmbed.timeF)
     dims = ModelDims(enc_in=2, c_out=2, mark_sizes=marks, seq_len=SEQ, label_len=0, pred_len=PRED)
-    maps = LinearMaps(LinearModelConfig(varying=list(names)), dims, NONE)
+    maps = LinearMaps(LinearModelConfig(varying=list(names)), dims)
     features = OriginFeatures(2, 0, ("day", "week"), FIELDS, CalendarEmbed.timeF)
     with torch.no_grad():
         maps.own[:, -1] = share ** torch.arange(1, PRED + 1)
@@ -95,7 +97,7 @@ def by_hand(history: np.ndarray, angles: dict[str, np.ndarray], part: VaryingMap
 @pytest.mark.parametrize("names", [("season",), VARY_WITH, ("last", "day")])
 def test_the_forecast_is_the_formula(seq_len: int, names: tuple[str, ...]) -> None:
     """Red if states and weights are paired in another order, are not limited, or other inputs are read."""
-    part = VaryingMaps(names, seq_len, PRED, FIRST_PAIRS).double()
+    part = VaryingMaps(names, seq_len, PRED).double()
     varying.set_season(part, SEASON)
     torch.manual_seed(0)
     part.weight.normal_()
@@ -144,9 +146,7 @@ def test_weights_vary_with_what_changes_them() -> None:
     varying.fit(maps, windows(rows(2100, is_varying=True), range(2000)), penalty, SEASON)
     others = windows(rows(2100, is_varying=True, seed=1), range(2000))
     batch = others.batch(torch.arange(len(others)))
-    error, without = (
-        (model_output(model, batch) - batch.target).square().mean().item() for model in (maps, maps_with())
-    )
+    error, without = ((output_of(model, batch) - batch.target).square().mean().item() for model in (maps, maps_with()))
     assert error < 0.97 * without
 
 
@@ -167,14 +167,14 @@ def test_an_average_with_the_seasonal_naive_contains_them() -> None:
     maps, sample = maps_with("last"), windows(rows(300, is_varying=True), range(200))
     varying.fit(maps, sample, 0.1, SEASON)
     batch = sample.batch(torch.arange(8))
-    before, repeated = model_output(maps, batch), SEQ - SEASON + torch.arange(PRED)
-    apply(maps, CombinationWeights(0.0, 0.75, 0.25), repeated)
+    before, repeated = output_of(maps, batch), SEQ - SEASON + torch.arange(PRED)
+    add_naive(maps, CombinationWeights(0.0, 0.75, 0.25), repeated)
     expected = 0.75 * before + 0.25 * batch.enc_x[:, repeated]
-    torch.testing.assert_close(model_output(maps, batch), expected)
+    torch.testing.assert_close(output_of(maps, batch), expected)
     maps.own.data.zero_()
     maps.own.data[:, -1] = 0.5 ** torch.arange(1, PRED + 1)  # as refitted
-    apply(maps, CombinationWeights(0.0, 0.75, 0.25), repeated)
-    torch.testing.assert_close(model_output(maps, batch), expected)
+    add_naive(maps, CombinationWeights(0.0, 0.75, 0.25), repeated)
+    torch.testing.assert_close(output_of(maps, batch), expected)
 
 
 def test_every_command_takes_them(folder: Path) -> None:
@@ -186,10 +186,8 @@ def test_every_command_takes_them(folder: Path) -> None:
     assert "weights vary with day of week, last value (penalty 0.3)" in outcome.out
     scored, refitted = (restore_model(checkpoint.load(Path(f"run/{name}.pt"))) for name in ("best", "refit"))
     for model in (scored, refitted):
-        assert isinstance(model, LinearMaps)
-        assert model.varying is not None
-        assert model.varying.weight.abs().max() > 0
-    assert not torch.equal(scored.varying.weight, refitted.varying.weight)
+        assert model.maps.varying.weight.abs().max() > 0
+    assert not torch.equal(scored.maps.varying.weight, refitted.maps.varying.weight)
     for command in (
         ["eval", "checkpoint=run", "plots=none"],
         ["export", "checkpoint=run", "output=run.pt2"],

@@ -13,8 +13,8 @@ from informer import Forecaster, checkpoint
 from informer.base.runtime import resource
 from informer.build import build_model
 from informer.config.model import Decoding, InformerConfig, LinearSkip
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
-from informer.networks.models.informer import Informer
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 1}
@@ -24,13 +24,12 @@ DIMS = ModelDims(
 TOKEN, AHEAD = DIMS.label_len, DIMS.pred_len
 
 
-def network(attn: dict = FULL, quantiles: tuple[float, ...] = (), **config: object) -> Informer:
+def network(attn: dict = FULL, quantiles: tuple[float, ...] = (), **config: object) -> ForecastModel:
     torch.manual_seed(0)
     small = {"d_model": 6, "n_heads": 3, "d_ff": 10, "decoder_layers": 2, "decoding": Decoding.step} | config
     slots = {"attn": attn, "decoder_attn": attn, "cross_attn": FULL}
     net = build_model(InformerConfig(**small), DIMS, **slots, quantiles=quantiles).double().eval()
-    assert isinstance(net, Informer)
-    for parameter in net.head.parameters():  # zero with a linear skip
+    for parameter in net.network.head.parameters():  # zero with a linear skip
         torch.nn.init.normal_(parameter)
     return net
 
@@ -46,9 +45,9 @@ def windows(batch: int = 3) -> list[Tensor]:
     return [enc_x, enc_mark, dec_x, dec_mark]
 
 
-def fed_back(net: Informer, inputs: list[Tensor], step: int = 1) -> Tensor:
+def fed_back(net: ForecastModel, inputs: list[Tensor], step: int = 1) -> Tensor:
     """The definition: one pass for each row, whose forecast of the targets then is in the decoder's input."""
-    net.decoding = Decoding.one_pass
+    step_rows, net.fed_rows = net.fed_rows, 0
     enc_x, enc_mark, dec_x, dec_mark = (x.clone() for x in inputs)
     rows = []
     for i in range(0, AHEAD, step):
@@ -57,7 +56,7 @@ def fed_back(net: Informer, inputs: list[Tensor], step: int = 1) -> Tensor:
             rows.append(output[:, row])
             median = output[:, row, :, 1] if output.ndim == 4 else output[:, row]
             dec_x[:, TOKEN + row, 2], dec_x[:, TOKEN + row, 0] = median[:, 0], median[:, 1]
-    net.decoding = Decoding.step
+    net.fed_rows = step_rows
     return torch.stack(rows, dim=1)
 
 
@@ -70,6 +69,7 @@ def fed_back(net: Informer, inputs: list[Tensor], step: int = 1) -> Tensor:
         {"channel_independent": True},
         {"mix": True},
         {"skip": LinearSkip.linear},
+        {"skip": LinearSkip.maps, "floor": True},
     ],
     ids=str,
 )
@@ -77,8 +77,20 @@ def fed_back(net: Informer, inputs: list[Tensor], step: int = 1) -> Tensor:
 def test_it_equals_the_loop(attn: dict, config: dict) -> None:
     """Red if a row is taken from another pass, or a forecast is written to another row or column."""
     net, inputs = network(attn, **config), windows()
-    assert net.decoding is Decoding.step
+    assert net.fed_rows == config.get("patch_len", 1)
     torch.testing.assert_close(net(*inputs), fed_back(net, inputs, config.get("patch_len", 1)), rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_no_step_is_below_the_floor() -> None:
+    """Red if the floor is for forecasts in one pass only, or holds in training, where it would stop gradients."""
+    inputs = windows()
+    free, bounded = (network(skip=LinearSkip.maps, floor=floor)(*inputs) for floor in (False, True))
+    least = inputs[0][:, :, [2, 0]].amin(dim=1, keepdim=True)
+    assert (free < least).any()
+    assert (bounded >= least).all()
+    torch.testing.assert_close(bounded[:, :1], free[:, :1].maximum(least), rtol=0, atol=1e-12)
+    assert (network(skip=LinearSkip.maps, floor=True).train()(*inputs) < least).any()
 
 
 @torch.no_grad()
@@ -97,16 +109,16 @@ def test_with_instance_normalisation_forecasts_are_fed_back_normalised() -> None
     shown = torch.ones_like(dec_x)
     shown[:, TOKEN:, [0, 2, 3]] = 0.0
     inside = [(enc_x - mean) / scale, enc_mark, (dec_x - mean) / scale * shown, dec_mark]
-    net.input_transform.instance_norm = False
+    net.transform.instance_norm = False
     expected = fed_back(net, inside)
-    net.input_transform.instance_norm = True
+    net.transform.instance_norm = True
     torch.testing.assert_close(net(*inputs), expected * scale[..., [2, 0]] + mean[..., [2, 0]], rtol=0, atol=1e-10)
 
 
 def test_gradients_flow_through_what_is_fed_back() -> None:
     """Red if a forecast is detached before it is fed back: the first one would not depend on the last row's loss."""
     net, inputs = network(), windows()
-    (whole,) = torch.autograd.grad(net(*inputs)[:, -1].sum(), net.head.bias)
+    (whole,) = torch.autograd.grad(net(*inputs)[:, -1].sum(), net.network.head.bias)
     assert not torch.allclose(whole, torch.full_like(whole, float(len(inputs[0]))))  # what the last pass alone gives
 
 

@@ -8,8 +8,8 @@ from informer.build import build_model, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.model import CalendarEmbed, InformerConfig, Shortening
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
-from informer.networks.models.informer import Informer
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 1}
@@ -17,7 +17,7 @@ PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 
 
 def model(
     *, attn: dict = PROB, dims: dict | None = None, dtype: torch.dtype = torch.float64, **config: object
-) -> Informer:
+) -> ForecastModel:
     torch.manual_seed(0)
     sizes = {"enc_in": 3, "c_out": 2, "mark_sizes": (1, 1), "seq_len": 24, "label_len": 7, "pred_len": 5}
     small = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.1} | config
@@ -54,7 +54,7 @@ def test_pyramid_lengths_not_divisible_by_four(seq_len: int) -> None:
     net = model(encoder_stacks=[3, 2, 1], dims=dims).eval()
     shapes = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), pred_len=5, **dims)
     assert net(*inputs(shapes, 1)).shape == (1, 5, 2)
-    assert [stack.length for stack in net.encoder.stacks] == [seq_len, seq_len // 2, seq_len // 4]
+    assert [stack.length for stack in net.network.encoder.stacks] == [seq_len, seq_len // 2, seq_len // 4]
 
 
 @pytest.mark.parametrize("n_heads", [1, 2, 3])
@@ -114,7 +114,8 @@ def test_decoder_layers_before_the_last_compute_every_row() -> None:
     """Red if only the forecast's rows survive the first of two layers: then the start token could not matter later."""
     net = model(attn=FULL, decoder_layers=2, dropout=0.0).eval()
     seen = []
-    net.decoder.layers[1].self_attention.register_forward_hook(lambda module, args, out: seen.append(args[0].shape[1]))
+    self_attention = net.network.decoder.layers[1].self_attention
+    self_attention.register_forward_hook(lambda module, args, out: seen.append(args[0].shape[1]))
     net(*inputs(DIMS, 1))
     assert seen == [DIMS.dec_len]
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.build import attention_class, attention_names, attention_node, build_model
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
-from informer.networks.models.lstma import Lstma, LstmaConfig
+from informer.networks.models.lstma import LstmaConfig
 
 DIMS = ModelDims(
     enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=9, label_len=3, pred_len=5, targets=(2, 0), known=(1,)
@@ -24,11 +26,10 @@ DIMS = ModelDims(
 ADDITIVE = {"_target_": "informer.networks.attention.additive.AdditiveAttention"}
 
 
-def network(attn: dict = ADDITIVE, quantiles: tuple[float, ...] = (), **config: object) -> Lstma:
+def network(attn: dict = ADDITIVE, quantiles: tuple[float, ...] = (), **config: object) -> ForecastModel:
     torch.manual_seed(0)
     small = LstmaConfig(**({"d_model": 6, "dropout": 0.0} | config))
     net = build_model(small, DIMS, attn=attn, decoder_attn=attn, cross_attn=attn, quantiles=quantiles)
-    assert isinstance(net, Lstma)
     return net.double().eval()
 
 
@@ -49,10 +50,10 @@ def cell(x: np.ndarray, h: np.ndarray, c: np.ndarray, w: Callable[[str], np.ndar
     return sigmoid(o) * np.tanh(c), c
 
 
-def by_the_formula(net: Lstma, inputs: list[Tensor], actual: Tensor | None = None) -> np.ndarray:
+def by_the_formula(net: ForecastModel, inputs: list[Tensor], actual: Tensor | None = None) -> np.ndarray:
     """Every row of every window, with the teacher's value wherever there is one."""
-    state = {name: part.numpy() for name, part in net.state_dict().items()}
-    heads, layers = net.attention.n_heads, net.encoder.num_layers
+    state = {name: part.numpy() for name, part in net.network.state_dict().items()}
+    heads, layers = net.network.attention.n_heads, net.network.encoder.num_layers
 
     def affine(name: str, x: np.ndarray) -> np.ndarray:
         return state[f"{name}.weight"] @ x + state[f"{name}.bias"]
@@ -108,10 +109,11 @@ def test_a_teacher_gives_the_actual_values() -> None:
     """Always at a share of 1, never at 0; red if the teacher shows the row that is to be forecast."""
     net, inputs = network(), windows()
     actual = torch.randn(3, 5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    net.begin_step(0.0)
-    np.testing.assert_allclose(net(*inputs, actual).numpy(), by_the_formula(net, inputs, actual), rtol=0, atol=1e-12)
-    net.begin_step(1.0)
-    assert torch.equal(net(*inputs, actual), net(*inputs))
+    net.network.begin_step(0.0)
+    output = net(*inputs, actual=actual)
+    np.testing.assert_allclose(output.numpy(), by_the_formula(net, inputs, actual), rtol=0, atol=1e-12)
+    net.network.begin_step(1.0)
+    assert torch.equal(net(*inputs, actual=actual), net(*inputs))
 
 
 @torch.no_grad()
@@ -122,8 +124,8 @@ def test_a_teacher_speaks_less_and_less() -> None:
     actual = torch.full((4000, 5, 2), 7.0, dtype=torch.float64)
     alone, taught = net(*inputs)[:, 1], None
     for done, share in ((0.0, 0.8), (0.5, 0.5), (1.0, 0.2)):
-        net.begin_step(done)
-        second = net(*many, actual)[:, 1]
+        net.network.begin_step(done)
+        second = net(*many, actual=actual)[:, 1]
         is_alone = torch.isclose(second, alone).all(dim=1)
         assert abs(float((~is_alone).double().mean()) - share) < 0.03
         taught = second[~is_alone][0] if taught is None else taught
@@ -138,10 +140,43 @@ def test_the_median_of_quantiles_is_fed_back() -> None:
     assert output.shape == (3, 5, 2, 3)
     assert (output.diff(dim=-1) > 0).all()
     alone = network()
-    shared = {name: part for name, part in net.state_dict().items() if not name.startswith("head")}
-    rows = net.head.linear
-    alone.load_state_dict(shared | {"head.weight": rows.weight[1::3], "head.bias": rows.bias[1::3]})
+    shared = {name: part for name, part in net.state_dict().items() if not name.startswith("network.head")}
+    rows = net.network.head.linear
+    alone.load_state_dict(shared | {"network.head.weight": rows.weight[1::3], "network.head.bias": rows.bias[1::3]})
     torch.testing.assert_close(output[..., 1], alone(*inputs), rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_normalised_windows_may_be_moved_and_stretched() -> None:
+    """f(a x + b) = a f(x) + b, with a teacher too. Red if what it is fed is in another scale than its own forecasts."""
+    net, inputs = network(instance_norm=True), windows()
+    actual = torch.randn(3, 5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    shift, stretch = torch.tensor([5.0, 0.0, 7.0, 1.0]).double(), torch.tensor([3.0, 1.0, 40.0, 2.0]).double()
+    moved = [x * stretch + shift if x.shape[2] == 4 else x for x in inputs]
+    for of_actual, of_moved in (({}, {}), ({"actual": actual}, {"actual": actual * stretch[[2, 0]] + shift[[2, 0]]})):
+        expected = net(*inputs, **of_actual) * stretch[[2, 0]] + shift[[2, 0]]
+        torch.testing.assert_close(net(*moved, **of_moved), expected, rtol=1e-3, atol=1e-3)
+
+
+@torch.no_grad()
+def test_targets_of_their_own_windows_begin_at_their_last_observed_value() -> None:
+    """Red if the mask of another target is read: a row that is missing in one moves the forecast of that one only."""
+    dims = replace(DIMS, enc_in=6, masked=(0, 2))
+    torch.manual_seed(0)
+    net = build_model(
+        LstmaConfig(d_model=6, channel_independent=True), dims, attn=ADDITIVE, decoder_attn=ADDITIVE,
+        cross_attn=ADDITIVE,
+    ).double().eval()  # fmt: skip
+    enc_x, enc_mark, dec_x, dec_mark = windows()
+    enc_x, dec_x = (torch.cat([x, torch.ones_like(x[:, :, :2])], dim=2) for x in (enc_x, dec_x))
+    before, seen = net(enc_x, enc_mark, dec_x, dec_mark), []
+    enc_x[:, -1, 0], enc_x[:, -1, 4] = 0.0, 0.0
+    hook = net.network.dec_value.register_forward_pre_hook(lambda module, operands: seen.append(operands[0]))
+    after = net(enc_x, enc_mark, dec_x, dec_mark)
+    hook.remove()
+    assert torch.equal(after[..., 0], before[..., 0])
+    assert not torch.allclose(after[..., 1], before[..., 1])
+    torch.testing.assert_close(seen[0][:, 0, 0].view(3, 2), torch.stack([enc_x[:, -1, 2], enc_x[:, -2, 0]], dim=1))
 
 
 @pytest.mark.parametrize("name", attention_names())
@@ -154,12 +189,13 @@ def test_mechanisms_serve_one_query_or_say_that_they_cannot(name: str) -> None:
         return
     net = network(attention_node(name), n_heads=2)
     inputs, calls = windows(), []
-    hook = net.attention.attention.register_forward_hook(lambda module, args, output: calls.append((args, output)))
+    attention = net.network.attention.attention
+    hook = attention.register_forward_hook(lambda module, args, output: calls.append((args, output)))
     assert net(*inputs).isfinite().all()
     hook.remove()
     assert len(calls) == 5
     for (q, k, v), output in calls:
-        torch.testing.assert_close(output, net.attention.attention.weights(q, k) @ v, rtol=0, atol=1e-10)
+        torch.testing.assert_close(output, attention.weights(q, k) @ v, rtol=0, atol=1e-10)
 
 
 LSTMA = ["dataset=sample", *SMALL[1:], "model=lstma", "model.d_model=8", "optim.lr=1e-2"]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from informer.networks.ops.gaps import ObservedMask, carried, history_of
+from informer.networks.ops.gaps import carried, history_of, with_masks
 
 
 def holed(shape: tuple[int, ...], share: float, seed: int = 0) -> torch.Tensor:
@@ -36,7 +36,7 @@ def test_a_mask_says_what_the_network_reads() -> None:
     enc, horizon = holed((5, seq_len, 4), 0.4), torch.zeros(5, pred_len, 4)
     horizon[:, :, 2] = holed((5, pred_len), 0.5, seed=1)
     dec = torch.cat([enc[:, -label_len:], horizon], dim=1)
-    found_enc, found_dec = ObservedMask(masked, known, label_len)(enc, dec)
+    found_enc, found_dec = with_masks(enc, dec, masked, known=known, label_len=label_len)
     whole = history_of(enc)
     for found, given, stand_ins in (
         (found_enc, enc, whole),

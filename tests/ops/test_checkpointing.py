@@ -8,15 +8,15 @@ from torch import Tensor, nn
 
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
-from informer.networks.models.informer import Informer
 
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, pred_len=5)
 REDRAWN = attention_node("performer") | {"redraw_every": 1}
 ATTENTIONS = {name: attention_node(name) for name in ("full", "prob", "reformer", "longformer")} | {"redrawn": REDRAWN}
 
 
-def network(attn: dict = ATTENTIONS["prob"], *, dtype: torch.dtype = torch.float64, **config: object) -> Informer:
+def network(attn: dict = ATTENTIONS["prob"], *, dtype: torch.dtype = torch.float64, **config: object) -> ForecastModel:
     torch.manual_seed(0)
     sizes = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.2, "encoder_stacks": [3], "decoder_layers": 3}
     slots = {"attn": attn, "decoder_attn": attn, "cross_attn": ATTENTIONS["full"]}
@@ -29,7 +29,7 @@ def inputs(dtype: torch.dtype = torch.float64, batch: int = 2) -> list[Tensor]:
     return [torch.rand(batch, *shape, generator=generator, dtype=dtype) for shape in rows]
 
 
-def learnt(net: Informer) -> list[Tensor]:
+def learnt(net: ForecastModel) -> list[Tensor]:
     """Output, gradients of inputs and parameters, buffers, and the random number after two training passes."""
     batch = [x.requires_grad_() for x in inputs()]
     torch.manual_seed(5)
@@ -84,11 +84,11 @@ def test_what_is_kept_against_depth() -> None:
 def test_frozen_parts_get_no_gradient() -> None:
     """Red if the backward pass asks autograd for what was frozen."""
     net = network(activation_checkpointing=True)
-    net.enc_embedding.requires_grad_(False)
-    net.encoder.requires_grad_(False)
+    net.network.enc_embedding.requires_grad_(False)
+    net.network.encoder.requires_grad_(False)
     net(*inputs()).sum().backward()
-    assert all(p.grad is None for p in net.encoder.parameters())
-    assert all(p.grad is not None for p in net.decoder.parameters())
+    assert all(p.grad is None for p in net.network.encoder.parameters())
+    assert all(p.grad is not None for p in net.network.decoder.parameters())
 
 
 def test_a_graph_can_be_walked_twice() -> None:

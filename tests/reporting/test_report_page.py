@@ -205,11 +205,11 @@ def test_without_the_network_the_linear_start_is_left(panel_run: Path) -> None:
     assert model.model.skip is not None
     with torch.inference_mode():
         expected = model.model.skip(batch.enc_x[..., list(data.columns.positions(data.targets))])
-        torch.nn.init.normal_(model.model.head.weight)  # a few steps of training may not change it
+        torch.nn.init.normal_(model.model.network.head.weight)  # a few steps of training may not change it
         assert not torch.allclose(model_forecast(model.model, batch), expected, atol=1e-3)
     assert torch.allclose(forecast_without_network(model.model, batch), expected, atol=1e-6)
     assert _adds_to_a_start(model.model, batch)
-    for weight in model.model.head.parameters():
+    for weight in model.model.network.head.parameters():
         torch.nn.init.zeros_(weight)  # as in a run without steps: a curve of its contribution would show nothing
     assert not _adds_to_a_start(model.model, batch)
 

@@ -17,9 +17,8 @@ from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
 from informer.data.windows import Batch
-from informer.linear.maps import CombinationWeights, apply, maps_of
+from informer.linear.maps import CombinationWeights, apply
 from informer.networks.forecast_model import ForecastModel, model_output
-from informer.networks.models.informer import Informer
 from informer.training.combination import _chosen, _offered, _singles, choose, repeated_rows
 from informer.training.run import save_refit
 from informer.training.start import initial_network
@@ -42,8 +41,8 @@ def trained(*overrides: str) -> tuple[ForecastModel, Data]:
     data = build_data(settings, torch.device("cpu"))
     torch.manual_seed(3)
     model = initial_network(settings, data, None)
-    if isinstance(model, Informer):
-        for parameter in model.head.parameters():
+    if model.network is not None:
+        for parameter in model.network.head.parameters():
             torch.nn.init.normal_(parameter, std=0.1)
     return model.eval(), data
 
@@ -54,10 +53,10 @@ def test_one_model_forecasts_the_weighted_average(overrides: list[str]) -> None:
     """Against the three forecasts, each by itself; the naive one by a loop. Red if a part is scaled twice or left."""
     model, data = trained(*overrides)
     batch = data.val.batch(torch.arange(5))
-    maps = maps_of(model)
-    whole, linear = model_output(model, batch), model_output(maps, batch)
+    maps = model.maps
+    whole, linear = model_output(model, batch), model_output(ForecastModel.of_maps(maps), batch)
     naive = torch.stack([batch.enc_x[:, 30 - 24 + step % 24, list(maps.positions)] for step in range(26)], dim=1)
-    network = 0.5 if isinstance(model, Informer) else 0.0
+    network = 0.5 if model.network is not None else 0.0
     shares = CombinationWeights(network, 0.75 - network, 0.25)
     apply(model, shares, repeated_rows(data))
     expected = network * whole + (0.75 - network) * linear + 0.25 * naive
@@ -233,8 +232,7 @@ def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
     saved = checkpoint.load(Path("run"))
     model = restore_model(saved)
-    assert isinstance(model, Informer)
-    for parameter in model.head.parameters():
+    for parameter in model.network.head.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
     Path("trained").mkdir()
     facts = saved.data | {COMBINED: CombinationWeights(0.5, 0.5, 0.0).to_plain()}
@@ -242,10 +240,9 @@ def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     settings = composed("dataset=sample", *keys)
     save_refit(settings, build_data(settings, torch.device("cpu")), Path("trained"))
     refit = restore_model(checkpoint.load(Path("trained/refit.pt")))
-    assert isinstance(refit, Informer)
-    for own, again in zip(model.head.parameters(), refit.head.parameters(), strict=True):
+    for own, again in zip(model.network.head.parameters(), refit.network.head.parameters(), strict=True):
         torch.testing.assert_close(again, own, rtol=0, atol=0)
-    assert not torch.equal(maps_of(refit).own, maps_of(model).own), "which are fitted on more windows"
+    assert not torch.equal(refit.maps.own, model.maps.own), "which are fitted on more windows"
 
 
 def test_needs_linear_maps(folder: Path) -> None:

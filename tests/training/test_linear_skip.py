@@ -119,7 +119,7 @@ def test_without_a_step_it_is_all_there_is(folder: Path) -> None:
     assert ours == pytest.approx(ridge, rel=1e-4)
     saved = checkpoint.load(Path("run"))
     assert (saved.epoch, saved.step) == (0, 0)
-    assert not saved.weights["head.weight"].any()
+    assert not saved.weights["network.head.weight"].any()
 
 
 def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:
@@ -129,7 +129,7 @@ def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:
     data = build_data(composed(*PLUS), torch.device("cpu"))
     ridge = fit_ridge(data.train, data.val, range(4))
     torch.testing.assert_close(last.weights["skip.weight"], ridge.weight.T.float())
-    assert not torch.equal(last.weights["head.weight"], torch.zeros_like(last.weights["head.weight"]))
+    assert not torch.equal(last.weights["network.head.weight"], torch.zeros_like(last.weights["network.head.weight"]))
 
 
 def test_a_cosine_over_the_whole_run() -> None:
