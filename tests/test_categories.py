@@ -65,7 +65,7 @@ def test_the_checkpoint_has_the_categories_of_training_rows(shops: tuple[Path, p
     assert saved.categories == {"promo": ["flyer", "none", "tv"], "weather": ["rain", "sun"], "status": ["1", "7"]}
     assert saved.dims["categories"] == (3, 2, 2, 0)
     assert (saved.inputs, saved.targets) == (["promo", "weather", "status", "sales"], ["sales"])
-    assert saved.weights["categories.tables.0.weight"].shape == (3, 2)
+    assert saved.weights["transform.categories.tables.0.weight"].shape == (3, 2)
 
 
 def test_forecasts_rise_with_the_promotion(shops: tuple[Path, pd.DataFrame], model: Forecaster) -> None:
@@ -151,7 +151,7 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(
     assert call("train", *RUN, *schedule[:1], "trainer.max_epochs=1", "run_dir=part").status == 0
     assert call("train", "resume=part", "trainer.max_epochs=2").status == 0
     whole, part = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "part"))
-    assert any(name.startswith("categories.") for name in whole)
+    assert any(name.startswith("transform.categories.") for name in whole)
     for name, tensor in whole.items():
         assert torch.equal(tensor, part[name]), name
 
@@ -240,7 +240,7 @@ def test_other_categories_leave_their_vectors_fresh(
     same = call("train", *begin, "run_dir=same")
     assert "0 fresh" in same.out, same.err
     other = call("train", *begin, "dataset.path=radio.csv", "run_dir=other")
-    assert "categories.tables.0.weight" in other.out.split("fresh: ")[1].splitlines()[0]
+    assert "transform.categories.tables.0.weight" in other.out.split("fresh: ")[1].splitlines()[0]
 
 
 def test_inspect_proposes_them(shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:

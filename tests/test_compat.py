@@ -179,7 +179,7 @@ def test_every_argument_combination_loads_whole(extra: dict) -> None:
         torch.testing.assert_close(mine.detach(), expected, rtol=0, atol=0, msg=name)
     mapped = {our_name(name) for name in state}
     assert {name for name, _ in model.named_parameters()} <= mapped
-    n_marks = len(model.enc_embedding.calendar.state_dict()) if extra["embed"] == "learned" else None
+    n_marks = len(model.network.enc_embedding.calendar.state_dict()) if extra["embed"] == "learned" else None
     marks = torch.zeros(2, 16, n_marks or {"h": 4, "t": 5, "s": 6, "w": 2, "d": 3, "b": 3}.get(config["freq"], 1))
     if extra["embed"] == "fixed":
         marks = torch.zeros(2, 16, 4)

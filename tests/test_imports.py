@@ -34,7 +34,7 @@ ROOMS = (
 )
 """Modules and folders of the package; each imports from rooms further down only."""
 
-TORCH_ONLY = ("ops", "attention", "layers", "models", "pretrained")
+TORCH_ONLY = ("networks", "pretrained")
 OUTSIDE = {"torch", "einops", "jaxtyping", "safetensors"}
 
 

@@ -241,10 +241,10 @@ def test_a_warm_start_with_other_quantiles_keeps_all_but_the_head(
     outcome = call("train", *arguments, *more, f"init_from={run_dir}")
     assert outcome.status == 0, outcome.err
     before, after = checkpoint.load(run_dir).weights, checkpoint.load(Path("run")).weights
-    assert "2 fresh; fresh: head." in outcome.out
+    assert "2 fresh; fresh: network.head." in outcome.out
     same = {name for name in after if name in before and torch.equal(before[name], after[name])}
     learnt = {name for name in after if "running_" not in name and "num_b" not in name}
-    assert {name.split(".")[0] for name in learnt - same} == {"head"}
+    assert {name.split(".")[1] for name in learnt - same} == {"head"}
 
 
 def test_a_warm_start_with_the_same_quantiles_keeps_the_head(quantiled: Trained, folder: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_warm_start_with_the_same_quantiles_keeps_the_head(quantiled: Trained,
 @pytest.mark.parametrize(
     ("quantiles", "part"),
     [
-        ([], "weights do not fit the network: head"),
+        ([], "weights do not fit the network: network.head"),
         ([0.1, 0.5, 0.9], "head.linear.weight: expected .12, 8., found .16, 8."),
         ([0.9, 0.5], "expected increasing levels"),
         ([0.5] * 4, "expected increasing levels"),

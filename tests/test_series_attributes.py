@@ -87,9 +87,8 @@ def test_vectors_tell_series_apart(stores: tuple[Path, pd.DataFrame]) -> None:
     assert effects[["s1", "s3", "s5"]].mean() == pytest.approx(EFFECT["sea"], abs=7)
     unknown = effect(model, frame.replace({"s0": "new"}))
     assert effects["s0"] < unknown["new"] < effects["s1"]
-    columns = model.trained.model.series_columns
-    x = torch.zeros(7, 2, 1)
-    vectors = columns(x, torch.arange(-1, 6))[:, 0, 1:]
+    table = model.trained.model.transform.series
+    vectors = table(torch.arange(7))
     torch.testing.assert_close(vectors[0], vectors[1:].mean(dim=0))
 
 
@@ -170,14 +169,14 @@ def test_resumed_and_begun_with(stores: tuple[Path, pd.DataFrame], monkeypatch: 
     assert call("train", *run, "trainer.max_epochs=1", "run_dir=part").status == 0
     assert call("train", "resume=part", "trainer.max_epochs=2").status == 0
     whole, part = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "part"))
-    assert whole["series_columns.table.weight"].shape == (6, 2)
+    assert whole["transform.series.weight"].shape == (6, 2)
     for name, tensor in whole.items():
         assert torch.equal(tensor, part[name]), name
     rows = pd.read_csv("stores.csv")
     rows[rows["store"] != "s5"].to_csv("fewer.csv", index=False)
     outcome = call("train", *run, "dataset.path=fewer.csv", "init_from=whole", "trainer.max_steps=1", "run_dir=fewer")
     assert outcome.status == 0, outcome.err
-    assert "1 fresh; fresh: series_columns.table.weight" in outcome.out
+    assert "1 fresh; fresh: transform.series.weight" in outcome.out
 
 
 def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, pd.DataFrame], folder: Path) -> None:

@@ -145,9 +145,7 @@ def effects_of(data: Data) -> KnownEffects:
     return effects
 
 
-def fit_model(
-    model: LinearMaps, config: LinearModelConfig, data: Data, runs: Sequence[WindowRun] | None = None
-) -> str:
+def fit_model(model: LinearMaps, config: LinearModelConfig, data: Data, runs: Sequence[WindowRun] | None = None) -> str:
     """Fit the maps and set them as weights of the network; returns a description of the choice.
 
     Args:
@@ -201,7 +199,7 @@ def known_in_words(known: KnownEffects, data: Data) -> str:
     return f"known ahead, with an effect on held-out blocks: {', '.join(effective) or 'none'} of {', '.join(names)}"
 
 
-def chosen_maps(model: LinearModel, config: LinearModelConfig, data: Data) -> list[dict[str, Any]]:
+def chosen_maps(model: LinearMaps, config: LinearModelConfig, data: Data) -> list[dict[str, Any]]:
     """The settings of the maps as `model.maps` holds them; see `choice`."""
     return [setting.to_plain() for setting in choice(linear_fit(model, config, data), data)[0]]
 

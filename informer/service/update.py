@@ -432,7 +432,7 @@ def _fit_and_score(
     """Fit, calibrate, score and save."""
     saved, training = older.checkpoint, older.training
     model = restore_model(saved).to(data.train.starts.device)
-    is_fitted = maps_of(model) is not None and is_closed_form(model, new_settings)
+    is_fitted = model.maps is not None and is_closed_form(model, new_settings)
     if is_fitted:
         runs = all_runs(data, with_test=False)
         refit(model, new_settings, data, runs, finish=combiner(saved, data))

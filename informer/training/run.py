@@ -70,7 +70,7 @@ from informer.data.dataset import Data, Provenance, Source
 from informer.data.scaler import POWERS
 from informer.data.store import with_columns
 from informer.data.windows import Windows
-from informer.linear.maps import all_runs, chosen_maps, maps_of
+from informer.linear.maps import all_runs, chosen_maps
 from informer.linear.moments import joined, runs_of
 from informer.linear.select import folds, starts_of
 from informer.networks.forecast_model import ForecastModel
@@ -459,7 +459,7 @@ def score_best(
     calibrated = baselines_for(best, data, baselines)
     evaluation = _scored(best, settings, data, calibration, calibrated, searched)
     facts: dict[str, Any] = {SHORTFALLS: shortfalls(evaluation.intervals, data.targets)}
-    if (maps := maps_of(best)) is not None and is_closed_form(best, settings):
+    if (maps := best.maps) is not None and is_closed_form(best, settings):
         facts[MAPS] = chosen_maps(maps, maps_config(settings.model), data)
     state = _states(best, data, errors, calibration, settings) if settings.trainer.calibration else None
     checkpoint.save(path, replace(saved, calibration=state, data=saved.data | facts))

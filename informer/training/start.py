@@ -67,17 +67,16 @@ def refit(
     data: Data,
     runs: Sequence[WindowRun],
     *,
-    finish: Callable[[ForecastModel], None],
+    finish: Callable[[LinearMaps], None],
 ) -> None:
     """Fit the linear maps of a model, but not its network, on these windows, with the settings chosen in training.
 
     Args:
         finish: applied to the maps; the weight of the network in a combination is in its head already.
     """
-    maps = maps_of(model)
-    assert maps is not None, "see TrainConfig.problems"
-    fit_model(maps, maps_config(settings.model), data, runs)
-    finish(maps)
+    assert model.maps is not None, "see TrainConfig.problems"
+    fit_model(model.maps, maps_config(settings.model), data, runs)
+    finish(model.maps)
 
 
 def calibration_errors(

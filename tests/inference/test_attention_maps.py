@@ -12,16 +12,16 @@ from informer.config.model import InformerConfig
 from informer.data.windows import Batch
 from informer.inference import explain as module
 from informer.inference.explain import attention_maps, thinned
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.models.base import ModelDims
-from informer.networks.models.informer import Informer
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=14, label_len=5, pred_len=4)
 
 
 @pytest.fixture
-def model() -> Informer:
+def model() -> ForecastModel:
     torch.manual_seed(0)
     config = InformerConfig(d_model=6, n_heads=3, d_ff=8, encoder_stacks=[2, 1])
     return build_model(config, DIMS, attn=FULL, decoder_attn=FULL, cross_attn=FULL)
@@ -49,7 +49,7 @@ def softmax_rows(
     return matrix
 
 
-def test_first_layers_against_their_projections(model: Informer, batch: Batch) -> None:
+def test_first_layers_against_their_projections(model: ForecastModel, batch: Batch) -> None:
     """Red if a map is of another layer, head or window, or of training mode."""
     maps = {each.layer_name: each for each in attention_maps(model.train(), batch)}
     sizes = {"encoder 1.1": (14, 14), "encoder 1.2": (7, 7), "encoder 2.1": (7, 7), "decoder 1": (9, 9)}
@@ -62,8 +62,8 @@ def test_first_layers_against_their_projections(model: Informer, batch: Batch) -
     encoded, decoded = (
         embed(values, marks)
         for embed, values, marks in [
-            (model.enc_embedding, batch.enc_x, batch.enc_mark),
-            (model.dec_embedding, batch.dec_x, batch.dec_mark),
+            (model.network.enc_embedding, batch.enc_x, batch.enc_mark),
+            (model.network.dec_embedding, batch.dec_x, batch.dec_mark),
         ]
     )
     for place, inputs, causal in [
@@ -76,7 +76,7 @@ def test_first_layers_against_their_projections(model: Informer, batch: Batch) -
             np.testing.assert_allclose(maps[place].weights[window, head], expected, atol=1e-6)
 
 
-def test_the_model_is_as_before(model: Informer, batch: Batch) -> None:
+def test_the_model_is_as_before(model: ForecastModel, batch: Batch) -> None:
     """Red if a hook stays, or maps keep the graph."""
     model.eval()
     before = model(*batch[:4])
@@ -87,7 +87,7 @@ def test_the_model_is_as_before(model: Informer, batch: Batch) -> None:
 
 
 def test_layers_too_large_for_memory_are_left_out_and_told(
-    model: Informer, batch: Batch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    model: ForecastModel, batch: Batch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "MAX_WEIGHTS", 3 * 9 * 9)
     with caplog.at_level(logging.WARNING):

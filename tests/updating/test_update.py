@@ -50,7 +50,7 @@ def whole(weight: np.ndarray) -> np.ndarray:
 
 
 def own_map(run: Path, name: str = REFIT) -> np.ndarray:
-    return checkpoint.load(run / name).weights["own"][0].numpy()
+    return checkpoint.load(run / name).weights["maps.own"][0].numpy()
 
 
 def updated(*arguments: str) -> Outcome:
