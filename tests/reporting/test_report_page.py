@@ -17,10 +17,9 @@ from entry_points import call
 from informer.config.data import InputFormat
 from informer.config.overrides import to_hydra, unquoted
 from informer.data.dataset import Data
-from informer.inference.explain import forecast_without_network
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
-from informer.networks.forecast_model import model_forecast
+from informer.networks.forecast_model import forecast_without_network, model_forecast
 from informer.report.content import Content, Tone
 from informer.report.forecasts import forecast_content
 from informer.report.page import to_html
