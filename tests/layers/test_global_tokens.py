@@ -71,7 +71,7 @@ def test_tokens_persist_from_layer_to_layer() -> None:
             if i < len(stack.distils):
                 rows = stack.distils[i](rows)
         memory += [stack.norm(tokens), stack.norm(rows)]
-    torch.testing.assert_close(net.encoder(x), torch.cat(memory, dim=1), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(net.network.encoder(x), torch.cat(memory, dim=1), rtol=1e-10, atol=1e-10)
     assert net.network.encoder.out_length == 3 + 13 + 3 + 13
 
 
@@ -95,7 +95,7 @@ def test_a_token_carries_what_is_far_away() -> None:
     moved = x.clone()
     moved[:, 0] += 1
     for n, is_reached in ((3, True), (0, False)):
-        stack = network(global_tokens=n, distil=Shortening.none).eval().encoder.stacks[0]
+        stack = network(global_tokens=n, distil=Shortening.none).eval().network.encoder.stacks[0]
         assert torch.equal(stack(x)[:, -1], stack(moved)[:, -1]) is not is_reached
 
 

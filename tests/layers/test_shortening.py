@@ -111,7 +111,7 @@ def test_every_network_learns(kind: Shortening, way: dict) -> None:
     net(*batch()).square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
     x = torch.randn(2, 26, 6, dtype=torch.float64)
-    assert net.encoder(x).shape[1] == net.network.encoder.out_length == (39 if kind is Shortening.none else 7 + 7)
+    assert net.network.encoder(x).shape[1] == net.network.encoder.out_length == (39 if kind is Shortening.none else 7 + 7)
 
 
 @pytest.mark.parametrize("kind", [Shortening.funnel, Shortening.eliminate])
@@ -129,7 +129,7 @@ def test_recomputed_layers_change_nothing(kind: Shortening) -> None:
 
 def test_funnel_asks_all_rows() -> None:
     """The second layer by hand: queries and residual are the pooled rows, keys and values all of them."""
-    stack = network(distil=Shortening.funnel, encoder_stacks=[2]).eval().encoder.stacks[0]
+    stack = network(distil=Shortening.funnel, encoder_stacks=[2]).eval().network.encoder.stacks[0]
     x = torch.randn(2, 26, 6, dtype=torch.float64)
     first, second = stack.layers
     whole = first(x)
@@ -144,7 +144,7 @@ def test_funnel_asks_all_rows() -> None:
 
 
 def test_eliminate_ranks_by_the_layer_before() -> None:
-    stack = network(distil=Shortening.eliminate, encoder_stacks=[2]).eval().encoder.stacks[0]
+    stack = network(distil=Shortening.eliminate, encoder_stacks=[2]).eval().network.encoder.stacks[0]
     x = torch.randn(2, 26, 6, dtype=torch.float64)
     first, second = stack.layers
     a = first.attention
