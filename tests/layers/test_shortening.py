@@ -111,7 +111,8 @@ def test_every_network_learns(kind: Shortening, way: dict) -> None:
     net(*batch()).square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
     x = torch.randn(2, 26, 6, dtype=torch.float64)
-    assert net.network.encoder(x).shape[1] == net.network.encoder.out_length == (39 if kind is Shortening.none else 7 + 7)
+    encoder = net.network.encoder
+    assert encoder(x).shape[1] == encoder.out_length == (39 if kind is Shortening.none else 7 + 7)
 
 
 @pytest.mark.parametrize("kind", [Shortening.funnel, Shortening.eliminate])
