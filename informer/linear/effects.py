@@ -21,8 +21,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from informer.data.windows import Store, Windows
-from informer.linear.moments import WindowRun, joined, runs_of
-from informer.linear.solve import Normal
+from informer.linear.moments import Normal, WindowRun, joined, runs_of
 
 BLOCKS = 5
 

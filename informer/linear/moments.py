@@ -19,7 +19,7 @@ Weights of many series in their shared map.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import nan
 
 import numpy as np
@@ -244,6 +244,51 @@ class Moments:
     def is_known(self) -> bool:
         """Whether every row of the future was observed at least once."""
         return bool(self.windows) and (self.observed is None or bool((self.observed > 0.5).all()))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Normal:
+    """Sums of products of the inputs and outputs of a regression, over windows; sums of disjoint windows add up.
+
+    Args:
+        gram: of inputs with inputs.
+        cross: of inputs with outputs.
+        square: of each output with itself.
+        windows: number of windows.
+    """
+
+    gram: Float64[np.ndarray, "p p"]
+    cross: Float64[np.ndarray, "p h"]
+    square: Float64[np.ndarray, "h"]
+    windows: int | float
+
+    @classmethod
+    def of(cls, inputs: Float64[np.ndarray, "w p"], outputs: Float64[np.ndarray, "w h"]) -> "Normal":
+        """From the rows themselves."""
+        return cls(inputs.T @ inputs, inputs.T @ outputs, (outputs**2).sum(axis=0), len(inputs))
+
+    def __add__(self, other: "Normal") -> "Normal":
+        return Normal(
+            self.gram + other.gram, self.cross + other.cross, self.square + other.square, self.windows + other.windows
+        )
+
+    def __sub__(self, other: "Normal") -> "Normal":
+        return Normal(
+            self.gram - other.gram, self.cross - other.cross, self.square - other.square, self.windows - other.windows
+        )
+
+    def reading(self, inputs: Sequence[int] | np.ndarray) -> "Normal":
+        """The regression on some of the inputs."""
+        rows = np.asarray(inputs, dtype=int)
+        return replace(self, gram=self.gram[np.ix_(rows, rows)], cross=self.cross[rows])
+
+    def ridge(self, penalty: Float64[np.ndarray, "p"]) -> Float64[np.ndarray, "p h"]:
+        """Ridge regression, also where rounding left a matrix that is not positive definite; `solve` is faster."""
+        return np.linalg.solve(self.gram + np.diag(penalty + np.finfo(float).tiny), self.cross)
+
+    def loss(self, weight: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "h"]:
+        """Sum of squared errors of each output."""
+        return (weight * (self.gram @ weight - 2 * self.cross)).sum(axis=0) + self.square
 
 
 @dataclass(frozen=True, eq=False, slots=True)

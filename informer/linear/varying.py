@@ -19,8 +19,8 @@ from torch import Tensor
 from informer.base.runtime import one_blas_thread
 from informer.config.model import VARY_WITH
 from informer.data.windows import Windows
+from informer.linear.moments import Normal
 from informer.linear.select import LEAST_GAIN_OF_INPUT, SURE_OF_INPUT
-from informer.linear.solve import Normal
 from informer.networks.forecast_model import ForecastModel, model_output
 from informer.networks.models.linear import HARMONICS, LinearMaps, VaryingMaps
 

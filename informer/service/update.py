@@ -249,7 +249,7 @@ def tuned(
 
     Args:
         model: modified in place; on the device of the data.
-        settings, data: configuration of the new run, and later windows to train and validate on.
+        settings, data: configuration of the new run, and its data.
         training: final training state of the older run, with the state of its optimiser.
         steps, lr: number of steps, and their constant learning rate.
         console: for the progress bar.
@@ -353,7 +353,7 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
         facts = {"seed": new_settings.seed, "data": data_facts(data), "parent": _parent(older, rows, where)}
         folder.begin(new_settings, provenance() | facts)
         with folder.as_latest():
-            evaluation = _fit_and_score(settings, older, new_settings, data, rows, folder, console)
+            evaluation = _fit_and_score(settings, older, new_settings, data, folder, console)
         folder.finish()
         log.info(f"updated in {time.monotonic() - began:.1f} s: {folder.path}")
         conclude(evaluation, folder, console)
@@ -400,7 +400,7 @@ def _rows_again(
     path = folder.path / ROWS
     write_atomic(path, rows_table(rows.panel, saved.categories, settings.dataset.series_col).to_csv(index=False))
     try:
-        trained = Trained(saved.series, saved.categories, dims_in(saved).masked, attributes_in(saved))
+        trained = Trained(saved.series, saved.categories, dims_in(saved).masked)
         return build_data(settings, device, PanelScaler.from_state(saved.scaler), trained=trained)
     except InputError:
         path.unlink()
@@ -435,7 +435,6 @@ def _fit_and_score(
     older: Older,
     new_settings: TrainConfig,
     data: Data,
-    rows: JoinedRows,
     folder: RunFolder,
     console: Console,
 ) -> Evaluation:
@@ -450,9 +449,7 @@ def _fit_and_score(
     if settings.steps:
         n_windows = (saved.data.get("windows") or {}).get("train", len(data.train))
         lr = settings.lr or last_rate(older.settings, training or {}, n_windows)
-        later = [max(n_old - data.sizes.rows + 1, 0) for n_old in rows.n_old]
-        tuning = replace(data, train=_from(data.train, later))
-        training = tuned(model, new_settings, tuning, training, steps=settings.steps, lr=lr, console=console)
+        training = tuned(model, new_settings, data, training, steps=settings.steps, lr=lr, console=console)
     best = replace(
         saved, config=conversion.to_plain(new_settings), weights=model.state_dict(),
         data=saved.data | data_facts(data), step=saved.step + settings.steps,
@@ -471,13 +468,8 @@ def _unseen(data: Data, until: str) -> Windows:
     """Windows before the test part that forecast rows after the training of a network, which is not trained further."""
     panel, windows = data.panel, data.train.at(torch.from_numpy(starts_of(all_runs(data, with_test=False))))
     rows = [int(series.timestamps.searchsorted(moment_in(until, series, "trained_until"), "right")) for series in panel]
-    return _from(windows, [max(row - data.sizes.first, 0) for row in rows])
-
-
-def _from(windows: Windows, rows: Sequence[int]) -> Windows:
-    """The windows that begin at these rows of their series, or later."""
     first_rows = windows.store.first_rows
-    least = first_rows + torch.tensor(rows, device=first_rows.device)
+    least = first_rows + torch.tensor(rows, device=first_rows.device) - data.sizes.first
     return windows.at(windows.starts[windows.starts >= least[windows.series(torch.arange(len(windows)))]])
 
 
