@@ -17,9 +17,9 @@ from jaxtyping import Float64, Int64
 
 from informer.base.runtime import one_blas_thread
 from informer.linear.features import Group
-from informer.linear.moments import Moments, WindowRun
+from informer.linear.moments import Moments, Normal, WindowRun
 from informer.linear.settings import MapSettings
-from informer.linear.solve import Layout, Normal, blended, normal_equations, penalties, solve
+from informer.linear.solve import Layout, blended, normal_equations, penalties, solve
 
 
 @dataclass(frozen=True, slots=True)

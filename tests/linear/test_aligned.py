@@ -9,10 +9,10 @@ from sklearn.linear_model import Ridge
 
 from informer.config.model import CalendarEmbed
 from informer.linear.features import OriginFeatures
-from informer.linear.moments import Moments
+from informer.linear.moments import Moments, Normal
 from informer.linear.select import fit_own, fit_shared
 from informer.linear.settings import MapSettings
-from informer.linear.solve import Layout, Normal, solve
+from informer.linear.solve import Layout, solve
 
 SEASON, SEQ, STEPS = 5, 17, (0, 2, 3, 6, 9, 14)
 LAYOUT = Layout(SEQ, len(STEPS), OriginFeatures(1, 0, (), (), CalendarEmbed.none), SEASON, SEASON, STEPS)
