@@ -157,15 +157,6 @@ def _read(trained: TrainConfig, dataset: DatasetConfig, saved: Checkpoint) -> tu
     return training_series(panel, saved.series, str(source.provenance.path)), panel
 
 
-def check_zone(older: Sequence[Series], newer: Sequence[Series], where: str) -> None:
-    """Raise an InputError if only the times of one have a time zone, so that they cannot be compared."""
-    expected, found = (panel[0].timestamps for panel in (older, newer))
-    if (expected.tz is None) != (found.tz is None):
-        raise InputError(
-            f"{where}: expected times {zone_in_words(expected)} as in training, found times {zone_in_words(found)}"
-        )
-
-
 def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None, where: str) -> JoinedRows:
     """Append the later rows of each series to its older ones.
 
@@ -340,7 +331,6 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
         older = Older.read(settings.checkpoint)
         old_rows = older_rows(older.checkpoint, settings.history)
         newer = newer_rows(older.checkpoint, where, settings.dataset)
-        check_zone(old_rows, newer, where)
         fix = None if settings.dataset.fill else "add them, or set dataset.fill=ffill|linear|zero"
         rows = joined_series(old_rows, newer, fix=fix, where=where)
         new_settings = _settings_of(older, rows, settings, folder)

@@ -42,7 +42,7 @@ from informer.report.page import to_html
 from informer.scoring.baselines import bounded
 from informer.scoring.bootstrap import Interval, skill_interval
 from informer.service.drift import find_drift
-from informer.service.update import check_zone, joined_series, newer_rows, older_rows
+from informer.service.update import joined_series, newer_rows, older_rows
 
 log = logging.getLogger(__name__)
 
@@ -476,7 +476,6 @@ def _panel(settings: WatchConfig, saved: Checkpoint, until: str) -> Sequence[Ser
             raise
         log.warning(f"{error}; the rows of {settings.input} are compared with one another only")
         return newer
-    check_zone(older, newer, settings.input or "")
     if all(new.timestamps[-1] <= old.timestamps[-1] for old, new in zip(older, newer, strict=True)):
         return older  # no new rows: monitor the run's own test part, if it was not fitted on it
     overlap = min(series.timestamps[-1] for series in older)
