@@ -12,6 +12,7 @@ import pytest
 from entry_points import SMALL, Trained, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from informer.checkpoint.paths import ATTENTION, REPORT, TEST_FORECASTS
 from informer.config.data import DatasetConfig
 from informer.data.recorded import Recorded, find_again
 
@@ -61,7 +62,7 @@ def test_a_file_a_folder_or_a_link_is_a_checkpoint(trained: Trained, folder: Pat
 def test_the_report_lies_beside_the_checkpoint(trained: Trained, folder: Path) -> None:
     shutil.copytree(trained.run_dir, "copy")
     out = evaluated("checkpoint=copy", "plots=false")
-    assert {path.name for path in Path("copy/eval").iterdir()} == {"metrics.json", "metrics.csv"}
+    assert {path.name for path in Path("copy/eval").iterdir()} == {*REPORT, ATTENTION, TEST_FORECASTS}
     assert "report: copy/eval" in out
     assert [path.name for path in folder.iterdir()] == ["copy"]
 

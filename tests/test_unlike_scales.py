@@ -10,12 +10,12 @@ import torch
 from entry_points import call
 
 from informer.config.data import ScalerConfig, ScalerKind
+from informer.data.diagnosis import _of_column
 from informer.data.scaler import PanelScaler, Scaler
 from informer.data.seasonality import find_seasons
 from informer.forecaster import Forecaster
 from informer.inference.model import decimals_for, rounded
 from informer.networks.forecast_model import constants_held
-from informer.report.run import _problems
 
 NOISE = np.random.default_rng(5).normal(size=(400, 9))
 SPREADS = [1e-3, 1.0, 1e12, 1e-9, 1e-307, 1e-14, 1.0, 1e28, 1e-3]
@@ -131,10 +131,10 @@ def test_seasons_of_small_variations() -> None:
 def test_rounding_noise_of_a_constant_is_no_deviation() -> None:
     """Fails if the mean of the test rows is 1e14 standard deviations away from a constant."""
     train = np.where(np.arange(90) % 2, 0.1 + 0.2, 0.3)
-    lines = [line for _, line in _problems("x", train, np.full(30, 0.4))]
+    lines = [line for _, line in _of_column("x", train, np.full(30, 0.4))]
     assert len(lines) == 1
     assert "x: constant in the training rows (0.3)" in lines[0]
-    assert next(_problems("x", train * 1e-307, np.full(30, 1e-307)))[0] == 1e3
+    assert next(_of_column("x", train * 1e-307, np.full(30, 1e-307)))[0] == 1e3
 
 
 @pytest.mark.parametrize("size", [1e-319, 1e-307, 1e-20, 1.0, 1e29])

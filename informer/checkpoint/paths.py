@@ -22,6 +22,8 @@ CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
 METRICS_FILE = "metrics.json"
 REPORT = (METRICS_FILE, "metrics.csv")
 BY_SERIES = "metrics_by_series.csv"
+TEST_FORECASTS, ATTENTION = "test_forecasts.parquet", "attention.json"
+"""What a report shows: forecasts of the test part next to the actual values, attention maps of its last window."""
 SEARCH = "search.csv"
 EVENTS = "events.out.tfevents.run"
 """TensorBoard reads every file with `tfevents` in its name."""
@@ -31,7 +33,7 @@ LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
 """Training and validation loss by epoch, compared with the baselines."""
 FILES = (
     *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),
-    *(ROWS, *REPORT, BY_SERIES, SEARCH),
+    *(ROWS, *REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, SEARCH),
 )
 """All files that a run writes."""
 FORECASTS, EVALUATION, WATCHED, PAGE = "forecasts", "eval", "watch", "report.html"

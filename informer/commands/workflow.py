@@ -44,7 +44,7 @@ from informer.commands.plan import (
     targets_of,
     usual_horizon,
 )
-from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
+from informer.config.commands import ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.data import DatasetConfig
 from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.training import TrainConfig
@@ -58,7 +58,6 @@ from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel
 from informer.linear.maps import CombinationWeights
 from informer.pretrained.network import HISTORY
-from informer.read.files import is_remote
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
 from informer.report.command import report
@@ -240,6 +239,9 @@ def resume_lines(run: RunFolder, path: str, levels: Sequence[int]) -> Iterator[t
     """Label and text of the commands that complete an interrupted forecast of the file `path`."""
     if not run.is_finished:
         yield "Continue", shell_command("train", ("resume", run.path))
+    else:  # only intervals that the run has
+        calibration = saved_calibration(checkpoint.load(forecasting_checkpoint(run.path)), recent=True)
+        levels = [level for level in levels if calibration is not None and calibration.supports(level)]
     yield "Forecast", _predict_command(run.path, path, levels, ("output", run.path / FORECASTS), "overwrite=true")
     yield "Report", shell_command("report", str(run.path))
 
@@ -318,7 +320,7 @@ def _compared(metric: str, skill: float, rival: str, winner: Winner, windows: in
     if winner is Winner.neither:
         return f"as good as {rival}" + (f" ({than})" if abs(skill) >= SHOWN else "")
     if winner is Winner.noise:
-        return f"as good as {rival} within noise ({than})"
+        return f"cannot be told from {rival} ({than})"
     if winner is Winner.few:
         return f"{than}, but {counted(windows, 'test forecast')} cannot decide"
     return f"better than both baselines, {than}" if winner is Winner.model else f"worse than {rival}, {than}"
@@ -452,10 +454,7 @@ def _forecast_one(
             levels = [level for level in settings.intervals if calibration is not None and calibration.supports(level)]
             written, n_forecasts = _predict(planned, folder.path, levels, settings)
             display.update(Status(doing="writing the report"))
-            where = subject.dataset.path or ""
-            # recorded addresses are not read again
-            data = EvalDataset(path=where) if is_remote(where) else EvalDataset()
-            page = report(ReportConfig(input=str(folder.path), device=settings.device, dataset=data), quiet)
+            page = report(ReportConfig(input=str(folder.path)), quiet)
     saved = checkpoint.load(folder.path)
     shares, scaler = saved.data.get(COMBINED), PanelScaler.from_state(saved.scaler)
     return Outcome(

@@ -347,7 +347,7 @@ class ServeConfig(WithCheckpoint, WithDevice):
 
 
 @dataclass(kw_only=True, slots=True)
-class ReportConfig(WithOutput, WithDevice):
+class ReportConfig(WithOutput):
     """`informer report runs/latest`."""
 
     input: str = setting("runs/latest", is_address=True)
@@ -358,12 +358,8 @@ class ReportConfig(WithOutput, WithDevice):
     """For forecasts: file with the values before them; null: the file named in their summary, if it exists."""
     actuals: str | None = setting(is_address=True)
     """For forecasts: file with actual values, if known."""
-    dataset: EvalDataset = setting(EvalDataset)
-    """For a run: location and format of its data, if they have changed since training."""
-    data_dir: str | None = setting(is_path=True, environment="INFORMER_DATA_DIR")
-    """Folder of the datasets' files; null: as in training."""
-    batch_size: int = setting(256, least=1)
-    """Windows per batch."""
+    dataset: InputFormat = setting(InputFormat)
+    """For forecasts: format of these files, if it should not be detected."""
 
 
 @dataclass(kw_only=True, slots=True)

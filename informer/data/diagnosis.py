@@ -1,6 +1,8 @@
 """Diagnosis of data files: their problems, the settings that repair them, and commands that forecast and train.
 
 A repair or another setting of `dataset` is proposed only after the rows were read with it.
+
+Problems of the data of a run: drift, constant columns, repeated values, outliers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +23,9 @@ from informer.config.commands import InspectConfig
 from informer.config.data import DatasetConfig, Fill, Short, repaired
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
+from informer.data.dataset import Data
 from informer.data.panel import LongTable, panel_tables, read_attributes
+from informer.data.scaler import ROUNDING, standard_deviation
 from informer.data.seasonality import Season, bridged, find_seasons, usual_periods
 from informer.read.checks import FEW_ALIKE, MANY_MISSING, MOST_ALIKE, Problem, Report, grouped
 from informer.read.columns import CategoryReader, has_numbers, has_words, repeated_text, separating_column, text_columns
@@ -617,3 +621,79 @@ def _with_advice(
     if dropped:
         how += f"; they leave out {listed(dropped)}: fix the cells named above to keep them"
     return replace(finding, repairs=repairs, sizes=sizes), [how] if how else []
+
+
+DRIFT = 1.0
+"""Minimum distance between the means of training and test rows, in training standard deviations."""
+OUTLIER = 10.0
+"""Minimum distance from the median, in robust standard deviations."""
+STUCK = 0.2
+"""Minimum share of rows that repeat the previous row, in a column with many different values."""
+MOST_FOUND, MOST_REPAIRS = 12, 40
+"""Maximum number of problems and of repairs listed; the rest are counted."""
+
+
+def data_problems(data: Data) -> list[str]:
+    """Repairs, then drift, constant columns, repeated values and outliers, worst first; one sentence each."""
+    repairs = [line for series in data.panel for line in series.repairs]
+    problems = sorted(_all_columns(data), key=lambda each: -each[0])
+    return [*_first(repairs, MOST_REPAIRS), *_first([line for _, line in problems], MOST_FOUND)]
+
+
+def _first(lines: Sequence[str], n: int) -> list[str]:
+    """The first lines, and the number of others."""
+    return [*lines[:n], *([f"and {len(lines) - n} more"] if len(lines) > n else [])]
+
+
+def _all_columns(data: Data) -> Iterator[tuple[float, str]]:
+    """Problems of training and test rows, each with its weight."""
+    several = len(data.panel) > 1
+    for series, split in zip(data.panel, data.splits, strict=True):
+        for c, column in enumerate(data.inputs):
+            if column in (*data.categories, *data.columns.static_covariates):
+                continue  # category codes, and columns that are constant by definition
+            where = f"{series.name}, {column}" if several else column
+            values = (series.values[rows.start : rows.stop, c] for rows in (split.train, split.test))
+            train, test = (array[~np.isnan(array)] for array in values)
+            if len(train) and len(test):
+                yield from _of_column(where, train, test)
+
+
+def _of_column(
+    where: str, train: Float64[np.ndarray, "a"], test: Float64[np.ndarray, "b"]
+) -> Iterator[tuple[float, str]]:
+    spread = standard_deviation(train)
+    if spread == 0.0:
+        yield 1e3, f"{where}: constant in the training rows ({train[0]:.6g}); the model cannot learn from it"
+        return
+    shift = float(test.mean() - train.mean()) / spread
+    if abs(shift) > DRIFT:
+        way = "above" if shift > 0 else "below"
+        yield (
+            100 + abs(shift),
+            (
+                f"{where}: the mean of the test rows is {abs(shift):.1f} training standard deviations {way} that "
+                "of the training rows; models fitted on old rows may be off"
+            ),
+        )
+    if len(np.unique(train)) > len(train) / 20:
+        still = float((np.diff(train) == 0).mean())
+        if still > STUCK:
+            yield (
+                50 + still,
+                f"{where}: {still:.0%} of the training rows repeat the previous value; possibly a stuck sensor",
+            )
+    median = float(np.median(train))
+    deviation = 1.4826 * float(np.median(np.abs(train - median)))
+    is_noise = deviation <= ROUNDING * np.spacing(abs(median))
+    far = 0 if is_noise else int((np.abs(train - median) > OUTLIER * deviation).sum())
+    if 0 < far <= max(3, len(train) // 200):
+        worst = train[int(np.abs(train - median).argmax())]
+        rows = "row is" if far == 1 else "rows are"
+        yield (
+            10 + far / 1e6,
+            (
+                f"{where}: {far} training {rows} more than {OUTLIER:g} robust standard deviations from the median "
+                f"({worst:.6g} against {median:.6g})"
+            ),
+        )

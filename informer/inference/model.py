@@ -178,9 +178,10 @@ class TrainedModel:
     Args:
         checkpoint: content of a checkpoint file.
         device: "auto", "cpu", "cuda", "cuda:1" or "mps".
+        warns: whether forecasts log warnings, such as of missing intervals.
     """
 
-    def __init__(self, checkpoint: checkpoints.Checkpoint, *, device: str = "auto") -> None:
+    def __init__(self, checkpoint: checkpoints.Checkpoint, *, device: str = "auto", warns: bool = True) -> None:
         self.checkpoint = checkpoint
         self.device: torch.device = pick_device(device)
         self.model = restore_model(checkpoint).to(self.device)
@@ -196,7 +197,7 @@ class TrainedModel:
         self.sizes = WindowSizes.of(checkpoint.config)
         self.calendar = checkpoint.calendar
         self.calibration = saved_calibration(checkpoint, recent=True)
-        self._warned: set[str] = set()
+        self._warned: set[str] | None = set() if warns else None
 
     @classmethod
     def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
@@ -330,7 +331,7 @@ class TrainedModel:
 
     def _warn(self, line: str, *, about: str | None = None) -> None:
         """Warn, once for each subject, by default the line itself."""
-        if (about or line) not in self._warned:
+        if self._warned is not None and (about or line) not in self._warned:
             self._warned.add(about or line)
             log.warning(line)
 

@@ -4,22 +4,24 @@ Reload the training data of a model.
 
 Compare one-pass and step-by-step decoding of one checkpoint: scores and time on the same windows.
 
-Plots of test-part forecasts with the actual values, for chosen series.
+Results of a test part for a report: forecasts of chosen series and columns, attention maps.
 """
 
-import csv
 import io
+import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Float64, Int
 from matplotlib.figure import Figure
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -35,7 +37,7 @@ from informer.base.plots import Band, plot_attention, plot_error_by_step, plot_f
 from informer.base.runtime import pick_device
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import BEST, BY_SERIES, EVALUATION, REPORT, check_output
+from informer.checkpoint.paths import ATTENTION, BEST, BY_SERIES, EVALUATION, REPORT, TEST_FORECASTS, check_output
 from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config.commands import EvalConfig, EvalDataset, EvalDecoding, EvalModel, Plots
 from informer.config.conversion import from_plain
@@ -48,12 +50,21 @@ from informer.data.recorded import Recorded, find_again, own_cache
 from informer.data.scaler import PanelScaler
 from informer.data.windows import Batch, Windows
 from informer.inference.explain import attention_maps
-from informer.inference.model import TrainedModel
-from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
+from informer.inference.model import TIME, TrainedModel
+from informer.inference.rolling import tidy_table
+from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
+from informer.read.series import column_values
 from informer.scoring.intervals import saved_calibration
-from informer.scoring.scores import Evaluation, evaluate, score, training_scale
+from informer.scoring.scores import (
+    START,
+    Evaluation,
+    ForecastFunction,
+    evaluate,
+    score,
+    training_scale,
+)
 
 log = logging.getLogger(__name__)
 
@@ -174,15 +185,6 @@ def _now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def decodings_csv(decodings: Sequence[Decoded]) -> str:
-    """CSV text: a header and one row per decoding."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in fields(Decoded)])
-    writer.writerows(map(astuple, decodings))
-    return text.getvalue()
-
-
 def decodings_table(decodings: Sequence[Decoded]) -> Table:
     """Table for the terminal."""
     table = Table(title="same weights, scaled errors", title_justify="left", box=SIMPLE_HEAD, padding=0)
@@ -195,7 +197,136 @@ def decodings_table(decodings: Sequence[Decoded]) -> Table:
     return table
 
 
+MAX_TRACKS, MAX_ORIGINS = 48, 40
+"""Maximum number of pairs of series and column that a report shows, and of forecasts of each."""
+NUMBERS, ROWS = 350_000, 250_000
+"""Maximum number of forecast and of actual values in the file of test forecasts."""
 LEVELS = (95, 80)
+"""Levels of intervals, in percent."""
+MAP_CELLS, MAX_MAPS = 48, 48
+"""Maximum number of cells per side of a saved attention map, and of maps."""
+
+
+def save_results(evaluation: Evaluation, saved: Checkpoint, data: Data, folder: Path) -> None:
+    """Write the scores of a model on the test part of `data`, and what a report shows of it: forecasts, attention maps.
+
+    The scores are written last: a run with scores is finished.
+    """
+    model = TrainedModel(saved, device=str(data.train.starts.device), warns=False)
+    model.model.eval()
+    buffer = io.BytesIO()
+    test_forecasts(model, data, evaluation).to_parquet(buffer, index=False)
+    write_atomic(folder / TEST_FORECASTS, buffer.getvalue())
+    (folder / ATTENTION).unlink(missing_ok=True)
+    if not evaluation.breakdown["is_idle"] and (maps := _last_maps(model.model, data)):
+        write_atomic(folder / ATTENTION, json.dumps(maps))
+    evaluation.save(folder)
+
+
+def test_forecasts(model: TrainedModel, data: Data, evaluation: Evaluation) -> pd.DataFrame:
+    """Forecasts of chosen series and columns from evenly spaced origins of the test part, as a tidy table.
+
+    Columns: series (empty for a single one), column, origin, step, time, actual, forecast, forecasts of the baselines
+    by name, ends of intervals (lo80, hi80) and quantiles (q10). Rows of step 0 have only actual values, from the first
+    history to the last row that is forecast; the last origin may be the end of the data, where actual values are not
+    known.
+    """
+    scored = model.scored
+    baselines: dict[str, ForecastFunction] = {each.name: each for each in evaluation.baselines}
+    if START in evaluation.breakdown:
+        baselines[START] = partial(forecast_without_network, model.model)
+    n_values = (1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)) * data.sizes.pred_len
+    main = data.targets.index(data.columns.main or data.targets[-1])
+    most = max(6, min(MAX_TRACKS, NUMBERS // (5 * n_values)))
+    pairs = chosen_pairs(evaluation.errors[evaluation.model].scaled.by_group("mse", columns=True), most, main)
+    n_origins, n_rows = max(1, min(MAX_ORIGINS, NUMBERS // (len(pairs) * n_values))), ROWS // len(pairs)
+    tables = []
+    for s in dict.fromkeys(s for s, _ in pairs):
+        series, windows = data.panel[s], _origins(data, s, n_origins)
+        columns = [data.targets[c] for place, c in pairs if place == s]
+        truth = column_values(series, data.targets)
+        starts = data.test.starts[windows].cpu().numpy() - int(data.test.store.first_rows[s])
+        end = int(starts[-1]) + data.sizes.rows
+        begin = max(int(starts[0]), end - max(n_rows, data.sizes.rows))
+        rows = starts[starts + data.sizes.first >= begin, None] + data.sizes.first + np.arange(data.sizes.pred_len)
+        batch = data.test.batch(windows[-len(rows) :])
+        with torch.inference_mode():
+            output = model_output(model.model, batch)
+            lines = {"actual": truth[rows], "forecast": model.rows(batch, output)}
+            lines |= {name: batch.in_units(forecast(batch)).cpu().numpy() for name, forecast in baselines.items()}
+        bands = scored.bands(batch, output, scored.halves(batch, _levels(scored)))
+        parts = [tidy_table(model, series, rows, lines | bands)]
+        for column, values in zip(data.targets, truth[begin:end].T, strict=True):
+            times = series.timestamps[begin:end]
+            parts.append(pd.DataFrame({"step": 0, TIME: times, "column": column, "actual": values}))
+        if end == len(series) and not data.columns.future_covariates:
+            (ahead,) = model.forecast([series], levels=_levels(model))
+            keys = {"origin": series.timestamps[-1], "step": 1 + np.arange(len(ahead.values)), TIME: ahead.timestamps}
+            for i, column in enumerate(data.targets):
+                ends = {name: values[:, i] for name, values in ahead.bands.items()}
+                parts.append(pd.DataFrame({**keys, "column": column, "forecast": ahead.values[:, i], **ends}))
+        table = pd.concat([part[part["column"].isin(columns)] for part in parts], ignore_index=True)
+        table.insert(0, "series", series.name if len(data.panel) > 1 else "")
+        if (zone := data.panel[0].timestamps.tz) is not None:  # one for all series, as a column has one
+            table = table.assign(**{name: table[name].dt.tz_convert(zone) for name in ("origin", TIME)})
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True).rename(columns={TIME: "time"})
+
+
+def chosen_pairs(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> list[tuple[int, int]]:
+    """At most `most` pairs of series and column: the worst, the best, and others evenly between, by scaled MSE.
+
+    At least one pair is of the column `main`: if none would be, its worst series replaces another. Worst first.
+    """
+    scored = [(int(s), int(c)) for s, c in zip(*np.nonzero(~np.isnan(mse)), strict=True)]
+    ordered = sorted(scored, key=lambda pair: -mse[pair])
+    if len(ordered) <= most:
+        return ordered
+    third = most // 3
+    middle = ordered[third:-third]
+    between = [middle[int(i)] for i in np.linspace(0, len(middle) - 1, most - 2 * third)]
+    chosen = {*ordered[:third], *between, *ordered[-third:]}
+    first = next(pair for pair in ordered if pair[1] == main % mse.shape[1])
+    if not any(pair[1] == first[1] for pair in chosen):
+        chosen = {*chosen} - {between[-1]} | {first}
+    return [pair for pair in ordered if pair in chosen]
+
+
+def _levels(model: TrainedModel) -> list[int]:
+    return [level for level in LEVELS if model.calibration is not None and model.calibration.supports(level)]
+
+
+def _origins(data: Data, s: int, most: int) -> Int[Tensor, "o"]:
+    """Indices of evenly spaced test windows of one series, without overlap, at most `most`; the newest is the last."""
+    first = int(data.test.store.first_rows[s])
+    stop = first + len(data.panel[s])
+    in_series = ((data.test.starts >= first) & (data.test.starts < stop)).nonzero()[:, 0]
+    stride = max(data.sizes.pred_len, -(-len(in_series) // most))
+    return in_series.flip(0)[::stride].flip(0)
+
+
+def _last_maps(model: ForecastModel, data: Data) -> dict[str, Any] | None:
+    """Attention maps of the last test window, and which window it is; None without any."""
+    last = torch.tensor([len(data.test) - 1])
+    s = int(data.test.series(last)[0])
+    row = int(data.test.starts[last]) - int(data.test.store.first_rows[s]) + data.sizes.seq_len - 1
+    where = f"{data.panel[s].name}, " if len(data.panel) > 1 else ""
+    maps: list[dict[str, Any]] = []
+    n_maps = 0
+    for each in attention_maps(model, data.test.batch(last)):
+        heads = each.weights[0]
+        n_maps += len(heads)
+        if n_maps > MAX_MAPS:
+            log.warning(f"attention maps from {each.layer_name} on are not saved for the report; {MAX_MAPS} are")
+            break
+        cells = min(heads.shape[1], MAP_CELLS), min(heads.shape[2], MAP_CELLS)
+        small = torch.nn.functional.adaptive_max_pool2d(heads[None].float(), cells)[0].double()
+        shown = small.numpy().round(6).tolist()
+        maps.append({"layer_name": each.layer_name, "lengths": list(each.lengths), "heads": shown})
+    origin = data.panel[s].timestamps[row]
+    return {"window": f"{where}history up to {origin} (the last test window)", "maps": maps} if maps else None
+
+
 MOST_FORECASTS = 4
 """Maximum number of consecutive forecasts, which end with the test part."""
 
@@ -279,7 +410,8 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
     if not settings.output:
         refuse_link(output)
     pictures = {series: f"forecast_{stem}.png" for series, stem in file_stems(settings.plot_series).items()}
-    written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS, *pictures.values())]
+    names = (*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, BY_STEP, DECODINGS, *pictures.values())
+    written = [output / name for name in names]
     overwrite = settings.overwrite or not settings.output
     check_output(output, written, inputs=[path], overwrite=overwrite)
     opened_data = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
@@ -292,7 +424,7 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
         calibration = saved_calibration(saved)
         evaluation = score(model, data, batch_size=settings.batch_size, calibration=calibration)
         make_folder(output)
-        evaluation.save(output)
+        save_results(evaluation, saved, data, output)
         if settings.pictures is not Plots.none:
             by_step = {name: errors.scaled.by_step()["mse"] for name, errors in evaluation.errors.items()}
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
@@ -301,7 +433,7 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
             _draw_attention(model, data.test, output)
         if settings.model.decoding is EvalDecoding.both:
             decodings = compare_decodings(saved, data, device=device, batch_size=settings.batch_size)
-            write_atomic(output / DECODINGS, decodings_csv(decodings))
+            write_atomic(output / DECODINGS, pd.DataFrame(decodings).to_csv(index=False))
     console.print(evaluation.table())
     if decodings:
         console.print(decodings_table(decodings))

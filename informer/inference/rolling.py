@@ -51,9 +51,9 @@ from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.scoring.baselines import FittedBaseline, bounded, fit_ridge, seasonal_naive_for
 from informer.scoring.intervals import DECILES, CalibratedBaseline, IntervalScores, calibrated, model_quantiles
-from informer.scoring.metrics import Errors, MaseScale, seasonal_scale
+from informer.scoring.metrics import Errors
 from informer.scoring.recursion import recursive_forecast
-from informer.scoring.scores import Evaluation
+from informer.scoring.scores import Evaluation, mase_scale
 
 log = logging.getLogger(__name__)
 
@@ -327,7 +327,9 @@ class RollingScores:
         clipped, season = bounded(self._baselines, model.model), narrow_training[0].frequency.season
         calibrated_baselines = calibrated(clipped, [early], [later], season=season, levels=model.quantiles)
         self._calibrations = {each.name: each.calibration for each in calibrated_baselines}
-        scale = _mase_scale(model, narrow_training)
+        scalers = [model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in narrow_training]
+        parts = list(zip([series.values for series in narrow_training], scalers, strict=True))
+        scale = mase_scale(parts, season, model.columns.positions(self._columns))
         self._errors = {baseline.name: Errors(scale) for baseline in self._baselines}
         self._own = Errors(scale)
         horizon = model.check_horizon(how.horizon)
@@ -416,18 +418,6 @@ def _fitted(model: TrainedModel, training: Sequence[Series], train: Windows, val
     covariates = {"columns": dims.regressors, "marks": dims.holidays, "codes": dims.known_codes}
     effects = fit_known(train, val, positions, **covariates, lag=lag)
     return [naive, fit_ridge(train, val, positions, known=effects)]
-
-
-def _mase_scale(model: TrainedModel, training: Sequence[Series]) -> MaseScale:
-    """Denominators of MASE, over the rows before the first origin."""
-    season, positions = training[0].frequency.season, model.columns.positions(model.columns.targets)
-
-    def rows(*, scaled: bool) -> Iterator[Tensor]:
-        for series in training:
-            scaler = model.scaler.of(series.name, series.values[: model.sizes.seq_len])
-            yield torch.from_numpy(np.array(scaler.standard(series.values) if scaled else series.values)[:, positions])
-
-    return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 
 
 def summary_lines(name: str, scores: Evaluation) -> list[str]:
@@ -534,7 +524,8 @@ class Origins:
             raise InputError(f"{self._series.name}: a forecast is not finite; look for extreme values")
         rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + steps
         values = {"forecast": forecast} | {name: reaching(band, len(steps)) for name, band in bands.items()}
-        return _table(model, self._series, rows, values | {"actual": self._truth[rows]})
+        table = tidy_table(model, self._series, rows, values | {"actual": self._truth[rows]})
+        return table.rename(columns={TIME: key_columns(self._series, [*table.columns.drop(TIME)])[1]})
 
 
 def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> list[int]:
@@ -572,7 +563,7 @@ def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Wind
     return Windows.of_columns(store, model.columns, starts=torch.tensor(list(firsts)), sizes=sizes)
 
 
-def _table(
+def tidy_table(
     model: TrainedModel,
     series: Series,
     rows: Int64[np.ndarray, "b h"],
@@ -590,8 +581,7 @@ def _table(
     columns |= {name: array.swapaxes(1, 2).ravel() for name, array in values.items()}
     if horizon > model.sizes.pred_len:
         columns[ROLLED] = columns["step"] > model.sizes.pred_len
-    time = key_columns(series, [name for name in columns if name != TIME])[1]
-    return pd.DataFrame(columns).rename(columns={TIME: time})
+    return pd.DataFrame(columns)
 
 
 def write_rolled(

@@ -51,8 +51,7 @@ def report(settings: ReportConfig, console: Console) -> Path:
     path = resolve_latest(settings.input)
     output = Path(settings.output) if settings.output else (path if path.is_dir() else path.parent) / PAGE
     inputs = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
-    named = (settings.history, settings.actuals, settings.dataset.path)
-    inputs += [expanded(name) for name in named if name]
+    inputs += [expanded(name) for name in (settings.history, settings.actuals) if name]
     check_output(output, [output], inputs=inputs, overwrite=settings.overwrite or not settings.output)
     with logging_to(console, quiet=True):
         page = to_html(_content(path, settings))
@@ -78,10 +77,4 @@ def _content(path: Path, settings: ReportConfig) -> Content:
             f"input={path}: expected a run directory, the folder of an evaluation, or forecasts "
             f"(*.forecast.csv, *.rolling.csv, forecasts.csv), found none of them"
         )
-    return run_content(
-        path,
-        device=settings.device,
-        batch_size=settings.batch_size,
-        dataset=settings.dataset,
-        data_dir=settings.data_dir,
-    )
+    return run_content(path)

@@ -12,9 +12,6 @@ from informer.base.errors import signed_percent
 Lines = Mapping[str, Sequence[float]]
 """Values by name of the forecaster."""
 
-START = "without the network"
-"""Name of the forecast without the network's contribution: the linear start, if the model has one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTable:

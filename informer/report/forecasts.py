@@ -1,7 +1,9 @@
 """Content of a report on forecasts written by `informer.predict`, with their history and actual values."""
 
 import csv
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,10 @@ import pandas as pd
 
 from informer.base.errors import InputError, counted
 from informer.config.data import InputFormat
+from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.transfer import SUMMARY
 from informer.inference.writing import LONG_FILE
 from informer.report.content import Content, Origin, Profile, Track
-from informer.report.test_pass import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS, iso, paired_bands
 from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
 
 ENDINGS = (".forecast.csv", ".forecast.parquet", ".rolling.csv", ".rolling.parquet")
@@ -71,12 +73,10 @@ def forecast_content(
             f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
             "small. The files contain all of them."
         )
-    bands = [name for name in frame.columns if name[:2] in ("lo", "hi") or (name[0] == "q" and name[1:2].isdigit())]
-    per_track, n_rows = NUMBERS // max(1, len(chosen)) // (1 + len(bands)), ROWS // max(1, len(chosen))
-    past_groups = dict(list(past.groupby(["series", "column"], sort=False)))
-    for key, rows in chosen:
-        past_rows = past_groups.get(key, past.iloc[:0])
-        content.tracks.append(_track(content, rows, past_rows, bands=bands, n_numbers=per_track, n_rows=n_rows))
+    per_track = NUMBERS // len(chosen) // (1 + len(bands_of(frame)))
+    past_rows = ROWS // len(chosen)
+    tracks = [(key, _thinned(rows, per_track)) for key, rows in chosen]
+    add_tracks(content, tracks, past, lines={"value": MODEL}, bands=bands_of(frame), n_rows=past_rows, history=HISTORY)
     content.shown = " ".join(filter(None, [content.shown, _which_origins(frame, content.tracks)]))
     if not frame["actual"].isna().all():
         content.profiles = [_by_step(frame)]
@@ -147,43 +147,74 @@ def _verdict(frame: pd.DataFrame) -> str:
     return f"{columns}{series} from {first} to {last}{how}."
 
 
-def _track(
-    content: Content, rows: pd.DataFrame, past: pd.DataFrame, *, bands: list[str], n_numbers: int, n_rows: int
-) -> Track:
-    """A track with evenly spaced origins, the newest among them, and with the history of the first one.
+def bands_of(frame: pd.DataFrame) -> list[str]:
+    """Columns with ends of intervals (lo80) and quantiles (q10)."""
+    return [name for name in frame.columns if re.fullmatch(r"(lo|hi|q)[\d.]+", name)]
+
+
+def _thinned(rows: pd.DataFrame, n_numbers: int) -> pd.DataFrame:
+    """Forecasts from evenly spaced origins, the newest among them; at most MAX_ORIGINS, or about `n_numbers` values."""
+    origins = rows["origin"].drop_duplicates().sort_values(na_position="first")
+    most = max(1, min(MAX_ORIGINS, n_numbers * len(origins) // len(rows)))
+    return rows[rows["origin"].isin(origins[::-1][:: -(-len(origins) // most)])]
+
+
+def add_tracks(
+    content: Content,
+    groups: Sequence[tuple[tuple[str, str], pd.DataFrame]],
+    past: pd.DataFrame,
+    *,
+    lines: Mapping[str, str],
+    bands: Sequence[str],
+    n_rows: int = ROWS,
+    history: int | None = None,
+) -> None:
+    """Add forecasts of some series and columns.
 
     Args:
-        content: its timestamps are added.
-        rows: forecasts of one column.
-        past: its history.
+        content: its timestamps and tracks are added.
+        groups: series and column, and forecasts: tidy tables with columns origin, time, actual, those of `lines` and
+            `bands`.
+        past: actual values before and between the forecasts: a tidy table with columns series, column, time, value.
+        lines: names of the forecasters by column.
         bands: columns with ends of intervals.
-        n_numbers: maximum number of forecast values.
-        n_rows: maximum number of actual values; origins before them are left out.
+        n_rows: maximum number of actual values of each; origins before them are left out.
+        history: rows of history before the first origin, as a multiple of the rows of a forecast; None: all.
     """
-    rows = rows.sort_values(["origin", "time"], na_position="first")
-    origins = [origin_rows for _, origin_rows in rows.groupby("origin", sort=True, dropna=False)]
-    n_steps = len(origins[0])
-    most = max(1, min(MAX_ORIGINS, n_numbers // n_steps))
-    origins = origins[::-1][:: -(-len(origins) // most)][::-1]
-    happened = rows.loc[rows["actual"].notna(), ["time", "actual"]].set_axis(["time", "value"], axis=1)
-    observed = pd.concat([past[["time", "value"]], happened]).drop_duplicates("time").sort_values("time")
-    first = int(observed["time"].searchsorted(origins[0]["time"].iloc[0])) - max(MIN_HISTORY, HISTORY * n_steps)
-    observed = observed.iloc[max(0, first) :]
-    if len(observed) > n_rows:
-        observed = observed.iloc[-n_rows:]
-        origins = [
-            *(origin_rows for origin_rows in origins[:-1] if origin_rows["time"].iloc[0] > observed["time"].iloc[0]),
-            origins[-1],
-        ]
-    grid = pd.DatetimeIndex(observed["time"])
-    content.times.append(iso(grid) if len(grid) else [])
-    return Track(
-        series=str(rows["series"].iloc[0]),
-        column=str(rows["column"].iloc[0]),
-        times=len(content.times) - 1,
-        actual=observed["value"].tolist(),
-        origins=[_origin(origin_rows, grid, bands) for origin_rows in origins],
-    )
+    past_groups = dict(list(past.groupby(["series", "column"], sort=False)))
+    for key, forecasts in groups:
+        rows, before = (
+            forecasts.sort_values(["origin", "time"], na_position="first"),
+            past_groups.get(key, past.iloc[:0]),
+        )
+        origins = [origin_rows for _, origin_rows in rows.groupby("origin", sort=True, dropna=False)]
+        happened = rows.loc[rows["actual"].notna(), ["time", "actual"]].set_axis(["time", "value"], axis=1)
+        observed = pd.concat([part for part in (before[["time", "value"]], happened) if len(part)] or [happened])
+        observed = observed.drop_duplicates("time").sort_values("time")
+        if history is not None:
+            first = int(observed["time"].searchsorted(origins[0]["time"].iloc[0]))
+            observed = observed.iloc[max(0, first - max(MIN_HISTORY, history * len(origins[0]))) :]
+        if len(observed) > n_rows:
+            observed = observed.iloc[-n_rows:]
+            begin = observed["time"].iloc[0]
+            origins = [*(each for each in origins[:-1] if each["time"].iloc[0] > begin), origins[-1]]
+        grid = pd.DatetimeIndex(observed["time"])
+        content.times.append(iso(grid) if len(grid) else [])
+        content.tracks.append(
+            Track(
+                series=key[0],
+                column=key[1],
+                times=len(content.times) - 1,
+                actual=observed["value"].tolist(),
+                origins=[_origin(each, grid, lines, bands) for each in origins],
+            )
+        )
+
+
+def iso(times: pd.DatetimeIndex) -> list[str]:
+    """Timestamps as local text, without the time of day if all are midnight."""
+    local = times.tz_localize(None)
+    return list(local.strftime("%Y-%m-%d" if bool((local == local.normalize()).all()) else "%Y-%m-%d %H:%M:%S"))
 
 
 def _which_origins(frame: pd.DataFrame, tracks: list[Track]) -> str:
@@ -192,17 +223,36 @@ def _which_origins(frame: pd.DataFrame, tracks: list[Track]) -> str:
     return f"The slider moves through {n_shown} of {n:,} forecasts, evenly spaced." if 1 < n_shown < n else ""
 
 
-def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, bands: list[str]) -> Origin:
+def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, lines: Mapping[str, str], bands: Sequence[str]) -> Origin:
     times = pd.DatetimeIndex(rows["time"])
     row = int(grid.searchsorted(times[0]))
     shared = len(grid) >= row + len(times) and bool((grid[row : row + len(times)] == times).all())
-    ends: Mapping[str, np.ndarray] = {name: rows[name].to_numpy() for name in bands}
+    known = [name for name in lines if rows[name].notna().any()]
     return Origin(
         row=row,
         times=() if shared else iso(times),
-        lines={MODEL: rows["value"].tolist()},
-        bands={name: (low.tolist(), high.tolist()) for name, (low, high) in paired_bands(ends).items()},
+        lines={lines[name]: rows[name].tolist() for name in known},
+        bands={
+            name: (rows[low].tolist(), rows[high].tolist())
+            for name, low, high in paired_bands([name for name in bands if rows[name].notna().any()])
+        },
     )
+
+
+def paired_bands(ends: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Name of each interval and the columns of its ends, `lo80` with `hi80` and `q10` with `q90`; widest first."""
+    by_level: dict[float, tuple[str, str, str]] = {}
+    for low in ends:
+        if low.startswith("lo") and f"hi{low[2:]}" in ends:
+            by_level[float(low[2:])] = (f"{low[2:]} %", low, f"hi{low[2:]}")
+        elif low.startswith("q") and float(low[1:]) < 50:
+            high = next(
+                (each for each in ends if each[0] == "q" and math.isclose(float(each[1:]), 100 - float(low[1:]))), ""
+            )
+            if high:
+                level = 100 - 2 * float(low[1:])
+                by_level[level] = f"{level:g} %", low, high
+    yield from (by_level[level] for level in sorted(by_level, reverse=True))
 
 
 def _by_step(frame: pd.DataFrame) -> Profile:

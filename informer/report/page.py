@@ -25,14 +25,11 @@ import numpy as np
 
 from informer.base.errors import InputError
 from informer.report.content import Card, Content, ScoreRow, TextTable, Tone, signed
-from informer.scoring.metrics import METRICS, PERCENT, WQL
+from informer.scoring.metrics import HEADINGS, RELATIVE
 
 ASSETS = Path(__file__).parent / "assets"
 DIGITS = 6
 """Significant digits of numbers in the page."""
-HEADINGS = {
-    "mse": "MSE", "mae": "MAE", "rmse": "RMSE", "mape": "MAPE %", "smape": "sMAPE %", "mase": "MASE", WQL: "WQL"
-}  # fmt: skip
 PHONE_COLUMNS = 4
 """Maximum number of scores next to each other on a phone; more are in two lines."""
 SIGNS = {Tone.good: "✓", Tone.level: "≈", Tone.bad: "!", Tone.neutral: "i"}
@@ -180,7 +177,7 @@ def _figure(key: str, title: str, note: str) -> str:
 
 
 def _scores(content: Content) -> str:
-    both = [("In scaled units", content.scaled, PERCENT), ("In the units of the data", content.original, ())]
+    both = [("In scaled units", content.scaled, RELATIVE), ("In the units of the data", content.original, ())]
     if len(content.columns) == 1:  # units of several columns cannot be compared
         both.reverse()
     tables = [_score_table(title, rows, content, without) for title, rows, without in both if rows]
@@ -225,9 +222,7 @@ def _losses_note(content: Content) -> str:
 
 
 def _score_table(title: str, rows: Sequence[ScoreRow], content: Content, without: Sequence[str]) -> str:
-    available = [
-        name for name in (*METRICS, WQL) if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)
-    ]
+    available = [name for name in HEADINGS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
     names = [name for name in available if name not in without]
     head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
     body = ""

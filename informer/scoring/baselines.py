@@ -63,16 +63,22 @@ class SeasonalNaive:
         if max(seasons) > batch.enc_x.shape[1]:
             raise ValueError(f"season: expected at most seq_len={batch.enc_x.shape[1]}, found {max(seasons)}")
         steps = self.offset + torch.arange(batch.target.shape[1], device=batch.enc_x.device)
-        lengths = torch.tensor(seasons, device=steps.device)
-        rows = batch.enc_x.shape[1] - lengths + steps[:, None] % lengths
-        forecast = batch.enc_x[:, rows, torch.tensor(self.positions, device=steps.device)]
-        if not bool(forecast.isnan().any()):
-            return forecast
-        history = batch.enc_x[:, :, list(self.positions)]
-        last = carried(history, ~history.isnan())[:, -1:]
-        each = (_of_season(history[:, :, i], rows[:, i], season) for i, season in enumerate(seasons))
-        forecast = torch.stack(list(each), dim=2)
-        return torch.where(forecast.isnan(), last, forecast)
+        return repeated(batch.enc_x[:, :, list(self.positions)], seasons, steps)
+
+
+def repeated(
+    history: Float[Tensor, "b l n"], seasons: Sequence[int], steps: Int[Tensor, "h"]
+) -> Float[Tensor, "b h n"]:
+    """The last season of each column, repeated at these steps after the history; see `SeasonalNaive`."""
+    lengths = torch.tensor(seasons, device=steps.device)
+    rows = history.shape[1] - lengths + steps[:, None] % lengths
+    forecast = history[:, rows, torch.arange(history.shape[2], device=steps.device)]
+    if not bool(forecast.isnan().any()):
+        return forecast
+    last = carried(history, ~history.isnan())[:, -1:]
+    each = (_of_season(history[:, :, i], rows[:, i], season) for i, season in enumerate(seasons))
+    forecast = torch.stack(list(each), dim=2)
+    return torch.where(forecast.isnan(), last, forecast)
 
 
 def _of_season(history: Float[Tensor, "b l"], rows: Int[Tensor, "h"], season: int) -> Float[Tensor, "b h"]:

@@ -38,7 +38,7 @@ from informer.data.windows import Batch, DataUnits, Windows
 from informer.networks.forecast_model import ForecastModel, at_least_zero, model_forecast
 from informer.networks.models.base import point
 from informer.scoring.baselines import AtLeastZero, Baseline, SeasonalNaive
-from informer.scoring.metrics import QuantileForecast, Scores, pinball, to_float64
+from informer.scoring.metrics import Means, QuantileForecast, pinball
 from informer.scoring.recursion import with_forecast_history
 
 if TYPE_CHECKING:
@@ -283,6 +283,17 @@ class Residuals:
     lag: int
     rolled: "Residuals | None" = None
 
+    @classmethod
+    def of(
+        cls,
+        forecast: Float[Tensor, "w steps n"],
+        actual: Float[Tensor, "w steps n"],
+        history: Float[Tensor, "w seq_len n"],
+        lag: int,
+    ) -> "Residuals":
+        """Residuals of some windows, from scaled values."""
+        return cls((forecast - actual).abs().float().cpu(), differences(history, lag).float().cpu(), lag)
+
     def calibration(self, compared: int | None = None) -> Calibration:
         """Calibration with the power of POWERS that has the lowest interval score on these windows.
 
@@ -380,6 +391,7 @@ def residuals(
     targets: Sequence[int],
     n_rolled: int = 0,
     most: int | None = None,
+    known: Residuals | None = None,
 ) -> Residuals:
     """Residuals of a forecaster on windows that it was not fitted on.
 
@@ -393,15 +405,27 @@ def residuals(
         targets: indices of the targets among the inputs.
         n_rolled: blocks of pred_len rows to forecast recursively after the first.
         most: maximum number of windows.
+        known: residuals of the first pred_len rows, if they were computed before.
     """
     forecast = partial(model_forecast, model) if isinstance(model, ForecastModel) else model
-    per_window, most = windows.batch(torch.tensor([0])).target.numel(), most or len(windows)
-    errors, variations = [], []
-    for batch in windows.thinned(min(max(MAX_NUMBERS // per_window, 1), most)).batches(batch_size):
-        errors.append((forecast(batch) - batch.target).abs().float().cpu())
-        variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
-    rolled = _rolled(forecast, windows, n_rolled, batch_size=batch_size, lag=lag, targets=targets) if n_rolled else None
-    return Residuals(torch.cat(errors), torch.cat(variations), lag, rolled)
+    if known is None:
+        chosen = windows.at(windows.starts[:: every_of(windows, most)])
+        known = joined_errors(
+            [
+                Residuals.of(forecast(batch), batch.target, batch.enc_x[:, :, list(targets)], lag)
+                for batch in chosen.batches(batch_size)
+            ]
+        )
+    if n_rolled:
+        rolled = _rolled(forecast, windows, n_rolled, batch_size=batch_size, lag=lag, targets=targets)
+        known = replace(known, rolled=rolled)
+    return known
+
+
+def every_of(windows: Windows, most: int | None = None) -> int:
+    """Every how many-th window is kept, so that there are at most `most` windows and MAX_NUMBERS values."""
+    per_window = windows.batch(torch.tensor([0])).target.numel()
+    return -(-len(windows) // min(max(MAX_NUMBERS // per_window, 1), most or len(windows)))
 
 
 ResidualsFunction = partial[Residuals]
@@ -465,51 +489,6 @@ SHORT, LEAST_VALUES = 10.0, 30
 
 
 @final
-class Means:
-    """Running means per step and column, by name, over observed values."""
-
-    def __init__(self) -> None:
-        self.windows = 0
-        self._sums: dict[str, Tensor] = {}
-        self._counts: Tensor | float = 0.0
-
-    def add(self, scores: Mapping[str, Float[Tensor, "b pred_len n"]], actual: Float[Tensor, "b pred_len n"]) -> None:
-        """Add the windows of one batch; missing actual values are ignored."""
-        missing = actual.isnan()
-        sums = {name: to_float64(values.masked_fill(missing, 0.0)).sum(dim=0).cpu() for name, values in scores.items()}
-        self._sums = {name: self._sums.get(name, 0.0) + batch_sum for name, batch_sum in sums.items()}
-        self._counts = self._counts + to_float64(~missing).sum(dim=0).cpu()
-        self.windows += len(actual)
-
-    @property
-    def observed(self) -> bool:
-        """Whether any actual value was added."""
-        return bool(torch.as_tensor(self._counts).any())
-
-    def counts(self, columns: Sequence[str]) -> dict[str, int]:
-        """Number of observed values, of all columns (the name "") and of each."""
-        counts = torch.as_tensor(self._counts).sum(dim=0)
-        return {"": int(counts.sum())} | dict(zip(columns, map(int, counts.tolist()), strict=True))
-
-    def overall(self) -> dict[str, float]:
-        """Means over all steps and columns."""
-        return {name: values[0] for name, values in self._mean(-2, -1).items()}
-
-    def by_step(self) -> Scores:
-        """Means per step."""
-        return self._mean(-1)
-
-    def by_column(self) -> Scores:
-        """Means per column."""
-        return self._mean(-2)
-
-    def _mean(self, *axes: int) -> Scores:
-        share = torch.as_tensor(self._counts / self.windows).mean(dim=axes)  # 1 where nothing is missing
-        means = {name: sums.mean(dim=axes) / self.windows / share for name, sums in self._sums.items()}
-        return {name: values.flatten().tolist() for name, values in means.items()}
-
-
-@final
 class IntervalScores:
     """Scores of a model's intervals and quantiles, in scaled units, before any transform of the targets.
 
@@ -534,12 +513,12 @@ class IntervalScores:
         (`q10_q90`)."""
         central = {f"{quantile_name(low)}_{quantile_name(high)}": means for (low, high), means in self._central.items()}
         named = {str(level): means for level, means in self._conformal.items()} | central
-        return {name: means for name, means in named.items() if means.observed}
+        return {name: means for name, means in named.items() if _is_observed(means)}
 
     @property
     def quantiles(self) -> dict[str, Means]:
         """Pinball loss and coverage, the percentage of actual values not above the quantile, by name (`q10`)."""
-        return {quantile_name(level): means for level, means in self._quantiles.items() if means.observed}
+        return {quantile_name(level): means for level, means in self._quantiles.items() if _is_observed(means)}
 
     def add(
         self,
@@ -567,17 +546,17 @@ class IntervalScores:
             half = half[:, : forecast.shape[1]].to(forecast)
             width = standard(forecast + half) - standard(forecast - half)
             inside = (forecast - actual).abs() <= half
-            means.add(_interval(inside, width), actual.masked_fill(~half.isfinite(), torch.nan))
+            means.add(_interval(inside, width, actual.isnan() | ~half.isfinite()))
         if constant is not None:  # these have no quantiles
             actual = actual.masked_fill(constant[:, None], torch.nan)
         quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
         for (low, high), means in self._central.items():
             inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
-            means.add(_interval(inside, standard(quantiles[high]) - standard(quantiles[low])), actual)
+            means.add(_interval(inside, standard(quantiles[high]) - standard(quantiles[low]), actual.isnan()))
         for quantile, values in quantiles.items():
-            below = 100.0 * (actual <= values).float()
-            scores = {"pinball": pinball(standard(values), standard(actual), quantile), "coverage": below}
-            self._quantiles[quantile].add(scores, actual)
+            below = (100.0 * (actual <= values).double()).masked_fill(actual.isnan(), torch.nan)
+            loss = pinball(standard(values), standard(actual), quantile)
+            self._quantiles[quantile].add({"pinball": loss, "coverage": below})
 
 
 def shortfalls(intervals: Mapping[str, Means], columns: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -591,7 +570,8 @@ def shortfalls(intervals: Mapping[str, Means], columns: Sequence[str]) -> dict[s
     for name, means in intervals.items():
         if not means.windows:
             continue
-        counts = means.counts(columns)
+        n = means.count("coverage").sum(dim=0)
+        counts = {"": int(n.sum())} | dict(zip(columns, n.tolist(), strict=True))
         covered = {"": means.overall()["coverage"]} | dict(zip(columns, means.by_column()["coverage"], strict=True))
         low = {
             column: share
@@ -623,8 +603,15 @@ def too_narrow(short: Mapping[str, Mapping[str, float]]) -> str:
 MOST_NAMED = 3
 
 
-def _interval(inside: Bool[Tensor, "b pred_len n"], width: Float[Tensor, "*b pred_len n"]) -> dict[str, Tensor]:
-    return {"coverage": 100.0 * inside.float(), "width": width.expand(inside.shape)}
+def _interval(
+    inside: Bool[Tensor, "b h n"], width: Float[Tensor, "*b h n"], missing: Bool[Tensor, "b h n"]
+) -> dict[str, Float[Tensor, "b h n"]]:
+    scores = {"coverage": 100.0 * inside.double(), "width": width.expand(inside.shape)}
+    return {name: values.masked_fill(missing, torch.nan) for name, values in scores.items()}
+
+
+def _is_observed(means: Means) -> bool:
+    return bool(means.windows and means.count("coverage").any())
 
 
 DECILES = tuple(n / 10 for n in range(1, 10))

@@ -1,13 +1,14 @@
-"""Point-forecast errors over many windows, kept as sums: memory is O(pred_len n) and all windows have equal weight.
+"""Errors of forecasts over many windows, kept as sums: memory is O(pred_len n) and all windows have equal weight.
 
 For forecast f, actual y, averaged over windows, steps and columns:
 
+  bias  mean f - y                           units
   MSE   mean (f - y)^2                       squared units
   MAE   mean |f - y|                         units
   RMSE  sqrt(MSE)                            units; the root is taken after averaging
   MAPE  100 mean |f - y| / |y|               percent; actual values of zero are excluded, and counted
   sMAPE 200 mean |f - y| / (|f| + |y|)       percent, 0 to 200; 0 where both are zero
-  MASE  MAE / in-sample MAE of the seasonal naive forecast, per column, then averaged over columns
+  MASE  MAE / in-sample MAE of the seasonal naive forecast (`seasonal_scale`), averaged over columns
         (Hyndman & Koehler 2006, "Another look at measures of forecast accuracy"); free of units
   WQL   weighted quantile loss: 2 sum pinball / sum |y|, mean over the quantiles (Park et al. 2022, "Learning Quantile
         Functions without Quantile Crossing for Distribution-free Time Series Forecasting"); free of units, only of
@@ -18,13 +19,14 @@ Actual values that are missing (NaN) do not count: a mean is over those that are
 Averages over columns in the data's own units mix those units; compare models there column by column.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from informer.data.windows import DataUnits
@@ -32,11 +34,49 @@ from informer.data.windows import DataUnits
 AT_ONCE = 1 << 17
 """Values whose errors exist at once: what a processor's cache holds, as each is read many times."""
 
-METRICS = ("mse", "mae", "rmse", "mape", "smape", "mase")
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric of point forecasts: a mean over cells, or a function of it.
+
+    Args:
+        cells: value of each cell from error = forecast - actual, forecast, actual and `seasonal_scale`; NaN: the cell
+            does not count.
+        heading: in tables; empty: not in tables.
+        of_mean: applied to the mean.
+        is_relative: to actual values: of little meaning in scaled units, where zero is the mean of the training rows.
+    """
+
+    cells: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    heading: str
+    of_mean: Callable[[Tensor], Tensor] = lambda mean: mean
+    is_relative: bool = False
+
+
+def _percentage(error: Tensor, forecast: Tensor, actual: Tensor, scale: Tensor) -> Tensor:
+    size = actual.abs()
+    return 100 * error.abs() / size.masked_fill(size == 0, torch.nan)
+
+
+def _symmetric(error: Tensor, forecast: Tensor, actual: Tensor, scale: Tensor) -> Tensor:
+    total = forecast.abs() + actual.abs()
+    return (200 * error.abs() / total).masked_fill(total == 0, 0.0)
+
+
+METRICS = {
+    "bias": Metric(lambda error, forecast, actual, scale: error, ""),
+    "mse": Metric(lambda error, forecast, actual, scale: error.square(), "MSE"),
+    "mae": Metric(lambda error, forecast, actual, scale: error.abs(), "MAE"),
+    "rmse": Metric(lambda error, forecast, actual, scale: error.square(), "RMSE", Tensor.sqrt),
+    "mape": Metric(_percentage, "MAPE %", is_relative=True),
+    "smape": Metric(_symmetric, "sMAPE %", is_relative=True),
+    "mase": Metric(lambda error, forecast, actual, scale: error.abs() / scale, "MASE"),
+}
 WQL = "wql"
 """Of forecasters with quantiles; see the module's docstring."""
-PERCENT = ("mape", "smape")
-"""Relative to actual values: of little meaning in scaled units, where zero is the mean of the training rows."""
+HEADINGS = {name: metric.heading for name, metric in METRICS.items() if metric.heading} | {WQL: "WQL"}
+"""Metrics in tables."""
+RELATIVE = tuple(name for name, metric in METRICS.items() if metric.is_relative)
 
 Scores = dict[str, list[float]]
 """Metric name -> values."""
@@ -51,123 +91,176 @@ def to_float64(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def seasonal_scale(series: Iterable[Float[Tensor, "_ n"]], season: int) -> Float[Tensor, "n"]:
+def seasonal_scale(series: Iterable[Float[np.ndarray, "_ n"]], season: int) -> Float64[np.ndarray, "n"]:
     """Denominator of MASE: mean |y_t - y_(t - season)| per column over all series, never across series.
 
     Args:
-        series: training rows, one tensor [t n] per series.
+        series: training rows, one array [t n] per series.
         season: steps in one season, at least 1.
 
     Returns:
-        float64, in the units of `series`; nan if the column repeats exactly from season to season or no series is
-            longer than a season: MASE is then undefined.
+        In the units of `series`; nan if the column repeats exactly from season to season or no series is longer than a
+        season: MASE is then undefined.
     """
     if season < 1:
         raise ValueError(f"season: expected at least 1, found {season}")
-    total, n = torch.zeros(()), torch.zeros((), dtype=torch.long)
-    for rows in map(to_float64, series):
-        differences = (rows[season:] - rows[:-season]).abs()
-        missing = differences.isnan()
-        total = total + differences.masked_fill(missing, 0.0).sum(dim=0)
-        n = n + max(len(rows) - season, 0) - missing.sum(dim=0)
-    scale = total / n
-    return scale.where(scale > 0, torch.nan)
+    total, n = np.zeros(()), np.zeros((), dtype=np.int64)
+    for rows in series:
+        differences = np.abs(rows[season:].astype(float) - rows[:-season])
+        total = total + np.nansum(differences, axis=0)
+        n = n + (~np.isnan(differences)).sum(axis=0)
+    scale = np.divide(total, n, out=np.full(np.shape(total), np.nan), where=n > 0)
+    return np.where(scale > 0, scale, np.nan)
 
 
-class ErrorSums:
-    """Running sums per (step, column) in one system of units.
+class Means:
+    """Running means of values by name: per step and column, and for groups of windows per column.
+
+    Args:
+        n_groups: number of groups, such as series; 0: none.
+    """
+
+    def __init__(self, n_groups: int = 0) -> None:
+        self.windows = 0
+        self.group_windows = torch.zeros(n_groups, dtype=torch.long)
+        self._sums: dict[str, Tensor] = {}
+        self._groups: dict[str, Tensor] = {}
+
+    def add(
+        self,
+        values: Mapping[str, Float[Tensor, "b h n"]],
+        *,
+        counted: Bool[Tensor, "b h n"] | None = None,
+        groups: Int[Tensor, "b"] | None = None,
+    ) -> None:
+        """Add the windows of one batch; NaN do not count.
+
+        Args:
+            counted: cells that count even if they are NaN, which is then the mean.
+            groups: group of each window.
+        """
+        n = len(next(iter(values.values())))
+        self.windows += n
+        if groups is not None:
+            groups = groups.cpu()
+            self.group_windows.index_add_(0, groups, torch.ones(n, dtype=torch.long))
+        for name, cells in values.items():
+            missing = cells.isnan() if counted is None else cells.isnan() & ~counted
+            both = torch.stack([to_float64(cells).masked_fill(missing, 0.0), to_float64(~missing)])
+            self._sums[name] = self._sums.get(name, 0.0) + both.sum(dim=1).cpu()
+            if groups is not None:
+                by_window = both.sum(dim=2).cpu()
+                if name not in self._groups:
+                    shape = 2, len(self.group_windows), by_window.shape[2]
+                    self._groups[name] = torch.zeros(shape, dtype=torch.float64)
+                self._groups[name].index_add_(1, groups, by_window)
+
+    def count(self, name: str) -> Float64[Tensor, "h n"]:
+        """Number of values that count, per step and column."""
+        return self._of(name)[1]
+
+    def overall(self) -> dict[str, float]:
+        """Means over all steps and columns."""
+        return {name: values[0] for name, values in self._means(-2, -1).items()}
+
+    def by_step(self) -> Scores:
+        """Means per step, over all columns."""
+        return self._means(-1)
+
+    def by_column(self) -> Scores:
+        """Means per column, over all steps."""
+        return self._means(-2)
+
+    def by_group(self, name: str, *, columns: bool = False) -> Float64[np.ndarray, "g *n"]:
+        """Mean of each group, with `columns` of each of its columns; nan where nothing counts."""
+        total, n = self._groups[name] if columns else self._groups[name].sum(dim=-1)
+        return _finished(name, total / n).numpy()
+
+    def by_groups(self) -> Scores:
+        """Means of each group, over all steps and columns."""
+        return {name: self.by_group(name).tolist() for name in self._groups}
+
+    def _means(self, *axes: int) -> Scores:
+        self._of(None)
+        means = {}
+        for name in self._sums:
+            total, n = self._sums[name].sum(dim=axes)
+            means[name] = _finished(name, total / n).flatten().tolist()
+        return means
+
+    def _of(self, name: str | None) -> Tensor:
+        if not self._sums:
+            raise ValueError("metrics: expected at least one window, found none")
+        return self._sums[name or next(iter(self._sums))]
+
+
+def _finished(name: str, mean: Tensor) -> Tensor:
+    return METRICS[name].of_mean(mean) if name in METRICS else mean
+
+
+def point_cells(
+    forecast: Float[Tensor, "b h n"], actual: Float[Tensor, "b h n"], scale: Float[Tensor, "*b n"]
+) -> dict[str, Float64[Tensor, "b h n"]]:
+    """Every metric of every cell; `scale` is `seasonal_scale`."""
+    forecast, actual = to_float64(forecast), to_float64(actual)
+    error = forecast - actual
+    return {name: metric.cells(error, forecast, actual, scale) for name, metric in METRICS.items()}
+
+
+class ErrorMeans(Means):
+    """Metrics of forecasts in one system of units.
 
     Args:
         mase_scale: `seasonal_scale` of the training rows, in these units.
+        n_groups: see `Means`.
     """
 
-    def __init__(self, mase_scale: Float[Tensor, "n"]) -> None:
-        self.mase_scale = to_float64(mase_scale)
-        self.windows = 0
-        self._sums: Tensor | None = None
-        self._quantile_sums: Tensor | None = None
+    def __init__(self, mase_scale: Float[np.ndarray, "n"], n_groups: int = 0) -> None:
+        super().__init__(n_groups)
+        self.mase_scale = torch.as_tensor(mase_scale).double()
+        self._quantiles = Means()
 
-    def add(self, forecast: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"]) -> None:
-        """Add the windows of one batch."""
-        forecast, actual = to_float64(forecast), to_float64(actual)
-        missing = actual.isnan()
-        error, size = (forecast - actual).abs().masked_fill(missing, 0.0), actual.abs()
-        total = forecast.abs() + size
-        sums = torch.stack(
-            [
-                error.square().sum(dim=0),
-                error.sum(dim=0),
-                (error / size).masked_fill((size == 0) | missing, 0.0).sum(dim=0),
-                (size == 0).double().sum(dim=0),
-                (error / total).masked_fill((total == 0) | missing, 0.0).sum(dim=0),
-                (~missing).double().sum(dim=0),
-            ]
-        )
-        self._sums = sums if self._sums is None else self._sums + sums
-        self.windows += len(forecast)
+    def add_forecast(
+        self,
+        forecast: Float[Tensor, "b h n"],
+        actual: Float[Tensor, "b h n"],
+        groups: Int[Tensor, "b"] | None = None,
+    ) -> None:
+        """Add the windows of one batch; a forecast that is NaN makes every metric NaN."""
+        forecast = to_float64(forecast)
+        lost = forecast.isnan() & ~actual.isnan().to(forecast.device)
+        cells = point_cells(forecast, actual, self.mase_scale.to(forecast.device))
+        self.add(cells, counted=lost if lost.any() else None, groups=groups)
 
     def add_pinball(self, loss: Float[Tensor, "b within n"], actual: Float[Tensor, "b within n"]) -> None:
         """Add pinball losses, means over the quantiles, of the windows of one batch."""
-        actual = to_float64(actual)
-        missing = actual.isnan()
-        sums = torch.stack([part.masked_fill(missing, 0.0).sum(dim=0) for part in (to_float64(loss), actual.abs())])
-        self._quantile_sums = sums if self._quantile_sums is None else self._quantile_sums + sums
+        missing = actual.isnan().to(loss.device)
+        cells = {"loss": loss.masked_fill(missing, torch.nan), "size": actual.abs().to(loss.device)}
+        self._quantiles.add(cells, counted=loss.isnan() & ~missing)
 
     @property
     def zero_actuals(self) -> int:
         """Number of values that MAPE excludes because the actual value is zero."""
-        return int(self._totals()[3].sum())
+        return int((self.count("mae") - self.count("mape")).sum())
 
     @property
     def no_mase(self) -> list[int]:
         """Columns for which MASE is undefined; excluded from its averages."""
         return self.mase_scale.isnan().nonzero()[:, 0].tolist()
 
-    def overall(self) -> dict[str, float]:
-        """Each metric over all steps and columns."""
-        return {name: values[0] for name, values in self._reduce(steps=True, columns=True).items()}
-
-    def by_step(self) -> Scores:
-        """Each metric per horizon step, over all columns."""
-        return self._reduce(steps=False, columns=True)
-
-    def by_column(self) -> Scores:
-        """Each metric per column, over all steps."""
-        return self._reduce(steps=True, columns=False)
-
-    def _totals(self) -> Float[Tensor, "6 pred_len n"]:
-        if self._sums is None:
-            raise ValueError("metrics: expected at least one window, found none")
-        return self._sums
-
-    def _reduce(self, *, steps: bool, columns: bool) -> Scores:
-        """Metrics averaged over the named axes; nan if undefined."""
-        totals = self._totals()
-        axes = [axis for axis, gone in ((-2, steps), (-1, columns)) if gone]
-        squared, absolute, percentage, zeros, symmetric, count = totals.sum(dim=axes)
-        scale = self.mase_scale.to(totals.device).expand_as(totals[1])
-        undefined = scale.isnan()
-        ratio = (totals[1] / self.windows / scale).masked_fill(undefined, 0.0)
-        share = (totals[5] / self.windows).masked_fill(undefined, 0.0)  # 1 in cells that nothing is missing of
-        metrics = {
-            "mse": squared / count,
-            "mae": absolute / count,
-            "rmse": (squared / count).sqrt(),
-            "mape": 100 * percentage / (count - zeros),
-            "smape": 200 * symmetric / count,
-            "mase": ratio.sum(dim=axes) / share.sum(dim=axes),
-        }
-        if self._quantile_sums is not None:
-            loss, size = self._quantile_sums.sum(dim=axes)
-            metrics[WQL] = 2 * loss / size.where(size > 0, torch.nan)
-        return {name: values.flatten().tolist() for name, values in metrics.items()}
+    def _means(self, *axes: int) -> Scores:
+        means = super()._means(*axes)
+        if self._quantiles.windows:
+            loss, size = (torch.tensor(each) for each in self._quantiles._means(*axes).values())
+            means[WQL] = (2 * loss / size.where(size > 0, torch.nan)).tolist()
+        return means
 
 
 class MaseScale(NamedTuple):
     """`seasonal_scale` of the training rows in both systems of units."""
 
-    scaled: Float[Tensor, "n"]
-    original: Float[Tensor, "n"]
+    scaled: Float[np.ndarray, "n"]
+    original: Float[np.ndarray, "n"]
 
 
 class Errors:
@@ -175,21 +268,17 @@ class Errors:
 
     Args:
         mase_scale: in both units.
+        n_series: number of series for errors by series; 0: none.
     """
 
-    def __init__(self, mase_scale: MaseScale) -> None:
-        self.scaled = ErrorSums(mase_scale.scaled)
-        self.original = ErrorSums(mase_scale.original)
-        self._windows: list[Float64[np.ndarray, "b 4"]] = []
+    def __init__(self, mase_scale: MaseScale, n_series: int = 0) -> None:
+        self.scaled, self.original = (ErrorMeans(scale, n_series) for scale in mase_scale)
+        self._windows: list[Float64[np.ndarray, "b 2"]] = []
 
-    def by_window(self) -> Float64[np.ndarray, "windows 3"]:
-        """Scaled MSE, scaled MAE and MAE in the data's units of each window, in the order they were added; 0 for a
-        window of which nothing is observed."""
-        return np.concatenate(self._windows)[:, :3] if self._windows else np.empty((0, 3))
-
-    def shares(self) -> Float64[np.ndarray, "windows"]:
-        """Share of the actual values of each window that is observed: its weight in a mean over windows."""
-        return np.concatenate(self._windows)[:, 3] if self._windows else np.empty(0)
+    def by_window(self) -> Float64[np.ndarray, "windows"]:
+        """Sum of squared scaled errors of each window, in the order they were added, relative to the number of cells:
+        every observed value has equal weight in their mean."""
+        return np.concatenate(self._windows) if self._windows else np.empty(0)
 
     def add(
         self,
@@ -197,29 +286,22 @@ class Errors:
         actual: Float[Tensor, "b pred_len n"],
         units: DataUnits,
         quantiles: QuantileForecast | None = None,
+        series: Int[Tensor, "b"] | None = None,
     ) -> None:
-        """Add the windows of one batch of scaled values."""
+        """Add the windows of one batch of scaled values; `series` is the index of each window's series."""
         few = max(AT_ONCE // max(forecast[0].numel(), 1), 1) if len(forecast) else 1
         chunks = zip(forecast.split(few), actual.split(few), units.split(few), strict=True)
         for begin, chunk in zip(count(step=few), chunks, strict=False):
-            self._add(*chunk)
+            self._add(*chunk, None if series is None else series[begin : begin + few])
             if quantiles is not None:
                 self._add_quantiles(quantiles(slice(begin, begin + few)), *chunk[1:])
 
-    def _add(self, forecast: Tensor, actual: Tensor, units: DataUnits) -> None:
-        in_standard = [units.standard(values) for values in (forecast, actual)]
-        in_original = [_original(values, units) for values in (forecast, actual)]
-        self.scaled.add(*in_standard)
-        self.original.add(*in_original)
-        missing = to_float64(actual).isnan()
-        share = (~missing).double().mean(dim=(1, 2))
-        error, absolute = (
-            (to_float64(predicted) - to_float64(observed)).abs().masked_fill(missing, 0.0)
-            for predicted, observed in (in_standard, in_original)
-        )
-        measures = (error.square(), error, absolute)
-        means = [measure.mean(dim=(1, 2)) / share.clamp(min=1 / error[0].numel()) for measure in measures]
-        self._windows.append(torch.stack([*means, share], dim=1).cpu().numpy())
+    def _add(self, forecast: Tensor, actual: Tensor, units: DataUnits, series: Tensor | None) -> None:
+        standard = [to_float64(units.standard(values)) for values in (forecast, actual)]
+        self.scaled.add_forecast(standard[0], standard[1], series)
+        self.original.add_forecast(_original(forecast, units), _original(actual, units), series)
+        squared = (standard[0] - standard[1]).square().masked_fill(standard[1].isnan(), 0.0)
+        self._windows.append(squared.mean(dim=(1, 2)).cpu().numpy())
 
     def _add_quantiles(self, quantiles: Iterable[tuple[float, Tensor]], actual: Tensor, units: DataUnits) -> None:
         standard, n = units.standard(actual), 0

@@ -1,13 +1,7 @@
-"""Scores of forecasts compared with baselines: overall, by step and by series, with intervals of the differences.
+"""Scores of forecasts in files compared with baselines: overall, by step and by series, and whether they differ.
 
-Metrics of forecasts by unit and step, from plain arrays.
-
-MSE: mean (f - y)^2. MAE: mean |f - y|. sMAPE: mean 200 |f - y| / (|f| + |y|), 0 where both are zero. MASE: MAE / mean
-|y_t - y_(t - season)| over the history of the unit (Hyndman & Koehler 2006). OWA: mean of sMAPE and MASE, each divided
-by that of Naive2 (M4 competition). Coverage: in percent. Weighted quantile loss: 2 sum pinball / sum |y|, mean over the
-quantiles (as in GluonTS; Park et al. 2022).
-
-Baselines from the history only: seasonal naive, ridge, and Naive2, the reference of OWA in the M4 competition.
+The metrics are those of `informer.scoring.metrics`, and OWA: mean of sMAPE and MASE, each divided by that of Naive2 (M4
+competition). Coverage is in percent. Baselines from the history only: seasonal naive, ridge, and Naive2.
 
 Read forecasts, actual values and histories in one of four layouts into a tidy table.
 
@@ -17,17 +11,14 @@ columns are called OT_lo80. rolling: [series], origin, step, time, column, forec
 per series, its name and then its values in order, without times (as the files of the M competitions).
 
 Units of scoring: one per series, column and origin, with forecast, actual values and history.
-
-Score a forecast file, from the checked configuration to the table and the written files.
 """
 
-import csv
-import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -35,9 +26,9 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float64
-from rich import table as rich_table
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table as RichTable
+from torch import Tensor
 
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted, listed
@@ -57,42 +48,12 @@ from informer.read.series import table_of_file
 from informer.read.table import Table, without
 from informer.read.time_columns import find_time_column
 from informer.read.times import changing_zone, check_zones, find_format, parse_timestamps, zone_advice
-from informer.scoring.baselines import fit_ridge
+from informer.scoring.baselines import fit_ridge, repeated
 from informer.scoring.bootstrap import Interval, skill_interval
+from informer.scoring.metrics import WQL, Means, Scores, pinball, point_cells, seasonal_scale
+from informer.scoring.scores import scores_table, tidy_csv
 
 Cells = Float64[np.ndarray, "u h"]
-Mean = Callable[[Cells], Float64[np.ndarray, "_"]]
-"""Mean over the cells of each group, without NaN."""
-
-
-def mase_scale(history: Float64[np.ndarray, "_"], season: int) -> float:
-    """Mean absolute seasonal difference of observed pairs; NaN if it is zero or there is no pair."""
-    differences = np.abs(history[season:] - history[:-season])
-    differences = differences[~np.isnan(differences)]
-    scale = float(differences.mean()) if len(differences) else 0.0
-    return scale if scale > 0 else np.nan
-
-
-def point_cells(forecast: Cells, actual: Cells, scales: Float64[np.ndarray, "u"]) -> dict[str, Cells]:
-    """Point metrics of each cell, before averaging."""
-    error = np.abs(forecast - actual)
-    total = np.abs(forecast) + np.abs(actual)
-    smape = 200 * np.divide(error, total, out=np.zeros_like(error), where=total > 0)
-    return {
-        "mse": error**2,
-        "mae": error,
-        "mase": error / scales[:, None],
-        "smape": np.where(np.isnan(error), np.nan, smape),
-    }
-
-
-def owa(errors: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> np.ndarray:
-    """OWA from averaged sMAPE and MASE; NaN if an error of the reference is zero."""
-    ratios = [
-        np.divide(errors[name], reference[name], out=np.full_like(errors[name], np.nan), where=reference[name] > 0)
-        for name in ("smape", "mase")
-    ]
-    return (ratios[0] + ratios[1]) / 2
 
 
 def levels_of(bands: Sequence[str]) -> list[str]:
@@ -122,25 +83,16 @@ def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[floa
     return dict(sorted(by_level.items()))
 
 
-def weighted_quantile_loss(quantiles: Mapping[float, Cells], actual: Cells, mean: Mean) -> Float64[np.ndarray, "_"]:
-    """2 sum pinball / sum |y| for each group, averaged over the quantiles."""
-    losses = []
-    for level, cells in quantiles.items():
-        error = actual - cells
-        pinball = np.maximum(level * error, (level - 1) * error)
-        size = np.where(np.isnan(pinball), np.nan, np.abs(actual))
-        total = mean(size)
-        losses.append(np.divide(2 * mean(pinball), total, out=np.full_like(total, np.nan), where=total > 0))
-    return np.mean(losses, axis=0)
-
-
 Histories = Sequence[Float64[np.ndarray, "_"]]
 
 
 def seasonal_naive(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
     """Repeat the last season, filling missing values (NaN) from the season before, or the last observed value if there
-    is none."""
-    return np.stack([_repeat(history, season, steps) for history in histories])
+    is none; of a history shorter than a season, the last value."""
+    columns = (torch.tensor(history)[None, :, None] for history in histories)
+    ahead = torch.arange(steps)
+    each = [repeated(rows, [season if rows.shape[1] >= season else 1], ahead)[0, :, 0] for rows in columns]
+    return torch.stack(each).numpy()
 
 
 def seasonal_naive_quantiles(
@@ -244,18 +196,6 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         series=store.numbers,
     )
     return batch.in_units(fitted(batch))[:, :, 0].numpy(), fitted.note
-
-
-def _repeat(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
-    observed = history[~np.isnan(history)]
-    if len(history) < season:
-        return np.full(steps, observed[-1])
-    by_place = (history[len(history) - season + place :: -season] for place in range(season))
-    latest = [
-        observed_values[0] if len(observed_values := phase_values[~np.isnan(phase_values)]) else observed[-1]
-        for phase_values in by_place
-    ]
-    return np.resize(latest, steps)
 
 
 def _naive2(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
@@ -676,7 +616,6 @@ def _from_first_known(values: Float64[np.ndarray, "_"]) -> Float64[np.ndarray, "
 
 OWN, NAIVE, NAIVE2 = "forecast", "seasonal naive", "naive2"
 ROW = ("forecaster", "series", "column", "step", "metric", "value")
-HEADINGS = {"mse": "MSE", "mae": "MAE", "mase": "MASE", "smape": "sMAPE %", "owa": "OWA", "wql": "WQL"}
 DIFFERENCES = ("mse", "mase")
 WRITTEN = ("scores.json", "scores.csv")
 
@@ -722,8 +661,8 @@ class Scoreboard:
     """
 
     overall: dict[str, dict[str, float]]
-    by_step: dict[str, dict[str, list[float]]]
-    by_series: dict[str, dict[str, list[float]]]
+    by_step: dict[str, Scores]
+    by_series: dict[str, Scores]
     names: Sequence[tuple[str, str]]
     differences: list[Difference]
     notes: list[str] = field(default_factory=list)
@@ -738,52 +677,27 @@ class Scoreboard:
                 for (series, column), each in zip(self.names, self.by_series[name][metric], strict=True):
                     yield name, series, column, "all", metric, each
 
-    def to_csv(self) -> str:
-        """`rows` with a header; undefined values are empty cells."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(ROW)
-        writer.writerows((*keys, "" if math.isnan(value) else value) for *keys, value in self.rows())
-        return text.getvalue()
-
     def to_dict(self) -> dict[str, Any]:
         """Overall scores, scores by step, and differences, as plain containers for JSON."""
-        values = {
-            "overall": self.overall,
-            "by_step": self.by_step,
-            "differences": [
-                {
-                    "baseline": each.baseline,
-                    "metric": each.metric,
-                    "skill": each.skill,
-                    "low": each.interval.low,
-                    "high": each.interval.high,
-                }
-                for each in self.differences
-            ],
-            "notes": self.notes,
-        }
+        differences = [asdict(each) | each.interval._asdict() for each in self.differences]
+        for each in differences:
+            del each["interval"]
+        values = {"overall": self.overall, "by_step": self.by_step, "differences": differences, "notes": self.notes}
         return cast(dict[str, Any], without_nan(values))
 
     def save(self, folder: Path) -> None:
         """Write scores.json and scores.csv."""
-        for name, content in zip(WRITTEN, (self._to_json(), self.to_csv()), strict=True):
+        as_json = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+        for name, content in zip(WRITTEN, (as_json, tidy_csv(ROW, self.rows())), strict=True):
             write_atomic(folder / name, content)
 
-    def _to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def table(self) -> rich_table.Table:
-        """Table of the overall scores, the forecast first."""
-        metric_names = list(dict.fromkeys(metric for by_metric in self.overall.values() for metric in by_metric))
-        table = rich_table.Table(box=SIMPLE_HEAD, padding=0)
-        table.add_column("forecaster")
-        for metric in metric_names:
-            table.add_column(HEADINGS.get(metric, metric.replace("coverage", "in ") + " %"), justify="right")
-        for name, by_metric in self.overall.items():
-            cells = (_shown(by_metric.get(metric, math.nan)) for metric in metric_names)
-            table.add_row(name, *cells, style="bold" if name == OWN else "")
-        return table
+    def table(self) -> RichTable:
+        """Overall scores, the forecast first; RMSE and MAPE, for which there is no room, are in the files."""
+        rows = [
+            ((name,), {metric: scores[metric] for metric in scores if metric not in ("rmse", "mape")})
+            for name, scores in self.overall.items()
+        ]
+        return scores_table(["forecaster"], rows, OWN)
 
 
 def score_units(units: ScoredUnits, season: int) -> Scoreboard:
@@ -795,30 +709,29 @@ def score_units(units: ScoredUnits, season: int) -> Scoreboard:
     """
     notes = list(units.notes)
     forecasts = _forecasts(units, season, notes)
-    scales = np.array([mase_scale(history, season) for history in units.histories])
+    scales = np.array([seasonal_scale([history[:, None]], season)[0] for history in units.histories])
     if np.isnan(scales).any():
         notes.append(f"MASE is undefined for {counted(int(np.isnan(scales).sum()), 'forecast')}: a constant history")
     # baselines are scored in the cells in which the forecast has an actual value
     actual = np.where(np.isnan(units.forecast), np.nan, units.actual)
-    cells = {name: point_cells(values, actual, scales) for name, values in forecasts.items()}
     quantiles = _quantiles(units, season, forecasts[NAIVE], actual, notes)
     names = list(dict.fromkeys(units.names))
     place = {name: i for i, name in enumerate(names)}
-    owners = np.array([place[name] for name in units.names])
-    overall, by_step, by_series = (
-        _averaged(units, actual, cells, quantiles, mean)
-        for mean in (
-            lambda values: _mean(values.reshape(1, -1)),
-            lambda values: _mean(values.T),
-            lambda values: _grouped(values, owners, len(names)),
-        )
-    )
+    owners = torch.tensor([place[name] for name in units.names])
+    means, errors = dict[str, Means](), dict[str, dict[str, np.ndarray]]()
+    for name, values in forecasts.items():
+        point = point_cells(_cells(values), _cells(actual), torch.from_numpy(scales)[:, None, None])
+        errors[name] = {metric: point[metric][:, :, 0].numpy() for metric in DIFFERENCES}
+        means[name] = Means(len(names))
+        inside = _inside_cells(units, actual) if name == OWN else {}
+        means[name].add(point | inside | _quantile_cells(quantiles.get(name, {}), actual), groups=owners)
+    overall = _views({name: {key: [value] for key, value in each.overall().items()} for name, each in means.items()})
     return Scoreboard(
         overall={name: {metric: values[0] for metric, values in scores.items()} for name, scores in overall.items()},
-        by_step=by_step,
-        by_series=by_series,
+        by_step=_views({name: each.by_step() for name, each in means.items()}),
+        by_series=_views({name: each.by_groups() for name, each in means.items()}),
         names=names,
-        differences=_differences(cells),
+        differences=_differences(errors),
         notes=notes,
     )
 
@@ -858,75 +771,60 @@ def _quantiles(
     return {OWN: own, NAIVE: found}
 
 
-def _averaged(
-    units: ScoredUnits,
-    actual: np.ndarray,
-    cells: Mapping[str, Mapping[str, np.ndarray]],
-    quantiles: Mapping[str, Mapping[float, np.ndarray]],
-    mean: Mean,
-) -> dict[str, dict[str, list[float]]]:
-    """Every metric of every forecaster, one value per group."""
-    means = {name: {metric: mean(values) for metric, values in by_metric.items()} for name, by_metric in cells.items()}
-    for name, by_metric in means.items():
-        by_metric["owa"] = owa(by_metric, means[NAIVE2])
-        if name == OWN:
-            by_metric |= _coverage(units, actual, mean)
-        if name in quantiles:
-            by_metric["wql"] = weighted_quantile_loss(quantiles[name], actual, mean)
-    return {name: {metric: each.tolist() for metric, each in by_metric.items()} for name, by_metric in means.items()}
+def _cells(values: Cells) -> Float64[Tensor, "u h 1"]:
+    return torch.from_numpy(values)[:, :, None]
 
 
-def _coverage(units: ScoredUnits, actual: np.ndarray, mean: Mean) -> dict[str, np.ndarray]:
-    """Coverage of each interval."""
+def _quantile_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str, Tensor]:
+    """Pinball loss and size of the actual value of each level, where both are known."""
+    cells: dict[str, Tensor] = {}
+    for level, values in quantiles.items():
+        loss = pinball(_cells(values), _cells(actual), level)
+        cells |= {f"loss {level}": loss, f"size {level}": _cells(np.abs(actual)).where(~loss.isnan(), torch.nan)}
+    return cells
+
+
+def _inside_cells(units: ScoredUnits, actual: Cells) -> dict[str, Tensor]:
+    """100 if the actual value is inside the interval of a level, 0 if not, NaN if one of them is missing."""
     return {
-        f"coverage{level}": mean(inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], actual))
+        f"coverage{level}": _cells(inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], actual))
         for level in levels_of(list(units.bands))
     }
 
 
-def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Difference]:
+def _views(scores: Mapping[str, Scores]) -> dict[str, Scores]:
+    """With OWA, and the weighted quantile loss from the losses of the levels."""
+    reference, views = scores[NAIVE2], {}
+    for name, by_metric in scores.items():
+        arrays = {metric: np.array(values) for metric, values in by_metric.items()}
+        view = {metric: values for metric, values in arrays.items() if " " not in metric}
+        view["owa"] = np.mean([_ratio(arrays[metric], np.array(reference[metric])) for metric in ("smape", "mase")], 0)
+        levels = [metric.split()[1] for metric in arrays if metric.startswith("loss ")]
+        if levels:
+            view[WQL] = np.mean([_ratio(2 * arrays[f"loss {q}"], arrays[f"size {q}"]) for q in levels], axis=0)
+        views[name] = {metric: values.tolist() for metric, values in view.items()}
+    return views
+
+
+def _ratio(values: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """NaN where `of` is zero."""
+    return np.divide(values, of, out=np.full(values.shape, np.nan), where=of > 0)
+
+
+def _differences(errors: Mapping[str, Mapping[str, Cells]]) -> list[Difference]:
     """Skill compared with each baseline; resamples units, or blocks of steps if there is only one unit."""
     differences = []
-    for name in (each for each in cells if each not in (OWN, NAIVE2)):
-        for metric in DIFFERENCES:
-            model_cells, baseline_cells = cells[OWN][metric], cells[name][metric]
-            if len(model_cells) > 1:
-                pair, block = (_mean(model_cells), _mean(baseline_cells)), 1
-            else:
-                pair, block = (model_cells[0], baseline_cells[0]), math.isqrt(model_cells.shape[1])
-            valid = ~(np.isnan(pair[0]) | np.isnan(pair[1]))
-            errors, baseline_errors = (each[valid] for each in pair)
-            if not len(errors) or baseline_errors.mean() == 0:
-                continue
-            skill = 1.0 - float(errors.mean() / baseline_errors.mean())
-            differences.append(
-                Difference(
-                    baseline=name,
-                    metric=metric,
-                    skill=skill,
-                    interval=skill_interval(errors, baseline_errors, block=block),
-                )
-            )
+    for name, metric in product([each for each in errors if each not in (OWN, NAIVE2)], DIFFERENCES):
+        own, baseline = errors[OWN][metric], errors[name][metric]
+        several, block = len(own) > 1, 1 if len(own) > 1 else math.isqrt(own.shape[1])
+        own, baseline = (pd.DataFrame(each).mean(axis=1).to_numpy() if several else each[0] for each in (own, baseline))
+        valid = ~np.isnan(own + baseline)
+        own, baseline = own[valid], baseline[valid]
+        if len(own) and baseline.mean() > 0:
+            skill = 1.0 - float(own.mean() / baseline.mean())
+            interval = skill_interval(own, baseline, block=block)
+            differences.append(Difference(baseline=name, metric=metric, skill=skill, interval=interval))
     return differences
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Mean of each row without NaN; NaN if all values are NaN."""
-    observed = ~np.isnan(values)
-    counts = observed.sum(axis=1)
-    sums = np.where(observed, values, 0.0).sum(axis=1)
-    return np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
-
-
-def _grouped(values: np.ndarray, owners: np.ndarray, n: int) -> np.ndarray:
-    observed = ~np.isnan(values)
-    sums = np.bincount(owners, weights=np.where(observed, values, 0.0).sum(axis=1), minlength=n)
-    counts = np.bincount(owners, weights=observed.sum(axis=1), minlength=n)
-    return np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
-
-
-def _shown(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.4g}"
 
 
 def score(settings: ScoreConfig, console: Console) -> Scoreboard:

@@ -1,23 +1,19 @@
-"""Evaluate a forecaster and two baselines on the same windows.
-
-Scores of each series of a panel.
-
-Scores of a model and its baselines as table, JSON and CSV, with a one-sentence verdict.
-"""
+"""Scores of a model and its baselines on the same windows, in one pass: as table, JSON and CSV, and in one sentence."""
 
 import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from torch import Tensor
@@ -27,76 +23,99 @@ from informer.base.files import write_atomic
 from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.plain import without_nan
 from informer.data.dataset import Data
+from informer.data.diagnosis import data_problems
+from informer.data.scaler import Scaler
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
 from informer.linear.maps import effects_of
-from informer.networks.forecast_model import ForecastModel, model_output
+from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
 from informer.networks.models.base import point
+from informer.read.frequency import Unit
 from informer.scoring.baselines import Baseline, FittedBaseline, best_seasonal_naive, bounded, fit_ridge
 from informer.scoring.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
 from informer.scoring.intervals import (
+    MOST_RECENT,
     CalibratedBaseline,
     Calibration,
     IntervalScores,
-    Means,
+    Residuals,
     calibrate,
+    every_of,
+    joined_errors,
+    lag_of,
     model_quantiles,
     shortfalls,
     too_narrow,
 )
-from informer.scoring.metrics import METRICS, PERCENT, WQL, Errors, ErrorSums, MaseScale, seasonal_scale
+from informer.scoring.metrics import (
+    HEADINGS,
+    METRICS,
+    RELATIVE,
+    ErrorMeans,
+    Errors,
+    MaseScale,
+    Means,
+    QuantileForecast,
+    seasonal_scale,
+    to_float64,
+)
 
-SCORES = ("mse_scaled", "mae_scaled", "mae")
 MOST_WORST = 5
 """Series named as the worst."""
 
 
-def by_series(
-    errors: Mapping[str, Errors], series: Sequence[str], owners: Int64[np.ndarray, "windows"], model: str
-) -> pd.DataFrame:
-    """One row per series and forecaster, sorted by the model's scaled MSE, highest first.
+def by_series(errors: Mapping[str, Errors], series: Sequence[str], columns: Sequence[str], model: str) -> pd.DataFrame:
+    """One row per series, column and forecaster, the series with the highest scaled MSE of the model first.
 
     Every observed value of a series has equal weight; a series without observed values is left out.
 
-    Columns: series, windows, model, mse_scaled, mae_scaled, mae (in data units, over all targets), and for the model
-    skill: 1 - MSE / MSE of the series' best baseline.
+    Columns: series, column (`all`, and each of several), windows, model, mse_scaled, mae_scaled, mae (in data units),
+    and for the model skill: 1 - MSE / MSE of the best baseline.
 
     Args:
         errors: errors of the model and the baselines over the same windows, by name.
-        series: names of the series.
-        owners: index in `series` of each window's series.
+        series, columns: names of the series and the targets.
         model: name of the model in `errors`.
     """
-    counts = np.bincount(owners, minlength=len(series))
-    shares = errors[model].shares()
-    totals = np.bincount(owners, shares, len(series))
-    observed = np.flatnonzero(totals)
-    means = {}
-    for name, forecaster_errors in errors.items():
-        sums = [np.bincount(owners, shares * column, len(series)) for column in forecaster_errors.by_window().T]
-        means[name] = np.stack(sums, axis=1)[observed] / totals[observed, None]
-    rivals = np.min([values[:, 0] for name, values in means.items() if name != model], axis=0)
-    worst = np.argsort(-means[model][:, 0], kind="stable")
-    tables = []
-    for name, values in means.items():
-        table = pd.DataFrame(values, columns=list(SCORES))
-        table.insert(0, "model", name)
-        table.insert(0, "windows", counts[observed])
-        table.insert(0, "series", [series[int(place)] for place in observed])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            table["skill"] = 1 - values[:, 0] / rivals if name == model else np.nan
-        tables.append(table.iloc[worst])
-    combined = pd.concat(tables)
-    order = np.arange(len(combined)).reshape(len(tables), -1).T.ravel()
-    return combined.iloc[order].reset_index(drop=True).replace([np.inf, -np.inf], np.nan)
+    names = ["all", *(columns if len(columns) > 1 else [])]
+
+    def means(of: ErrorMeans, metric: str) -> np.ndarray:
+        overall = of.by_group(metric)[:, None]
+        return np.hstack([overall, of.by_group(metric, columns=True)]) if len(columns) > 1 else overall
+
+    mse = {name: means(each.scaled, "mse") for name, each in errors.items()}
+    rivals = np.min([values for name, values in mse.items() if name != model], axis=0)
+    worst = np.argsort(-mse[model][:, 0], kind="stable")
+    shown = worst[~np.isnan(mse[model][worst, 0])]
+    windows = errors[model].scaled.group_windows
+    shape = (len(shown), len(names), len(errors))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        skill = 1 - mse[model] / rivals
+    tables = {
+        "mse_scaled": mse,
+        "mae_scaled": {name: means(each.scaled, "mae") for name, each in errors.items()},
+        "mae": {name: means(each.original, "mae") for name, each in errors.items()},
+        "skill": {name: skill if name == model else np.full_like(skill, np.nan) for name in errors},
+    }
+    keys = {
+        "series": np.array(series, dtype=object)[shown, None, None],
+        "column": np.array(names, dtype=object)[None, :, None],
+        "windows": windows.numpy()[shown, None, None],
+        "model": np.array([*errors], dtype=object)[None, None],
+    }
+    values = {name: np.stack([each[shown] for each in by_model.values()], axis=2) for name, by_model in tables.items()}
+    table = pd.DataFrame({name: np.broadcast_to(each, shape).ravel() for name, each in (keys | values).items()})
+    return table.replace([np.inf, -np.inf], np.nan)
 
 
-def worst_series(
-    errors: Mapping[str, Errors], series: Sequence[str], owners: Int64[np.ndarray, "windows"], model: str
-) -> str:
-    """One line: the series with the highest errors, and the number of series for which a baseline is better."""
-    table = by_series(errors, series, owners, model)
-    model_rows = table[table["model"] == model]
+def worst_series(table: pd.DataFrame, model: str) -> str:
+    """One line: the series with the highest errors, and the number of series for which a baseline is better.
+
+    Args:
+        table: the result of `by_series`.
+        model: name of the model.
+    """
+    model_rows = table[(table["model"] == model) & (table["column"] == "all")]
     named = ", ".join(
         f"{name} {mse:.3g}" for name, mse in model_rows[["series", "mse_scaled"]].head(MOST_WORST).to_numpy()
     )
@@ -105,6 +124,49 @@ def worst_series(
         f"by series (metrics_by_series.csv): highest scaled MSE for {named}; "
         f"a baseline is better for {behind} of {len(model_rows)}"
     )
+
+
+def tidy_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """CSV text with a header; undefined and infinite values are empty cells."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(without_nan(list(row)) for row in rows)
+    return text.getvalue()
+
+
+def scores_table(
+    keys: Sequence[str], rows: Sequence[tuple[Sequence[str], Mapping[str, float]]], own: str, title: str | None = None
+) -> Table:
+    """Overall scores as a table for the terminal.
+
+    Args:
+        keys: headings of the names of a row.
+        rows: names of each row and its values by metric, in groups of equal first names if there are several names.
+        own: the last name of the rows in bold.
+        title: above the table.
+    """
+    # no rules between columns, so that nine columns fit into 80 characters
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    for key in keys:
+        table.add_column(key)
+    used = dict.fromkeys(metric for _, values in rows for metric in values)
+    metrics = [name for name in [*HEADINGS, *(each for each in used if each not in HEADINGS | METRICS)] if name in used]
+    for metric in metrics:
+        other = f"in {metric.removeprefix('coverage')} %" if metric.startswith("coverage") else metric.upper()
+        table.add_column(HEADINGS.get(metric, other), justify="right")
+    for place, (names, values) in enumerate(rows):
+        cells = (_shown(values.get(metric, math.nan)) for metric in metrics)
+        is_last = place + 1 == len(rows) or (len(keys) > 1 and rows[place + 1][0][0] != names[0])
+        table.add_row(*names, *cells, style="bold" if names[-1] == own else None, end_section=is_last)
+    return table
+
+
+def _shown(value: float) -> str:
+    """At most 8 characters for usual values, so that nine columns fit into 80: 12346 rather than 1.235e+04."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}".replace("e+", "e")
 
 
 UNITS = ("scaled", "original")
@@ -124,8 +186,11 @@ class Evaluation:
         notes: how the baselines were fitted.
         intervals: scores of the model's intervals, by level in percent (`80`) or quantiles (`q10_q90`).
         quantiles: scores of the model's quantiles, by name.
-        series: names of the series of a panel; empty for a single series.
-        owners: index in `series` of each window's series.
+        series: names of the series of a panel, in the order of the groups of `errors`; empty for a single series.
+        breakdown: further errors as plain containers, see `Breakdown`.
+        problems: problems of the data, one line each.
+        residuals: errors of the model on these windows, or on evenly spaced ones.
+        baselines: the baselines.
         block: number of neighbouring windows that overlap; block length of the bootstrap.
     """
 
@@ -136,7 +201,10 @@ class Evaluation:
     intervals: Mapping[str, Means] = field(default_factory=dict)
     quantiles: Mapping[str, Means] = field(default_factory=dict)
     series: Sequence[str] = ()
-    owners: Int64[np.ndarray, "windows"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    breakdown: Mapping[str, Any] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+    residuals: Residuals | None = None
+    baselines: Sequence[Baseline | CalibratedBaseline] = ()
     block: int = 1
     _noise: Interval | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -167,11 +235,8 @@ class Evaluation:
         if self.windows < FEWEST_BLOCKS * self.block:
             return Interval(math.nan, math.nan)
         if self._noise is None:  # seconds for many windows
-            weights = self.errors[self.model].shares()  # every observed value has equal weight
-            model_errors, baseline_errors = (
-                weights * self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline)
-            )
-            self._noise = skill_interval(model_errors, baseline_errors, block=self.block)
+            errors = (self.errors[name].by_window() for name in (self.model, self.best_baseline))
+            self._noise = skill_interval(*errors, block=self.block)
         return self._noise
 
     @property
@@ -192,8 +257,8 @@ class Evaluation:
         if winner is Winner.noise:
             low, high = map(signed_percent, self.noise)
             return (
-                f"{self.model} is as good as {rival}, the better baseline, within noise: {figures}, "
-                f"{skill_text(skill)} (95 % interval of the skill {low} to {high})."
+                f"{self.model} cannot be told from {rival}, the better baseline: {figures}, {skill_text(skill)} "
+                f"(95 % interval of the skill {low} to {high})."
             )
         if winner is Winner.few:
             return (
@@ -219,8 +284,11 @@ class Evaluation:
     @property
     def worst_series(self) -> list[str]:
         """Series of a panel with the highest scaled MSE of the model, the worst first."""
-        table = by_series(self.errors, self.series, self.owners, self.model)
-        return table[table["model"] == self.model]["series"].head(MOST_WORST).tolist()
+        return self.by_series()["series"].unique()[:MOST_WORST].tolist()
+
+    def by_series(self) -> pd.DataFrame:
+        """See the function of this name."""
+        return by_series(self.errors, self.series, self.columns, self.model)
 
     @property
     def remarks(self) -> list[str]:
@@ -241,7 +309,7 @@ class Evaluation:
                 f"{scores['width']:.3g} wide in scaled units"
             )
         if self.series:
-            remarks.append(worst_series(self.errors, self.series, self.owners, self.model))
+            remarks.append(worst_series(self.by_series(), self.model))
         if sums.zero_actuals:
             remarks.append(f"MAPE in original units excludes {sums.zero_actuals} actual values that are zero")
         if sums.no_mase:
@@ -268,6 +336,8 @@ class Evaluation:
                 "intervals": {name: self._means(means) for name, means in self.intervals.items()},
                 "mean_pinball": self.mean_pinball,
                 "quantiles": {name: self._means(means) for name, means in self.quantiles.items()},
+                "breakdown": self.breakdown,
+                "problems": self.problems,
             }
         )
 
@@ -275,32 +345,24 @@ class Evaluation:
         """Tidy rows (see `ROW`): over all, then per step (from 1), then per column."""
         for name, errors in self.errors.items():
             for units in UNITS:
-                sums: ErrorSums = getattr(errors, units)
-                overall, by_step, by_column = sums.overall(), sums.by_step(), sums.by_column()
-                for metric in overall:
-                    yield name, units, "all", "all", metric, overall[metric]
-                    for step, value in enumerate(by_step[metric], start=1):
-                        yield name, units, "all", step, metric, value
-                    for column, value in zip(self.columns, by_column[metric], strict=True):
-                        yield name, units, column, "all", metric, value
-
+                yield from self._rows(name, units, getattr(errors, units))
         for what, means in {**self.intervals, **self.quantiles}.items():
-            steps, columns = means.by_step(), means.by_column()
-            for metric, value in means.overall().items():
-                name = f"{metric}{what}" if what.isdigit() else f"{metric}_{what}"
-                yield self.model, "scaled", "all", "all", name, value
-                for step, value in enumerate(steps[metric], start=1):
-                    yield self.model, "scaled", "all", step, name, value
-                for column, value in zip(self.columns, columns[metric], strict=True):
-                    yield self.model, "scaled", column, "all", name, value
+            yield from self._rows(self.model, "scaled", means, what if what.isdigit() else f"_{what}")
+
+    def _rows(
+        self, name: str, units: str, means: Means, suffix: str = ""
+    ) -> Iterator[tuple[str, str, str, str | int, str, float]]:
+        by_step, by_column = means.by_step(), means.by_column()
+        for metric, value in means.overall().items():
+            yield name, units, "all", "all", metric + suffix, value
+            for step, each in enumerate(by_step[metric], start=1):
+                yield name, units, "all", step, metric + suffix, each
+            for column, each in zip(self.columns, by_column[metric], strict=True):
+                yield name, units, column, "all", metric + suffix, each
 
     def to_csv(self) -> str:
-        """`rows` with a header; undefined and infinite values are empty cells."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(ROW)
-        writer.writerows((*keys, without_nan(value)) for *keys, value in self.rows())
-        return text.getvalue()
+        """`rows` with a header."""
+        return tidy_csv(ROW, self.rows())
 
     def save(self, folder: str | Path) -> None:
         """Write `metrics.json`, `metrics.csv` and, for a panel, `metrics_by_series.csv` into `folder`."""
@@ -308,30 +370,18 @@ class Evaluation:
         write_atomic(metrics, json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
         write_atomic(rows, self.to_csv())
         if self.series:
-            table = by_series(self.errors, self.series, self.owners, self.model)
-            write_atomic(Path(folder) / BY_SERIES, table.to_csv(index=False))
+            write_atomic(Path(folder) / BY_SERIES, self.by_series().to_csv(index=False))
 
     def table(self) -> Table:
         """Overall scores, the model first, in scaled and in original units."""
-        title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
-        # no rules between columns, so that nine columns fit into 80 characters
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
-        for heading in ("units", "model"):
-            table.add_column(heading)
-        has_quantiles = any(WQL in errors.scaled.overall() for errors in self.errors.values())
-        metrics = (*METRICS, WQL) if has_quantiles else METRICS
-        for metric in metrics:
-            table.add_column(_heading(metric), justify="right")
+        rows = []
         for units in UNITS:
             for name, errors in self.errors.items():
                 overall = getattr(errors, units).overall()
-                style = "bold" if name == self.model else None
-                none = PERCENT if units == "scaled" else ()
-                cells = (
-                    "-" if metric in none or metric not in overall else _shown(overall[metric]) for metric in metrics
-                )
-                table.add_row(units, name, *cells, style=style, end_section=name == list(self.errors)[-1])
-        return table
+                none = RELATIVE if units == "scaled" else ()
+                rows.append(((units, name), {key: math.nan if key in none else overall[key] for key in overall}))
+        title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
+        return scores_table(("units", "model"), rows, self.model, title)
 
     def _mse(self, name: str) -> float:
         return self.errors[name].scaled.overall()["mse"]
@@ -344,10 +394,10 @@ class Evaluation:
         names, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
         return between.join(f"{name} {covered[name]:.1f} %" for name in names)
 
-    def _scores(self, sums: ErrorSums) -> dict[str, Any]:
+    def _scores(self, sums: ErrorMeans) -> dict[str, Any]:
         return self._means(sums) | {"zero_actuals": sums.zero_actuals}
 
-    def _means(self, sums: Means | ErrorSums) -> dict[str, Any]:
+    def _means(self, sums: Means) -> dict[str, Any]:
         by_column = sums.by_column()
         columns = [dict(zip(by_column, values, strict=True)) for values in zip(*by_column.values(), strict=True)]
         return {
@@ -357,61 +407,143 @@ class Evaluation:
         }
 
 
-def _heading(metric: str) -> str:
-    percent = {"mape": "MAPE %", "smape": "sMAPE %"}
-    return percent.get(metric, metric.upper())
-
-
-def _shown(value: float) -> str:
-    """At most 8 characters for usual values, so that nine columns fit into 80: 12346 rather than 1.235e+04."""
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}".replace("e+", "e")
-
-
 ForecastFunction = Callable[[Batch], Float[Tensor, "b pred_len n"]]
 """Scaled targets for a batch; must not use `batch.target` except for its shape."""
 
 
+@runtime_checkable
+class WithQuantiles(Protocol):
+    """A forecaster with quantiles."""
+
+    def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
+        """Quantiles around its forecast of this batch."""
+
+
+START = "without the network"
+"""Name of the forecast without the network's contribution: the linear start, if the model has one."""
+EDGES = np.round(np.linspace(-3.0, 3.0, 61), 10)
+"""Bin edges of the histogram of residuals, in scaled units; values outside are counted in the outer bins."""
+
+
+FIELDS = {"hour": "hour", "weekday": "day_of_week", "month": "month"}
+"""Fields of a timestamp by the name of the breakdown."""
+
+
+@final
+class Breakdown:
+    """Scaled errors of forecasters by hour and weekday (by month for steps longer than a day) of the row that is
+    forecast, and a histogram of the residuals of the first forecaster.
+
+    Args:
+        data: the data of the windows.
+    """
+
+    def __init__(self, data: Data) -> None:
+        self._first, unit = data.sizes.first, data.frequency.unit
+        days, below_day = (Unit.day, Unit.business_day), unit in (Unit.second, Unit.minute, Unit.hour)
+        axes = ["hour"] if below_day else []
+        axes.append("weekday" if below_day or unit in days else "month")
+        self._slots = {
+            axis: np.concatenate([np.asarray(getattr(each.timestamps, FIELDS[axis]), np.uint8) for each in data.panel])
+            for axis in axes
+        }
+        self._means: dict[str, dict[str, Means]] = {axis: {} for axis in axes}
+        self._counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
+        self._own: str | None = None
+
+    def add(self, name: str, forecast: Float[Tensor, "b h n"], batch: Batch, starts: Int[Tensor, "b"]) -> None:
+        """Add the forecast of some windows that begin at these rows of the store."""
+        standard = [to_float64(batch.units.standard(values)).cpu() for values in (forecast, batch.target)]
+        error = standard[0] - standard[1]
+        self._own = self._own or name
+        if name == self._own:
+            known = error[~error.isnan()].numpy()
+            self._counts += np.histogram(np.clip(known, EDGES[0], EDGES[-1]), bins=EDGES)[0]
+        rows = starts.cpu().numpy()[:, None] + self._first + np.arange(error.shape[1])
+        size = error.abs().nanmean(dim=2).reshape(-1, 1, 1), error.square().nanmean(dim=2).reshape(-1, 1, 1)
+        for axis, slots in self._slots.items():
+            means = self._means[axis].setdefault(name, Means(32))
+            groups = torch.from_numpy(slots[rows].ravel().astype(np.int64))
+            means.add({"mae": size[0], "mse": size[1]}, groups=groups)
+
+    def to_dict(self) -> dict[str, Any]:
+        """By axis the slots that occur, and by metric and forecaster one error for each; `residuals`: bin edges and
+        counts."""
+        by_time = {}
+        for axis, by_name in self._means.items():
+            used = np.flatnonzero(~np.isnan(next(iter(by_name.values())).by_group("mse")))
+            by_metric = {
+                metric: {name: means.by_group(metric)[used].tolist() for name, means in by_name.items()}
+                for metric in ("mse", "mae")
+            }
+            by_time[axis] = {"slots": used.tolist()} | by_metric
+        return {"by_time": by_time, "residuals": {"edges": EDGES.tolist(), "counts": self._counts.tolist()}}
+
+
 @torch.inference_mode()
-def evaluate(
-    forecast: ForecastFunction,
+def evaluate_all(
+    forecasts: Mapping[str, ForecastFunction],
     windows: Windows,
     *,
     mase_scale: MaseScale,
     batch_size: int = 256,
-) -> Errors:
-    """Errors over all windows; the batch size affects speed and memory, not the result.
+    n_series: int = 0,
+    breakdown: Breakdown | None = None,
+) -> dict[str, Errors]:
+    """Errors of each forecaster over all windows, in one pass; the batch size affects speed and memory only.
 
     Args:
-        forecast: maps a batch to scaled targets; a model must already be in eval mode. Quantiles of a calibrated
-            baseline are scored too.
+        forecasts: functions from a batch to scaled targets, by name; a model must already be in eval mode. Quantiles
+            of those that have any are scored too.
         windows: windows to forecast.
         mase_scale: see `training_scale`.
         batch_size: windows per batch.
+        n_series: number of series for errors by series; 0: none.
+        breakdown: is given every forecast.
 
     Raises:
         InputError: there are no windows.
     """
     if not len(windows):
         raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
-    errors = Errors(mase_scale)
-    for batch in windows.batches(batch_size):
-        ahead = forecast(batch)
-        quantiles = forecast.quantiles(batch, ahead) if isinstance(forecast, CalibratedBaseline) else None
-        errors.add(ahead, batch.target, batch.units, quantiles)
+    errors = {name: Errors(mase_scale, n_series) for name in forecasts}
+    for indices in torch.arange(len(windows), device=windows.starts.device).split(batch_size):
+        batch, series = windows.batch(indices), windows.series(indices) if n_series else None
+        for name, forecast in forecasts.items():
+            ahead = forecast(batch)
+            quantiles = forecast.quantiles(batch, ahead) if isinstance(forecast, WithQuantiles) else None
+            errors[name].add(ahead, batch.target, batch.units, quantiles, series)
+            if breakdown is not None:
+                breakdown.add(name, ahead, batch, windows.starts[indices])
     return errors
+
+
+def evaluate(forecast: ForecastFunction, windows: Windows, *, mase_scale: MaseScale, batch_size: int = 256) -> Errors:
+    """Errors of one forecaster; see `evaluate_all`."""
+    return evaluate_all({"": forecast}, windows, mase_scale=mase_scale, batch_size=batch_size)[""]
 
 
 def training_scale(data: Data) -> MaseScale:
     """Denominators of MASE for each target, over the training rows of every series."""
-    season, targets = data.frequency.season, data.columns.positions(data.targets)
+    training = [
+        series.values[split.train.start : split.train.stop]
+        for series, split in zip(data.panel, data.splits, strict=True)
+    ]
+    scalers = [data.scaler.of(series.name, rows) for series, rows in zip(data.panel, training, strict=True)]
+    parts = list(zip(training, scalers, strict=True))
+    return mase_scale(parts, data.frequency.season, data.columns.positions(data.targets))
 
-    def rows(*, scaled: bool) -> Iterator[Tensor]:
-        for series, split in zip(data.panel, data.splits, strict=True):
-            training = series.values[split.train.start : split.train.stop]
-            scaler = data.scaler.of(series.name, training)
+
+def mase_scale(
+    parts: Sequence[tuple[Float[np.ndarray, "_ c"], Scaler]], season: int, targets: Sequence[int]
+) -> MaseScale:
+    """Denominators of MASE of the `targets` among the columns, over the rows of each series, with its scaler."""
+
+    def rows(*, scaled: bool) -> Iterator[np.ndarray]:
+        for values, scaler in parts:
             # blocks that overlap by a season, so that each seasonal difference is in one of them
-            for block in row_blocks(training, shared=season):
-                yield torch.from_numpy((scaler.standard(block) if scaled else block)[:, targets])
+            for block in row_blocks(values, shared=season):
+                yield (scaler.standard(block) if scaled else block)[:, targets]
 
     return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 
@@ -433,6 +565,7 @@ def compare(
     name: str = "informer",
     batch_size: int = 256,
     baselines: Sequence[Baseline | CalibratedBaseline] | None = None,
+    breakdown: Breakdown | None = None,
 ) -> Evaluation:
     """Compare a forecaster with baselines on the same windows.
 
@@ -444,35 +577,28 @@ def compare(
         name: name of the model in the report.
         batch_size: windows per batch.
         baselines: fitted baselines, whose quantiles are scored if they are calibrated; None: `fit_baselines(data)`.
+        breakdown: see `evaluate_all`.
 
     Raises:
         InputError: a part without windows.
     """
     baselines = fit_baselines(data) if baselines is None else baselines
-    scale = training_scale(data)
-    errors = evaluate(forecast, windows, mase_scale=scale, batch_size=batch_size)
-    return _compared({name: errors}, windows, data=data, mase_scale=scale, batch_size=batch_size, baselines=baselines)
-
-
-def _compared(
-    own: dict[str, Errors],
-    windows: Windows,
-    *,
-    data: Data,
-    mase_scale: MaseScale,
-    batch_size: int,
-    baselines: Sequence[Baseline | CalibratedBaseline],
-) -> Evaluation:
-    """Compare the errors of a model, by its name, with those of baselines."""
-    errors = {each.name: evaluate(each, windows, mase_scale=mase_scale, batch_size=batch_size) for each in baselines}
-    several = len(data.panel) > 1
+    series = [each.name for each in data.panel] if len(data.panel) > 1 else []
+    errors = evaluate_all(
+        {name: forecast} | {each.name: each for each in baselines},
+        windows,
+        mase_scale=training_scale(data),
+        batch_size=batch_size,
+        n_series=len(data.panel),
+        breakdown=breakdown,
+    )
     return Evaluation(
-        model=next(iter(own)),
+        model=name,
         columns=data.targets,
-        errors=own | errors,
+        errors=errors,
         notes=(*(baseline.note for baseline in baselines), *_notes(data)),
-        series=[series.name for series in data.panel] if several else (),
-        owners=windows.series(torch.arange(len(windows))).cpu().numpy() if several else np.empty(0, dtype=np.int64),
+        series=series,
+        baselines=baselines,
         block=data.sizes.pred_len,
     )
 
@@ -488,6 +614,38 @@ def _notes(data: Data) -> Iterator[str]:
             f"fitted to the {root} of {listed(names)} (scaler.transform), whose fluctuations depend less on the level; "
             "forecasts, intervals and errors are of the values themselves"
         )
+
+
+@final
+class _Scored:
+    """A network as a forecaster: scores its intervals and quantiles, and keeps errors of evenly spaced windows."""
+
+    def __init__(self, model: ForecastModel, data: Data, calibration: Calibration | None) -> None:
+        self.model, self.calibration = model, calibration
+        self.spread = IntervalScores(model.quantiles, calibration)
+        self._targets, self._every = data.columns.positions(data.targets), every_of(data.test, MOST_RECENT)
+        self._lag = lag_of(data.frequency.season, data.sizes.seq_len)
+        self._seen, self._residuals = 0, list[Residuals]()
+        self._output = torch.empty(0)
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+        self._output, history = model_output(self.model, batch), batch.enc_x[:, :, self._targets]
+        self.spread.add(self._output, batch.target, history, units=batch.units)
+        forecast = point(self._output, self.model.quantiles)
+        chosen = slice(-self._seen % self._every, None, self._every)
+        self._residuals.append(Residuals.of(forecast[chosen], batch.target[chosen], history[chosen], self._lag))
+        self._seen += len(forecast)
+        return forecast
+
+    def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
+        """See `WithQuantiles`."""
+        history = batch.enc_x[:, :, self._targets]
+        return model_quantiles(self.model, self._output, self.calibration, history, batch.units)
+
+    @property
+    def residuals(self) -> Residuals:
+        """Errors of at most MOST_RECENT windows."""
+        return joined_errors(self._residuals)
 
 
 def score(
@@ -510,20 +668,39 @@ def score(
         InputError: a part without windows.
     """
     model.eval()
-    baselines = baselines_for(model, data) if baselines is None else baselines
-    spread = IntervalScores(model.quantiles, calibration)
-    scale, targets = training_scale(data), data.columns.positions(data.targets)
-    errors = Errors(scale)
-    with torch.inference_mode():
-        for batch in data.test.batches(batch_size):
-            output, history = model_output(model, batch), batch.enc_x[:, :, targets]
-            spread.add(output, batch.target, history, units=batch.units)
-            quantiles = model_quantiles(model, output, calibration, history, batch.units)
-            errors.add(point(output, model.quantiles), batch.target, batch.units, quantiles)
-    evaluation = _compared(
-        {model.family: errors}, data.test, data=data, mase_scale=scale, batch_size=batch_size, baselines=baselines
-    )
-    return replace(evaluation, intervals=spread.intervals, quantiles=spread.quantiles)
+    own, breakdown = _Scored(model, data, calibration), Breakdown(data)
+    evaluation = compare(
+        own, data.test, data=data, name=model.family, batch_size=batch_size, breakdown=breakdown,
+        baselines=baselines_for(model, data) if baselines is None else baselines,
+    )  # fmt: skip
+    parts = breakdown.to_dict()
+    adds = adds_to_a_start(model, data.test)
+    parts["is_idle"] = has_start(model, data.test) and not adds
+    if adds:
+        scale = MaseScale(*(np.full(len(data.targets), np.nan) for _ in UNITS))
+        start = evaluate(partial(forecast_without_network, model), data.test, mase_scale=scale, batch_size=batch_size)
+        by_step = start.scaled.by_step()
+        parts[START] = {metric: by_step[metric] for metric in ("mse", "mae")}
+    return replace(
+        evaluation, intervals=own.spread.intervals, quantiles=own.spread.quantiles, breakdown=parts,
+        problems=data_problems(data), residuals=own.residuals,
+    )  # fmt: skip
+
+
+@torch.inference_mode()
+def has_start(model: ForecastModel, windows: Windows) -> bool:
+    """Whether the forecast without the network, of the first of the windows, is not zero."""
+    probe = windows.batch(torch.tensor([0]))
+    return model.network is not None and bool((forecast_without_network(model, probe) != 0).any())
+
+
+@torch.inference_mode()
+def adds_to_a_start(model: ForecastModel, windows: Windows) -> bool:
+    """Whether the network changes the forecast that it starts from (an untrained head is zero)."""
+    if not has_start(model, windows):
+        return False
+    probe = windows.batch(torch.tensor([0]))
+    return bool((forecast_without_network(model, probe) != model_forecast(model, probe)).any())
 
 
 def baselines_for(

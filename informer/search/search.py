@@ -177,7 +177,7 @@ class Search:
         start = self._start(seq_lens)
         seconds = self.budget.left
         self._trials_end = seconds - TRIALS_SHARE * max(self._room(start), 0.0) if math.isfinite(seconds) else -math.inf
-        self._halve(networks(self.settings, [start.seq_len], n_targets=len(self.runner.source.columns.targets)))
+        self._halve(networks(self.settings, [start.start.seq_len], n_targets=len(self.runner.source.columns.targets)))
         better = [trial for trial in self._networks() if trial.val_loss < (1 - LEAST_GAIN) * start.val_loss]
         ready = [trial for trial in better if self._is_ready(trial)]
         if len(ready) < len(better):
@@ -228,7 +228,7 @@ class Search:
         return replace(resolved, trainer=replace(resolved.trainer, max_minutes=minutes, refit=again))
 
     def _linear(self, trial: Trial) -> TrainConfig:
-        still = with_values(self.settings, {**cheapest(self.settings, trial.seq_len), **trial.values})
+        still = with_values(self.settings, {**cheapest(self.settings, trial.start.seq_len), **trial.values})
         trainer = replace(still.trainer, max_epochs=1, max_steps=0)
         if self.settings.loss.quantiles:  # the linear family has no quantiles: use a network that is not trained
             return replace(still, trainer=trainer)
@@ -277,15 +277,13 @@ class Search:
             closing = self.runner.closing_seconds(cheapest(self.settings, start.seq_len), steps=0)
             trial = Trial(
                 values=values, steps=0, val_loss=loss, seconds=self.budget.clock() - began, closing_seconds=closing,
-                seq_len=start.seq_len, maps=start.maps, note=start.note, floor=start.floor,
-                varying=[*start.varying], varying_penalty=start.varying_penalty, fit_seconds=fit_seconds,
+                start=start._replace(varying=[*start.varying]), fit_seconds=fit_seconds,
             )  # fmt: skip
         else:
-            known = (trial.seq_len, trial.maps, trial.note, trial.floor, trial.varying, trial.varying_penalty)
-            self.runner.begin_with(Start(*known))
+            self.runner.begin_with(trial.start)
             self.budget.spend(trial.seconds)
         self.record.add(trial)
-        log.info(f"linear forecast: {trial.note}; validation loss {trial.val_loss:.5f}")
+        log.info(f"linear forecast: {trial.start.note}; validation loss {trial.val_loss:.5f}")
         return trial
 
     def _halve(self, entrants: list[Values]) -> None:

@@ -274,7 +274,7 @@ def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) ->
         "linear_alone": not trial.steps,
         "val_loss": trial.val_loss,
         "linear_val_loss": start.val_loss,
-        "linear": start.note,
+        "linear": start.start.note,
         "not_tried": search.not_tried,
     }
 

@@ -71,10 +71,24 @@ HEADINGS = {
 }
 """Columns of the table by configuration key; the other values follow from these."""
 
-MEASURED = ("steps", "val_loss", "seconds", "closing_seconds")
+MEASURED, LINEAR = ("steps", "val_loss", "seconds", "closing_seconds"), "linear."
+"""Columns of every trial, and what the further ones of the linear forecast begin with."""
 
-START = ("seq_len", "maps", "note", "floor", "varying", "varying_penalty", "fit_seconds")
-"""Further columns of the file for the linear forecast."""
+
+class Start(NamedTuple):
+    """The closed-form linear forecast from which every network starts."""
+
+    seq_len: int
+    """Lookback window in rows."""
+    maps: list[dict[str, Any]]
+    """Penalties of its maps, in the form of the key `model.maps`."""
+    note: str
+    """The penalties and the reason for them as text."""
+    floor: bool = False
+    """Whether forecasts are limited to at least the smallest value of their lookback window."""
+    varying: Sequence[str] = ()
+    varying_penalty: float = 1.0
+    """What weights vary with, see `model.varying`, and their penalty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +101,7 @@ class Trial:
         val_loss: training loss over the validation windows; infinite if training failed.
         seconds: duration of the trial.
         closing_seconds: estimated time of everything after training, without fits of linear maps.
-        seq_len, maps, note, floor, varying, varying_penalty: the linear forecast, see `informer.search.trials.Start`.
+        start: of a trial of the linear forecast.
         fit_seconds: time to fit the maps of the linear forecast once they are chosen.
     """
 
@@ -96,12 +110,7 @@ class Trial:
     val_loss: float
     seconds: float
     closing_seconds: float = 0.0
-    seq_len: int = 0
-    maps: list[dict[str, Any]] = field(default_factory=list)
-    note: str = ""
-    floor: bool = False
-    varying: list[str] = field(default_factory=list)
-    varying_penalty: float = 1.0
+    start: Start = field(default_factory=lambda: Start(0, [], ""))
     fit_seconds: float = 0.0
 
     @property
@@ -113,8 +122,11 @@ class Trial:
     def cells(self) -> dict[str, str]:
         """The row of the file, numbers in full precision."""
         measured = {name: getattr(self, name) for name in MEASURED}
-        start = {f"linear.{name}": json.dumps(getattr(self, name)) for name in START} if not self.steps else {}
-        return {name: str(value) for name, value in {**self.values, **measured}.items()} | start
+        cells = {name: str(value) for name, value in {**self.values, **measured}.items()}
+        if self.steps:
+            return cells
+        start = {**self.start._asdict(), "fit_seconds": self.fit_seconds}
+        return cells | {f"{LINEAR}{name}": json.dumps(value) for name, value in start.items()}
 
 
 def trial_key(values: Mapping[str, Any], steps: int) -> tuple[str, ...]:
@@ -126,17 +138,14 @@ def _measured(row: Mapping[str, str]) -> dict[str, Any]:
     return {name: float(row[name]) for name in MEASURED if name != "steps"}
 
 
-def _start(row: Mapping[str, str]) -> dict[str, Any]:
-    """The linear forecast of a row; raises KeyError or ValueError if the row is damaged."""
-    start = {name: json.loads(row[f"linear.{name}"]) for name in START}
-    kinds = {
-        "seq_len": int, "maps": list, "note": str, "floor": bool, "varying": list, "varying_penalty": float,
-        "fit_seconds": float,
-    }  # fmt: skip
-    wrong = [name for name, kind in kinds.items() if not isinstance(start[name], kind)]
-    if wrong:
-        raise ValueError(f"linear.{wrong[0]}: no {kinds[wrong[0]].__name__}")
-    return start
+def _start(row: Mapping[str, str]) -> tuple[Start, float]:
+    """The linear forecast of a row and its `fit_seconds`; raises KeyError or ValueError if the row is damaged."""
+    kinds = (int, list, str, bool, list, float, float)
+    values = [json.loads(row[f"{LINEAR}{name}"]) for name in (*Start._fields, "fit_seconds")]
+    if wrong := [kind.__name__ for kind, value in zip(kinds, values, strict=True) if not isinstance(value, kind)]:
+        raise ValueError(f"linear forecast: no {wrong[0]}")
+    *start, fit_seconds = values
+    return Start(*start), fit_seconds
 
 
 @final
@@ -172,18 +181,16 @@ class Record:
     def known(self, values: Mapping[str, Any], steps: int) -> Trial | None:
         """The trial if the file contains it, else None."""
         row = self._before.get(trial_key(values, steps))
-        if row is None:
-            return None
-        return replace(Trial(values=values, steps=steps, val_loss=0.0, seconds=0.0), **_measured(row))
+        return None if row is None else Trial(values=values, steps=steps, **_measured(row))
 
     def known_start(self) -> Trial | None:
         """The linear forecast if the file contains it, else None."""
         row = next((row for row in self._before.values() if int(row["steps"]) == 0), None)
         if row is None:
             return None
-        start = _start(row)
-        values = {"seq_len": start["seq_len"]} if row.get("seq_len") else {}
-        return replace(Trial(values=values, steps=0, val_loss=0.0, seconds=0.0), **_measured(row), **start)
+        start, fit_seconds = _start(row)
+        values = {"seq_len": start.seq_len} if row.get("seq_len") else {}
+        return Trial(values=values, steps=0, start=start, fit_seconds=fit_seconds, **_measured(row))
 
     def add(self, trial: Trial) -> None:
         """Store a finished trial and report progress."""
@@ -194,7 +201,7 @@ class Record:
         text = io.StringIO()
         used = [*(recorded.values for recorded in self.trials), *self._before.values()]
         names = [key for key in SEARCHED if any(key in values for values in used)]
-        start = [f"linear.{name}" for name in START]
+        start = [f"{LINEAR}{name}" for name in (*Start._fields, "fit_seconds")]
         writer = csv.DictWriter(text, [*names, *MEASURED, *start], lineterminator="\n", restval="")
         writer.writeheader()
         rows = {recorded.key: recorded.cells for recorded in self.trials}
@@ -236,22 +243,6 @@ Shape = tuple[object, ...]
 
 class OutOfTime(Exception):
     """A trial has used up its time."""
-
-
-class Start(NamedTuple):
-    """The closed-form linear forecast from which every network starts."""
-
-    seq_len: int
-    """Lookback window in rows."""
-    maps: list[dict[str, Any]]
-    """Penalties of its maps, in the form of the key `model.maps`."""
-    note: str
-    """The penalties and the reason for them as text."""
-    floor: bool = False
-    """Whether forecasts are limited to at least the smallest value of their lookback window."""
-    varying: Sequence[str] = ()
-    varying_penalty: float = 1.0
-    """What weights vary with, see `model.varying`, and their penalty."""
 
 
 @final

@@ -346,7 +346,7 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
             evaluation = _fit_and_score(settings, older, new_settings, data, folder, console)
         folder.finish()
         log.info(f"updated in {time.monotonic() - began:.1f} s: {folder.path}")
-        conclude(evaluation, folder, console)
+        conclude(evaluation, data, folder, console)
     return evaluation
 
 

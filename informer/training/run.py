@@ -70,6 +70,7 @@ from informer.data.dataset import Data, Provenance, Source
 from informer.data.scaler import POWERS
 from informer.data.store import with_columns
 from informer.data.windows import Windows
+from informer.inference.rescore import save_results
 from informer.linear.maps import all_runs, chosen_maps
 from informer.linear.moments import joined, runs_of
 from informer.linear.select import folds, starts_of
@@ -461,24 +462,32 @@ def score_best(
     facts: dict[str, Any] = {SHORTFALLS: shortfalls(evaluation.intervals, data.targets)}
     if (maps := best.maps) is not None and is_closed_form(best, settings):
         facts[MAPS] = chosen_maps(maps, maps_config(settings.model), data)
-    state = _states(best, data, errors, calibration, settings) if settings.trainer.calibration else None
+    state = None
+    if settings.trainer.calibration:
+        state = _states(best, data, errors, calibration, settings, evaluation.residuals)
     checkpoint.save(path, replace(saved, calibration=state, data=saved.data | facts))
     return evaluation
 
 
 def _states(
-    model: ForecastModel, data: Data, errors: Residuals | None, calibration: Calibration | None, settings: TrainConfig
+    model: ForecastModel,
+    data: Data,
+    errors: Residuals | None,
+    calibration: Calibration | None,
+    settings: TrainConfig,
+    tested: Residuals | None,
 ) -> dict[str, Tensor] | None:
     """Tensors for the checkpoint of the scored model: its calibration, and one for forecasts after the end of the data
     (prefix RECENT), which includes errors on the test part, the newest there are; None without earlier errors.
 
     Args:
         errors, calibration: errors on windows before the test part, and the calibration from them.
+        tested: errors on test windows.
     """
     if errors is None:
         return None
     errors_of = residuals_of(data, settings.trainer.eval_batch_size)
-    test_errors = errors_of(model.eval(), data.test, most=MOST_RECENT)
+    test_errors = errors_of(model.eval(), data.test, most=MOST_RECENT, known=tested)
     newer = test_errors if errors.lag != test_errors.lag else joined_errors([errors, test_errors])
     recent = newer.calibration()
     state = {} if calibration is None else calibration.state()
@@ -644,7 +653,7 @@ def _score_and_save(
     tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
     context.folder.finish()
     # last: a run with a report counts as finished, and is not resumed
-    conclude(evaluation, context.folder, context.console)
+    conclude(evaluation, data, context.folder, context.console)
     log.info(f"      tensorboard --logdir {context.folder.path}")
     if evaluation.winner is Winner.baseline and "search" not in context.folder.facts():
         log.info(better_command(settings))
@@ -784,9 +793,9 @@ def _saving(settings: TrainConfig, data: Data, context: RunContext, tracker: Tra
     return save if context.processes.is_main else lambda state, is_best: None
 
 
-def conclude(evaluation: Evaluation, folder: RunFolder, console: Console) -> None:
-    """Save the scores of a run, and print them with what to do next."""
-    evaluation.save(folder.path)
+def conclude(evaluation: Evaluation, data: Data, folder: RunFolder, console: Console) -> None:
+    """Save the results of a run, and print its scores with what to do next."""
+    save_results(evaluation, checkpoint.load(folder.path / checkpoint.BEST), data, folder.path)
     console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
         log.info(line)

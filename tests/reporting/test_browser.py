@@ -13,10 +13,10 @@ import pytest
 from conftest import COLUMN, HOSTILE
 from entry_points import call
 
+from informer.inference.rescore import MAX_TRACKS
 from informer.report.content import Content, Origin, Profile, SeriesScore, Track
 from informer.report.page import to_html
 from informer.report.runs import compare_runs
-from informer.report.test_pass import MAX_TRACKS
 
 pytestmark = pytest.mark.slow
 

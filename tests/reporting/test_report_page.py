@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,11 +19,11 @@ from informer.data.dataset import Data
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
 from informer.networks.forecast_model import forecast_without_network, model_forecast
-from informer.report.content import Content, Tone
+from informer.report.content import Content, SeriesScore, Tone
 from informer.report.forecasts import forecast_content
 from informer.report.page import to_html
-from informer.report.run import IDLE, _adds_to_a_start, _what_is_missing, add_scores, command_of, run_content
-from informer.report.test_pass import CYCLES, chosen_windows
+from informer.report.run import IDLE, _shown, add_scores, command_of, run_content
+from informer.scoring.scores import adds_to_a_start
 
 
 def page_data(page: Path) -> dict:
@@ -73,7 +72,12 @@ def test_quantile_losses_in_the_report_are_those_of_the_run(panel_run: Path, con
     ("skill", "interval", "said"),
     [
         (0.046, [0.02, 0.075], "better than both baselines: its squared error is 4.6 % lower than that of ridge regr"),
-        (0.014, [-0.03, 0.055], "as good as ridge regression, the better baseline: its squared error is 1.4 % lower"),
+        (
+            0.014,
+            [-0.03, 0.055],
+            "cannot be told from ridge regression, the better baseline: its squared error is 1.4",
+        ),
+        (-0.81, [-1.9, 0.1], "cannot be told from ridge regression, the better baseline: its squared error is 81"),
         (0.0001, [-0.03, 0.055], "as good as ridge regression, the better baseline."),
         (-0.09, [-0.2, -0.01], "worse than ridge regression, the better baseline: its squared error is 9.0 % higher"),
         (-3.26, [-5.0, -1.5], "worse than ridge regression, the better baseline: its squared error is 4.26 times as"),
@@ -207,10 +211,10 @@ def test_without_the_network_the_linear_start_is_left(panel_run: Path) -> None:
         torch.nn.init.normal_(model.model.network.head.weight)  # a few steps of training may not change it
         assert not torch.allclose(model_forecast(model.model, batch), expected, atol=1e-3)
     assert torch.allclose(forecast_without_network(model.model, batch), expected, atol=1e-6)
-    assert _adds_to_a_start(model.model, batch)
+    assert adds_to_a_start(model.model, data.test)
     for weight in model.model.network.head.parameters():
         torch.nn.init.zeros_(weight)  # as in a run without steps: a curve of its contribution would show nothing
-    assert not _adds_to_a_start(model.model, batch)
+    assert not adds_to_a_start(model.model, data.test)
 
 
 def test_a_network_that_adds_nothing_is_named_and_has_no_maps(panel_run: Path, folder: Path) -> None:
@@ -218,7 +222,7 @@ def test_a_network_that_adds_nothing_is_named_and_has_no_maps(panel_run: Path, f
     shutil.copytree(panel_run, "run")
     with_network = run_content(Path("run"))
     assert with_network.attention
-    assert IDLE not in with_network.remarks
+    assert not any(line.startswith(IDLE) for line in with_network.remarks)
     outcome = call(
         "train", "dataset=csv", f"dataset.path={panel_run.parent / 'data.csv'}", "dataset.series_col=store",
         "model=tiny", "model.skip=ridge", "seq_len=48", "pred_len=6", "trainer.max_steps=0", "run_dir=start",
@@ -226,26 +230,23 @@ def test_a_network_that_adds_nothing_is_named_and_has_no_maps(panel_run: Path, f
     assert outcome.status == 0, outcome.err
     content = run_content(Path("start"))
     assert content.attention == []
-    assert IDLE in content.remarks
+    assert any(line.startswith(IDLE) for line in content.remarks)
     assert "contribution" not in {each.key for each in content.profiles}
 
 
-@pytest.mark.parametrize("n", [1, 9_999, 10_001, 480_000, 7_777_777])
-def test_thinned_windows_meet_every_hour_and_weekday(n: int) -> None:
-    chosen = chosen_windows(n)
-    assert 1 <= len(chosen) <= 10_000
-    assert n <= 10_000 or all((chosen % cycle).unique().numel() == cycle for cycle in (24, 7, 12))
-    assert len(chosen) < 2 or torch.gcd(chosen[1] - chosen[0], torch.tensor(CYCLES)) == 1
-
-
-def test_without_its_data_the_page_shows_what_the_run_saved(panel_run: Path, folder: Path) -> None:
+def test_a_page_is_made_of_what_the_run_saved(panel_run: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a page reads the data again, or its model forecasts; without scores it says how to get them."""
     shutil.copytree(panel_run, "run")
-    outcome = call("report", "run", "dataset.path=elsewhere.csv")
+    with monkeypatch.context() as context:
+        context.setattr("torch.nn.Module.__call__", None)
+        context.setattr("informer.data.dataset.read_panel", None)
+        outcome = call("report", "run")
     assert outcome.status == 0, outcome.err
-    page = page_data(folder / "run" / "report.html")
-    assert page["tracks"] == []
-    assert [each["key"] for each in page["profiles"]] == ["step", "column"]
-    assert "elsewhere.csv" in (folder / "run" / "report.html").read_text()
+    assert page_data(folder / "run" / "report.html")["tracks"]
+    Path("run/metrics.json").unlink()
+    content = run_content(Path("run"))
+    assert content.tracks == [] == content.scaled
+    assert "informer eval checkpoint=run" in content.verdict
 
 
 def test_the_folder_of_an_evaluation_is_a_report_too(panel_run: Path, folder: Path) -> None:
@@ -329,7 +330,6 @@ def test_origins_before_the_rows_that_fit_are_left_out(folder: Path, monkeypatch
         (["nowhere"], "no such file"),
         (["."], "expected a run directory"),
         (["a", "b"], "expected one run or folder, found 2"),
-        (["input=.", "batch_size=0"], "batch_size: expected at least 1"),
     ],
 )
 def test_what_is_no_run_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
@@ -362,21 +362,11 @@ def test_local_times_of_forecasts_over_a_clock_change(folder: Path) -> None:
     assert "Times are shown in UTC." in Path("page.html").read_text()
 
 
-class FourWindows:
-    """Of the first series and the third."""
-
-    def __len__(self) -> int:
-        return 4
-
-    def series(self, indices: torch.Tensor) -> torch.Tensor:
-        return torch.tensor([0, 0, 2, 2])[indices]
-
-
-def test_series_and_windows_that_are_not_on_the_page_are_named() -> None:
-    data = SimpleNamespace(panel=[SimpleNamespace(name=name) for name in "abc"], test=FourWindows())
-    assert list(_what_is_missing(data, 4)) == ["Too short for a test window: b."]
-    (_, line) = _what_is_missing(data, 3)
-    assert line == "Scores by series on this page are of 3 windows; metrics_by_series.csv has those of all."
+def test_series_that_are_not_on_the_page_are_named() -> None:
+    scores = [SeriesScore(series=name, column="y", windows=2, mse=1.0, skill=0.0) for name in "ac"]
+    assert list(_shown(2, scores, "abc")) == ["The page shows all 2 series.", "Too short for a test window: b."]
+    (line,) = _shown(6, scores * 4, "ac")
+    assert line.startswith("The page shows 6 of 8 series, so that it stays small: the 2 with the largest error, the 2")
 
 
 @pytest.mark.parametrize(

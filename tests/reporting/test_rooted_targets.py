@@ -9,7 +9,7 @@ import pytest
 from entry_points import call
 
 from informer.report.run import run_content
-from informer.report.test_pass import EDGES
+from informer.scoring.scores import EDGES
 
 N, TRAIN, STEPS = 400, 240, 6
 

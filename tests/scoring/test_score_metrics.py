@@ -9,6 +9,7 @@ from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared
 
 from informer.scoring import scoreboard as metrics
 from informer.scoring.bootstrap import skill_interval
+from informer.scoring.metrics import seasonal_scale
 from informer.scoring.scoreboard import (
     OWN,
     ScoredUnits,
@@ -162,7 +163,7 @@ def test_missing_values_of_histories_keep_their_places() -> None:
     gap = np.nan
     history = np.array([1.0, 2, 3, 4, 10, gap, 30, 40, gap, gap, 33, gap])
     assert seasonal_naive([history], 4, 5).tolist() == [[10, 2, 33, 40, 10]]
-    assert metrics.mase_scale(history, 4) == pytest.approx((9 + 27 + 36 + 3) / 4)
+    assert seasonal_scale([history[:, None]], 4)[0] == pytest.approx((9 + 27 + 36 + 3) / 4)
     season = np.resize([1.0, 2, 3, 4], 240)
     season[np.random.default_rng(0).random(240) < 0.2] = np.nan
     season[-10:] = [3, 4, 1, 2, 3, 4, 1, 2, 3, 4]

@@ -15,6 +15,7 @@ import yaml
 from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call
 from forgery import content_of, write_forged
 
+from informer.checkpoint.paths import ATTENTION, REPORT, TEST_FORECASTS
 from informer.config import conversion
 from informer.config.training import TrainConfig
 from informer.read import files as download
@@ -207,7 +208,7 @@ def test_arrays_are_written_in_the_output_folder(own: Path, own_run: Path, tree:
     forge(own / "run" / "best.pt", config={"data_dir": str(away)}, **forged)
     outcome = call("eval", "checkpoint=run", "output=report", "plots=none")
     assert outcome.status == 0, outcome.err
-    assert {path.name for path in (own / "report").iterdir()} == {"metrics.json", "metrics.csv"}
+    assert {path.name for path in (own / "report").iterdir()} == {*REPORT, ATTENTION, TEST_FORECASTS}
     assert not away.exists()
 
 
