@@ -329,7 +329,7 @@ def test_origins_before_the_rows_that_fit_are_left_out(folder: Path, monkeypatch
     [
         (["nowhere"], "no such file"),
         (["."], "expected a run directory"),
-        (["a", "b"], "expected one run or folder, found 2"),
+        (["a", "b"], "expected one file, folder or pattern, found 2"),
     ],
 )
 def test_what_is_no_run_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
