@@ -297,7 +297,7 @@ def test_maps_with_effects_and_gaps_are_fitted_again(folder: Path) -> None:
     outcome = updated("checkpoint=run", "input=new.csv", "output=run2")
     assert outcome.status == 0, outcome.err
     saved = [checkpoint.load(Path(run)) for run in ("run", "run2", "run2/refit.pt")]
-    effects = [float(one.weights["effects"].abs().max()) for one in saved]
+    effects = [float(one.weights["maps.effects"].abs().max()) for one in saved]
     assert effects[1:] == pytest.approx([effects[0]] * 2, rel=0.2)
     assert pd.read_csv("run2/rows.csv")["price"].isna().sum() == 2
     assert call("eval", "checkpoint=run2", "plots=none").status == 0
