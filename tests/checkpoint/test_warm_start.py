@@ -21,9 +21,9 @@ from informer.networks.models.base import ModelDims
 DIMS = {"enc_in": 2, "c_out": 2, "mark_sizes": (1,), "seq_len": 12, "label_len": 5, "pred_len": 4}
 CONFIG = InformerConfig(d_model=8, n_heads=2, d_ff=10, encoder_stacks=[2], decoder_layers=2)
 INNER = {
-    "attn": [f"encoder.stacks.0.layers.{i}.attention.attention." for i in (0, 1)],
-    "decoder_attn": [f"decoder.layers.{i}.self_attention.attention." for i in (0, 1)],
-    "cross_attn": [f"decoder.layers.{i}.cross_attention.attention." for i in (0, 1)],
+    "attn": [f"network.encoder.stacks.0.layers.{i}.attention.attention." for i in (0, 1)],
+    "decoder_attn": [f"network.decoder.layers.{i}.self_attention.attention." for i in (0, 1)],
+    "cross_attn": [f"network.decoder.layers.{i}.cross_attention.attention." for i in (0, 1)],
 }
 """How the names of the tensors begin that belong to a slot's mechanism."""
 
@@ -136,7 +136,7 @@ def test_what_two_mechanisms_learn_alike_is_kept(old: str, new: Any, kept: tuple
 def test_another_size_is_refused_next_to_other_attention() -> None:
     """Red if a swapped mechanism hides a tensor of another shape elsewhere."""
     older = saved(nodes())
-    older.weights["encoder.stacks.0.layers.0.attention.query.weight"] = torch.zeros(4, 8)
+    older.weights["network.encoder.stacks.0.layers.0.attention.query.weight"] = torch.zeros(4, 8)
     with pytest.raises(InputError, match=r"attention.query.weight is \(8, 8\) here and \(4, 8\) there"):
         swapped(older, nodes(attn="linformer"))
 

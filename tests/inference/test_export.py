@@ -77,7 +77,7 @@ def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> 
         assert getattr(ours, entry) == getattr(theirs, entry), entry
     tables = []
     for source in (str(trained.run_dir), "own.safetensors"):
-        assert call("predict", f"checkpoint={source}", f"input={SAMPLE}", "plots=false").status == 0
+        assert call("predict", f"checkpoint={source}", f"input={SAMPLE}", "plots=false", "overwrite=true").status == 0
         tables.append(Path("forecasts/sample.forecast.csv").read_bytes())
     assert tables[0] == tables[1]
 

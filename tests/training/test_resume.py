@@ -97,13 +97,13 @@ def test_killed_before_its_first_save_a_run_starts_again(folder: Path, monkeypat
 def test_with_its_report_all_of_a_run_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run with a report is not resumed: red if curves or digests are written after it, and a kill would lose them."""
     copies: dict[str, object] = {}
-    conclude = run._conclude
+    conclude = run.conclude
 
     def concluded(*arguments: Any) -> None:
         conclude(*arguments)
         copies.update(curves=curves(Path("run")), facts=json.loads(Path("run/run.json").read_text()))
 
-    monkeypatch.setattr(run, "_conclude", concluded)
+    monkeypatch.setattr(run, "conclude", concluded)
     assert call("train", *SAMPLE, "run_dir=run").status == 0
     assert copies["curves"] == curves(Path("run"))
     assert "test/mse" in curves(Path("run"))
