@@ -329,7 +329,7 @@ def test_the_command_reads_what_is_no_number(folder: Path) -> None:
         (["absent.csv"], "absent.csv: no such file"),
         (["x/*.csv"], "input=x/*.csv: expected files that match the pattern, found none"),
         (["."], "input=.: expected files ending in .csv, .csv.gz, .tsv, .parquet, .xlsx, found none"),
-        (["a.csv", "b.csv"], "input: expected one file, folder or pattern, found 2 files from a.csv to b.csv"),
+        (["a.csv", "b.csv"], "input: expected one file, folder or pattern, found 2: a.csv, b.csv; put a"),
         (["input=absent.csv", "seq_len=0"], "seq_len: expected at least 1, found 0"),
         (["absent.csv", "dataset.fil=linear"], "unknown key 'dataset.fil'"),
         (["absent.csv", "dataset.fill=cubic"], "cubic"),

@@ -170,7 +170,7 @@ def test_frames_are_continued_as_files_are(trained: Trained, folder: Path) -> No
 def test_a_forecast_that_is_no_number_is_not_written(mode: list[str], trained: Trained, folder: Path) -> None:
     """Red if weights that have gone wrong give a file and status 0."""
     content = content_of(trained.run_dir / "best.pt")
-    content["weights"]["head.weight"].fill_(3e38)  # the largest that float32 has
+    content["weights"]["network.head.weight"].fill_(3e38)  # the largest that float32 has
     write_forged(Path("wrong.pt"), content)
     outcome = call("predict", "checkpoint=wrong.pt", f"input={SAMPLE}", "output=out", *mode)
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)

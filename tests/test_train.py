@@ -46,7 +46,7 @@ def events(trained: Trained) -> EventAccumulator:
 def test_the_run_directory(trained: Trained) -> None:
     names = {path.name for path in trained.run_dir.iterdir() if not path.name.startswith("events.out.tfevents")}
     written = {"config.yaml", "run.json", "train.log", "best.pt", "last.pt", "metrics.json", "metrics.csv"}
-    assert names == written | {"losses.csv", "losses.png"}
+    assert names == written | {"losses.csv", "losses.png", "test_forecasts.parquet", "attention.json"}
     assert len(list(trained.run_dir.glob("events.out.tfevents*"))) == 1
     assert not (trained.run_dir.parent / "latest").exists()  # that is for runs/
     facts = json.loads((trained.run_dir / "run.json").read_text())

@@ -8,6 +8,7 @@ Problems of the data of a run: drift, constant columns, repeated values, outlier
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,6 @@ from informer.config.commands import InspectConfig
 from informer.config.data import DatasetConfig, Fill, Short, repaired
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
-from informer.data.dataset import Data
 from informer.data.panel import LongTable, panel_tables, read_attributes
 from informer.data.scaler import ROUNDING, standard_deviation
 from informer.data.seasonality import Season, bridged, find_seasons, usual_periods
@@ -35,6 +35,9 @@ from informer.read.series import Series, inspect_table, table_of_file
 from informer.read.split import cut_rows, shortage
 from informer.read.table import Table, name_of
 from informer.read.time_columns import find_time_column, looks_dated, repeats_calendar
+
+if TYPE_CHECKING:
+    from informer.data.dataset import Data  # imports torch
 
 ROUNDS = 5
 """Maximum rounds of repairs; a repair may reveal further problems, such as gaps after sorting."""
@@ -633,7 +636,7 @@ MOST_FOUND, MOST_REPAIRS = 12, 40
 """Maximum number of problems and of repairs listed; the rest are counted."""
 
 
-def data_problems(data: Data) -> list[str]:
+def data_problems(data: "Data") -> list[str]:
     """Repairs, then drift, constant columns, repeated values and outliers, worst first; one sentence each."""
     repairs = [line for series in data.panel for line in series.repairs]
     problems = sorted(_all_columns(data), key=lambda each: -each[0])
@@ -645,7 +648,7 @@ def _first(lines: Sequence[str], n: int) -> list[str]:
     return [*lines[:n], *([f"and {len(lines) - n} more"] if len(lines) > n else [])]
 
 
-def _all_columns(data: Data) -> Iterator[tuple[float, str]]:
+def _all_columns(data: "Data") -> Iterator[tuple[float, str]]:
     """Problems of training and test rows, each with its weight."""
     several = len(data.panel) > 1
     for series, split in zip(data.panel, data.splits, strict=True):

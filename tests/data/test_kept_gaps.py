@@ -65,8 +65,8 @@ def test_static_columns_and_codes_have_no_gaps() -> None:
     ("config", "said"),
     [
         (DatasetConfig(fill=Fill.mask, max_gap=3), "dataset.max_gap: expected none with dataset.fill=mask"),
-        (DatasetConfig(min_observed=0.0), "dataset.min_observed: expected a share above 0 and at most 1, found 0.0"),
-        (DatasetConfig(min_observed=1.5), "dataset.min_observed: expected a share above 0 and at most 1, found 1.5"),
+        (DatasetConfig(min_observed=0.0), "dataset.min_observed: expected more than 0 and at most 1, found 0.0"),
+        (DatasetConfig(min_observed=1.5), "dataset.min_observed: expected more than 0 and at most 1, found 1.5"),
     ],
 )
 def test_settings_out_of_range(config: DatasetConfig, said: str) -> None:

@@ -11,22 +11,20 @@ import pytest
 import torch
 from data_cases import windows_over
 from entry_points import SMALL, Trained, call
-from torch import Tensor, nn
+from torch import Tensor
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.checkpoint.format import to_safetensors
-from informer.data.windows import Windows
+from informer.data.windows import Batch, Windows
 from informer.scoring import intervals as conformal
 from informer.scoring.intervals import Calibration, Residuals, Variation, min_windows, validation_rows
 
 
-class Zero(nn.Module):
+def zeros(batch: Batch) -> Tensor:
     """Forecasts zeros, so that its errors are the values themselves."""
-
-    def forward(self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor) -> Tensor:
-        return torch.zeros(len(enc_x), 3, 2)
+    return torch.zeros(len(batch.enc_x), 3, 2)
 
 
 def draws(n_windows: int, seed: int) -> Tensor:
@@ -36,7 +34,7 @@ def draws(n_windows: int, seed: int) -> Tensor:
 
 def calibrated(windows: Windows) -> Calibration:
     """Histories of one row have no differences: all windows are alike."""
-    return conformal.residuals(Zero(), windows, batch_size=7, lag=1, targets=[0, 1]).calibration()
+    return conformal.residuals(zeros, windows, batch_size=7, lag=1, targets=[0, 1]).calibration()
 
 
 @pytest.mark.parametrize("n", [1, 4, 19, 20, 137])
@@ -256,7 +254,7 @@ def test_half_widths_of_recursive_steps_are_order_statistics_of_rolled_errors() 
     """A forecast of zeros errs by the values themselves; windows without later held-out rows are left out."""
     values = draws(40, seed=5)
     windows = windows_over(values, seq_len=1, pred_len=3)
-    found = conformal.residuals(Zero(), windows, batch_size=7, lag=1, targets=[0, 1], n_rolled=2).calibration()
+    found = conformal.residuals(zeros, windows, batch_size=7, lag=1, targets=[0, 1], n_rolled=2).calibration()
     assert found.half_widths.shape == (99, 9, 2)
     for step in range(9):
         later = 3 * (step // 3)

@@ -14,6 +14,7 @@ from informer.base.start import StopRequest
 from informer.config.model import WindowSizes
 from informer.config.training import LossConfig, LossKind, OptimConfig, Schedule, TrainerConfig
 from informer.data.windows import Windows
+from informer.networks.models.base import ModelDims
 from informer.training.loop import mean_loss, window_order
 from informer.training.optim import (
     EarlyStopping,
@@ -120,6 +121,9 @@ def test_steps_of_a_run_with_epochs_of_its_own(per_epoch: int, max_steps: int | 
 
 
 class _Zero(nn.Module):
+    dims = ModelDims(enc_in=1, c_out=1, mark_sizes=(1,), seq_len=3, label_len=1, pred_len=2)
+    reads_series, non_negative = False, ()
+
     def forward(self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor) -> Tensor:
         return torch.zeros(len(enc_x), 2, enc_x.shape[2]) + float(self.training)
 
