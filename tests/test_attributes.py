@@ -339,5 +339,6 @@ def test_a_checkpoint_names_no_file_of_attributes(here: Path, tmp_path: Path) ->
         (tmp_path / "secret.csv").write_text("store,region,size,level\n001,xyzzy,1,2\n")
         best = f"checkpoint={tmp_path / 'run' / 'best.pt'}"
         for named in ([], ["dataset.attributes=stores.csv"]):
-            done(call("eval", best, "dataset.path=rows.csv", *named, "plots=none", f"output={tmp_path / 'report'}"))
+            output = [f"output={tmp_path / 'report'}", "overwrite=true"]
+            done(call("eval", best, "dataset.path=rows.csv", *named, "plots=none", *output))
             assert (tmp_path / "report/metrics.csv").read_bytes() == Path("own/metrics.csv").read_bytes()
