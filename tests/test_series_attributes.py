@@ -106,10 +106,12 @@ def test_every_command(run: str, stores: tuple[Path, pd.DataFrame], monkeypatch:
     folder, frame = stores
     monkeypatch.chdir(folder)
     model = Forecaster.load(run, device="cpu")
-    outcome = call("predict", f"checkpoint={run}", "input=stores.csv", "future=ahead.csv", "output=out", "plots=false")
+    outcome = call(
+        "predict", f"checkpoint={run}", "input=stores.csv", "future=ahead.csv", f"output=of_{run}", "plots=false"
+    )
     assert (outcome.status, outcome.err) == (0, "")
     expected = model.predict(history(frame), future=frame[["date", "store", "promo"]])
-    np.testing.assert_allclose(pd.read_csv("out/stores.forecast.csv")["sales"], expected["sales"], rtol=1e-5)
+    np.testing.assert_allclose(pd.read_csv(f"of_{run}/stores.forecast.csv")["sales"], expected["sales"], rtol=1e-5)
     assert call("eval", f"checkpoint={run}", "plots=none", f"output=again_{run}").status == 0
     pd.testing.assert_frame_equal(pd.read_csv(f"again_{run}/metrics.csv"), pd.read_csv(f"{run}/metrics.csv"))
     rolled = model.backtest(frame, stride=7)
