@@ -28,7 +28,7 @@ def test_every_command_follows_it(folder: Path, trained: Trained) -> None:
     for command in (
         ["eval", "output=scores", "plots=none"], ["predict", sample], ["export", "output=model.safetensors"],
         ["report", "runs/latest", "output=report.html"], ["compare", "runs/latest"], ["train", "resume=runs/latest"],
-        ["eval", "checkpoint=runs/latest/last.pt", "output=scores", "plots=none"],
+        ["eval", "checkpoint=runs/latest/last.pt", "output=scores_of_last", "plots=none"],
     ):  # fmt: skip
         outcome = call(*command)
         assert (outcome.status, outcome.err) == (0, ""), command
