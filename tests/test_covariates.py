@@ -135,6 +135,7 @@ def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder:
             np.testing.assert_allclose(forecast["load"], expected["load"], rtol=1e-4)
     assert call("predict", *run, "input=in/b.csv", "future=ahead").status == 0
     np.testing.assert_allclose(pd.read_csv("out/b.forecast.csv")["load"], forecast["load"], rtol=1e-4)
+    run.remove("overwrite=true")
     outcome = call("predict", *run, "input=in", "future=ahead", "resume=true")
     assert "(2 of them already done)" in outcome.out
     frame[["date", "price"]].to_csv("ahead/b.csv", index=False)
