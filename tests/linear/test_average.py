@@ -16,7 +16,7 @@ from informer.linear.fit import BLOCKS, LinearFit, Products, best_mean, candidat
 from informer.linear.moments import in_order
 from informer.linear.select import folds
 from informer.linear.settings import LinearConfig, MapSettings, in_words
-from informer.networks.models.linear import at_least_history
+from informer.networks.forecast_model import at_least_history
 
 
 @pytest.fixture
