@@ -55,7 +55,7 @@ MOMENTS: list[tuple[Any, str]] = [
     (files, "_sync_folder"),
     (run_folder.RunFolder, "begin"),
     (scoring, "score"),
-    (training_run, "_conclude"),
+    (training_run, "conclude"),
 ]
 
 
