@@ -25,9 +25,8 @@ from informer.base.errors import InputError, listed, with_addresses
 from informer.build import read_dataset, take_table
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.conversion import node_of
-from informer.config.data import DatasetConfig, InputFormat, Short
+from informer.config.data import DatasetConfig, InputFormat
 from informer.config.hydra_compose import compose
-from informer.config.model import WindowSizes
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import series_column
 from informer.data.history import Future, Futures
@@ -35,7 +34,7 @@ from informer.data.panel import attributes_from, table_panel
 from informer.inference.model import TrainedModel
 from informer.inference.reader import Reader
 from informer.inference.rolling import Rolling, RollingScores, first_origin, roll_panel, with_origins
-from informer.inference.zero import ZeroModel
+from informer.inference.zero import ZeroModel, network_seasons
 from informer.pretrained.network import NEWEST
 from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
 from informer.read.table import Table, name_of, table_of_frame
@@ -48,9 +47,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-ANY_LENGTH = WindowSizes(seq_len=1, label_len=0, pred_len=1)
-"""With `short=skip` no series is too short."""
 
 Own = TypeVar("Own")
 
@@ -499,7 +495,8 @@ class ZeroForecaster:
             table = table_with(settings)  # read again, so that names such as 001 are text
         panel = [
             replace(series, series_col=settings.series_col)
-            for series in table_panel(replace(table, name=name), replace(settings, short=Short.skip), ANY_LENGTH)
+            for series in table_panel(replace(table, name=name), settings, None)
         ]
-        forecasts = self.model.forecast(panel, panel[0].columns, horizon=horizon, levels=levels_of(intervals))
+        columns, levels = panel[0].columns, levels_of(intervals)
+        forecasts = self.model.forecast(panel, columns, network_seasons(panel, columns), horizon=horizon, levels=levels)
         return like(frame, pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True))

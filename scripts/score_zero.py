@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from informer.config.data import DatasetConfig
 from informer.data.diagnosis import survey_file
-from informer.inference.zero import MOST_ORIGINS, ZeroModel, ZeroScores
+from informer.inference.zero import MOST_ORIGINS, ZeroModel, ZeroScores, network_seasons
 from informer.pretrained.network import LEVELS, pinball
 from informer.read.frequency import Frequency
 from informer.read.series import Series
@@ -98,7 +98,8 @@ def main() -> None:
     found: dict[str, list[tuple[float, float]]] = {}
     for name, panel, horizon, origins in tasks:
         columns = list(panel[0].columns)
-        scores = model.backtest(panel, columns, horizon=horizon, origins=origins)
+        seasons = network_seasons(panel, columns)
+        scores = model.backtest(panel, columns, seasons, horizon=horizon, origins=origins)
         if scores is None:
             print(f"{name}: too short")
             continue

@@ -27,7 +27,7 @@ def test_a_new_or_an_empty_folder_is_used(tmp_path: Path) -> None:
         f"output={tmp_path}: expected a new or empty folder, found a.csv in it; choose another, or overwrite=true"
     )
     check_output(tmp_path, overwrite=True)
-    check_output(tmp_path, [tmp_path / "b.csv"], overwrite=False)  # beside the results of another file
+    check_output(tmp_path, [tmp_path / "b.csv"], overwrite=False)  # next to the results of another file
 
 
 def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path: Path) -> None:

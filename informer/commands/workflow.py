@@ -55,7 +55,7 @@ from informer.data.seasonality import WEAKEST, Season
 from informer.inference.job import predict
 from informer.inference.model import Forecast, interval_notes
 from informer.inference.writing import LONG_FILE, Writer, to_long
-from informer.inference.zero import ZeroModel
+from informer.inference.zero import ZeroModel, network_seasons
 from informer.linear.maps import CombinationWeights
 from informer.pretrained.network import HISTORY
 from informer.read.frequency import Frequency, adjective, lasting
@@ -291,9 +291,12 @@ def _frequency(plan: Plan) -> Frequency:
 def _model_line(outcome: Outcome) -> str:
     model, frequency = outcome.trained, _frequency(outcome.plan)
     how = outcome.shares.in_words.removeprefix("100% ") if outcome.shares else model.model.family
-    duration = f"{int(outcome.seconds) // 60}:{int(outcome.seconds) % 60:02d} minutes"
     how += f" of {outcome.root}s" if outcome.root else ""
-    return f"{how}, reads the last {lasting(model.seq_len, frequency)}; ready after {duration}, in {outcome.folder}"
+    return f"{how}, reads the last {lasting(model.seq_len, frequency)}; {_ready(outcome.seconds, outcome.folder)}"
+
+
+def _ready(seconds: float, folder: Path) -> str:
+    return f"ready after {_minutes(seconds)} minutes, in {folder}"
 
 
 def quality_line(evaluation: Evaluation) -> str:
@@ -399,7 +402,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
         subjects, failures = find_subjects(settings)
         reading = display.elapsed / 60
         outcomes: list[Outcome] = []
-        n_zero = 0
+        n_files = 0
         for place, subject in enumerate(subjects):
             minutes_left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
             minutes = for_training(minutes_left / (len(subjects) - place), reading / len(subjects))
@@ -407,7 +410,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
             try:
                 if settings.model == ZERO:
                     _forecast_zero(subject, settings, console, began=began, several=len(subjects) > 1)
-                    n_zero += subject.n_files
+                    n_files += subject.n_files
                     continue
                 outcomes.append(
                     _forecast_one(subject, settings, minutes, console, display, began=began, several=len(subjects) > 1)
@@ -417,14 +420,14 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
                     raise
                 failures.append(Failure.of(subject.path, error))
                 continue
+            n_files += subject.n_files
             for label, text in closing_lines(outcomes[-1], settings):
                 _line(console, label, text)
-    if not outcomes and not n_zero:
+    if not n_files:
         raise ReportError([line for failure in failures for line in failure.lines])
     for failure in failures:
         _line(console, "Failed", failure.line)
     if failures:
-        n_files = n_zero + sum(outcome.plan.subject.n_files for outcome in outcomes)
         say(console, f"{counted(n_files, 'file')} forecast, {len(failures)} failed")
     return outcomes, failures
 
@@ -487,13 +490,13 @@ def _forecast_zero(
         say(console, f"\n{subject.name}")
     _line(console, "Found", data_line(subject, settings.target))
     model = ZeroModel(device=settings.device)
-    seasons = [season for season in model.seasons(panel, columns) if season > 1]
-    _line(console, "Season", ", ".join(lasting(season, frequency) for season in seasons) or "none")
+    seasons = network_seasons(panel, columns)
+    _line(console, "Season", ", ".join(lasting(season, frequency) for season in seasons if season > 1) or "none")
     for line in subject.repairs:
         _line(console, "Repaired", line)
     with _folder(subject, settings, several=several) as folder:
-        forecasts = model.forecast(panel, columns, horizon=horizon, levels=settings.intervals)
-        scores = model.backtest(panel, columns, horizon=horizon)
+        forecasts = model.forecast(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
+        scores = model.backtest(panel, columns, seasons, horizon=horizon)
         if settings.overwrite:
             folder.clear([Path(subject.path)])
         written = _write_zero(subject, forecasts, folder.path / FORECASTS)
@@ -501,13 +504,9 @@ def _forecast_zero(
         text = json.dumps({"model": model.version, **metrics}, indent=1)
         write_atomic(folder.path / METRICS_FILE, text + "\n")
     _line(console, "Data", "; ".join(left_out(subject, columns)) or "no problems")
-    seconds = int(time.monotonic() - began)
-    _line(
-        console,
-        "Model",
-        f"{model.version}, which comes trained on generated series; reads up to the last {HISTORY:,} rows; ready after "
-        f"{seconds // 60}:{seconds % 60:02d} minutes, in {folder.path}",
-    )
+    ready = _ready(time.monotonic() - began, folder.path)
+    what = f"{model.version}, which comes trained on generated series; reads up to the last {HISTORY:,} rows"
+    _line(console, "Model", f"{what}; {ready}")
     if scores is None:
         _line(console, "Quality", f"not known: the series are too short for a test forecast of {horizon} rows")
     else:

@@ -475,11 +475,11 @@ def read_panel(
 def table_panel(
     table: Table,
     config: DatasetConfig,
-    sizes: WindowSizes,
+    sizes: WindowSizes | None,
     categories: CategoryReader | None = None,
     attributes: Attributes | None = None,
 ) -> list[Series]:
-    """The series of a table in memory, checked like those of a file."""
+    """The series of a table in memory, checked like those of a file; without `sizes` they may be of any length."""
     reader = _Reader(categories=categories or CategoryReader(), attributes=attributes)
     return _panel([(table, table.name)], config, sizes, reader)
 
@@ -487,7 +487,7 @@ def table_panel(
 def _panel(
     tables: Iterable[tuple[Path | Table, str]],
     config: DatasetConfig,
-    sizes: WindowSizes,
+    sizes: WindowSizes | None,
     reader: "_Reader",
 ) -> list[Series]:
     panel: list[Series] = []

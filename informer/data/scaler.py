@@ -355,6 +355,21 @@ def are_constant(low: Float64[np.ndarray, "*c"], high: Float64[np.ndarray, "*c"]
     return high - low <= ROUNDING * np.spacing(np.maximum(np.abs(low), np.abs(high)))
 
 
+FEWEST_ZEROS = 0.01
+"""Minimum share of zeros for a column without negative values to hold amounts, unless all are whole numbers."""
+
+
+def is_amount(least: Any, n_zeros: Any, n: Any, *, whole: Any) -> Any:
+    """Whether forecasts of columns are at least zero; of one column or, from arrays, of each.
+
+    Args:
+        least: smallest value.
+        n_zeros, n: number of zeros and of values.
+        whole: all values are whole numbers.
+    """
+    return (least >= 0) & (n > 0) & (whole | (n_zeros >= FEWEST_ZEROS * n))
+
+
 def _blocks(tables: Sequence[Table]) -> Iterator[Table]:
     """Rows of all tables in blocks of at most BLOCK values, combining small tables.
 

@@ -5,9 +5,10 @@ training either: the seasonal naive, and the mean of the last four seasons (with
 mean of the last four).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from statistics import NormalDist
 from typing import final
 
@@ -19,10 +20,11 @@ from informer.base.errors import InputError
 from informer.base.quantiles import MEDIAN
 from informer.base.runtime import pick_device
 from informer.data.diagnosis import seasons_of
+from informer.data.scaler import are_constant, is_amount
 from informer.data.seasonality import WEAKEST, usual_periods
 from informer.inference.model import Forecast
 from informer.pretrained.network import HISTORY, HORIZON, LEVELS, NEWEST, load
-from informer.read.series import Series
+from informer.read.series import Series, column_values
 from informer.scoring.bootstrap import Winner, skill_interval
 from informer.scoring.intervals import LEAST_VALUES, SHORT
 
@@ -35,8 +37,6 @@ LEAST_HISTORY = 8
 """Rows before an origin that is scored."""
 MEAN_OF = 4
 """Seasons of the mean that is a baseline."""
-FEWEST_ZEROS = 0.01
-"""Share of zeros from which forecasts of a series without negative values are at least zero; if all are whole, none."""
 BATCH = 256
 
 
@@ -63,7 +63,6 @@ class Histories:
         """Mean of the last `n_seasons` seasons, of as many as exist; the last value where there is none."""
         n, rows = self.values.shape
         season, step = self.seasons[0], np.arange(horizon)
-        last = rows - 1 - self.observed[:, ::-1].argmax(axis=1)
         total, count = np.zeros((n, horizon)), np.zeros((n, horizon))
         for k in range(1, n_seasons + 1):
             place = rows - k * season + step % season
@@ -71,7 +70,17 @@ class Histories:
             seen = self.observed[:, place * inside] & inside
             total += np.where(seen, self.values[:, place * inside], 0.0)
             count += seen
-        return np.where(count, total / np.maximum(count, 1), self.values[np.arange(n), last, None])
+        return np.where(count, total / np.maximum(count, 1), self.last()[:, None])
+
+    def last(self) -> Float64[np.ndarray, "n"]:
+        """The last observed value."""
+        n, rows = self.values.shape
+        return self.values[np.arange(n), rows - 1 - self.observed[:, ::-1].argmax(axis=1)]
+
+    def are_constant(self) -> Bool[np.ndarray, "n"]:
+        """Which series never change."""
+        low = np.where(self.observed, self.values, np.inf).min(axis=1)
+        return are_constant(low, np.where(self.observed, self.values, -np.inf).max(axis=1))
 
     def change(self) -> Float64[np.ndarray, "n"]:
         """Mean absolute change over a season, the unit of scaled errors (MASE); NaN where no change is known."""
@@ -82,11 +91,10 @@ class Histories:
         return np.where(counts, changes.sum(axis=1) / np.maximum(counts, 1), np.nan)
 
     def are_amounts(self) -> Bool[np.ndarray, "n"]:
-        """Which series have forecasts of at least zero, see `informer.training.run.non_negative`."""
-        seen = self.observed.sum(axis=1)
+        """Which series have forecasts of at least zero."""
         zeros = ((self.values == 0) & self.observed).sum(axis=1)
         whole = (self.values == np.round(self.values)).all(axis=1)
-        return (self.values >= 0).all(axis=1) & (whole | (zeros >= FEWEST_ZEROS * seen))
+        return is_amount(self.values.min(axis=1), zeros, self.observed.sum(axis=1), whole=whole)
 
 
 @final
@@ -187,6 +195,22 @@ def at_level(quantiles: Float64[np.ndarray, "*n q"], level: float) -> Float64[np
     return quantiles[..., right - 1] + share * (quantiles[..., right] - quantiles[..., right - 1])
 
 
+def network_seasons(panel: Sequence[Series], columns: Sequence[str]) -> tuple[int, int]:
+    """Rows of the two seasons that the network is given, 1 for none: those of the calendar, or others that the data
+    have and the calendar has not."""
+    calendar = [period for period in usual_periods(panel[0].frequency) if 1 < period <= HISTORY]
+    found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
+    found = [period for period in found if period <= HISTORY]
+    if not found or found[0] in calendar:
+        periods = calendar
+    elif calendar and calendar[0] in found:
+        periods = [calendar[0], found[0]]
+    else:
+        periods = found[:2]
+    first, second, *_ = [*sorted(periods[:2]), 1, 1]
+    return first, second
+
+
 @final
 class ZeroModel:
     """The network that comes trained, for the series at hand.
@@ -201,43 +225,36 @@ class ZeroModel:
         self.device = pick_device(device)
         self.network = load(version).to(self.device)
 
-    def seasons(self, panel: Sequence[Series], columns: Sequence[str]) -> tuple[int, int]:
-        """Rows of the two seasons that the network is given, 1 for none: those of the calendar, or others that the data
-        have and the calendar has not."""
-        calendar = [period for period in usual_periods(panel[0].frequency) if 1 < period <= HISTORY]
-        found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
-        found = [period for period in found if period <= HISTORY]
-        if not found or found[0] in calendar:
-            periods = calendar
-        elif calendar and calendar[0] in found:
-            periods = [calendar[0], found[0]]
-        else:
-            periods = found[:2]
-        first, second, *_ = [*sorted(periods[:2]), 1, 1]
-        return first, second
-
     def forecast(
-        self, panel: Sequence[Series], columns: Sequence[str], *, horizon: int, levels: Sequence[int] = ()
+        self,
+        panel: Sequence[Series],
+        columns: Sequence[str],
+        seasons: tuple[int, int],
+        *,
+        horizon: int,
+        levels: Sequence[int] = (),
     ) -> list[Forecast]:
         """Forecast the rows after each series.
 
         Args:
             panel: series of any length from 1 row, with NaN where a value is missing.
             columns: the columns to forecast, each by itself.
+            seasons: see `network_seasons`.
             horizon: rows to forecast; from the HORIZON-th on by rolling.
             levels: interval levels in percent; a constant column has none.
 
         Raises:
             InputError: a column without any value.
         """
-        histories = [column for series in panel for column in _columns(series, columns, len(series))]
+        histories = [column for series in panel for column in column_values(series, columns).T]
         for place, history in enumerate(histories):
             if not np.isfinite(history).any():
                 series, name = panel[place // len(columns)], columns[place % len(columns)]
                 raise InputError(f"{series.name}: column {name!r} has no value; leave it out with dataset.exclude")
-        quantiles = self._quantiles(Histories.of(histories, self.seasons(panel, columns)), horizon)
+        past = Histories.of(histories, seasons)
+        quantiles = self._quantiles(past, horizon)
         by_series = quantiles.reshape(len(panel), len(columns), horizon, len(LEVELS)).swapaxes(1, 2)
-        changes = np.array([np.nanmin(x) < np.nanmax(x) for x in histories]).reshape(len(panel), len(columns))
+        constant = past.are_constant().reshape(len(panel), len(columns))
         return [
             Forecast(
                 series=series,
@@ -245,7 +262,7 @@ class ZeroModel:
                 values=rows[..., LEVELS.index(MEDIAN)],
                 pred_len=HORIZON,
                 bands={
-                    f"{end}{level}": np.where(changes[place], at_level(rows, p), np.nan)
+                    f"{end}{level}": np.where(constant[place], np.nan, at_level(rows, p))
                     for level in levels
                     for end, p in zip(("lo", "hi"), tails(level), strict=True)
                 },
@@ -254,10 +271,15 @@ class ZeroModel:
         ]
 
     def backtest(
-        self, panel: Sequence[Series], columns: Sequence[str], *, horizon: int, origins: int = MOST_ORIGINS
+        self,
+        panel: Sequence[Series],
+        columns: Sequence[str],
+        seasons: tuple[int, int],
+        *,
+        horizon: int,
+        origins: int = MOST_ORIGINS,
     ) -> ZeroScores | None:
         """Scores of forecasts from earlier rows of the series, at most `origins` of each; None if all are too short."""
-        seasons = self.seasons(panel, columns)
         per_series = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
         least = max(LEAST_HISTORY, seasons[0] + 1, horizon)
         histories, actual, places, overlap = [], [], [], 1
@@ -265,14 +287,12 @@ class ZeroModel:
             stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
             ends = range(len(series) - horizon, least - 1, -stride)[: min(per_series, origins)]
             overlap = max(overlap, min(-(-horizon // stride), len(ends)) * len(columns))
-            for end in reversed(ends):
-                for place, (before, all_rows) in enumerate(
-                    zip(_columns(series, columns, end), _columns(series, columns, len(series)), strict=True)
-                ):
-                    if np.isfinite(before).any():
-                        histories.append(before)
-                        actual.append(all_rows[end : end + horizon])
-                        places.append(place)
+            values = column_values(series, columns).T
+            for end, (place, column) in product(reversed(ends), enumerate(values)):
+                if np.isfinite(column[:end]).any():
+                    histories.append(column[:end])
+                    actual.append(column[end : end + horizon])
+                    places.append(place)
         if not histories:
             return None
         past = Histories.of(histories, seasons)
@@ -295,24 +315,12 @@ class ZeroModel:
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))  # squares neither vanish nor overflow
         season, second = (torch.tensor([n], device=self.device) for n in past.seasons)
         blocks = []
-        for rows in _slices(len(unit)):
+        for first in range(0, len(unit), BATCH):
+            rows = slice(first, first + BATCH)
             values = torch.from_numpy(past.values[rows] / unit[rows, None]).to(self.device)
             observed = torch.from_numpy(past.observed[rows]).to(self.device)
             seasons = season.expand(len(values)), second.expand(len(values))
             blocks.append(self.network.predict(values, observed, *seasons, horizon).cpu().numpy())
         quantiles = np.concatenate(blocks) * unit[:, None, None]
-        least = np.where(past.observed, past.values, np.inf).min(axis=1)
-        most = np.where(past.observed, past.values, -np.inf).max(axis=1)
-        quantiles = np.where((least == most)[:, None, None], least[:, None, None], quantiles)
+        quantiles = np.where(past.are_constant()[:, None, None], past.last()[:, None, None], quantiles)
         return np.maximum(quantiles, np.where(past.are_amounts(), 0.0, -np.inf)[:, None, None])
-
-
-def _slices(n: int) -> Iterator[slice]:
-    for first in range(0, n, BATCH):
-        yield slice(first, first + BATCH)
-
-
-def _columns(series: Series, columns: Sequence[str], end: int) -> Iterator[Float64[np.ndarray, "t"]]:
-    """Each column up to the row `end`, float64."""
-    for name in columns:
-        yield np.asarray(series.values[:end, series.columns.index(name)], dtype=float)

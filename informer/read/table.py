@@ -353,7 +353,7 @@ PIECE = 1 << 25
 """Bytes per piece of a file that is read in pieces."""
 
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([\t;|,])"?\r?\n')
-"""A first line by which spreadsheet programs are told the separator."""
+"""A first line that names the separator for spreadsheet programs."""
 
 _NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
 

@@ -67,7 +67,7 @@ from informer.config.overrides import Word, changed_settings, next_command, shel
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.dataset import Data, Provenance, Source
-from informer.data.scaler import POWERS
+from informer.data.scaler import POWERS, is_amount
 from informer.data.store import with_columns
 from informer.data.windows import Windows
 from informer.inference.rescore import save_results
@@ -143,9 +143,6 @@ def _content(table: pd.DataFrame, path: Path) -> bytes:
 
 ROLES = ("features", "target", "targets", "past_covariates", "future_covariates")
 """Settings that say which columns are forecast and read."""
-
-FEWEST_ZEROS = 0.01
-"""Minimum share of zeros for a target without negative values to count as non-negative, unless it is integer."""
 
 FEW_ROWS = 10
 """Minimum number of training rows per category, on average, to learn an embedding."""
@@ -261,7 +258,7 @@ def non_negative(settings: TrainConfig, data: Data) -> list[str]:
             least, n = min(least, values.min(initial=math.inf)), n + len(values)
             zeros += int((values == 0).sum())
             all_integer = all_integer and bool((values == np.round(values)).all())
-        if least >= 0 and n and (all_integer or zeros >= FEWEST_ZEROS * n):
+        if is_amount(least, zeros, n, whole=all_integer):
             names.append(name)
     return names
 

@@ -13,7 +13,8 @@ from scipy.stats import norm
 
 from informer import Forecaster
 from informer.base.errors import InputError
-from informer.inference.zero import Histories, ZeroModel, at_level
+from informer.inference.model import Forecast
+from informer.inference.zero import Histories, ZeroModel, ZeroScores, at_level, network_seasons
 from informer.pretrained import network
 from informer.pretrained.network import LEVELS, NEWEST, VERSIONS, load, weights_path
 from informer.read.frequency import Frequency
@@ -35,8 +36,19 @@ def series_of(code: str = "MS", **columns: np.ndarray) -> Series:
     return Series("x", times, values, tuple(columns), Frequency.parse(code), "date")
 
 
+def forecast(model: ZeroModel, series: Series, horizon: int, levels: tuple[int, ...] = ()) -> Forecast:
+    seasons = network_seasons([series], series.columns)
+    return model.forecast([series], series.columns, seasons, horizon=horizon, levels=levels)[0]
+
+
 def medians(model: ZeroModel, series: Series, horizon: int = 12) -> np.ndarray:
-    return model.forecast([series], series.columns, horizon=horizon)[0].values
+    return forecast(model, series, horizon).values
+
+
+def scores_of(model: ZeroModel, series: Series, horizon: int) -> ZeroScores:
+    scores = model.backtest([series], series.columns, network_seasons([series], series.columns), horizon=horizon)
+    assert scores is not None
+    return scores
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -85,28 +97,27 @@ def test_a_column_is_forecast_as_if_alone(model):
     noise = np.random.default_rng(0).normal(0, 1e9, 60)
     together = medians(model, series_of(a=SEASONAL, b=noise))[:, 0]
     np.testing.assert_allclose(together, medians(model, series_of(a=SEASONAL))[:, 0], rtol=1e-4)
+    assert together.min() > 100
 
 
 @pytest.mark.parametrize("scale", [1e-305, 1e-200, 1e200, 1e300])
 def test_extreme_scales(model, scale):
-    np.testing.assert_allclose(
-        medians(model, series_of(a=scale * SEASONAL)), scale * medians(model, series_of(a=SEASONAL)), rtol=1e-3
-    )
+    found = medians(model, series_of(a=scale * SEASONAL))
+    np.testing.assert_allclose(found, scale * medians(model, series_of(a=SEASONAL)), rtol=1e-3)
+    assert found.min() > 100 * scale
 
 
 def test_constant_column_goes_on_without_intervals(model):
-    (forecast,) = model.forecast([series_of(a=np.full(30, 0.1), b=SEASONAL[:30])], ["a", "b"], horizon=5, levels=[80])
-    assert (forecast.values[:, 0] == 0.1).all()
-    assert np.isnan(forecast.bands["lo80"][:, 0]).all()
-    assert np.isfinite(forecast.bands["lo80"][:, 1]).all()
+    found = forecast(model, series_of(a=np.full(30, 0.1), b=SEASONAL[:30]), 5, (80,))
+    assert (found.values[:, 0] == 0.1).all()
+    assert np.isnan(found.bands["lo80"][:, 0]).all()
+    assert (found.bands["lo80"][:, 1] < found.bands["hi80"][:, 1]).all()
 
 
 def test_amounts_are_not_negative(model):
     demand = np.random.default_rng(1).choice([0, 0, 0, 1, 6], 80)
-    (forecast,) = model.forecast([series_of("D", a=demand)], ["a"], horizon=14, levels=[95])
-    assert forecast.bands["lo95"].min() == 0
-    (forecast,) = model.forecast([series_of("D", a=demand - 1.0)], ["a"], horizon=14, levels=[95])
-    assert forecast.bands["lo95"].min() < -1
+    assert forecast(model, series_of("D", a=demand), 14, (95,)).bands["lo95"].min() == 0
+    assert forecast(model, series_of("D", a=demand - 1.0), 14, (95,)).bands["lo95"].min() < -1
 
 
 def test_column_without_values_is_named(model):
@@ -135,29 +146,27 @@ def test_baselines_and_scale_match_loops():
                 assert past.repeated(6, n_seasons)[row, step] == pytest.approx(np.mean(seen) if seen else x[-1])
 
 
-def test_seasons_are_those_of_the_calendar_or_of_the_data(model):
+def test_seasons_are_those_of_the_calendar_or_of_the_data():
     hours, years = np.arange(400), np.arange(120)
-    assert model.seasons([series_of("h", a=np.sin(2 * np.pi * hours / 24))], ["a"]) == (24, 168)
-    assert model.seasons([series_of("YS", a=np.sin(2 * np.pi * years / 11))], ["a"]) == (11, 1)
-    assert model.seasons([series_of("YS", a=np.random.default_rng(0).normal(size=120))], ["a"]) == (1, 1)
-    assert model.seasons([series_of("min", a=np.random.default_rng(0).normal(size=300))], ["a"]) == (1, 1)
+    assert network_seasons([series_of("h", a=np.sin(2 * np.pi * hours / 24))], ["a"]) == (24, 168)
+    assert network_seasons([series_of("YS", a=np.sin(2 * np.pi * years / 11))], ["a"]) == (11, 1)
+    assert network_seasons([series_of("YS", a=np.random.default_rng(0).normal(size=120))], ["a"]) == (1, 1)
+    assert network_seasons([series_of("min", a=np.random.default_rng(0).normal(size=300))], ["a"]) == (1, 1)
 
 
 def test_scores_use_no_later_row(model):
     series = series_of(a=SEASONAL)
-    before = model.backtest([series], ["a"], horizon=6)
+    before = scores_of(model, series, 6)
     series.values[-6:] += 50
-    after = model.backtest([series], ["a"], horizon=6)
-    assert before is not None
-    assert after is not None
+    after = scores_of(model, series, 6)
+    assert before.errors["zero"].max() < before.errors["seasonal naive"].max()
     np.testing.assert_array_equal(before.quantiles, after.quantiles)
     assert after.errors["zero"][-1] > before.errors["zero"][-1] + 30
 
 
 def test_errors_of_scores_match_their_definition(model):
     series = series_of(a=SEASONAL + np.random.default_rng(3).normal(0, 5, 60))
-    scores = model.backtest([series], ["a"], horizon=12)
-    assert scores is not None
+    scores = scores_of(model, series, 12)
     x = series.values[:, 0]
     ends = [len(x) - 12 - 3 * k for k in range(12)][::-1]  # at a quarter of the horizon
     ends = [end for end in ends if end >= 13]
@@ -169,7 +178,7 @@ def test_errors_of_scores_match_their_definition(model):
 
 
 def test_too_short_for_scores(model):
-    assert model.backtest([series_of(a=SEASONAL[:10])], ["a"], horizon=6) is None
+    assert model.backtest([series_of(a=SEASONAL[:10])], ["a"], (12, 1), horizon=6) is None
 
 
 def test_command_forecasts_without_training(tmp_path, monkeypatch):
@@ -194,13 +203,17 @@ def test_three_rows_are_enough(tmp_path, monkeypatch):
     outcome = call("forecast", "new.csv", "model=zero", "horizon=7", "output=out")
     assert outcome.status == 0, outcome.err
     assert "too short for a test forecast" in outcome.out
-    assert len(pd.read_csv("out/forecasts/new.forecast.csv")) == 7
+    table = pd.read_csv("out/forecasts/new.forecast.csv")
+    assert len(table) == 7
+    assert table.y.between(1, 8).all()
+    assert (table.y_lo80 < table.y_hi80).all()
 
 
 def test_forecaster_takes_tables_of_any_library():
     table = pd.DataFrame({"date": MONTHS, "y": SEASONAL})
     expected = Forecaster.zero().predict(table, horizon=3, intervals=80)
     assert list(expected) == ["date", "y", "y_lo80", "y_hi80"]
+    assert (expected.y > 100).all()
     found = Forecaster.zero().predict(polars.from_pandas(table), horizon=3, intervals=80)
     assert isinstance(found, polars.DataFrame)
     np.testing.assert_allclose(found["y"].to_numpy(), expected.y)
@@ -212,6 +225,7 @@ def test_forecaster_finds_several_series():
     )
     found = Forecaster.zero().predict(table, horizon=3)
     np.testing.assert_allclose(found[found.shop == "b"].y, 5 * found[found.shop == "a"].y, rtol=1e-4)
+    assert (found.y > 100).all()
 
 
 def test_forecaster_needs_a_horizon():
