@@ -10,17 +10,19 @@ from typing import Any
 import torch
 
 from informer.base.errors import InputError, one_of, reason_of
+from informer.base.quantiles import MEDIAN
 from informer.base.runtime import resource
-from informer.config.conversion import read_yaml
 from informer.config.model import LinearSkip, ModelConfig, WindowSizes
-from informer.config.training import TrainConfig
+from informer.config.plain import read_saved_yaml
+from informer.config.training import LossKind, TrainConfig
 from informer.data.columns import Roles, Trained
-from informer.data.dataset import Data, Provenance, Source, lay_out, read_source, table_source
+from informer.data.dataset import Data, Provenance, Source, lay_out, read_source
 from informer.data.panel import Attributes
 from informer.data.scaler import PanelScaler
 from informer.networks.attention.auto import AutoAttention
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.forecast_model import ForecastModel
+from informer.networks.layers.distribution_head import DistributionHead
 from informer.networks.layers.transform import WindowTransform
 from informer.networks.models.base import AttentionFactory, Attentions, ModelDims, network_class
 from informer.networks.models.linear import LinearMaps, LinearSkipLayer, maps_config
@@ -38,7 +40,7 @@ def attention_node(name: str) -> dict[str, Any]:
     """The parameters of `conf/attn/<name>.yaml`, `_target_` included."""
     if name not in attention_names():
         raise one_of("attention", name, attention_names())
-    return read_yaml(resource("conf/attn") / f"{name}.yaml")
+    return read_saved_yaml(resource("conf/attn") / f"{name}.yaml")
 
 
 def attention_class(target: str) -> type[Attention]:
@@ -110,27 +112,33 @@ def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) ->
     return attention_node("full"), f"{chosen.__name__} has no causal form: decoder self-attention uses full attention"
 
 
-def read_dataset(config: TrainConfig, sizes: WindowSizes, attributes: Attributes | None = None) -> Source:
+def read_dataset(
+    config: TrainConfig,
+    sizes: WindowSizes,
+    attributes: Attributes | None = None,
+    *,
+    table: Table | None = None,
+    provenance: Provenance | None = None,
+) -> Source:
     """Read the configured dataset.
 
     Args:
         sizes: sizes of the shortest windows that will be used.
         attributes: known attributes of the series.
+        table, provenance: see `read_source`.
     """
-    roles, folder = _roles(config), Path(config.data_dir)
-    return read_source(config.dataset, sizes=sizes, roles=roles, data_dir=folder, attributes=attributes)
-
-
-def take_table(
-    config: TrainConfig,
-    table: Table,
-    provenance: Provenance | None,
-    sizes: WindowSizes,
-    attributes: Attributes | None = None,
-) -> Source:
-    """Use a table in memory instead of the dataset's files; `provenance` is a file with the same content, if any."""
-    roles = _roles(config)
-    return table_source(table, config.dataset, sizes=sizes, roles=roles, provenance=provenance, attributes=attributes)
+    roles = Roles(
+        features=config.used_features,
+        target=config.target,
+        targets=config.targets,
+        past_covariates=config.past_covariates,
+        future_covariates=config.future_covariates,
+        static_covariates=config.dataset.static_covariates,
+    )
+    return read_source(
+        config.dataset, sizes=sizes, roles=roles, data_dir=Path(config.data_dir), table=table, provenance=provenance,
+        attributes=attributes,
+    )  # fmt: skip
 
 
 def with_static(config: TrainConfig, source: Source) -> TrainConfig:
@@ -139,17 +147,6 @@ def with_static(config: TrainConfig, source: Source) -> TrainConfig:
     if set(configured) == set(columns):
         return config
     return replace(config, dataset=replace(config.dataset, static_covariates=list(columns)))
-
-
-def _roles(config: TrainConfig) -> Roles:
-    return Roles(
-        features=config.used_features,
-        target=config.target,
-        targets=config.targets,
-        past_covariates=config.past_covariates,
-        future_covariates=config.future_covariates,
-        static_covariates=config.dataset.static_covariates,
-    )
 
 
 def build_data(
@@ -212,6 +209,7 @@ def build_model(
     decoder_attn: Mapping[str, Any],
     cross_attn: Mapping[str, Any],
     quantiles: Sequence[float] = (),
+    loss: LossKind = LossKind.quantile,
 ) -> ForecastModel:
     """The model: its network with random weights from torch's generator, its linear part with zeros.
 
@@ -219,7 +217,8 @@ def build_model(
         config: sizes chosen by the user.
         dims: sizes determined by the data.
         attn, decoder_attn, cross_attn: `_target_` and parameters of the three slots (see `resolve_decoder`).
-        quantiles: levels that the network forecasts; empty: point forecasts.
+        quantiles: levels that the model forecasts; empty: point forecasts.
+        loss: with a distribution, the network forecasts its parameters.
 
     Raises:
         InputError: a mechanism does not support its slot or has an invalid parameter (the message names the slot), or
@@ -229,7 +228,7 @@ def build_model(
     if family is None:
         if quantiles:
             raise InputError(
-                f"loss=quantile: expected loss=mse with model.family={config.family}, which only has intervals"
+                f"loss={loss.value}: expected loss=mse with model.family={config.family}, which only has intervals"
             )
         return ForecastModel(config, dims, maps=LinearMaps(maps_config(config), dims))
     attentions = Attentions(
@@ -237,6 +236,9 @@ def build_model(
     )
     transform = WindowTransform(config, dims)
     network = family(config, transform.inside, attentions, quantiles)
+    if loss.is_distribution:
+        network.head = DistributionHead.in_place_of(getattr(network, "head", None), loss, config.family)
+        network.quantiles = (MEDIAN,)  # the first of the parameters, which a decoder may read as its forecast
     maps, skip = None, None
     if config.skip is LinearSkip.maps:
         maps = LinearMaps(maps_config(config), dims).requires_grad_(False)

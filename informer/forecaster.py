@@ -22,20 +22,20 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, listed, with_addresses
-from informer.build import read_dataset, take_table
+from informer.build import read_dataset
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.conversion import node_of
-from informer.config.data import DatasetConfig, InputFormat
+from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import series_column
 from informer.data.history import Future, Futures
-from informer.data.panel import attributes_from, table_panel
+from informer.data.panel import attributes_from, read_panel
 from informer.inference.model import TrainedModel
 from informer.inference.reader import Reader
 from informer.inference.rolling import Rolling, RollingScores, first_origin, roll_panel, with_origins
 from informer.inference.zero import ZeroModel, network_seasons
-from informer.pretrained.network import NEWEST
+from informer.pretrained.weights import NEWEST
 from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
 from informer.read.table import Table, name_of, table_of_frame
 from informer.search.stage import Read, train
@@ -84,7 +84,7 @@ def metrics_table(metrics: str | None) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["units", "model"])
 
 
-def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | None, stride: int | None) -> float:
+def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | str | None, stride: int | None) -> float:
     """1 - MSE / MSE of the better baseline, over origins after the training rows.
 
     Raises:
@@ -104,7 +104,12 @@ def levels_of(intervals: int | Sequence[int]) -> Sequence[int]:
 
 
 def forecast_figure(
-    model: TrainedModel, panel: Sequence[Series], *, series: str | None, horizon: int | None, levels: Sequence[int]
+    model: TrainedModel,
+    panel: Sequence[Series],
+    *,
+    series: str | None,
+    horizon: int | str | None,
+    levels: Sequence[int],
 ) -> "Figure":
     """Plot history, forecast and intervals of one series, by default the first.
 
@@ -161,7 +166,7 @@ def panel_of(
     Raises:
         InputError: they cannot be forecast.
     """
-    written, path = None if dataset is None else check(node_of(InputFormat, dict(dataset))), path_of(data)
+    written, path = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset))), path_of(data)
     if path is not None:
         return reader.file(path, written or InputFormat(), name or name_of(path), ahead=ahead)
     name = name or "frame"
@@ -278,7 +283,7 @@ class Forecaster:
                 folders.enter_context(folder.claimed())
                 folder.check_new()
                 provenance = None if kept_at is None else folders.enter_context(saved_table(table.frame, kept_at))
-                read = partial(take_table, settings, table, provenance, attributes=series_attributes)
+                read = partial(read_dataset, settings, table=table, provenance=provenance, attributes=series_attributes)
             train(settings, folder, Console(quiet=not verbose), read=read)
             fitted = type(self).load(run_dir, device=settings.device)
             self._trained, self._scores = fitted._trained, fitted._scores
@@ -305,7 +310,7 @@ class Forecaster:
         self,
         frame: Frame,
         *,
-        horizon: int | None = None,
+        horizon: int | str | None = None,
         intervals: int | Sequence[int] = (),
         future: Frame | None = None,
         dataset: Mapping[str, Any] | None = None,
@@ -317,10 +322,10 @@ class Forecaster:
             frame: history of at least seq_len rows: a table or series whose times are a column or the index, or the
                 path of a file. Columns may be in any order, and additional ones are allowed. With several series, a
                 column names them.
-            horizon: rows to forecast, pred_len by default; rows beyond pred_len are forecast recursively and marked in
-                a column `rolled`.
+            horizon: rows to forecast, a span such as "1day" or a date, pred_len by default; rows beyond are forecast
+                recursively and marked in a column `rolled`.
             intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
-            future: future covariates at the forecast times, for the horizon rounded up to a multiple of pred_len.
+            future: future covariates at the forecast times.
             dataset: format and repairs of the data, if different from training: {"fill": "linear"}.
             attributes: one row per series, see `fit`; those of training series are known.
 
@@ -343,7 +348,12 @@ class Forecaster:
         return metrics_table(self._scores)
 
     def score(
-        self, frame: Frame, *, horizon: int | None = None, stride: int | None = None, attributes: Frame | None = None
+        self,
+        frame: Frame,
+        *,
+        horizon: int | str | None = None,
+        stride: int | None = None,
+        attributes: Frame | None = None,
     ) -> float:
         """Skill on the rows of `frame` after training, see `skill_of`; arguments as for `backtest`."""
         panel = panel_of(reader_with(self.trained.reader, attributes), frame, ahead=self.trained.reach(horizon))
@@ -354,7 +364,7 @@ class Forecaster:
         frame: Frame,
         *,
         series: str | None = None,
-        horizon: int | None = None,
+        horizon: int | str | None = None,
         intervals: int | Sequence[int] = (),
         attributes: Frame | None = None,
     ) -> "Figure":
@@ -364,18 +374,18 @@ class Forecaster:
 
     @overload
     def predict_many(
-        self, frames: Mapping[Key, Frame], *, horizon: int | None = None, intervals: int | Sequence[int] = (),
+        self, frames: Mapping[Key, Frame], *, horizon: int | str | None = None, intervals: int | Sequence[int] = (),
         futures: Mapping[Key, Frame] | None = None, attributes: Frame | None = None,
     ) -> dict[Key, Any]: ...  # fmt: skip
 
     @overload
     def predict_many(
-        self, frames: Sequence[Frame], *, horizon: int | None = None, intervals: int | Sequence[int] = (),
+        self, frames: Sequence[Frame], *, horizon: int | str | None = None, intervals: int | Sequence[int] = (),
         futures: Sequence[Frame] | None = None, attributes: Frame | None = None,
     ) -> list[Any]: ...  # fmt: skip
 
     def predict_many(
-        self, frames: Mapping[Key, Frame] | Sequence[Frame], *, horizon: int | None = None,
+        self, frames: Mapping[Key, Frame] | Sequence[Frame], *, horizon: int | str | None = None,
         intervals: int | Sequence[int] = (), futures: Mapping[Key, Frame] | Sequence[Frame] | None = None,
         attributes: Frame | None = None,
     ) -> dict[Key, Any] | list[Any]:  # fmt: skip
@@ -409,7 +419,7 @@ class Forecaster:
         self,
         frame: Frame,
         *,
-        horizon: int | None = None,
+        horizon: int | str | None = None,
         stride: int | None = None,
         intervals: int | Sequence[int] = (),
         adaptive: bool = False,
@@ -449,7 +459,7 @@ class ZeroForecaster:
     """Forecasts of tables by the network that comes trained, each numeric column by itself; see `Forecaster.zero`.
 
     Args:
-        version: one of `informer.pretrained.network.VERSIONS`.
+        version: one of `informer.pretrained.weights.VERSIONS`.
         device: "auto", "cpu", "cuda", "cuda:1" or "mps".
     """
 
@@ -460,7 +470,7 @@ class ZeroForecaster:
         self,
         frame: Frame,
         *,
-        horizon: int,
+        horizon: int | str,
         intervals: int | Sequence[int] = (),
         dataset: Mapping[str, Any] | None = None,
     ) -> Any:
@@ -470,7 +480,7 @@ class ZeroForecaster:
             frame: a table or series whose times are a column or the index, or the path of a file, with 2 rows or more
                 (1 with `dataset={"frequency": ...}`). A column that names several series is found, or is
                 `dataset={"series_col": ...}`.
-            horizon: rows to forecast.
+            horizon: rows to forecast, or a span such as "2weeks".
             intervals: level or levels in percent, as for `Forecaster.predict`.
             dataset: format and repairs of the data: {"fill": "linear", "columns": ["OT"]}.
 
@@ -480,9 +490,7 @@ class ZeroForecaster:
         Raises:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step), or horizon < 1.
         """
-        if horizon < 1:
-            raise InputError(f"horizon: expected at least 1, found {horizon}")
-        settings = check(node_of(DatasetConfig, dict(dataset or {})))
+        settings = check(node_of(DatasetConfig, plain_settings(dataset or {})))
         path = path_of(frame)
         name = NAME if path is None else name_of(path)
 
@@ -495,8 +503,8 @@ class ZeroForecaster:
             table = table_with(settings)  # read again, so that names such as 001 are text
         panel = [
             replace(series, series_col=settings.series_col)
-            for series in table_panel(replace(table, name=name), settings, None)
+            for series in read_panel(replace(table, name=name), settings, None)
         ]
-        columns, levels = panel[0].columns, levels_of(intervals)
+        columns, levels, horizon = panel[0].columns, levels_of(intervals), panel[0].frequency.rows_of(horizon)
         forecasts = self.model.forecast(panel, columns, network_seasons(panel, columns), horizon=horizon, levels=levels)
         return like(frame, pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True))

@@ -60,6 +60,7 @@ BASE: Change = {
     "optim.lr": 1e-3, "optim.schedule": "cosine", "trainer.calibration": 0,
 }  # fmt: skip
 LONG: Change = {"seq_len": 336}
+BIGBIRD: Change = {"attn": "bigbird"}
 AXES: dict[str, dict[str, Change]] = {
     "attention": {"prob": {}, "full": {"attn": "full"}},
     "distilling": {"conv": {}, "none": {"model.distil": "none"}},
@@ -74,6 +75,19 @@ AXES: dict[str, dict[str, Change]] = {
     "label_len": {"24": {"label_len": 24}, "48": {}, "96": {"label_len": 96}},
     "factor": {str(c): {"attn.factor": c} if c != 5 else {} for c in (1, 5, 10)},
     "seq_len": {"48": {"seq_len": 48}, "96": {}, "192": {"seq_len": 192}, "336": LONG},
+    "Big Bird": {
+        "window, global, random": BIGBIRD,
+        "window": BIGBIRD | {"attn.n_global": 0, "attn.n_random": 0},
+        "global": BIGBIRD | {"attn.window": 0, "attn.n_random": 0},
+        "random": BIGBIRD | {"attn.window": 0, "attn.n_global": 0},
+        "window, global": BIGBIRD | {"attn.n_random": 0},
+        "window, random": BIGBIRD | {"attn.n_global": 0},
+    },
+    "Longformer, window": {
+        "16": {"attn": "longformer", "attn.window": 16},
+        "16, 32": {"attn": "longformer", "attn.window": [16, 32]},
+        "32": {"attn": "longformer"},
+    },
     "attention, 336 rows": {"prob": LONG, "full": LONG | {"attn": "full"}},
     "distilling, 336 rows": {"conv": LONG, "none": LONG | {"model.distil": "none"}},
 }
@@ -185,12 +199,12 @@ def train_steps(settings: TrainConfig, model: ForecastModel, data: Data, steps: 
     settings = replace(settings, trainer=replace(settings.trainer, max_epochs=steps + 1, max_steps=steps))
     with Tracker({}, n_steps=0, console=Console(quiet=True)) as tracker, StopRequest() as stop:
         saver = Checkpointer(lambda *_: None, every_minutes=None, stop=stop, processes=Processes(), device=CPU)
-        session = Session.begin(settings, model, data, tracker=tracker, checkpointer=saver, processes=Processes())
-        progress, started = session.state.progress, time.process_time()
-        while progress.step < steps:
+        session = Session.begin(settings, model, data, tracker=tracker, checkpointer=saver)
+        state, started = session.state, time.process_time()
+        while state.step < steps:
             train_epoch(session)
-            if progress.step < steps:  # the epoch is over, and another begins
-                progress.epoch, progress.n_seen = progress.epoch + 1, 0
+            if state.step < steps:  # the epoch is over, and another begins
+                state.epoch, state.n_seen = state.epoch + 1, 0
         return time.process_time() - started
 
 

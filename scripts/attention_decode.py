@@ -1,42 +1,39 @@
-"""Time of one decoding step by number of previous positions (for the benchmark).
+"""Time of one row of the horizon with `model.decoding=step` (for the benchmark).
 
-Mechanisms with a recurrent form have a state; full attention reads a cache of all keys and values. Before a step is
-timed, state or cache have processed the previous positions.
+The decoder has one layer of HEADS heads of WIDTH features and an embedding without a look ahead. A mechanism with a
+recurrent form has a state, full attention keeps all keys and values; for comparison, a decoder that is run anew for
+each row.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
 
 import torch
-import torch.nn.functional as F
 from attention_passes import HEADS, WIDTH, Setup
 from result_files import markdown_table
-from torch import Tensor
 
-from informer.build import attention_class, attention_names, attention_node, build_attention
-from informer.networks.attention.base import AttentionSpec
+from informer.build import attention_class, attention_names, attention_node, build_model
+from informer.config.model import Decoding, EmbedPadding, InformerConfig
 from informer.networks.attention.recurrent import RecurrentAttention
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.base import ModelDims
 
-CACHED = "full"
-"""The mechanism that keeps keys and values."""
-STEPS = 64
-"""Steps timed at each position; their median counts."""
-
-Step = Callable[[Tensor, Tensor, Tensor], None]
+ANEW = "full, run anew"
+"""Full attention in a decoder that is run for each row."""
+ROWS, TOKEN = 96, 48
+"""Rows of the lookback window and of the start token."""
+MAX_SECONDS = 60.0
+"""A decoder that is run anew, which takes as many times longer as the square of the horizon, stops before this."""
 
 
 @dataclass(kw_only=True, slots=True)
 class DecodeCell:
-    """One mechanism at one position."""
+    """One mechanism at one horizon."""
 
     attn: str
-    position: int
-    """Positions before the step."""
+    horizon: int
     seconds: float
-    """Median of one step."""
-    kept_bytes: int
-    """Of the state, or of the keys and values in use."""
+    """Mean of one row."""
 
 
 def recurrent_names() -> list[str]:
@@ -45,95 +42,46 @@ def recurrent_names() -> list[str]:
     return [name for name, cls in classes.items() if issubclass(cls, RecurrentAttention)]
 
 
-class StateDecoder:
-    """Decoder with the state of a recurrent mechanism."""
-
-    def __init__(self, name: str, length: int, device: str) -> None:
-        spec = AttentionSpec(n_heads=HEADS, d_head=WIDTH, len_q=length, len_k=length, causal=True)
-        attention = build_attention(name, spec).to(device).eval()
-        assert isinstance(attention, RecurrentAttention)
-        self.attention = attention
-        self.state = attention.initial_state(1, device=device)
-
-    def step(self, q: Tensor, k: Tensor, v: Tensor) -> None:
-        """Process one position; returns its output row."""
-        _, self.state = self.attention.step(self.state, q, k, v)
-
-    def skip(self, k: Tensor, v: Tensor) -> None:
-        """Process positions [1 h n e] without computing output rows."""
-        for key, value in zip(k.unbind(dim=2), v.unbind(dim=2), strict=True):
-            self.step(key, key, value)
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of the state."""
-        return sum(tensor.nbytes for tensor in self.state)
-
-
-class CacheDecoder:
-    """Full attention over a preallocated cache of all keys and values so far."""
-
-    def __init__(self, length: int, device: str) -> None:
-        self.k, self.v = (torch.zeros(1, HEADS, length, WIDTH, device=device) for _ in "kv")
-        self.position = 0
-
-    def step(self, q: Tensor, k: Tensor, v: Tensor) -> None:
-        """Process one position; returns its output row."""
-        self.skip(k.unsqueeze(2), v.unsqueeze(2))
-        F.scaled_dot_product_attention(q.unsqueeze(2), self.k[:, :, : self.position], self.v[:, :, : self.position])
-
-    def skip(self, k: Tensor, v: Tensor) -> None:
-        """Process positions [1 h n e] without computing output rows."""
-        end = self.position + k.shape[2]
-        self.k[:, :, self.position : end], self.v[:, :, self.position : end] = k, v
-        self.position = end
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of the keys and values in use."""
-        return 2 * self.k[:, :, : self.position].numel() * self.k.itemsize
+def model_of(name: str, horizon: int) -> ForecastModel:
+    """A network with the mechanism in its decoder, or with `ANEW`."""
+    torch.manual_seed(0)
+    config = InformerConfig(
+        d_model=HEADS * WIDTH, n_heads=HEADS, decoding=Decoding.step, embed_padding=EmbedPadding.causal
+    )
+    dims = ModelDims(enc_in=7, c_out=7, mark_sizes=(1,) * 4, seq_len=ROWS, label_len=TOKEN, pred_len=horizon)
+    full = attention_node("full")
+    own = full if name == ANEW else attention_node(name)
+    model = build_model(config, dims, attn=full, decoder_attn=own, cross_attn=full).eval()
+    model.keeps_states = name != ANEW
+    return model
 
 
 @torch.inference_mode()
-def decode(setup: Setup, name: str, positions: list[int]) -> Iterator[DecodeCell]:
-    """Cells of one mechanism, the earliest position first."""
+def decode(setup: Setup, name: str, horizons: list[int]) -> Iterator[DecodeCell]:
+    """Cells of one mechanism for one window, the shortest horizon first."""
     torch.set_num_threads(setup.threads)
-    torch.manual_seed(0)
-    room = max(positions) + STEPS + 1
-    decoder: CacheDecoder | StateDecoder = (
-        CacheDecoder(room, setup.device) if name == CACHED else StateDecoder(name, room, setup.device)
-    )
-    behind = 0
-    for position in sorted(set(positions)):
-        k, v = (torch.randn(1, HEADS, max(0, position - behind), WIDTH, device=setup.device) for _ in "kv")
-        decoder.skip(k, v)
-        state_bytes, seconds = decoder.kept_bytes, _seconds_of_steps(setup, decoder.step)
-        behind = max(behind, position) + STEPS + 1
-        yield DecodeCell(attn=name, position=position, seconds=seconds, kept_bytes=state_bytes)
-
-
-def _seconds_of_steps(setup: Setup, step: Step) -> float:
-    """Median over STEPS steps, after a warm-up step."""
-    seconds = []
-    for _ in range(STEPS + 1):
-        q, k, v = (torch.randn(1, HEADS, WIDTH, device=setup.device) for _ in range(3))
+    seconds = 0.0
+    for last, horizon in zip([1, *sorted(set(horizons))], sorted(set(horizons)), strict=False):
+        if name == ANEW and seconds * (horizon / last) ** 2 > MAX_SECONDS:
+            return
+        model = model_of(name, horizon).to(setup.device)
+        rows = [torch.randn(1, n, width, device=setup.device) for n in (ROWS, TOKEN + horizon) for width in (7, 4)]
+        if not seconds:  # the first call of a process is slow
+            model_of(name, 2).to(setup.device)(*rows[:2], *(x[:, : TOKEN + 2] for x in rows[2:]))
         start = setup.now()
-        step(q, k, v)
+        model(*rows)
         if setup.device == "cuda":
             torch.cuda.synchronize()
-        seconds.append(setup.now() - start)
-    return median(seconds[1:])
+        seconds = setup.now() - start
+        yield DecodeCell(attn=name, horizon=horizon, seconds=seconds / horizon)
 
 
 def decode_table(cells: list[DecodeCell]) -> str:
-    """Milliseconds per step and bytes of state, one line per mechanism."""
-    positions = sorted({cell.position for cell in cells})
+    """Milliseconds per row, one line per mechanism."""
+    horizons = sorted({cell.horizon for cell in cells})
     rows = []
     for name in dict.fromkeys(cell.attn for cell in cells):
-        by_position = {cell.position: cell for cell in cells if cell.attn == name}
-        sizes = [by_position[p].kept_bytes / 2**20 for p in (min(by_position), max(by_position))]
-        size = f"{sizes[0]:.3g}" if sizes[0] == sizes[1] else f"{sizes[0]:.3g} to {sizes[1]:.3g}"
-        rows.append(
-            [f"`{name}`", *(f"{1e3 * by_position[p].seconds:.3g}" if p in by_position else "" for p in positions), size]
-        )
-    return markdown_table(["milliseconds a step after", *map(str, positions), "MiB kept"], rows)
+        found = {cell.horizon: f"{1e3 * cell.seconds:.3g}" for cell in cells if cell.attn == name}
+        empty = f"> {MAX_SECONDS:.0f} s in all"
+        rows.append([f"`{name}`" if name != ANEW else name, *(found.get(horizon, empty) for horizon in horizons)])
+    return markdown_table(["milliseconds a row", *map(str, horizons)], rows)

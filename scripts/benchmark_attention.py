@@ -14,8 +14,8 @@ square of the length, would exceed 60 s or 8 GiB; the table says which.
 Every cell is saved in results.csv as it is measured, and the same command continues where it stopped; failed cells are
 measured again. Tables are written to table.md, the plot to scaling.png.
 
---decode measures one decoding step after a number of positions: mechanisms with a recurrent form, and full attention
-with a cache of keys and values. It always measures all cells, and writes results.csv and table.md.
+--decode measures a row of the horizon with model.decoding=step, for horizons of --lengths: mechanisms with a recurrent
+form, and a decoder that is run anew for each row. It always measures all cells, and writes results.csv and table.md.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from attention_decode import CACHED, DecodeCell, decode, decode_table, recurrent_names
+from attention_decode import ANEW, DecodeCell, decode, decode_table, recurrent_names
 from attention_packages import PACKAGES
 from attention_passes import HEADS, WIDTH, Contender, Setup, in_fresh_process, peak_bytes, seconds_of_turns
 from attention_report import BASELINE, Cell, markdown, plot
@@ -116,12 +116,12 @@ def run(setup: Setup, options: argparse.Namespace, console: Console) -> list[Cel
 
 
 def run_decode(setup: Setup, options: argparse.Namespace, console: Console) -> str:
-    """Measure one step after each length, for full attention and recurrent mechanisms; returns the table."""
+    """Measure a row of each horizon, run anew and with every recurrent form; returns the table."""
     cells: list[DecodeCell] = []
-    for name in [CACHED, *(name for name in recurrent_names() if name in options.attn)]:
+    for name in [ANEW, *(name for name in recurrent_names() if name in options.attn)]:
         for cell in decode(setup, name, options.lengths):
             cells.append(cell)
-            console.print(f"{cell.position} {name}: {1e3 * cell.seconds:.3g} ms a step", highlight=False)
+            console.print(f"{cell.horizon} {name}: {1e3 * cell.seconds:.3g} ms a row", highlight=False)
     write_rows(DecodeCell, cells, options.output / "results.csv")
     return decode_table(cells)
 
@@ -138,7 +138,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attn", nargs="+", choices=attention_names(), default=attention_names(), metavar="NAME")
     parser.add_argument("--packages", action="store_true", help="compare with packages of the extra bench")
-    parser.add_argument("--decode", action="store_true", help="time of one step of decoding after each length")
+    parser.add_argument("--decode", action="store_true", help="time of a row with model.decoding=step")
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, metavar="L")
     parser.add_argument("--causal", action="store_true", help="causal attention; leaves out mechanisms without it")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")

@@ -18,9 +18,8 @@ from attention_passes import resident
 from torch import nn
 
 from informer import checkpoint
-from informer.config.commands import Format
-from informer.config.data import InputFormat
-from informer.inference.files import InputFile, Job, Journal, chunks, local_engine, name_sources
+from informer.config.commands import Format, PredictConfig
+from informer.inference.job import InputFile, Job, Journal, chunks, local_engine, name_sources
 from informer.inference.model import TrainedModel
 from informer.inference.writing import Writer
 
@@ -86,8 +85,8 @@ def main() -> None:
         names = list(model.columns.inputs)
         sources = write_inputs(inputs, names, model.checkpoint.frequency, options.files, options.rows)
         job = Job(
-            checkpoint=checkpoint.locate(options.checkpoint), input_format=InputFormat(), future=None, horizon=None,
-            levels=(), writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64, has_many_inputs=True,
+            checkpoint=checkpoint.locate(options.checkpoint), settings=PredictConfig(batch_size=64),
+            writer=Writer(folder=out, format=Format.csv, plots=False), has_many_inputs=True,
         )  # fmt: skip
         journal = Journal(out, job.digest(), [], resume=False)
         pandas_seconds = job_seconds = 0.0

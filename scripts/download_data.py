@@ -1,7 +1,7 @@
 """Download datasets to the data folder and verify them: `python scripts/download_data.py ETTh1 ETTm1`.
 
-Training downloads missing files itself; this is for machines without a network. WTH and ECL have no stable address: the
-error says where to get them.
+Training downloads missing files itself; this is for machines without a network. Those without a stable address:
+the error says where to get them.
 """
 
 import argparse
@@ -11,14 +11,15 @@ from pathlib import Path
 
 from informer.base.errors import InputError
 from informer.base.runtime import resource
-from informer.config.conversion import node_of, read_yaml
+from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig
+from informer.config.plain import read_saved_yaml
 from informer.read.files import file_sha256, find_file
 
 
 def dataset_config(name: str) -> DatasetConfig:
     """`conf/dataset/<name>.yaml` as the typed node."""
-    config = node_of(DatasetConfig, read_yaml(resource("conf/dataset") / f"{name}.yaml"))
+    config = node_of(DatasetConfig, read_saved_yaml(resource("conf/dataset") / f"{name}.yaml"))
     assert isinstance(config, DatasetConfig)
     return config
 

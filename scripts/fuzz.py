@@ -17,6 +17,7 @@ import numpy as np
 from fuzz_checkpoint import changed_entry, flipped_bit
 from fuzz_dialect import dialect
 from fuzz_run_dir import changed_run
+from fuzz_series import series, test_rows
 
 MOST_SHOWN = 20
 """Failures of a part that are printed."""
@@ -24,7 +25,8 @@ MOST_SHOWN = 20
 Part = Callable[[np.random.Generator, Path], str | None]
 
 PARTS: dict[str, Part] = {
-    "dialect": dialect, "checkpoint": changed_entry, "flips": flipped_bit, "run_dir": changed_run
+    "dialect": dialect, "series": series, "test_rows": test_rows,
+    "checkpoint": changed_entry, "flips": flipped_bit, "run_dir": changed_run,
 }  # fmt: skip
 
 

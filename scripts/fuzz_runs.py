@@ -46,7 +46,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "dataset.columns": ["status", "load"],
         "model.skip": "maps",
         "scaler.per_series": True,
-        "trainer.combine": True,
+        "trainer.combine": ["naive", "zero", "theta"],
         "trainer.refit": True,
         "non_negative": "all",
         "loss": "quantile",

@@ -22,12 +22,13 @@ from informer.base.files import check_no_input_overwritten
 from informer.base.runtime import resource
 from informer.checkpoint import format as safe_load
 from informer.checkpoint import informer2020 as compat
-from informer.config.conversion import node_of, read_yaml, to_plain
+from informer.config.conversion import node_of, to_plain
 from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig
 from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.plain import read_saved_yaml
 from informer.config.training import TrainConfig, check
 from informer.data.columns import Roles
-from informer.data.dataset import Data, load_data
+from informer.data.dataset import Data, lay_out, read_source
 from informer.networks.models.base import ModelDims
 from informer.training.folder import RunFolder
 
@@ -115,7 +116,7 @@ def constructor_arguments(options: argparse.Namespace, state: dict[str, torch.Te
 
 def dataset_config(options: argparse.Namespace, csv: Path) -> DatasetConfig:
     """Training file and split; except for ETT, their loader splits 0.7/0.1/0.2 and moves the target to the end."""
-    dataset = read_yaml(resource("conf/dataset") / f"{options.data if options.data in ETT else 'csv'}.yaml")
+    dataset = read_saved_yaml(resource("conf/dataset") / f"{options.data if options.data in ETT else 'csv'}.yaml")
     config = node_of(DatasetConfig, dataset)
     config = replace(config, path=str(csv), target=options.target)
     if options.data not in ETT:
@@ -126,15 +127,11 @@ def dataset_config(options: argparse.Namespace, csv: Path) -> DatasetConfig:
 
 def load(options: argparse.Namespace, dataset: DatasetConfig) -> Data:
     """The training data, for the scaler of the checkpoint."""
-    return load_data(
-        dataset,
-        sizes=WindowSizes(seq_len=options.seq_len, label_len=options.label_len, pred_len=options.pred_len),
-        roles=Roles(features=FeatureMode(options.features), target=options.target),
-        scaler=ScalerConfig(),
-        calendar=CalendarEmbed(options.embed),
-        data_dir=Path(),
-        device="cpu",
-    )
+    sizes = WindowSizes(seq_len=options.seq_len, label_len=options.label_len, pred_len=options.pred_len)
+    roles = Roles(features=FeatureMode(options.features), target=options.target)
+    source = read_source(dataset, sizes=sizes, roles=roles, data_dir=Path())
+    calendar = CalendarEmbed(options.embed)
+    return lay_out(source, dataset, sizes=sizes, scaler=ScalerConfig(), calendar=calendar, device="cpu")
 
 
 def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) -> Path:

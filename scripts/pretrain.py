@@ -10,7 +10,7 @@ those trained. `resume` goes on from saved weights with a new optimiser and a ne
 twice. A release is a copy whose rate falls to zero: `minutes=10 resume=runs/pretrain out=runs/release decay=true`.
 
 `release` writes the weights of `score` as float16 into the package and prints their digest, which
-`informer.pretrained.network.VERSIONS` records.
+`informer.pretrained.weights.VERSIONS` records.
 
 `out` receives `weights.safetensors` and `state.json` (series and steps so far, CPU seconds, scores) every few minutes,
 and events for TensorBoard. The development score is that of the weights on generated series held out, and on inner
@@ -40,7 +40,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
-from informer.pretrained.network import HISTORY, HORIZON, LEVELS, Inputs, Zero, pinball, read, weights_path
+from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, Inputs, Zero, pinball, read
+from informer.pretrained.weights import weights_path
 from informer.synthetic import Generated, generate
 
 SAVE_MINUTES, SCORE_MINUTES = 3.0, 7.5
@@ -272,14 +273,9 @@ def development_score(network: Zero, tasks: list[Task]) -> dict[str, float]:
     scores: dict[str, float] = {}
     columns = [LEVELS.index(level) for level in DECILES]
     for task in tasks:
-        history = (torch.from_numpy(x).split(256) for x in (task.values, task.observed, task.season, task.second))
+        values, observed, season, second = map(torch.from_numpy, (task.values, task.observed, task.season, task.second))
         horizon = task.target.shape[1]
-        forecast = torch.cat(
-            [
-                network.predict(values, observed, season, second, horizon)[:, :, columns]
-                for values, observed, season, second in zip(*history, strict=True)
-            ]
-        )
+        forecast = network.predict(values, observed, season, second, horizon)[:, :, columns]
         naive, scale = _seasonal_naive(task)
         errors, losses = [], []
         for quantiles in (forecast, torch.from_numpy(naive)[:, :, None].expand(-1, -1, len(DECILES))):

@@ -2,11 +2,13 @@
 
     python scripts/score_auto.py --budget 0.3
     python scripts/score_auto.py --files FILES.csv --budget 1
+    python scripts/score_auto.py --output runs/without_zero trainer.combine=[naive]
 
 Made-up weekly sales, months, days and random walks, and, where INFORMER_DATA_DIR has them, pieces and means of ETTh1,
 ETTm1 and WTH; or the files that a CSV file lists, see `real_files.py`: path (relative to the list), horizon, and
-series_col, which is empty for one series. Prints the squared error of each file relative to ridge and to the seasonal
-naive, and the share of values that the intervals cover; finished runs in OUTPUT are not repeated.
+series_col, which is empty for one series. Further arguments are settings of every run. Prints the squared error of
+each file relative to ridge and to the seasonal naive, the absolute error relative to the latter, and the share of
+values that the intervals cover; finished runs in OUTPUT are not repeated.
 """
 
 import argparse
@@ -15,7 +17,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,7 +101,7 @@ def listed(path: Path) -> Iterator[Task]:
             yield Task(f"{data.stem}_{row['horizon']}", data, int(row["horizon"]), series_col=row["series_col"] or None)
 
 
-def score(task: Task, folder: Path, budget: float) -> dict[str, float]:
+def score(task: Task, folder: Path, budget: float, settings: Sequence[str] = ()) -> dict[str, float]:
     """Train on a file in a process of its own, and return the ratios and the coverage."""
     run = folder / task.name
     if not (run / "metrics.json").is_file():
@@ -110,12 +112,17 @@ def score(task: Task, folder: Path, budget: float) -> dict[str, float]:
         command += [f"pred_len={task.horizon}", f"trainer.time_budget_minutes={budget}", f"run_dir={run}"]
         command += [f"target={task.target}"] if task.target else []
         command += [f"dataset.series_col={task.series_col}"] if task.series_col else []
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*command, *settings], check=True, stdout=subprocess.DEVNULL)
     metrics = json.loads((run / "metrics.json").read_text())
-    errors = {name: scores["scaled"]["overall"]["mse"] for name, scores in metrics["scores"].items()}
-    model_mse, naive_mse = errors[metrics["model"]], next(errors[name] for name in errors if "naive" in name)
+    errors = {name: scores["scaled"]["overall"] for name, scores in metrics["scores"].items()}
+    model, naive = errors[metrics["model"]], next(errors[name] for name in errors if "naive" in name)
     covered = {level: interval["overall"]["coverage"] for level, interval in metrics["intervals"].items()}
-    return {"to_ridge": model_mse / errors["ridge"], "to_naive": model_mse / naive_mse, **covered}
+    return {
+        "to_ridge": model["mse"] / errors["ridge"]["mse"] if "ridge" in errors else np.nan,
+        "to_naive": model["mse"] / naive["mse"],
+        "mae_to_naive": model["mae"] / naive["mae"],
+        **covered,
+    }
 
 
 def _frame(columns: dict[str, np.ndarray], start: str, step: str) -> pd.DataFrame:
@@ -130,17 +137,21 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=0.3, help="minutes for each file")
     parser.add_argument("--output", type=Path, default=Path("runs/score_auto"))
     parser.add_argument("--files", type=Path, help="list of files to score instead of the default ones")
+    parser.add_argument("settings", nargs="*", help="settings of every run, such as trainer.combine=[naive]")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     default_tasks = (
         [*made_up(), *measured(Path(os.environ.get("INFORMER_DATA_DIR", "data")))] if options.files is None else []
     )
     tasks = default_tasks if options.files is None else [*listed(options.files)]
-    table = pd.DataFrame({task.name: score(task, options.output, options.budget) for task in tasks}).T
+    table = pd.DataFrame({task.name: score(task, options.output, options.budget, options.settings) for task in tasks}).T
     print(table.round(3).to_string())
-    ratios, covered = table[["to_ridge", "to_naive"]], table.drop(columns=["to_ridge", "to_naive"])
+    names = ["to_ridge", "to_naive", "mae_to_naive"]
+    ratios, covered = table[names], table.drop(columns=names)
     summary = pd.DataFrame({"geometric mean": np.exp(np.log(ratios).mean()), "largest": ratios.max()})
-    print(f"\n{len(table)} files, squared error relative to ridge and to the seasonal naive")
+    print(
+        f"\n{len(table)} files, squared error relative to ridge and to the seasonal naive, absolute error to the latter"
+    )
     print(summary.assign(lower=(ratios < 1).sum()).round(3).to_string())
     print("\nshare of values within intervals: mean, and quantiles over files")
     print(pd.concat([covered.mean().to_frame("mean").T, covered.quantile([0.05, 0.5, 0.95])]).round(1).to_string())

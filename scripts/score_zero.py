@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from informer.config.data import DatasetConfig
 from informer.data.diagnosis import survey_file
 from informer.inference.zero import MOST_ORIGINS, ZeroModel, ZeroScores, network_seasons
-from informer.pretrained.network import LEVELS, pinball
+from informer.networks.models.zero import LEVELS, pinball
 from informer.read.frequency import Frequency
 from informer.read.series import Series
 
@@ -70,7 +70,7 @@ def relative(scores: ZeroScores) -> tuple[float, float]:
     quantiles = torch.from_numpy(scores.quantiles[:, :, [LEVELS.index(level) for level in DECILES]])
     losses = pinball(quantiles, torch.from_numpy(scores.actual), DECILES).numpy()
     return (
-        float(scores.scaled["zero"].mean() / scores.scaled[naive].mean()),
+        float(scores.scaled["forecast"].mean() / scores.scaled[naive].mean()),
         float(np.nansum(losses) / np.nansum(0.5 * np.abs(scores.baselines[naive] - scores.actual))),
     )
 

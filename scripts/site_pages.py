@@ -21,7 +21,7 @@ from mkdocs.structure.files import File, Files
 
 from informer.build import attention_class, attention_names, attention_node, build_attention
 from informer.commands.cli import COMMANDS
-from informer.config import families
+from informer.config import model as families
 from informer.config.compose import help_of
 from informer.config.training import TrainConfig
 from informer.networks.attention.base import AttentionSpec

@@ -60,6 +60,20 @@ def call(entry: str, *arguments: str, checked: bool = False) -> Outcome:
         return _ran(lambda: cli.run(entry), f"informer {entry}", *arguments)
 
 
+def done(entry: str, *arguments: str) -> Outcome:
+    """`call`, which must succeed."""
+    outcome = call(entry, *arguments)
+    assert outcome.status == 0, outcome.err
+    return outcome
+
+
+def refusal(entry: str, *arguments: str) -> str:
+    """The error of a `call`, which must fail with one line."""
+    outcome = call(entry, *arguments)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
+    return outcome.err
+
+
 def call_export(*arguments: str) -> Outcome:
     """`call("export", ...)` with the warnings of torch's converters, about code of their own, as warnings."""
     with warnings.catch_warnings():

@@ -1,6 +1,7 @@
 """Stores, series and future covariates made by hand, for tests of what reads them."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -8,10 +9,18 @@ from torch import Tensor
 
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
+from informer.data.columns import Roles
+from informer.data.dataset import Data, lay_out, read_source
 from informer.data.history import Future, future_of_table
 from informer.data.windows import Store
 from informer.read.series import Series, series_from_table, table_of_file
 from informer.read.table import name_of, table_of_frame
+
+
+def load_data(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, data_dir: Path, **how: Any) -> Data:
+    """Read, split, scale and cut a dataset."""
+    source = read_source(dataset, sizes=sizes, roles=roles, data_dir=data_dir)
+    return lay_out(source, dataset, sizes=sizes, **how)
 
 
 def one_series(values: Tensor, marks: Tensor | None = None) -> Store:

@@ -186,7 +186,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["model.stack_fractions=[a]"], ["model.stack_fractions[0]: expected a number, found 'a'"]),
         (["trainer.freeze=encoder"], ["trainer.freeze: expected a list [...], each element text, found 'encoder'"]),
         (["dataset.split=3"], ["dataset.split: expected nested keys", "found 3"]),
-        (["model=tine"], ["model: expected one of", "informer_plus", "tiny, found 'tine'"]),
+        (["model=tine"], ["model: expected one of", "informer_plus", "found 'tine'"]),
         (["label_len=25"], ["label_len: expected at most seq_len=24", "found 25"]),
         (["pred_len=0"], ["pred_len: expected at least 1, found 0"]),
         (["seq_len=100000"], ["6000 rows are too few for seq_len=100000", "needs", "has"]),

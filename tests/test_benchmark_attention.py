@@ -140,31 +140,25 @@ def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
     assert "found those of another" in benchmark(*fixed, "--causal").err
 
 
-def test_a_step_of_decoding_takes_in_what_came_before(script, setup) -> None:
-    """Red if the cache or the state has another number of positions than the cell."""
+def test_a_row_of_decoding_step_is_timed_with_a_state_and_without(script, setup, monkeypatch) -> None:
+    """Red if the decoder of a mechanism is run anew for each row, or that of the comparison is not."""
     decode = importlib.import_module("attention_decode")
-    names = decode.recurrent_names()
-    assert {"linear", "performer", "performer_trig", "efficient"} <= set(names)
-    assert "full" not in names
-    cells = {name: list(decode.decode(setup, name, [200, 3])) for name in ("full", "linear")}
-    assert [cell.position for cell in cells["full"]] == [3, 200]
-    assert [cell.kept_bytes for cell in cells["full"]] == [2 * n * 8 * 64 * 4 for n in (3, 200)]
-    assert len({cell.kept_bytes for cell in cells["linear"]}) == 1
-    lines = decode.decode_table([*cells["full"], *cells["linear"]]).splitlines()
-    assert lines[0] == "| milliseconds a step after | 3 | 200 | MiB kept |"
-    assert [line.split("|")[1].strip() for line in lines[2:]] == ["`full`", "`linear`"]
-
-
-def test_the_cache_gives_causal_attention(script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if a step of the cache reads other keys than those up to its own."""
-    decode = importlib.import_module("attention_decode")
-    q, k, v = (torch.randn(1, decode.HEADS, 5, decode.WIDTH) for _ in range(3))
-    outputs, attend = [], decode.F.scaled_dot_product_attention
-    monkeypatch.setattr(decode.F, "scaled_dot_product_attention", lambda *x: outputs.append(attend(*x)))
-    decoder = decode.CacheDecoder(9, "cpu")
-    for i in range(5):
-        decoder.step(q[:, :, i], k[:, :, i], v[:, :, i])
-    torch.testing.assert_close(torch.cat(outputs, dim=2), attend(q, k, v, is_causal=True))
+    assert {"full", "linear", "performer", "performer_trig", "efficient"} <= set(decode.recurrent_names())
+    monkeypatch.setattr(decode, "HEADS", 1)
+    runs, whole = [], decode.ForecastModel.forward
+    monkeypatch.setattr(
+        decode.ForecastModel, "forward", lambda self, *x: runs.append(self.keeps_states) or whole(self, *x)
+    )
+    cells = [cell for name in (decode.ANEW, "linear") for cell in decode.decode(setup, name, [3, 2])]
+    assert [(cell.attn, cell.horizon) for cell in cells] == [
+        (name, n) for name in (decode.ANEW, "linear") for n in (2, 3)
+    ]
+    assert runs == [False] * 3 + [True] * 3
+    lines = decode.decode_table(cells[:1] + cells[2:]).splitlines()
+    assert lines[0] == "| milliseconds a row | 2 | 3 |"
+    assert lines[2].startswith("| full, run anew |")
+    assert lines[2].endswith("| > 60 s in all |")
+    assert lines[3].startswith("| `linear` |")
 
 
 def test_nothing_to_draw_is_one_line(script, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,7 @@ def test_inspect_proposes_them(shops: tuple[Path, pd.DataFrame], monkeypatch: py
     ("change", "line"),
     [
         (lambda data: data["categories"].update(promo=["a", "a", "b"]), "categories: expected lists of different"),
-        (lambda data: data["categories"].update(promo=["a"]), "categories: expected \\[3, 2, 2, 0\\] of the columns"),
+        (lambda data: data["categories"].update(promo=["a"]), "categories of the columns: expected \\[3, 2, 2, 0\\]"),
         (lambda data: data["categories"].update(sales=["a"]), "column 'sales' of categories is forecast"),
         (lambda data: data.update(categories=3), "categories: expected lists of different"),
     ],

@@ -16,7 +16,7 @@ from informer import Forecaster, checkpoint
 from informer.config.commands import ServeConfig
 from informer.data.calendar import calendar_marks
 from informer.read.frequency import Frequency
-from informer.service.requests import CSV, JSON, Body, Options, Service
+from informer.service.requests import CSV, JSON, Service
 
 ROWS, AHEAD, SEQ_LEN = 140, 5, 10
 SETTINGS = [
@@ -284,7 +284,7 @@ def serves(cell: Cell) -> None:
     tables = {"frame": cell.history} | ({} if cell.future is None else {"future": cell.future})
     body = json.dumps({name: json.loads(table.to_json(orient="records")) for name, table in tables.items()})
 
-    answered, _ = service.answer(Body(content=body.encode(), type=JSON), Options(), name="", kind=CSV)
+    answered, _ = service.answer(body.encode(), JSON, horizon=None, levels=(), name="", kind=CSV)
     Path("answer.csv").write_bytes(answered)
     np.testing.assert_allclose(pd.read_csv("answer.csv")["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
 

@@ -255,7 +255,7 @@ def test_exports_read_masks(run: str, runs: Path) -> None:
         ["model=lstma"],
         ["target=load", "features=MS", "loss=mae"],
         ["targets=[load]", "future_covariates=[heat]"],
-        ["model.skip=maps", "trainer.combine=true"],
+        ["model.skip=maps", "trainer.combine=[naive]"],
     ],
 )
 def test_every_network_trains_with_gaps(more: list[str], runs: Path, folder: Path) -> None:
@@ -273,7 +273,10 @@ def test_every_network_trains_with_gaps(more: list[str], runs: Path, folder: Pat
     ("arguments", "said"),
     [
         (["loss=spectral", MASK], "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse"),
-        ([MASK, "dataset.memmap=true"], "dataset.memmap: repairs (sort, duplicates, fill) need the files in memory"),
+        (
+            [MASK, "dataset.memmap=true"],
+            "dataset.memmap: repairs (sort, duplicates, fill, outliers) need the files in memory",
+        ),
         ([MASK, "dataset.min_observed=1.0"], "no window of the train part has dataset.min_observed=1 of its rows"),
         ([MASK, "dataset.min_observed=0"], "dataset.min_observed: expected more than 0 and at most 1, found 0"),
         ([MASK, "dataset.max_gap=2"], "dataset.max_gap: expected none with dataset.fill=mask"),

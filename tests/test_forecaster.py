@@ -150,8 +150,8 @@ def test_a_fit_that_was_killed_goes_on(frame: pd.DataFrame, folder: Path, monkey
     ("config", "says"),
     [
         ({"modle": "tiny"}, "unknown key 'modle'"),
-        ({"model": "tine"}, "model: expected one of .*, tiny, found 'tine'"),
-        ({"model": None}, "model: expected one of .*, tiny, found null"),
+        ({"model": "tine"}, "model: expected one of .*, tiny.*, found 'tine'"),
+        ({"model": None}, "model: expected one of .*, tiny.*, found null"),
         ({"optim": {"lr": "abc"}}, "optim.lr: expected a number, found 'abc'"),
         ({"trainer": {"max_epoch": 1}}, "unknown key 'trainer.max_epoch': expected one such as trainer.max_epochs"),
         ({"seed": -1}, "seed: expected"),
@@ -161,31 +161,6 @@ def test_a_fit_that_was_killed_goes_on(frame: pd.DataFrame, folder: Path, monkey
 def test_what_is_wrong_with_a_configuration(config: dict[str, object], says: str, frame: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=says):
         Forecaster.fit(frame, **config)
-
-
-def test_a_backtest_forecasts_from_every_origin(forecaster: Forecaster, frame: pd.DataFrame) -> None:
-    """Each origin against the forecast of the rows up to it."""
-    forecasts = forecaster.backtest(frame, stride=7)
-    assert list(forecasts.columns) == ["origin", "step", "date", "column", "forecast", "actual"]
-    origins = range(24, 100 - 6 + 1, 7)
-    assert list(forecasts["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
-    ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins])
-    for origin, table in zip(origins, ahead, strict=True):
-        rows = forecasts[forecasts["origin"] == frame["date"].iloc[origin - 1]]
-        for name in ("temperature", "visitors", "price", "demand"):
-            own = rows[rows["column"] == name]
-            assert list(own["step"]) == [1, 2, 3, 4, 5, 6]
-            assert list(own["date"]) == list(table["date"])
-            np.testing.assert_allclose(own["forecast"], table[name], rtol=1e-4, atol=1e-4)
-            np.testing.assert_allclose(own["actual"], frame[name].iloc[origin : origin + 6], rtol=1e-5, atol=1e-5)
-    assert len(forecaster.backtest(frame)) == len(range(24, 95, 6)) * 6 * 4
-
-
-def test_a_backtest_needs_one_origin(forecaster: Forecaster, frame: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match=r"at least seq_len \+ pred_len = 30 rows for one origin, found 29"):
-        forecaster.backtest(frame.iloc[:29])
-    with pytest.raises(InputError, match="stride: expected at least 1"):
-        forecaster.backtest(frame, stride=0)
 
 
 def test_saved_and_loaded_it_says_the_same(forecaster: Forecaster, frame: pd.DataFrame, tmp_path: Path) -> None:
@@ -204,16 +179,6 @@ def test_columns_that_are_not_forecast_end_the_horizon(folder: Path) -> None:
     assert refusal.status == 2
     assert "horizon=7: expected at most pred_len=6; the model does not forecast a, which it reads" in refusal.err
     assert not Path("no").exists()
-
-
-def test_the_horizon_from_the_command_line(trained: Trained, forecaster: Forecaster, folder: Path) -> None:
-    source = resource("data/sample.csv")
-    outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={source}", "horizon=9", "plots=false")
-    assert (outcome.status, outcome.err) == (0, "")
-    forecast = pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"])
-    expected = forecaster.predict(pd.read_csv(source, parse_dates=["date"]), horizon=9)
-    pd.testing.assert_frame_equal(forecast, expected, check_dtype=False)
-    assert call("predict", "input=x.csv", "horizon=0").err == "error: horizon: expected at least 1, found 0\n"
 
 
 def test_times_of_a_place_keep_their_place(folder: Path) -> None:

@@ -15,7 +15,7 @@ from informer.data.windows import DataUnits, Windows
 from informer.scoring.baselines import SeasonalNaive, fit_ridge
 from informer.scoring.intervals import IntervalScores, Residuals, Variation, differences, rank
 from informer.scoring.metrics import Errors, MaseScale, seasonal_scale
-from informer.scoring.scores import by_series
+from informer.scoring.scores import Evaluation
 from informer.training.optim import build_loss, observed_share
 
 QUANTILES = (0.1, 0.5, 0.9)
@@ -95,7 +95,8 @@ def test_metrics_count_what_is_observed() -> None:
             assert own == pytest.approx(mean(metric, [one for one in known if one[2] == column]), rel=1e-6)
     squares = [[(forecast[p] - actual[p]).item() ** 2 for p in known if p[0] == window] for window in range(7)]
     np.testing.assert_allclose(errors.by_window(), [sum(own) / 8 for own in squares], rtol=1e-6)
-    table = by_series({"m": errors, "n": errors}, ["a", "b"], ["u", "v"], "m")
+    evaluation = Evaluation(model="m", columns=["u", "v"], errors={"m": errors, "n": errors}, series=["a", "b"])
+    table = evaluation.by_series()
     own = table[table["model"] == "m"].set_index(["series", "column"])["mse_scaled"]
     for place, name in enumerate("ab"):
         inside = [p for p in known if series[p[0]] == place]

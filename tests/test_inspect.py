@@ -283,6 +283,26 @@ def test_a_column_that_names_series_is_found(folder: Path, names: tuple[object, 
     assert "dataset.duplicates=first" in call("inspect", "long.csv").out.splitlines()[-1]
 
 
+@pytest.mark.parametrize("pattern", ["noise", "weekdays"])
+def test_columns_that_name_series_together(pattern: str, folder: Path) -> None:
+    """Red if they are not found, or the measured column, whose values return every week, is taken for a name."""
+    rng = np.random.default_rng(0)
+    sales = {"noise": lambda: rng.integers(10, 60, 280), "weekdays": lambda: 1000 + np.arange(280) % 7}[pattern]
+    keys = [(store, item) for store in (1, 2) for item in ("a", "b, c", "d")]
+    rows = [table(280).assign(store=store, item=item, n=sales() + 7 * k)[["date", "store", "item", "n"]]
+            for k, (store, item) in enumerate(keys)]  # fmt: skip
+    pd.concat(rows).to_csv("long.csv", index=False)
+    lines = call("inspect", "long.csv").out.splitlines()
+    assert [line for line in lines if "series" in line][:2] == [
+        "long.csv: times repeat, once for each series of columns store, item; set dataset.series_col=[store,item]",
+        "series:   6, separated by columns store, item",
+    ]
+    outcome = call("inspect", "long.csv", "dataset.series_col=[store,item]", "seq_len=24", "label_len=12", "pred_len=6")
+    assert (outcome.status, "6 in all, 6 sound" in outcome.out) == (0, True)
+    asked = call("inspect", "long.csv", "dataset.series_col=[store,thing]")
+    assert "dataset.series_col=thing: long.csv has no such column" in asked.out + asked.err
+
+
 def test_the_series_of_one_file(folder: Path) -> None:
     """Red if rows of several series are taken for repeated times."""
     pd.concat([table(300).assign(id=name) for name in ("north", "south")]).to_csv("long.csv", index=False)

@@ -37,6 +37,7 @@ COMMANDS = (
     "serve",
     "update",
     "watch",
+    "mcp",
 )
 
 REPORT = """

@@ -1,7 +1,6 @@
 """One model for many series, from the command line: trained, scored in each series' own units, used on one of them."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,6 @@ from entry_points import call
 
 from informer import Forecaster, checkpoint
 from informer.base.files import file_stems
-from informer.inference.model import TrainedModel
-from informer.inference.rescore import figure_on_test_part, trained_data
 
 RUN = [
     "dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3",
@@ -259,36 +256,6 @@ def test_a_new_series_is_told_once(run: Path, caplog: pytest.LogCaptureFixture) 
     assert sum("other" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_pictures_of_chosen_series_in_eval(run: Path, folder: Path) -> None:
-    """The worst are named in the output, in a command that draws them."""
-    outcome = call("eval", f"checkpoint={run}", "output=report")
-    table = pd.read_csv("report/metrics_by_series.csv")
-    worst = table[table["model"] == "informer"].sort_values("mse_scaled", ascending=False)["series"].tolist()
-    wanted = f"plot_series=[{','.join(worst)}]"
-    assert f"pictures of the worst: informer eval checkpoint={run} '{wanted}'" in outcome.out
-    outcome = call("eval", f"checkpoint={run}", "output=report", "overwrite=true", "plots=none", wanted)
-    assert (outcome.status, outcome.err) == (0, "")
-    assert {path.name for path in Path("report").glob("forecast_*.png")} == {f"forecast_{name}.png" for name in SCALES}
-
-
-def test_a_picture_of_the_test_part_has_the_forecasts_and_the_actual_values(run: Path) -> None:
-    """Four forecasts of six rows up to the last row, each as rolling prediction makes it."""
-    model = TrainedModel.load(run)
-    with trained_data(model.checkpoint, model.device, scratch=run) as data:
-        (axes,) = figure_on_test_part(model, data, "south").axes
-    drawn = {line.get_label(): line for line in axes.get_lines()}
-    frame = series("south")
-    np.testing.assert_allclose(drawn["actual"].get_ydata(), frame["load"][-24:], rtol=1e-6)
-    assert list(drawn["actual"].get_xdata()) == list(frame["date"][-24:].to_numpy())
-    for place in range(4):
-        end = 376 + 6 * place
-        known = next(one for one in data.panel if one.name == "south")
-        (own,) = model.forecast([replace(known, timestamps=known.timestamps[:end], values=known.values[:end])])
-        np.testing.assert_allclose(
-            drawn["forecast"].get_ydata()[6 * place : 6 * place + 6], own.values[:, 0], rtol=1e-5
-        )
-
-
 def test_pictures_of_chosen_series_in_predict(run: Path, folder: Path) -> None:
     long = pd.concat([series(name).assign(store=f"{name} no/1") for name in SCALES])
     long.to_csv("long.csv", index=False)
@@ -304,12 +271,11 @@ def test_pictures_of_chosen_series_in_predict(run: Path, folder: Path) -> None:
     assert [path.name for path in Path("many").glob("*.png")] == ["west.forecast.png"]
 
 
-@pytest.mark.parametrize("command", ["eval", "predict", "predict many"])
+@pytest.mark.parametrize("command", ["predict", "predict many"])
 def test_a_series_that_is_not_there_is_one_line(command: str, run: Path, folder: Path) -> None:
     name, _, many = command.partition(" ")
     source = run.parent / "in" / ("" if many else "south.csv")
-    given = [f"input={source}"] if name == "predict" else []
-    outcome = call(name, f"checkpoint={run}", *given, "output=out", "plot_series=[east]")
+    outcome = call(name, f"checkpoint={run}", f"input={source}", "output=out", "plot_series=[east]")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert "plot_series=east: " in outcome.err
     assert "south" in outcome.err
@@ -320,3 +286,128 @@ def test_names_of_pictures_are_different_and_plain() -> None:
     assert file_stems(["a/b", "a:b", "A-B", "..", "x" * 99]) == {
         "a/b": "a-b", "a:b": "a-b_2", "A-B": "A-B_3", "..": "_", "x" * 99: "x" * 80
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("memmap", ["false", "true"])
+def test_series_named_by_two_columns(memmap: str, folder: Path) -> None:
+    """Forecasts in all forms have both columns, as text of the file, and are those with one column of joined names."""
+    keys = {("01", "x"): "north", ("01", "y, z"): "south", ("2", "x"): "west"}
+    both = pd.concat([series(name).assign(store=key[0], item=key[1]) for key, name in keys.items()])
+    both[["date", "store", "item", "load"]].to_csv("both.csv", index=False)
+    both.assign(id=both["store"] + both["item"])[["date", "id", "load"]].to_csv("one.csv", index=False)
+    forecasts = {}
+    for name, column in (("both", "[store,item]"), ("one", "id")):
+        own = [
+            f"dataset.path={name}.csv",
+            f"dataset.series_col={column}",
+            f"run_dir={name}",
+            f"dataset.memmap={memmap}",
+        ]
+        done = call(
+            "train", *RUN, "scaler.per_series=true", f"dataset.memmap={memmap}", "dataset.cache_dir=cache", *own
+        )
+        assert done.status == 0, done.err
+        for how in ([], ["format=long"], ["mode=rolling"]):
+            out = f"{name}{len(forecasts)}"
+            done = call("predict", f"checkpoint={name}", f"input={name}.csv", f"output={out}", "plots=false", *how)
+            assert done.status == 0, done.err
+            (written,) = [path for path in Path(out).glob("*.csv") if "metrics" not in path.name]
+            forecasts[name, tuple(how)] = pd.read_csv(written, dtype={"store": str})
+    for how in ((), ("format=long",), ("mode=rolling",)):
+        two, one = forecasts["both", how], forecasts["one", how]
+        assert list(two.columns[:2]) == ["store", "item"]
+        assert list(two["store"] + two["item"]) == list(one["id"])
+        pd.testing.assert_frame_equal(two.drop(columns=["store", "item"]), one.drop(columns="id"))
+    merged = forecasts["both", ()].merge(both[["store", "item"]].drop_duplicates(), on=["store", "item"])
+    assert len(merged) == 3 * 6
+    frame = Forecaster.load("both").predict(both, dataset={"series_col": ["store", "item"]})
+    assert list(frame.columns[:3]) == ["store", "item", "date"]
+
+
+def shops(n_closed: int, n_late: int = 1, n: int = 10) -> pd.DataFrame:
+    """Daily rows of `n` shops; the first `n_closed` end 30 days before the others, the next `n_late` 3 days before."""
+    days, rng, parts = pd.date_range("2023-01-01", periods=200), np.random.default_rng(0), []
+    for i in range(n):
+        end = 170 if i < n_closed else 197 if i < n_closed + n_late else 200
+        load = 50 + 10 * np.sin(2 * np.pi * np.arange(200) / 7 + i) + rng.normal(size=200)
+        parts.append(
+            pd.DataFrame({"date": days, "shop": f"s{i}", "promo": np.arange(200) % 5 == i % 5, "load": load})[:end]
+        )
+    return pd.concat(parts).astype({"promo": int})
+
+
+@pytest.mark.parametrize("model", ["model=zero", "model=linear"])
+def test_closed_shops_are_not_forecast(model: str, folder: Path) -> None:
+    """Red if the past of a closed shop is forecast next to the others' future, or one that is late is left out."""
+    shops(1).drop(columns="promo").to_csv("shops.csv", index=False)
+    settings = [model, "horizon=1week", "dataset.series_col=shop"]
+    outcome = call("forecast", "shops.csv", *settings, "output=o")
+    assert outcome.status == 0, outcome.err
+    written = pd.read_csv(next((folder / "o" / "forecasts").glob("*.csv")))
+    assert sorted(written["shop"].unique()) == [f"s{i}" for i in range(1, 10)]
+    assert written.groupby("shop")["date"].min().unique().tolist() == ["2023-07-17", "2023-07-20"]
+    assert outcome.out.replace("\n", " ").count("s0 (2023-06-19)") == 1
+    assert call("forecast", "shops.csv", *settings, "output=p", "dataset.ended=forecast").status == 0
+    assert pd.read_csv(next((folder / "p" / "forecasts").glob("*.csv")))["shop"].nunique() == 10
+
+
+def test_series_that_end_at_many_times_are_all_forecast(folder: Path) -> None:
+    """As those of the M competitions, of which each ends on its own: 70 % of these share their end."""
+    shops(2).drop(columns="promo").to_csv("shops.csv", index=False)
+    assert call("forecast", "shops.csv", "model=zero", "horizon=7", "dataset.series_col=shop", "output=o").status == 0
+    assert pd.read_csv(next((folder / "o" / "forecasts").glob("*.csv")))["shop"].nunique() == 10
+
+
+def test_covariates_of_closed_shops_are_not_demanded(folder: Path) -> None:
+    """Red if `future` must contain shops that are not forecast."""
+    frame = shops(1, n_late=0)
+    frame.to_csv("shops.csv", index=False)
+    run = [
+        "dataset=csv",
+        "dataset.path=shops.csv",
+        "dataset.series_col=shop",
+        "targets=[load]",
+        "future_covariates=[promo]",
+    ]
+    assert call("train", *run, "model=linear", "seq_len=14", "pred_len=7", "run_dir=run").status == 0
+    days = pd.date_range(frame["date"].max(), periods=8)[1:]
+    ahead = pd.concat([pd.DataFrame({"date": days, "shop": f"s{i}", "promo": 1}) for i in range(1, 10)])
+    ahead.to_csv("ahead.csv", index=False)
+    done = call("predict", "checkpoint=run", "input=shops.csv", "future=ahead.csv", "output=o")
+    assert done.status == 0, done.err
+    assert pd.read_csv("o/shops.forecast.csv")["shop"].nunique() == 9
+
+
+def test_fewer_rows_than_trained_need_covariates_for_these_only(folder: Path) -> None:
+    """The rows after the horizon repeat its last covariates. Red if more are demanded, or others are read."""
+    frame = shops(0, n_late=0, n=2)
+    frame.to_csv("shops.csv", index=False)
+    run = ["dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "targets=[load]", "model=tiny"]
+    sizes = [
+        "future_covariates=[promo]",
+        "seq_len=14",
+        "label_len=7",
+        "pred_len=14",
+        "trainer.max_steps=2",
+        "run_dir=run",
+    ]
+    assert call("train", *run, *sizes).status == 0
+    days = pd.date_range(frame["date"].max(), periods=15)[1:]
+    ahead = pd.concat(
+        [pd.DataFrame({"date": days, "shop": shop, "promo": [0, 0, 1, *[1] * 11]}) for shop in ("s0", "s1")]
+    )
+    short = ahead[ahead["date"] <= days[2]]
+    for name, rows in (("long", ahead), ("short", short), ("other", short.assign(promo=1 - short["promo"]))):
+        rows.to_csv(f"{name}.csv", index=False)
+        done = call(
+            "predict", "checkpoint=run", "input=shops.csv", f"future={name}.csv", "horizon=3days", f"output={name}"
+        )
+        assert done.status == 0, done.err
+    long, short, other = (pd.read_csv(f"{name}/shops.forecast.csv") for name in ("long", "short", "other"))
+    pd.testing.assert_frame_equal(long, short)
+    assert (other["load"] != short["load"]).all()
+    refused = call(
+        "predict", "checkpoint=run", "input=shops.csv", "future=short.csv", "horizon=4 days", "output=refused"
+    )
+    assert refused.status != 0
+    assert "expected future covariates for 4 times" in refused.err + refused.out

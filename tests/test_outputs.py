@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from entry_points import Trained, call
 
 from informer.base.errors import InputError
 from informer.base.files import LOCK
@@ -60,6 +61,23 @@ def test_a_folder_of_forecasts_without_a_run_stays(tmp_path: Path) -> None:
     (tmp_path / FORECASTS).mkdir()
     RunFolder(tmp_path).clear([])
     assert (tmp_path / FORECASTS).exists()
+
+
+@pytest.mark.parametrize("command", ["report", "compare", "export"])
+def test_only_a_file_of_the_same_command_is_replaced(command: str, trained: Trained, folder: Path) -> None:
+    """Red if `overwrite=true` replaces a file of the user's, or refuses what the command has written."""
+    run = trained.run_dir
+    given = {"report": [f"input={run}"], "compare": [f"runs=[{run}]"], "export": [f"checkpoint={run}"]}[command]
+    given += ["format=safetensors"] if command == "export" else []
+    Path("mine.txt").write_text("notes")
+    outcome = call(command, *given, "output=mine.txt", "overwrite=true")
+    assert (outcome.status, Path("mine.txt").read_text()) == (2, "notes")
+    assert "output=mine.txt: overwrite=true replaces what this command has written, found another" in outcome.err
+    assert call(command, *given, "output=new").status == 0
+    first = Path("new").read_bytes()
+    assert call(command, *given, "output=new").status == 2
+    assert call(command, *given, "output=new", "overwrite=true").status == 0
+    assert len(Path("new").read_bytes()) == len(first)
 
 
 @pytest.mark.parametrize(("zone", "other", "cure"), [("UTC", None, "without a zone"), (None, "UTC", "timezone=UTC")])

@@ -32,15 +32,12 @@ def lines(axes):
 def test_forecast_panels_show_each_column_at_its_own_times():
     columns = ["OT", "US$_$", "_hidden"]
     history, forecast = frame("2020-01-01", 100, columns), frame("2020-01-05 04:00", 5, columns)
-    figure = plot_forecast(
-        history, forecast, forecast + 1, bands={"interval": (forecast - 1, forecast + 2)}, title="in $^$"
-    )
+    figure = plot_forecast(history, forecast, bands={"interval": (forecast - 1, forecast + 2)}, title="in $^$")
     assert [axes.get_title("left") for axes in figure.axes] == columns
     for axes, column in zip(figure.axes, columns, strict=True):
         drawn = lines(axes)
         np.testing.assert_array_equal(drawn["forecast"].get_ydata(), forecast[column])
         np.testing.assert_array_equal(drawn["forecast"].get_xdata(), forecast.index)
-        np.testing.assert_array_equal(drawn["actual"].get_ydata(), forecast[column] + 1)
         np.testing.assert_array_equal(drawn["history"].get_ydata(), history[column][-48:])
     figure.savefig(io.BytesIO(), format="png")  # dollar signs are not mathematics
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, Trained, call, done, refusal
 from forgery import content_of, write_forged
 
 from informer import checkpoint
@@ -194,3 +194,25 @@ def test_numbers_have_sensible_digits(trained: Trained, folder: Path) -> None:
                 short[own].astype(float), long[own].astype(float), atol=0.6 * 10.0 ** (1 - places)
             )
     assert short["demand"].str.len().max() < long["demand"].str.len().max()
+
+
+def test_a_day_of_a_clock_change_and_the_days_until_a_date(folder: Path) -> None:
+    """Two columns of quarter-hours in Berlin. Red if tomorrow ends at another time than a quarter to twelve, if future
+    covariates of other rows are demanded, or if a date and a span may both be given."""
+    times = pd.date_range("2024-03-24", "2024-04-02", freq="15min", tz="Europe/Berlin", inclusive="left")
+    season = np.sin(2 * np.pi * (times.hour + times.minute / 60) / 24)
+    rows = pd.DataFrame({"date": times.astype(str), "temp": season.round(3), "load": (5 + season).round(6)})
+    ends = {day: int((times < pd.Timestamp(day, tz="Europe/Berlin")).sum()) for day in ("2024-03-31", "2024-04-01")}
+    rows.head(ends["2024-03-31"]).to_csv("past.csv", index=False)
+    rows.iloc[ends["2024-03-31"] : ends["2024-04-01"]][["date", "temp"]].to_csv("tomorrow.csv", index=False)
+    known = ["features=MS", "target=load", "future_covariates=[temp]", "dataset.timezone=Europe/Berlin"]
+    done("train", "dataset=csv", "dataset.path=past.csv", "model=linear", *SMALL[1:], *known, "run_dir=run")
+    given = ["checkpoint=run", "input=past.csv", "future=tomorrow.csv", "overwrite=true"]
+    for ahead in ("horizon=1day", "until=2024-03-31"):
+        done("predict", *given, ahead)
+        ahead_rows = pd.read_csv("forecasts/past.forecast.csv")
+        assert len(ahead_rows) == 92
+        assert ahead_rows["date"].iloc[-1] == "2024-03-31 23:45:00+02:00"
+    assert "2024-04-01" in refusal("predict", *given, "horizon=2days")
+    assert "leave one out" in refusal("predict", *given, "horizon=1day", "until=2024-03-31")
+    assert "until=2024-03-30: expected a date after the last row" in refusal("predict", *given, "until=2024-03-30")

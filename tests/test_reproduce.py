@@ -155,6 +155,11 @@ def test_the_table(scripts: Scripts) -> None:
         "linear_plus": "not run", "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
     }  # fmt: skip
     assert lines[3][4:] == ["not run"] * 7
+    plus = lines[0].index("informer_plus")
+    for epochs, marked in (((0, 0), " = ridge"), ((0, 2), ", 1 of 2 = ridge"), ((1, 2), "")):
+        stayed = [replace(rows[2], seed=seed, best_epoch=epoch) for seed, epoch in enumerate(epochs)]
+        text = table.as_markdown("M", stayed).splitlines()[2].split("|")[plus + 1].strip()
+        assert text == f"**0.290 ± 0.000 / 0.100**{marked}"
     assert [axes.get_title() for axes in table.as_figure("M", rows).axes] == ["ETTh1"]
     assert len(table.as_figure("M", []).axes) == 4
     assert "| ETTm1 | 96 | 0.290 | 0.279 | not run | not run | not run | not run |" in table.as_markdown("long", rows)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from entry_points import ROOT
 
-from informer.pretrained.network import HISTORY, HORIZON
+from informer.networks.models.zero import HISTORY, HORIZON
 from informer.synthetic import SHORTEST, Generated, generate
 
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -150,8 +150,8 @@ def test_other_settings_get_numbers_flags_and_lists(typed: str, value: Any) -> N
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("horizon=x", "horizon: expected a whole number or null, found 'x'"),
-        ("horizon=1.5", "horizon: expected a whole number or null, found 1.5"),
+        ("horizon=x", "horizon: expected a number of rows, or of seconds, minutes, hours, days, weeks, months"),
+        ("horizon=1.5", "such as 2weeks, found '1.5'"),
         ("budget=", "budget: expected a number, found ''"),
         ("repair=all", "repair: expected one of none, auto, found 'all'"),
         ("intervals=[80,x]", "found 'x'"),

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from entry_points import SMALL, TENSORBOARD, Trained, call
+from entry_points import SMALL, TENSORBOARD, Trained, done
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
@@ -29,8 +29,7 @@ STEPS = math.ceil(N_TRAIN / 32)
 
 def run(*arguments: str, run_dir: str = "run") -> checkpoint.Checkpoint:
     """Train in the present folder; the last checkpoint."""
-    outcome = call("train", *arguments, f"run_dir={run_dir}")
-    assert outcome.status == 0, outcome.err
+    done("train", *arguments, f"run_dir={run_dir}")
     return checkpoint.load(Path(run_dir) / "last.pt")
 
 
@@ -151,8 +150,7 @@ def test_the_test_part_is_seen_once_at_the_end(folder: Path, monkeypatch: pytest
 
 
 def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Trained) -> None:
-    outcome = call("train", f"--config-dir={trained.run_dir}", "--config-name=config")
-    assert outcome.status == 0, outcome.err
+    done("train", f"--config-dir={trained.run_dir}", "--config-name=config")
     again = resolve_latest("runs/latest")
     for name in ("best.pt", "last.pt"):
         one, other = checkpoint.load(trained.run_dir / name), checkpoint.load(again / name)
@@ -166,14 +164,12 @@ def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Train
 def test_attention_chosen_by_length_is_told_and_kept(folder: Path) -> None:
     """Red if a layer's length is not its own (the encoder's halves), or the trained choice is not the restored one."""
     arguments = ["attn=auto", "attn.crossover=12", "attn.factor=1", "attn@cross_attn=auto", "cross_attn.crossover=6"]
-    outcome = call("train", *SAMPLE, *arguments, "model.encoder_stacks=[3]", "trainer.max_steps=1", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *SAMPLE, *arguments, "model.encoder_stacks=[3]", "trainer.max_steps=1", "run_dir=run")
     assert (
         "attention by length: encoder 1.1 (24 rows) prob, encoder 1.2 (12 rows) prob, encoder 1.3 (6 rows) full, "
         "decoder 1 (17 rows) prob, cross 1 (6 rows) prob\n"
     ) in outcome.out
-    outcome = call("eval", "checkpoint=run", "plots=false")
-    assert outcome.status == 0, outcome.err
+    done("eval", "checkpoint=run", "plots=false")
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
 
 
@@ -237,15 +233,13 @@ def test_early_stopping_keeps_the_best_epoch(folder: Path, monkeypatch: pytest.M
 
 def test_runs_get_names_and_latest_follows(folder: Path) -> None:
     for attention in ("full", "prob"):
-        outcome = call("train", *SAMPLE, f"attn={attention}", "trainer.max_steps=1")
-        assert outcome.status == 0, outcome.err
+        done("train", *SAMPLE, f"attn={attention}", "trainer.max_steps=1")
         assert resolve_latest("runs/latest").name.endswith(f"_sample_tiny_{attention}")
     assert len([path for path in Path("runs").iterdir() if path.is_dir()]) == 2
 
 
 def test_several_jobs_have_a_folder_each_and_nothing_else(folder: Path) -> None:
-    outcome = call("train", "--multirun", *SAMPLE, "trainer.max_steps=1", "seed=0,1")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", "--multirun", *SAMPLE, "trainer.max_steps=1", "seed=0,1")
     runs = sorted(path for path in Path("runs").iterdir() if path.is_dir())
     assert [path.name[-1] for path in runs] == ["0", "1"]
     assert [yaml.safe_load((path / "config.yaml").read_text())["seed"] for path in runs] == [0, 1]
@@ -275,14 +269,6 @@ def test_a_folder_called_latest_is_left_alone(folder: Path) -> None:
     assert not list(Path("latest").iterdir())
 
 
-def test_text_columns_passed_over_are_told(folder: Path) -> None:
-    frame = series("h").assign(note="calm")
-    frame.to_csv("noted.csv", index=False)
-    outcome = call("train", "dataset=csv", "dataset.path=noted.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
-    assert "text columns not used: note" in outcome.out
-    assert "text columns not used: note" in Path("run/train.log").read_text()
-
-
 def series(frequency: str, rows: int = 320) -> pd.DataFrame:
     random = np.random.default_rng(3)
     values = {name: random.normal(loc, 2.0, rows).round(3) for name, loc in (("a", 5), ("b", -40), ("c", 900))}
@@ -308,8 +294,7 @@ def test_every_kind_of_series_goes_all_the_way(
         f"features={features}", f"target={target}", "dataset.time_col=when",
     )  # fmt: skip
     for entry, arguments in [("eval", ["checkpoint=run"]), ("predict", ["checkpoint=run", "input=mine.csv"])]:
-        outcome = call(entry, *arguments, "plots=false")
-        assert outcome.status == 0, outcome.err
+        done(entry, *arguments, "plots=false")
     forecast = pd.read_csv("forecasts/mine.forecast.csv", parse_dates=["when"])
     assert list(forecast.columns) == ["when", *(["a", "b", "c"] if features == "M" else [target])]
     expected = pd.date_range(frame["when"].iloc[-1], periods=7, freq=frequency, unit="s")[1:]

@@ -10,7 +10,7 @@ from informer.networks.attention.full import FullAttention
 from informer.networks.attention.prob import ProbAttention
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.encoder import Distil, halved_mask
-from informer.pretrained.network import HISTORY, HORIZON, LEVELS, PATCH, Zero, copy_weights, pinball, read
+from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, PATCH, Zero, copy_weights, pinball, read
 from informer.synthetic import generate
 
 MEDIAN = LEVELS.index(0.5)
@@ -183,5 +183,3 @@ def test_distilling_with_a_mask_equals_distilling_the_rows_that_exist():
     torch.testing.assert_close(found[:, 4:], alone)
     assert (found[:, :4] == 0).all()
     assert halved_mask(mask).tolist() == [[False] * 4 + [True] * 6] * 2
-    with pytest.raises(ValueError, match="norm=False"):
-        Distil(6)(rows, torch.ones(2, 12) > 0)

@@ -24,11 +24,23 @@ def main_console() -> Console:
     return Console(quiet=process_rank() > 0)
 
 
+class Refused(SystemExit):
+    """Exit with status 2 because of a user's mistake.
+
+    Args:
+        lines: what is wrong.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__(EXIT_USER_ERROR)
+        self.lines = lines
+
+
 def refuse(*lines: str) -> NoReturn:
     """Print the lines of a user's error to standard error, and exit with status 2."""
     with suppress(OSError):  # standard error is closed
         _say_errors(lines)
-    sys.exit(EXIT_USER_ERROR)
+    raise Refused(lines)
 
 
 def _say_errors(lines: Sequence[str]) -> None:

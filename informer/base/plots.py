@@ -5,7 +5,6 @@ import logging
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -49,18 +48,16 @@ def shown_columns(names: Sequence[str], max_columns: int, target: str | None = N
 def plot_forecast(
     history: pd.DataFrame,
     forecast: pd.DataFrame,
-    actual: pd.DataFrame | None = None,
     *,
     bands: Mapping[str, Band] | None = None,
     title: str = "",
     target: str | None = None,
 ) -> Figure:
-    """One panel per column of `forecast` over time: history, forecast, and actual values if known.
+    """One panel per column of `forecast` over time: history and forecast.
 
     Args:
         history: values before the forecast, indexed by timestamp; the last four horizons (or 48 rows) are drawn.
-        forecast: forecast values, indexed by timestamp.
-        actual: the actual values, if known.
+        forecast: forecast values, indexed by timestamp. Both may be indexed by numbers instead.
         bands: intervals around the forecast by name, widest first.
         title: heading of the figure.
         target: column that is always drawn; None: the last.
@@ -76,16 +73,15 @@ def plot_forecast(
         axes.set_title(str(column), loc="left", fontsize=9, parse_math=False, family=_families())
         axes.axvline(_times(forecast)[0], color=HISTORY, linewidth=0.8, linestyle=":")
         _line(axes, _times(recent), recent[column], "history", HISTORY)
-        if actual is not None:
-            _line(axes, _times(actual), actual[column], "actual", ACTUAL)
         for place, (name, band) in enumerate((bands or {}).items()):
             low, high = (end[column].to_numpy(dtype=float) for end in band)
             _band(axes, _times(forecast), low, high, name=name, place=place)
         _line(axes, _times(forecast), forecast[column], "forecast", FORECAST)
-    locator = AutoDateLocator(tz=_zone(forecast))
-    panels[-1].xaxis.set_major_locator(locator)
-    panels[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=_zone(forecast)))
-    panels[-1].xaxis.get_offset_text().set_fontsize(8)
+    if isinstance(forecast.index, pd.DatetimeIndex):
+        locator = AutoDateLocator(tz=forecast.index.tz)
+        panels[-1].xaxis.set_major_locator(locator)
+        panels[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=forecast.index.tz))
+        panels[-1].xaxis.get_offset_text().set_fontsize(8)
     _legend(figure, panels[0])
     return figure
 
@@ -282,11 +278,9 @@ def _legend(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
 
 
-def _zone(frame: pd.DataFrame) -> tzinfo | None:
-    return frame.index.tz if isinstance(frame.index, pd.DatetimeIndex) else None
-
-
 def _times(frame: pd.DataFrame) -> np.ndarray:
     """Timestamps in UTC, as matplotlib interprets naive times; the axis is labelled in the data's own time zone."""
-    index = pd.DatetimeIndex(frame.index)
-    return (index if index.tz is None else index.tz_convert("UTC").tz_localize(None)).to_numpy()
+    index = frame.index
+    if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
+        index = index.tz_convert("UTC").tz_localize(None)
+    return index.to_numpy()

@@ -31,6 +31,7 @@ from informer.checkpoint.paths import FACTS, locate, read_facts, resolve_latest
 from informer.config.conversion import model_of, node_of
 from informer.config.data import Calendar, DatasetConfig, without_location
 from informer.config.plain import check_plain
+from informer.config.training import LossKind
 
 
 def content_digest(content: Any) -> str:
@@ -97,14 +98,14 @@ def read(path: Path) -> Any:
     try:
         _check_directory(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
-        _check_containers(content)
+        n_bytes = _checked_size(content)
     except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise refusal(path, str(error).strip().split("\n")[0].split(". ")[0]) from error
     except MemoryError as error:
         raise refusal(path, "it asks for more memory than there is") from error
     except Exception as error:  # a damaged or forged pickle can raise anything
         raise refusal(path, f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}") from error
-    if sum(x.numel() * x.element_size() for x in _leaves(content) if isinstance(x, Tensor)) > path.stat().st_size:
+    if n_bytes > path.stat().st_size:
         raise refusal(path, "its tensors claim more numbers than the file holds")
     return content
 
@@ -118,7 +119,7 @@ def read_safetensors(path: Path) -> Any:
     try:
         with safe_open(path, framework="pt") as file:
             content = json.loads((file.metadata() or {})[METADATA_KEY])
-            _check_containers(content)
+            _checked_size(content)
             return content | {"weights": {name: file.get_tensor(name) for name in file.keys()}}  # noqa: SIM118
     except Exception as error:  # as above
         raise refusal(path, f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}") from error
@@ -147,43 +148,27 @@ def _check_directory(path: Path) -> None:
         raise zipfile.BadZipFile("its entries overlap")
 
 
-def _check_containers(content: Any) -> None:
-    """Check that no container occurs twice, since sharing could expand without end, and that all tensors are dense."""
+def _checked_size(content: Any) -> int:
+    """Bytes of all tensors, checked to be dense; checks that no container occurs twice, since sharing could expand
+    without end."""
     visited: set[int] = set()
 
-    def visit(node: Any, depth: int) -> None:
-        if isinstance(node, Tensor) and (node.layout is not torch.strided or node.is_quantized):
-            raise pickle.UnpicklingError("expected only dense tensors")
-        if not isinstance(node, CONTAINERS) or _is_small(node):
-            return
-        if id(node) in visited or depth > MAX_DEPTH:
+    def size(node: Any, depth: int) -> int:
+        if isinstance(node, Tensor):
+            if node.layout is not torch.strided or node.is_quantized:
+                raise pickle.UnpicklingError("expected only dense tensors")
+            return node.numel() * node.element_size()
+        if not isinstance(node, CONTAINERS):
+            return 0
+        # optimisers share short tuples of numbers and names between parameter groups
+        is_small = isinstance(node, tuple) and len(node) <= 8 and not any(isinstance(one, CONTAINERS) for one in node)
+        if (id(node) in visited and not is_small) or depth > MAX_DEPTH:
             raise pickle.UnpicklingError(f"expected containers in one place each, at most {MAX_DEPTH} deep")
         visited.add(id(node))
-        for child in _children(node):
-            visit(child, depth + 1)
+        children = [*node, *node.values()] if isinstance(node, dict) else node  # keys may be tuples
+        return sum(size(child, depth + 1) for child in children)
 
-    visit(content, 0)
-
-
-def _is_small(node: Any) -> bool:
-    """Whether it is a short tuple of numbers and names; optimisers share these between parameter groups."""
-    return isinstance(node, tuple) and len(node) <= 8 and not any(isinstance(element, CONTAINERS) for element in node)
-
-
-def _children(node: Any) -> Iterator[Any]:
-    if isinstance(node, dict):
-        yield from node  # keys may be tuples
-        yield from node.values()
-    else:
-        yield from node
-
-
-def _leaves(node: Any) -> Iterator[Any]:
-    if isinstance(node, CONTAINERS):
-        for child in _children(node):
-            yield from _leaves(child)
-    else:
-        yield node
+    return size(content, 0)
 
 
 FORMAT = 3
@@ -206,7 +191,11 @@ READ_DIRECTLY: dict[str, dict[tuple[str, ...], Any]] = {
 """Nested entries that are used directly, with their types; dataclasses check the rest of `config`."""
 
 COMBINED = "combination"
-"""Entry of `Checkpoint.data`: weights of network, linear forecast and seasonal naive in the combined forecast."""
+"""Entry of `Checkpoint.data`: weights of the members of the combined forecast, `CombinationWeights.to_plain`."""
+
+MEMBER_ERRORS = "member_errors"
+"""Entry of `Checkpoint.data`: mean squared errors on held-out rows of the members of a combination and of the average,
+by name."""
 
 NAMES = "names"
 """Entry of `Checkpoint.data`: names of the training series."""
@@ -308,8 +297,14 @@ class Checkpoint:
 
     @property
     def quantiles(self) -> list[float]:
-        """Quantile levels that the network forecasts; empty for point forecasts."""
+        """Quantile levels that the model forecasts; empty for point forecasts."""
         return self.config["loss"].get("quantiles", [])
+
+    @property
+    def loss(self) -> LossKind:
+        """The loss, which says whether the network forecasts a distribution."""
+        names = [kind.value for kind in LossKind]
+        return LossKind(name) if (name := self.config["loss"].get("kind")) in names else LossKind.mse
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -335,71 +330,35 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
     return safetensors_bytes(tensors, plain | {"calibration": None, "digest": checkpoint.digest})
 
 
-def _with_calibration(content: dict[str, Any]) -> dict[str, Any]:
-    """Content of a .safetensors file with the calibration's tensors moved from the weights to their own entry."""
-    calibration = {name: tensor for name, tensor in content["weights"].items() if name.startswith(CALIBRATION)}
-    weights = {name: tensor for name, tensor in content["weights"].items() if name not in calibration}
-    tensors = {name.removeprefix(CALIBRATION): tensor for name, tensor in calibration.items()}
-    return content | {"weights": weights, "calibration": tensors or None}
-
-
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint onto the CPU.
+    """Read a checkpoint onto the CPU, checked for damage and types.
+
+    The configuration is only data: it must not name code or refer to anything outside itself.
 
     Args:
         path: a file or a run directory.
 
     Raises:
-        InputError: there is no checkpoint, this program cannot read its format, it is damaged, or it is not the file
+        InputError: there is no checkpoint, this program cannot read its format, it is damaged, has missing or
+            unexpected entries or entries of a wrong type, its configuration is not plain data, or it is not the file
             that the run directory contained when the run ended.
     """
     of_run = resolve_latest(path).is_dir()
     path = locate(path)
-    content = _content(path)
-    checkpoint = from_content(content, path)
-    if of_run:
-        _check_own(path, content["digest"])
-    return checkpoint
-
-
-def saved_digest(path: Path) -> str:
-    """Digest stored in a checkpoint file, compared with the content.
-
-    Raises:
-        InputError: see `load`.
-    """
-    content = _content(path)
-    _check_digest(content, path)
-    return str(content["digest"])
-
-
-def _content(path: Path) -> dict[str, Any]:
-    content = _with_calibration(read_safetensors(path)) if path.suffix == SAFETENSORS else read(path)
+    content = read_safetensors(path) if path.suffix == SAFETENSORS else read(path)
     if not isinstance(content, dict) or "format" not in content:
         raise InputError(f"checkpoint: {path} was not written by this program (it has no format number)")
-    return content
-
-
-def _check_own(path: Path, digest: str) -> None:
-    """Compare a file of a run directory with the digest in its run.json, which a running run does not contain yet."""
-    noted = read_facts(path.parent).get("digests", {}).get(path.name)
-    if noted is not None and noted != digest:
-        raise InputError(
-            f"checkpoint: {path} is not the one that {path.with_name(FACTS)} describes; put the run's own file back, "
-            f"or name the file itself: checkpoint={path}"
-        )
-
-
-def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
-    """Build a checkpoint from the content of a file, checked for damage and types.
-
-    The configuration is only data: it must not name code or refer to anything outside itself.
-
-    Raises:
-        InputError: unknown format, damaged content, missing or unexpected entries, entries of a wrong type, or a
-            configuration that is not plain data.
-    """
-    _check_digest(content, path)
+    if path.suffix == SAFETENSORS:  # which has only one set of tensors
+        tensors = {name: content["weights"].pop(name) for name in [*content["weights"]] if name.startswith(CALIBRATION)}
+        content["calibration"] = {name.removeprefix(CALIBRATION): tensors[name] for name in tensors} or None
+    if type(content["format"]) is not int or content["format"] != FORMAT:
+        raise InputError(f"checkpoint: {path} has another format than {FORMAT}; train again or use a matching version")
+    try:
+        is_whole = content_digest({key: x for key, x in content.items() if key != "digest"}) == content.get("digest")
+    except (TypeError, ValueError):  # types that are never written
+        is_whole = False
+    if not is_whole:
+        raise InputError(f"checkpoint: {path} is damaged: its content is not what was written; use another copy")
     entries = {name: value for name, value in content.items() if name not in ("format", "digest")}
     expected = get_type_hints(Checkpoint)
     if set(entries) != set(expected):
@@ -410,19 +369,14 @@ def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
     for entry, required in READ_DIRECTLY.items():
         inside = {".".join((entry, *keys)): (_inside(entries[entry], keys), hint) for keys, hint in required.items()}
         _check_types(path, inside)
+    # a run that is still running has noted no digest
+    noted = read_facts(path.parent).get("digests", {}).get(path.name) if of_run else None
+    if noted is not None and noted != content["digest"]:
+        raise InputError(
+            f"checkpoint: {path} is not the one that {path.with_name(FACTS)} describes; put the run's own file back, "
+            f"or name the file itself: checkpoint={path}"
+        )
     return Checkpoint(**entries | {"val_loss": float(entries["val_loss"])})
-
-
-def _check_digest(content: dict[str, Any], path: Path) -> None:
-    """Raise InputError if the file has another format, or its content differs from what was written."""
-    if type(content["format"]) is not int or content["format"] != FORMAT:
-        raise InputError(f"checkpoint: {path} has another format than {FORMAT}; train again or use a matching version")
-    try:
-        is_whole = content_digest({key: x for key, x in content.items() if key != "digest"}) == content.get("digest")
-    except (TypeError, ValueError):  # types that are never written
-        is_whole = False
-    if not is_whole:
-        raise InputError(f"checkpoint: {path} is damaged: its content is not what was written; use another copy")
 
 
 def _check_types(path: Path, entries: Mapping[str, tuple[Any, Any]]) -> None:

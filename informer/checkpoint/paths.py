@@ -24,6 +24,8 @@ REPORT = (METRICS_FILE, "metrics.csv")
 BY_SERIES = "metrics_by_series.csv"
 TEST_FORECASTS, ATTENTION = "test_forecasts.parquet", "attention.json"
 """What a report shows: forecasts of the test part next to the actual values, attention maps of its last window."""
+TOTALS, TOTALS_FACTS, PATHS = "totals.csv", "totals.json", "paths.parquet"
+"""Sums of forecasts, their bias and coverage on the test part, and the sample paths they come from."""
 SEARCH = "search.csv"
 EVENTS = "events.out.tfevents.run"
 """TensorBoard reads every file with `tfevents` in its name."""
@@ -33,7 +35,7 @@ LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
 """Training and validation loss by epoch, compared with the baselines."""
 FILES = (
     *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),
-    *(ROWS, *REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, SEARCH),
+    *(ROWS, *REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, SEARCH, TOTALS, TOTALS_FACTS, PATHS),
 )
 """All files that a run writes."""
 FORECASTS, EVALUATION, WATCHED, PAGE = "forecasts", "eval", "watch", "report.html"
@@ -121,6 +123,7 @@ def check_output(
     overwrite: bool,
     setting: str = "output",
     cure: str = ", or overwrite=true",
+    own: tuple[Path | None, bytes] | None = None,
 ) -> None:
     """The rule for every output: only `overwrite=true` replaces what is there, and nothing replaces inputs and runs.
 
@@ -131,6 +134,8 @@ def check_output(
         overwrite: whether existing results may be replaced.
         setting: configuration key of the output, for the message.
         cure: what else helps, at the end of the message.
+        own: what shows that existing files are results of this command, and may be replaced: a file (None: each itself)
+            and what it contains near its beginning; None: their names do.
 
     Raises:
         InputError: the output is not a folder (or file), it is in use, or an input or a file of a run would be lost.
@@ -157,6 +162,20 @@ def check_output(
         new, place = ("file", "there") if is_file else ("or empty folder", "in it")
         found = os.path.relpath(existing[0], output.parent if is_file else output)
         raise InputError(f"{setting}={output}: expected a new {new}, found {found} {place}; choose another{cure}")
+    shown_by, mark = own or (None, b"")
+    for path in existing if own else ():
+        if mark not in _beginning(shown_by or path):
+            raise InputError(
+                f"{setting}={output}: overwrite=true replaces what this command has written, found another "
+                f"{path.name}; choose another"
+            )
+
+
+def _beginning(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
+    with writing(path), path.open("rb") as file:
+        return file.read(4096)
 
 
 def forecasting_checkpoint(path: str | Path) -> Path:

@@ -9,7 +9,7 @@ Start a run from the weights of another one, also with other columns or other at
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -18,13 +18,14 @@ from torch.overrides import TorchFunctionMode
 
 from informer.base.errors import InputError, counted, reason_of
 from informer.build import attention_class, build_model, complete_node
-from informer.checkpoint.format import ATTRIBUTES, SHORTFALLS, Checkpoint
+from informer.checkpoint.format import ATTRIBUTES, COMBINED, SHORTFALLS, Checkpoint
 from informer.config.conversion import model_of
 from informer.config.model import ModelConfig
 from informer.config.training import SLOTS
 from informer.data.columns import NUMBERS_ONLY, Trained
 from informer.data.panel import Attributes
 from informer.data.scaler import PanelScaler
+from informer.linear.average import CombinationWeights, members_of
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import SLOT_OF, ModelDims, network_class
 from informer.read.frequency import Frequency
@@ -92,19 +93,25 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
         raise
     except Exception as error:  # values of unexpected types can fail anywhere
         raise _no_network(error) from error
-    check_layout(model_config, dims, slots, checkpoint.weights, quantiles=checkpoint.quantiles)
-    model = build_model(model_config, dims, **slots, quantiles=checkpoint.quantiles)
+    forecasts: dict[str, Any] = {"quantiles": checkpoint.quantiles, "loss": checkpoint.loss}
+    check_layout(model_config, dims, slots, checkpoint.weights, **forecasts)
+    model = build_model(model_config, dims, **slots, **forecasts)
     model.load_state_dict(checkpoint.weights)
-    model.non_negative = _non_negative(checkpoint)
+    names = checkpoint.data.get("non_negative", [])  # targets that cannot be negative
+    if not isinstance(names, list) or not all(name in checkpoint.targets for name in names):
+        raise InputError("checkpoint: non_negative: expected names of targets")
+    model.non_negative = tuple(checkpoint.targets.index(name) for name in names)
+    model.members = members_of(combination_in(checkpoint), model_config.offset)
     return model.eval()
 
 
-def _non_negative(checkpoint: Checkpoint) -> tuple[int, ...]:
-    """Positions of the targets that cannot be negative; empty for files that do not record them."""
-    names = checkpoint.data.get("non_negative", [])
-    if not isinstance(names, list) or not all(name in checkpoint.targets for name in names):
-        raise InputError("checkpoint: non_negative: expected names of targets")
-    return tuple(checkpoint.targets.index(name) for name in names)
+def combination_in(checkpoint: Checkpoint) -> CombinationWeights:
+    """The weights of the average that a model forecasts; those of the model alone if there is none.
+
+    Raises:
+        InputError: damaged weights.
+    """
+    return CombinationWeights.from_plain(checkpoint.data.get(COMBINED, CombinationWeights().to_plain()))
 
 
 def check_layout(
@@ -112,13 +119,12 @@ def check_layout(
     dims: ModelDims,
     slots: Mapping[str, Any],
     weights: Mapping[str, torch.Tensor],
-    *,
-    quantiles: Sequence[float] = (),
+    **forecasts: Any,
 ) -> None:
     """Check weights against the network they are for before the network is built.
 
     Args:
-        config, dims, slots, quantiles: arguments of `build_model`.
+        config, dims, slots, forecasts: arguments of `build_model`.
         weights: all tensors of the network's state_dict, by name.
 
     Raises:
@@ -137,7 +143,7 @@ def check_layout(
         for slot in slots.values():
             attention_class(slot["_target_"])
         with torch.device("meta"), _OnlyShapes():
-            skeleton = build_model(config, dims, **slots, quantiles=quantiles)
+            skeleton = build_model(config, dims, **slots, **forecasts)
     except InputError:
         raise
     except Exception as error:  # as above
@@ -188,112 +194,89 @@ def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
     """The model configuration and sizes, checked against each other and the columns."""
     config = model_of(checkpoint.config["model"])
     dims = dims_in(checkpoint)
-    problems = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
+    problems = [*config.problems(), *_names_problems(checkpoint)]
+    problems = problems or _dims_problems(checkpoint, dims)
     problems += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
-    problems += _series_problems(checkpoint.series, dims) + _category_problems(checkpoint, dims)
-    problems += _attribute_problems(checkpoint) + _shortfall_problems(checkpoint.data.get(SHORTFALLS, {}))
     if problems:
         raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
     return config, dims
 
 
-def _series_problems(names: Any, dims: ModelDims) -> list[str]:
+def _names_problems(checkpoint: Checkpoint) -> Iterator[str]:
+    """Problems of the names of columns and series, which come from a file that anyone may have written."""
+    names: Any = checkpoint.series
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return ["names of series: expected a list of text"]
-    number = max(len(names), 1)
-    return [] if number == dims.n_series else [f"series: expected {dims.n_series}, found the names of {number}"]
-
-
-def _attribute_problems(checkpoint: Checkpoint) -> list[str]:
+        yield "names of series: expected a list of text"
+    static: Any = checkpoint.static_covariates
+    if not isinstance(static, list) or any(name in checkpoint.targets for name in static):
+        yield "static covariates: expected names of columns that are not forecast"
+        return
+    used_columns = [*checkpoint.targets, *checkpoint.future_covariates, *static]
+    yield from (f"column {name!r} is used but not read" for name in used_columns if name not in checkpoint.inputs)
     attributes = attributes_in(checkpoint)
-    columns, static = [] if attributes is None else attributes.columns, checkpoint.static_covariates
-    return [f"attribute {name!r} is no static covariate" for name in columns if name not in static]
-
-
-def _shortfall_problems(short: Any) -> list[str]:
-    is_whole = isinstance(short, dict) and all(
-        re.fullmatch(r"[\d.]*\d|q[\d.]*\d_q[\d.]*\d", str(level))
-        and isinstance(shares, dict)
-        and all(isinstance(name, str) and isinstance(share, int | float) for name, share in shares.items())
-        for level, shares in short.items()
-    )
-    return [] if is_whole else [f"{SHORTFALLS}: expected the coverage of columns by level"]
-
-
-def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
+    columns = [] if attributes is None else attributes.columns
+    yield from (f"attribute {name!r} is no static covariate" for name in columns if name not in static)
     labels: Any = checkpoint.categories
     if not isinstance(labels, dict) or not all(
         isinstance(texts, list) and all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts) > 0
         for texts in labels.values()
     ):
-        return ["categories: expected lists of different texts"]
-    sizes = tuple(len(labels.get(name, ())) for name in checkpoint.inputs)
-    problems = [f"column {name!r} has categories but is not read" for name in labels if name not in checkpoint.inputs]
-    problems += [f"column {name!r} of categories is forecast" for name in labels if name in checkpoint.targets]
-    if dims.categories != ((*sizes, *(0,) * dims.n_masks) if any(sizes) else ()):
-        problems.append(f"categories: expected {list(dims.categories)} of the columns, found {list(sizes)}")
-    codes = [position for position, size in enumerate(sizes) if size]
-    if sorted(PanelScaler.from_state(checkpoint.scaler).codes) != codes:
-        problems.append("scaler: expected one that leaves the columns of categories as they are")
-    return problems
+        yield "categories: expected lists of different texts"
+        return
+    yield from (f"column {name!r} has categories but is not read" for name in labels if name not in checkpoint.inputs)
+    yield from (f"column {name!r} of categories is forecast" for name in labels if name in checkpoint.targets)
+    short: Any = checkpoint.data.get(SHORTFALLS, {})
+    if not isinstance(short, dict) or not all(
+        re.fullmatch(r"[\d.]*\d|q[\d.]*\d_q[\d.]*\d", str(level))
+        and isinstance(shares, dict)
+        and all(isinstance(name, str) and isinstance(share, int | float) for name, share in shares.items())
+        for level, shares in short.items()
+    ):
+        yield f"{SHORTFALLS}: expected the coverage of columns by level"
 
 
-def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
+def _dims_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
+    """Sizes that are not those of the columns, the series, the scaler and the configured lengths."""
     Frequency.parse(checkpoint.frequency)
+    inputs, masked = checkpoint.inputs, dims.masked or ()
+    n, n_read = len(inputs), dims.enc_in - dims.n_masks
+    positions = [inputs.index(name) for name in checkpoint.targets]
+    known = [inputs.index(name) for name in (*checkpoint.future_covariates, *checkpoint.static_covariates)]
+    sizes = tuple(len(checkpoint.categories.get(name, ())) for name in inputs)
+    codes = [position for position, size in enumerate(sizes) if size]
     scaler = PanelScaler.from_state(checkpoint.scaler)
-    scalers = [*scaler.by_series.values(), *([scaler.shared] if scaler.shared else [])]
-    pairs = [
-        ("columns read", len(checkpoint.inputs), dims.enc_in - dims.n_masks),
-        ("columns forecast", len(checkpoint.targets), dims.c_out),
-        *(
-            ("columns of a scaler", array.size, dims.enc_in - dims.n_masks)
-            for scaler in scalers
-            for array in (scaler.center, scaler.scale)
-        ),
+    columns_of_scalers = {
+        array.size
+        for each in [*scaler.by_series.values(), *([scaler.shared] if scaler.shared else [])]
+        for array in (each.center, each.scale)
+    }
+    pairs: list[tuple[str, object, object]] = [
+        ("columns read", n_read, n),
+        ("columns forecast", dims.c_out, len(checkpoint.targets)),
+        *(("columns of a scaler", n_read, size) for size in sorted(columns_of_scalers)),
+        ("columns that the scaler leaves as they are", codes, sorted(scaler.codes)),
+        ("series", dims.n_series, max(len(checkpoint.series), 1)),
+        ("categories of the columns", [*dims.categories], [*sizes, *(0 for _ in masked)] if any(sizes) else []),
+        ("mask_positions", None, dims.mask_positions),
     ]
-    problems = [
-        f"{subject}: expected {expected}, found {number}" for subject, number, expected in pairs if number != expected
-    ]
-    static: Any = checkpoint.static_covariates
-    if not isinstance(static, list) or any(name in checkpoint.targets for name in static):
-        problems.append("static covariates: expected names of columns that are not forecast")
-        static = []
-    masked = dims.masked or ()
-    if any(position >= len(checkpoint.inputs) for position in masked) or sorted({*masked}) != [*masked]:
-        problems.append(f"masked: expected increasing positions of {len(checkpoint.inputs)} columns, found {[*masked]}")
-    if not set(dims.regressors) <= set(dims.known) or not set(dims.holidays) <= set(range(len(dims.mark_sizes))):
-        problems.append("known covariates: expected positions of columns and marks that are given over the horizon")
-    codes = [position for position, size in enumerate(dims.categories) if size and position in dims.known]
-    if not set(dims.known_codes) <= set(codes) or sorted({*dims.known_codes}) != [*dims.known_codes]:
-        problems.append("known covariates: expected increasing positions of categories that are given over the horizon")
-    used_columns = [*checkpoint.targets, *checkpoint.future_covariates, *static]
-    problems += [f"column {name!r} is used but not read" for name in used_columns if name not in checkpoint.inputs]
-    if dims.mask_positions is not None:
-        problems.append("mask_positions: expected none, the masks are the last columns")
-    if problems:
-        return problems
-    n = len(checkpoint.inputs)
-    known_columns = [position for position in dims.known if position < n]
-    masks = [n + i for i, position in enumerate(masked) if position in known_columns]
-    if [*dims.known] != [*known_columns, *masks]:
-        return [f"positions of masks known over the horizon: expected {masks} at the end, found {[*dims.known]}"]
-    return [
-        f"positions of columns {subject}: expected {expected}, found {positions}"
-        for subject, positions, names in (
-            ("targets", list(dims.targets), checkpoint.targets),
-            ("known over the horizon", known_columns, (*checkpoint.future_covariates, *static)),
-        )
-        # positions are empty in imported files
-        if positions and positions != (expected := [checkpoint.inputs.index(name) for name in names])
-    ]
-
-
-def _length_problems(config: Mapping[str, Any], dims: ModelDims) -> list[str]:
-    return [
-        f"{name}: expected {config[name]} as configured, found {getattr(dims, name)}"
-        for name in ("seq_len", "label_len", "pred_len")
-        if config[name] != getattr(dims, name)
-    ]
+    if dims.targets:  # positions are empty in imported files
+        pairs.append(("positions of columns targets", positions, [*dims.targets]))
+    if dims.known:
+        masks = [n + i for i, position in enumerate(masked) if position in known]
+        pairs.append(("positions of columns known over the horizon", [*known, *masks], [*dims.known]))
+    problems = [f"{what}: expected {expected}, found {found}" for what, expected, found in pairs if expected != found]
+    for name in ("seq_len", "label_len", "pred_len"):
+        if (length := getattr(dims, name)) != checkpoint.config[name]:
+            problems.append(f"{name}: expected {checkpoint.config[name]} as configured, found {length}")
+    for what, some, allowed in (
+        ("columns with gaps", masked, {*range(n)}),
+        ("known covariates", dims.regressors, {*dims.known}),
+        ("known categories", dims.known_codes, {*codes} & {*dims.known}),
+        ("holidays", dims.holidays, {*range(len(dims.mark_sizes))}),
+    ):
+        if not {*some} <= allowed or len({*some}) != len(some):
+            problems.append(f"positions of {what}: expected different ones of {sorted(allowed)}, found {[*some]}")
+    return problems
 
 
 def _check_weights(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
@@ -393,6 +376,8 @@ def _of_other_columns(
     own = [()] * 3 if network is None else [network.INPUT_PARTS, network.CALENDAR_PARTS, network.HEAD_PARTS]
     of_inputs, of_calendar, of_head = ([f"network.{part}" for part in parts] for parts in own)
     labels = {name: list(categories) for name, categories in trained.categories.items()}
+    head, trained_for = model.distribution, checkpoint.loss if checkpoint.loss.is_distribution else None
+    same_head = trained_for == (None if head is None else head.kind)
     same_masks = (trained.masked or ()) == (dims_in(checkpoint).masked or ())
     differ = {
         "columns": (
@@ -400,7 +385,7 @@ def _of_other_columns(
         ),
         "calendar": (not same_calendar, of_calendar),
         "targets or quantiles": (
-            list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles], of_head
+            list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles] or not same_head, of_head
         ),
     }  # fmt: skip
     for aspect, (is_other, parts) in differ.items():

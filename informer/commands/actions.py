@@ -3,20 +3,27 @@
 Paths are looked up first: what the functions import takes seconds, and a wrong path is refused at once.
 """
 
+import json
+import math
+import os
 import re
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from informer.base import start
 from informer.base.console import EXIT_USER_ERROR, main_console, say
-from informer.base.errors import InputError
+from informer.base.errors import InputError, printable
 from informer.checkpoint.paths import locate, resolve_latest, unfinished_note
 from informer.config import commands
 from informer.config.data import OWN_PLACES
+from informer.config.overrides import unquoted
 from informer.config.training import TrainConfig
 from informer.read.files import (
     check_dataset,
@@ -28,41 +35,53 @@ from informer.read.files import (
     without_signature,
 )
 
+if TYPE_CHECKING:
+    from informer.scoring.scores import Evaluation
+
 EXIT_SOME_FAILED = 1
 SERVICE = ("fastapi", "uvicorn")
 """Packages that the service needs."""
 
 
-def forecast(settings: commands.ForecastConfig) -> None:
+class Answer(NamedTuple):
+    """What a command answers to a program: plain values for JSON, and the exit status of a finished command."""
+
+    facts: dict[str, Any] = {}  # noqa: RUF012 (never changed)
+    status: int = 0
+
+
+def forecast(settings: commands.ForecastConfig) -> Answer:
     """Forecast a file or the files of a folder: read, repair on request, choose a model, forecast, report."""
     settings = replace(settings, dataset=without_signature(settings.dataset))
     settings = copied_here(settings, ("input",), settings.dataset.limits)
     check_input(settings.input or "")
+    _check_log(settings)
     from informer.commands.workflow import forecast as forecast_all
 
     try:
-        _, failures = forecast_all(settings, main_console())
+        answers, failures = forecast_all(settings, main_console())
     except start.Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
-    if failures:
-        sys.exit(EXIT_SOME_FAILED)
+    failed = [{"input": failure.name, "errors": [*failure.lines]} for failure in failures]
+    return Answer({"forecasts": answers, "failed": failed}, EXIT_SOME_FAILED if failures else 0)
 
 
-def inspect(settings: commands.InspectConfig) -> None:
+def inspect(settings: commands.InspectConfig) -> Answer:
     """Show what files contain; exits with 2 if they cannot be used for training without changes."""
     settings = copied_here(settings, ("input",), settings.dataset.limits)
     check_input(settings.input or "")
     from informer.data import diagnosis
 
-    if not diagnosis.inspect(settings, main_console()):
-        sys.exit(EXIT_USER_ERROR)
+    found = diagnosis.inspect(settings, main_console())
+    status = 0 if all(finding.is_sound for finding in found) else EXIT_USER_ERROR
+    return Answer({"found": [finding.to_dict() for finding in found]}, status)
 
 
 MOVABLE = ("device", "data_dir", *(f"dataset.{name}" for name in OWN_PLACES), "init_from")
 """Keys that may be set with `resume`, along with `LENGTH`; all others come from the run."""
 
 
-def train(settings: TrainConfig) -> None:
+def train(settings: TrainConfig) -> Answer:
     """Fit a model, score it once on the test part, and save everything in a run directory; or resume a run.
 
     Under torchrun --max-restarts a run in `run_dir` continues from its last save.
@@ -84,16 +103,17 @@ def train(settings: TrainConfig) -> None:
         if settings.init_from is not None:
             locate(settings.init_from)
     from informer.search import stage
-    from informer.training.multirun import announce, leave_row
     from informer.training.processes import is_elastic
 
     console, named = main_console(), settings.run_dir
     announce()
     try:
         if settings.resume is not None:
-            stage.resume(RunFolder.of(Path(settings.resume)), console, settings, set_keys=overridden_keys())
+            folder = RunFolder.of(Path(settings.resume))
+            evaluation = stage.resume(folder, console, settings, set_keys=overridden_keys())
         elif named is not None and is_elastic() and RunFolder(Path(named)).contains_run:
-            stage.resume(RunFolder.of(Path(named)), console)
+            folder = RunFolder.of(Path(named))
+            evaluation = stage.resume(folder, console)
         else:
             new = RunFolder.new(Path(RUNS) / _run_name(settings))
             with new if named is None else nullcontext(RunFolder(Path(named))) as folder:
@@ -102,6 +122,11 @@ def train(settings: TrainConfig) -> None:
                     leave_row(folder.path, evaluation)
     except start.Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
+    return Answer({"run": folder.path} | _scores(evaluation))
+
+
+def _scores(evaluation: "Evaluation | None") -> dict[str, Any]:
+    return {} if evaluation is None else {"scores": evaluation.overall()}
 
 
 def _run_name(settings: TrainConfig) -> str:
@@ -114,26 +139,35 @@ def _run_name(settings: TrainConfig) -> str:
     return re.sub(r"[^\w.-]+", "-", "_".join(str(word) for word in words if word is not None))
 
 
-def predict(settings: commands.PredictConfig) -> None:
+def predict(settings: commands.PredictConfig) -> Answer:
     """Forecast one file or many with a trained model; exits with 1 if some failed."""
     from informer.inference.transfer import local_copies
 
     with local_copies(settings) as local:
         check_input(local.input or "")
+        _check_log(local)
         _say_if_unfinished(local.checkpoint)
         from informer.inference import job
 
-        failed = job.predict(local, main_console())
-    if failed:
-        sys.exit(EXIT_SOME_FAILED)
+        rows = job.predict(local, main_console())
+    facts = {"forecasts": [row.to_dict(Path(settings.output)) for row in rows]}
+    return Answer(facts, 0 if all(row.is_complete for row in rows) else EXIT_SOME_FAILED)
 
 
-def evaluate(settings: commands.EvalConfig) -> None:
+def _check_log(settings: commands.WithHorizon) -> None:
+    """Refuse a log that was changed before anything is forecast."""
+    if settings.log is not None:
+        from informer.scoring import receipts
+
+        receipts.check(Path(settings.log))
+
+
+def evaluate(settings: commands.EvalConfig) -> Answer:
     """Score a trained model and two baselines on the test part of its data."""
     _say_if_unfinished(settings.checkpoint)
     from informer.inference.rescore import rescore
 
-    rescore(settings, main_console())
+    return Answer(_scores(rescore(settings, main_console())))
 
 
 def _say_if_unfinished(checkpoint: str) -> None:
@@ -141,17 +175,17 @@ def _say_if_unfinished(checkpoint: str) -> None:
         say(main_console(), note)
 
 
-def watch(settings: commands.WatchConfig) -> None:
+def watch(settings: commands.WatchConfig) -> Answer:
     """Monitor a trained model; the exit status is the action: 0 none, 10 recalibrate, 11 update, 12 retrain."""
     locate(settings.checkpoint)
     check_file(Path(settings.input or ""))
     from informer.service import watch as service
 
-    if verdict := service.watch(settings, main_console()).value:
-        sys.exit(verdict)
+    verdict, reason = service.watch(settings, main_console())
+    return Answer({"verdict": verdict.name, "reason": reason}, verdict.value)
 
 
-def update(settings: commands.UpdateConfig) -> None:
+def update(settings: commands.UpdateConfig) -> Answer:
     """Update a trained run with later rows."""
     locate(settings.checkpoint)
     check_file(Path(settings.input or ""))
@@ -160,10 +194,10 @@ def update(settings: commands.UpdateConfig) -> None:
 
     name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_update_{resolve_latest(settings.checkpoint).resolve().name}"
     with RunFolder.for_output(settings.output, Path(RUNS) / name, overwrite=settings.overwrite) as folder:
-        service.update(settings, folder, main_console())
+        return Answer({"run": folder.path} | _scores(service.update(settings, folder, main_console())))
 
 
-def report(settings: commands.ReportConfig) -> None:
+def report(settings: commands.ReportConfig) -> Answer:
     """Write one HTML page about a run, an evaluation or forecasts."""
     if is_remote(settings.input) and settings.output is None:
         raise InputError(f"output: expected the path of a page for input={without_query(settings.input)}, found none")
@@ -171,28 +205,29 @@ def report(settings: commands.ReportConfig) -> None:
     path = resolve_latest(settings.input)
     if not path.exists():
         raise InputError(f"input={path}: no such file or folder; expected a run, an evaluation or forecasts")
-    from informer.report import command
+    from informer.report import run
 
-    command.report(settings, main_console())
+    return Answer({"report": run.report(settings, main_console())})
 
 
-def compare(settings: commands.CompareConfig) -> None:
+def compare(settings: commands.CompareConfig) -> Answer:
     """Print finished runs sorted by skill, with the differences in their configuration."""
-    from informer.report import command
+    from informer.report import runs
 
-    command.compare(settings, main_console())
+    compared = runs.compare(settings, main_console())
+    return Answer({"runs": [{"run": run.folder, "skill": run.skill, **run.metrics} for run in compared.runs]})
 
 
-def score(settings: commands.ScoreConfig) -> None:
+def score(settings: commands.ScoreConfig) -> Answer:
     """Score a forecast file from any source next to two baselines."""
-    for name in (settings.forecasts, settings.actuals, settings.history):
-        check_file(Path(name or ""))
+    for name in filter(None, (settings.forecasts, settings.log, settings.actuals, settings.history)):
+        check_file(Path(name))
     from informer.scoring import scoreboard
 
-    scoreboard.score(settings, main_console())
+    return Answer({"scores": scoreboard.score(settings, main_console()).to_dict()})
 
 
-def serve(settings: commands.ServeConfig) -> None:
+def serve(settings: commands.ServeConfig) -> Answer:
     """Serve forecasts over HTTP."""
     locate(settings.checkpoint)
     missing = [name for name in SERVICE if find_spec(name) is None]
@@ -201,11 +236,95 @@ def serve(settings: commands.ServeConfig) -> None:
     from informer.service import serve as service
 
     service.serve(settings, main_console())
+    return Answer()
 
 
-def export(settings: commands.ExportConfig) -> None:
+def mcp(settings: commands.McpConfig) -> Answer:
+    """Serve tools of an assistant over standard input and output."""
+    if find_spec("mcp") is None:
+        raise InputError("mcp: not installed; pip install mcp")
+    if not Path(settings.folder).is_dir():
+        raise InputError(f"folder={settings.folder}: no such folder")
+    from informer.service.mcp import server
+
+    server(Path(settings.folder), settings.budget).run("stdio")
+    return Answer()
+
+
+def export(settings: commands.ExportConfig) -> Answer:
     """Export a trained model, with a description of its inputs, columns, lengths and scaler."""
     locate(settings.checkpoint)
     from informer.inference import export as exporting
 
-    exporting.export(settings, main_console())
+    return Answer({"model": exporting.export(settings, main_console())})
+
+
+ROWS = "INFORMER_MULTIRUN_ROWS"
+"""Environment variable with the folder of the rows of a `--multirun`'s closing table. A launcher may run jobs in other
+processes, so each job writes its row to a file there; jobs on machines without this folder write none."""
+
+
+@contextmanager
+def closing_table() -> Iterator[None]:
+    """Print a table of the finished jobs at the end of a `--multirun`, also if a job fails."""
+    if not any(re.fullmatch(r"-m|--multirun", word) for word in sys.argv[1:]):
+        yield
+        return
+    with TemporaryDirectory() as folder:
+        os.environ[ROWS] = folder
+        try:
+            yield
+        finally:
+            del os.environ[ROWS]
+            _print_jobs([json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("*.json"))])
+
+
+def announce() -> None:
+    """Print the number and the swept settings of the job that starts; nothing outside of a `--multirun`."""
+    from informer.config.hydra_compose import job_number, job_overrides
+
+    if (number := job_number()) is not None:
+        common = {unquoted(word) for word in sys.argv}
+        overrides = [word for word in job_overrides() if word not in common]
+        say(main_console(), f"job {number}: {' '.join(overrides)}")
+
+
+def leave_row(run_dir: Path, evaluation: "Evaluation") -> None:
+    """Write the scores of a finished job for the final table."""
+    from informer import checkpoint
+    from informer.config.hydra_compose import job_number, job_overrides
+
+    number, folder = job_number(), os.environ.get(ROWS)
+    if number is None or folder is None or not Path(folder).is_dir():
+        return
+    scores = evaluation.errors[evaluation.model].scaled.overall()
+    row = {
+        "overrides": job_overrides(),
+        "val_loss": checkpoint.load(run_dir).val_loss,
+        "mse": scores["mse"],
+        "mae": scores["mae"],
+        "skill": evaluation.skill,
+        "run": str(run_dir),
+    }
+    (Path(folder) / f"{number:06d}.json").write_text(json.dumps(row), encoding="utf-8")
+
+
+def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
+    if not rows:
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    common = set.intersection(*(set(row["overrides"]) for row in rows))
+    table = Table(box=SIMPLE_HEAD, padding=0)
+    table.add_column("what differs", overflow="fold")
+    for name in ("val loss", "test MSE", "test MAE", "skill"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("run folder", overflow="fold")
+    for row in sorted(rows, key=lambda row: (math.isnan(row["skill"]), -row["skill"])):
+        numbers = [f"{row[name]:.4g}" for name in ("val_loss", "mse", "mae")]
+        differs = " ".join(word for word in row["overrides"] if word not in common)
+        first, last = Text(printable(differs)), Text(printable(row["run"]))
+        table.add_row(first, *numbers, f"{100 * row['skill']:+.1f} %", last)
+    main_console().print(table)

@@ -4,10 +4,13 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import informer
 from informer.base import start
+
+if TYPE_CHECKING:
+    from informer.commands.actions import Answer
 
 
 class Command(NamedTuple):
@@ -38,6 +41,7 @@ COMMANDS = {
     "compare": Command("CompareConfig", "compare", "compare finished runs, sorted by skill", ["runs"]),
     "score": Command("ScoreConfig", "score", "score any forecast file next to two baselines"),
     "serve": Command("ServeConfig", "serve", "forecasts over HTTP from a trained model"),
+    "mcp": Command("McpConfig", "mcp", "inspect, forecast and score as tools of an assistant (Model Context Protocol)"),
     "export": Command("ExportConfig", "export", "export a model to safetensors, ONNX or torch.export"),
 }
 
@@ -51,6 +55,7 @@ Commands:
 {commands}
 
 Settings are written key=value: informer forecast my.csv target=sales horizon=48
+For programs: --json prints the answer of a command as one JSON object.
 Keys of a command: informer COMMAND --help
 """
 
@@ -74,19 +79,60 @@ def main(name: str | None = None) -> None:
         refuse(_meant(name))
 
 
+AS_JSON = "--json"
+"""Option of every command: its answer as one JSON object on standard output, everything else on standard error."""
+
+
 def run(name: str) -> None:
-    """Run a command with the words of the command line; `sys.argv` gets keys before paths, as a run records it."""
+    """Run a command with the words of the command line, and exit with its status unless that is 0."""
+    answers: list[Answer] = []
+    if AS_JSON in sys.argv:
+        sys.argv.remove(AS_JSON)
+        status = _in_json(name, answers)
+    else:
+        _run(name, answers)
+        status = answers[-1].status if answers else 0
+    if status:
+        sys.exit(status)
+
+
+def _run(name: str, answers: "list[Answer]") -> None:
+    """Append the answers of the command, one for each job; `sys.argv` gets keys before paths, as a run records it."""
     sys.argv[1:] = with_keys(name, sys.argv[1:])
     if name == "train":
+        from informer.commands.actions import closing_table
         from informer.config.hydra_compose import run_train
-        from informer.training.multirun import closing_table
 
         with closing_table():
-            run_train(sys.argv[1:], lambda settings: action_of(name)(settings))
+            run_train(sys.argv[1:], lambda settings: answers.append(action_of(name)(settings)))
     else:
         from informer.config.compose import run_command
 
-        run_command(name, settings_class(name), sys.argv[1:], lambda settings: action_of(name)(settings))
+        run_command(
+            name, settings_class(name), sys.argv[1:], lambda settings: answers.append(action_of(name)(settings))
+        )
+
+
+def _in_json(name: str, answers: "list[Answer]") -> int:
+    """Print the answer of a command, or its errors, as JSON; returns the exit status."""
+    import json
+    from contextlib import redirect_stdout
+
+    from informer.base.console import EXIT_USER_ERROR, Refused
+    from informer.config.plain import without_nan
+
+    status, errors = 0, list[str]()
+    with redirect_stdout(sys.stderr):
+        try:
+            _run(name, answers)
+        except Refused as refused:
+            status, errors = EXIT_USER_ERROR, list(refused.lines)
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else 1
+    facts = answers[-1].facts if answers else {}
+    status = status or (answers[-1].status if answers else 0)
+    print(json.dumps({"command": name, "exit_status": status, "errors": errors, **without_nan(facts)}, default=str))
+    return status
 
 
 def settings_class(name: str) -> Any:

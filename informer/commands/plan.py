@@ -11,6 +11,7 @@ import numpy as np
 
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
+from informer.checkpoint.paths import resolve_latest
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, repaired
 from informer.config.hydra_compose import compose
@@ -22,8 +23,9 @@ from informer.data.panel import series_names
 from informer.data.seasonality import Season
 from informer.read.checks import CONFIRM
 from informer.read.files import list_files
-from informer.read.series import Series
-from informer.read.split import cut_rows, shortage
+from informer.read.series import Series, column_values
+from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
+from informer.training.folder import RunFolder
 
 MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""
@@ -43,6 +45,7 @@ class Subject:
         unused: text columns of the first file that are not used.
         settings: settings of the repairs, as overrides on the command line.
         repairs: descriptions of the repairs.
+        warnings: lines on numbers that may mean a missing value.
     """
 
     path: str
@@ -54,6 +57,13 @@ class Subject:
     unused: Sequence[str]
     settings: Sequence[str]
     repairs: Sequence[str]
+    warnings: Sequence[str]
+
+    @property
+    def repair_note(self) -> str:
+        """How it was repaired; empty if it was not."""
+        how = f"repaired with {' '.join(self.settings)}" if self.settings else "repaired as shown above"
+        return how if self.repairs else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,45 +120,40 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure
     if not surveys:
         raise ReportError([line for failure in failures for line in failure.lines])
     kinds = {(survey.panel[0].columns, survey.panel[0].frequency.code, survey.dataset.series_col) for survey in surveys}
-    if many is not None and len(surveys) > 1 and len(kinds) == 1:
-        return [_joined(pattern, surveys, [Path(failure.name).name for failure in failures])], failures
     names = series_names([survey.path for survey in surveys])
-    return [_alone(survey, name) for survey, name in zip(surveys, names, strict=True)], failures
+    if many is not None and len(surveys) > 1 and len(kinds) == 1:
+        name = Path(with_addresses(pattern).rstrip("/*?.")).name or "files"
+        return [_subject(pattern, name, surveys, names, [Path(failure.name).name for failure in failures])], failures
+    return [_subject(str(each.path), name, [each], [name]) for each, name in zip(surveys, names, strict=True)], failures
 
 
-def _alone(survey: Survey, name: str) -> Subject:
-    return Subject(
-        path=str(survey.path),
-        name=name,
-        dataset=replace(survey.dataset, path=with_addresses(str(survey.path))),
-        panel=survey.panel,
-        n_files=1,
-        format_note=survey.format_note,
-        unused=survey.unused,
-        settings=in_words(survey.repairs),
-        repairs=survey.log,
-    )
+def _subject(
+    path: str, name: str, surveys: Sequence[Survey], names: Sequence[str], excluded: Sequence[str] = ()
+) -> Subject:
+    """One file, or several that form one dataset, whose series are named by the files.
 
-
-def _joined(pattern: str, surveys: Sequence[Survey], excluded: Sequence[str]) -> Subject:
-    named = zip(surveys, series_names([survey.path for survey in surveys]), strict=True)
+    Args:
+        names: of the series of each file.
+        excluded: names of files that `path` matches but that are not read.
+    """
+    first, *others = surveys
     panel = [
-        series if survey.dataset.series_col else replace(series, name=name)
-        for survey, name in named
+        replace(series, name=own) if others and not survey.dataset.series_col else series
+        for survey, own in zip(surveys, names, strict=True)
         for series in survey.panel
     ]
-    repairs = [repair for survey in surveys for repair in survey.repairs]
-    dataset = repaired(surveys[0].dataset, repairs)
+    dataset = repaired(first.dataset, [repair for survey in others for repair in survey.repairs])
     return Subject(
-        path=pattern,
-        name=Path(with_addresses(pattern).rstrip("/*?.")).name or "files",
-        dataset=replace(dataset, path=with_addresses(pattern), exclude_files=[*dataset.exclude_files, *excluded]),
+        path=path,
+        name=name,
+        dataset=replace(dataset, path=with_addresses(path), exclude_files=[*dataset.exclude_files, *excluded]),
         panel=panel,
         n_files=len(surveys),
-        format_note=surveys[0].format_note,
-        unused=surveys[0].unused,
-        settings=in_words(repairs),
+        format_note=first.format_note,
+        unused=first.unused,
+        settings=in_words([repair for survey in surveys for repair in survey.repairs]),
         repairs=[line for survey in surveys for line in survey.log],
+        warnings=[line for survey in surveys for line in survey.warnings],
     )
 
 
@@ -156,6 +161,8 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     """Why a file cannot be forecast, and what to do; empty if it can."""
     loses_target = survey.is_readable and settings.target in survey.dropped
     can_repair = survey.is_readable and not survey.asks and not loses_target
+    if survey.far and settings.repair is RepairMode.auto:
+        return [*survey.warnings, f"to repair it, add repair=auto {in_words([survey.far])[0]}"]
     if not survey.problems or (settings.repair is RepairMode.auto and can_repair):
         return []
     lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", str(survey.path))
@@ -175,11 +182,17 @@ MOST_HORIZON = 96
 SHARE = 10
 """Minimum number of rows of a series per row of a default horizon."""
 
-LEAST_SHARE = 4
-"""Minimum number of rows of a series per row of a horizon set by the user."""
+LEAST_SHARE, ENOUGH_SHARE = 4, 8
+"""Minimum number of rows of a series per row of the horizon to train a model, and for `model=auto` to train one."""
 
-LEAST_HORIZON = 4
-"""Minimum default horizon from a season, in rows."""
+ZERO = "zero"
+"""`model=zero`: the network that comes trained."""
+
+UNTRAINED_SHARE = 3
+"""Rows of a series per row of the default horizon of a forecast without training."""
+
+LEAST_HORIZON, USUAL_STEPS = 4, 6
+"""Minimum default horizon from a season, and default horizon of short series without one, in rows."""
 
 TRAINING = 0.8
 """Share of the budget for search, training and scoring; the rest is for forecasts and the report."""
@@ -193,33 +206,17 @@ LEAST_TRAIN = 0.5
 CALIBRATION_WINDOWS = 5
 """Calibration windows, from the later half of the validation part, that allow an 80 % interval."""
 
-SEASONS_OF_HISTORY = 2
-"""Seasons in the history if its length is not searched."""
+SEASONS_OF_HISTORY, MOST_HISTORY = 2, 1024
+"""Rows of the history if not searched: seasons of the strongest, at least the horizon, at most a quarter of all, and at
+most MOST_HISTORY."""
 
 MOST_COLUMNS = 12
 """Maximum number of columns searched for seasons."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Plan for one subject.
-
-    Args:
-        subject: the data.
-        settings: training configuration.
-        seasons: seasons of the targets, strongest first.
-        horizon: rows to forecast.
-        notes: decisions to report to the user.
-    """
-
-    subject: Subject
-    settings: TrainConfig
-    seasons: Sequence[Season]
-    horizon: int
-    notes: Sequence[str]
-
-
-def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir: Path) -> Plan:
+def plan(
+    subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir: Path
+) -> tuple[TrainConfig, list[Season], list[str]]:
     """Choose all settings that the user has not set.
 
     Args:
@@ -228,14 +225,22 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
         minutes: time budget for search, training and scoring.
         run_dir: run directory.
 
+    Returns:
+        The training configuration, the seasons of the targets, strongest first, and the decisions to report to the
+        user.
+
     Raises:
         InputError: too few rows for the horizon, or no such column.
     """
     panel, dataset, notes = subject.panel, subject.dataset, []
-    columns = targets_of(panel[0], settings)
-    rows = sorted(map(len, panel))[len(panel) // 2]
-    horizon = settings.horizon or usual_horizon(rows, panel[0].frequency.season)
-    _check_rows(subject, rows, horizon)
+    columns, frequency = targets_of(panel[0], settings), panel[0].frequency
+    rows, horizon = rows_and_horizon(subject, settings)
+    if LEAST_SHARE * horizon > rows:
+        raise InputError(
+            f"horizon={horizon}: expected at most {rows // LEAST_SHARE} for {subject.name}, a quarter of the "
+            f"{counted(rows, 'row')} of {'its median' if len(panel) > 1 else 'the'} series: training, "
+            f"validation and test need rows for at least one forecast each; {WITHOUT_TRAINING}"
+        )
     if dataset.split == SplitConfig():
         split = split_for(rows, horizon)
         if split != dataset.split:
@@ -243,30 +248,79 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
             notes.append(f"split {shares}, since {rows} rows are too few for the default")
         dataset = replace(dataset, split=split)
     notes += left_out(subject, columns)
-    seasons = seasons_of([_before_test(series, dataset.split) for series in panel], columns[-MOST_COLUMNS:])
-    seq_len = _history(rows, horizon, [season.period for season in seasons], panel[0].frequency.season)
+    parts = [cut_rows(series.timestamps, series.frequency, dataset.split).clip(len(series)) for series in panel]
+    before_test = [  # the rows of the test part may decide nothing
+        replace(series, timestamps=series.timestamps[: part.test.start], values=series.values[: part.test.start])
+        for series, part in zip(panel, parts, strict=True)
+    ]
+    seasons = seasons_of(before_test, columns[-MOST_COLUMNS:])
+    season = seasons[0].period if seasons else frequency.season
+    seq_len = max(min(max(SEASONS_OF_HISTORY * season, horizon), rows // 4, MOST_HISTORY), 1)
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=horizon)
-    short = [series.name for series in panel if _is_short(series, replace(subject, dataset=dataset), sizes)]
+    short = [
+        series.name
+        for series, part in zip(panel, parts, strict=True)
+        if shortage(part, len(series), dataset.split, sizes=sizes, name=series.name) is not None
+    ]
     if dataset.short is Short.error and 0 < len(short) < len(panel):
         dataset = replace(dataset, short=Short.pad)
         notes.append(f"short=pad for {listed(short, 3)}, too short for the split")
-    train = _training(settings, minutes)
-    if not train.search:
+    train = compose({"dataset": "csv", "model": settings.model})
+    if train.search:
+        train = replace(train, trainer=replace(train.trainer, time_budget_minutes=minutes))
+    else:
         train = replace(train, seq_len=seq_len, label_len=seq_len // 2)
     only = settings.target is not None and len(panel[0].columns) == 1
-    train = check(
-        replace(
-            train,
-            dataset=dataset,
-            pred_len=horizon,
-            target=settings.target,
-            features=FeatureMode.M if settings.target is None or only else FeatureMode.MS,
-            seed=settings.seed,
-            device=settings.device,
-            run_dir=str(run_dir),
-        )
+    chosen = replace(
+        train,
+        dataset=dataset,
+        pred_len=horizon,
+        target=settings.target,
+        features=FeatureMode.M if settings.target is None or only else FeatureMode.MS,
+        seed=settings.seed,
+        device=settings.device,
+        run_dir=str(run_dir),
     )
-    return Plan(subject=subject, settings=train, seasons=seasons, horizon=horizon, notes=notes)
+    return check(chosen), seasons, notes
+
+
+def as_chosen(planned: TrainConfig, run: Path) -> TrainConfig:
+    """The settings of an earlier run, for the data of `planned`.
+
+    Raises:
+        InputError: there is no run, or it is of another horizon or target.
+    """
+    folder = RunFolder(resolve_latest(run))
+    if not folder.contains_run or (saved := folder.settings()).search:
+        raise InputError(f"chosen={run}: expected the folder of a run whose settings are chosen, found none there")
+    for name, key in (("pred_len", "horizon"), ("target", "target")):
+        if (value := getattr(saved, name)) != (wanted := getattr(planned, name)):
+            raise InputError(f"chosen={run}: expected {key}={value}, as chosen there, found {wanted}")
+    own = {name: getattr(planned, name) for name in ("run_dir", "data_dir", "device")}
+    return replace(saved, dataset=replace(saved.dataset, path=planned.dataset.path), **own)
+
+
+def rows_and_horizon(subject: Subject, settings: ForecastConfig) -> tuple[int, int]:
+    """Rows of the median series, and the rows to forecast."""
+    rows = sorted(map(len, subject.panel))[len(subject.panel) // 2]
+    share = UNTRAINED_SHARE if settings.model == ZERO else SHARE
+    frequency, ahead = subject.panel[0].frequency, settings.ahead
+    if ahead is not None:  # a day of a clock change is shorter or longer than the others, for which the model is too
+        last = max(subject.panel, key=lambda series: series.timestamps[-1])
+        return rows, max(frequency.rows_of(settings.horizon or 1), rows_ahead(last, settings, 0))
+    return rows, usual_horizon(rows, frequency.season, share)
+
+
+def rows_ahead(series: Series, settings: ForecastConfig, horizon: int) -> int:
+    """Rows to forecast after a series: those that the user asked for, or `horizon`."""
+    return horizon if settings.ahead is None else series.frequency.rows_of(settings.ahead, series.timestamps)
+
+
+def is_too_short(subject: Subject, settings: ForecastConfig) -> bool:
+    """Whether `model=auto` forecasts without training: half of the series have so few rows for the horizon that a model
+    of their own would be fitted, chosen and tested on one or two horizons each."""
+    rows, horizon = rows_and_horizon(subject, settings)
+    return settings.model == "auto" and ENOUGH_SHARE * horizon > rows
 
 
 def for_training(minutes: float, reading: float) -> float:
@@ -274,21 +328,14 @@ def for_training(minutes: float, reading: float) -> float:
     return max(min(TRAINING * minutes, minutes - READINGS * reading), minutes / 2)
 
 
-def _check_rows(subject: Subject, rows: int, horizon: int) -> None:
-    """Raise an InputError if the series have too few rows for the horizon."""
-    if LEAST_SHARE * horizon > rows:
-        raise InputError(
-            f"horizon={horizon}: expected at most {rows // LEAST_SHARE} for {subject.name}, a quarter of the {rows} "
-            f"rows of {'its median' if len(subject.panel) > 1 else 'the'} series: training, validation and test need "
-            "rows for at least one forecast each"
-        )
-
-
 def usual_horizon(rows: int, season: int, share: int = SHARE) -> int:
-    """Default horizon: two seasons, or one, if at most a `share`-th of the rows and MOST_HORIZON; otherwise that
-    maximum."""
-    most = max(min(MOST_HORIZON, rows // share), 1)
-    return next((n for n in (2 * season, season) if LEAST_HORIZON <= n <= most), most)
+    """Default horizon: two seasons, or one, if at most a `share`-th of the rows and MOST_HORIZON, or one if at most a
+    third of them; otherwise that `share`, but at least USUAL_STEPS or a third of the rows."""
+    most = min(MOST_HORIZON, rows // share)
+    for n, allowed in ((2 * season, most), (season, most), (season, min(MOST_HORIZON, rows // UNTRAINED_SHARE))):
+        if LEAST_HORIZON <= n <= allowed:
+            return n
+    return max(most, min(USUAL_STEPS, rows // UNTRAINED_SHARE), 1)
 
 
 def split_for(rows: int, horizon: int) -> SplitConfig:
@@ -320,44 +367,15 @@ def targets_of(series: Series, settings: ForecastConfig) -> list[str]:
 
 def left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:
     """Notes on columns that are not used, and on rows at the end without a target."""
+    yield from subject.warnings
     if subject.unused:
         words = f"{'column' if len(subject.unused) == 1 else 'columns'} {listed(subject.unused, 3)} not used"
         yield f"{words} ({shell_command('inspect', with_addresses(subject.path))} says how)"
-    if n_empty := max(_empty_end(series, columns) for series in subject.panel):
+    if n_empty := max(
+        int((~np.isfinite(column_values(series, columns)).any(axis=1)[::-1]).cumprod().sum())
+        for series in subject.panel
+    ):
         yield (
             f"the last {n_empty} rows have no {listed(columns, 3)}: the forecast begins after them; to forecast these "
             "rows, end the file before them"
         )
-
-
-def _empty_end(series: Series, columns: Sequence[str]) -> int:
-    """Number of last rows in which none of the columns has a value."""
-    values = series.values[:, [series.columns.index(column) for column in columns]]
-    observed = np.flatnonzero(np.isfinite(values).any(axis=1))
-    return len(series) - 1 - int(observed[-1]) if len(observed) else len(series)
-
-
-def _before_test(series: Series, split: SplitConfig) -> Series:
-    """A series without the rows of its test part, which may decide nothing."""
-    first = cut_rows(series.timestamps, series.frequency, split).clip(len(series)).test.start
-    return replace(series, timestamps=series.timestamps[:first], values=series.values[:first])
-
-
-def _history(rows: int, horizon: int, periods: Sequence[int], season: int) -> int:
-    """Rows of history if not searched: two periods of the strongest season, at least the horizon, at most a quarter of
-    the rows."""
-    period = next(iter(periods), season)
-    return max(min(max(SEASONS_OF_HISTORY * period, horizon), rows // 4, 1024), 1)
-
-
-def _is_short(series: Series, subject: Subject, sizes: WindowSizes) -> bool:
-    split = cut_rows(series.timestamps, series.frequency, subject.dataset.split).clip(len(series))
-    return shortage(split, len(series), subject.dataset.split, sizes=sizes, name=series.name) is not None
-
-
-def _training(settings: ForecastConfig, minutes: float) -> TrainConfig:
-    train = compose({"dataset": "csv", "model": settings.model})
-    if train.search:
-        trainer = replace(train.trainer, time_budget_minutes=minutes)
-        train = replace(train, trainer=trainer)
-    return train

@@ -10,13 +10,14 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
+import numpy as np
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -32,40 +33,55 @@ from informer.base.files import write_atomic
 from informer.base.progress import Status, listening
 from informer.base.start import Interrupted
 from informer.checkpoint.format import COMBINED
-from informer.checkpoint.paths import FORECASTS, METRICS_FILE, check_output, forecasting_checkpoint
+from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output, forecasting_checkpoint
 from informer.commands.plan import (
+    ZERO,
     Failure,
-    Plan,
     Subject,
+    as_chosen,
     find_subjects,
     for_training,
+    is_too_short,
     left_out,
     plan,
+    rows_ahead,
+    rows_and_horizon,
     targets_of,
-    usual_horizon,
 )
 from informer.config.commands import ForecastConfig, Format, PredictConfig, ReportConfig
+from informer.config.conversion import from_plain
 from informer.config.data import DatasetConfig
-from informer.config.overrides import Word, changed_settings, shell_command
+from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
+from informer.data.dataset import Data
 from informer.data.history import future_index
+from informer.data.panel import without_ended
 from informer.data.scaler import PanelScaler
-from informer.data.seasonality import WEAKEST, Season
+from informer.data.seasonality import WEAKEST
+from informer.data.windows import Windows
 from informer.inference.job import predict
-from informer.inference.model import Forecast, interval_notes
+from informer.inference.model import Forecast, interval_notes, log_entry
+from informer.inference.totals import Totals, held_out_untrained, of_run, totals
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, network_seasons
-from informer.linear.maps import CombinationWeights
-from informer.pretrained.network import HISTORY
-from informer.read.frequency import Frequency, adjective, lasting
-from informer.read.table import name_of
-from informer.report.command import report
+from informer.linear.average import CombinationWeights
+from informer.networks.forecast_model import ForecastModel
+from informer.networks.models.zero import HISTORY
+from informer.read.files import files_sha256, list_files
+from informer.read.frequency import adjective, lasting
+from informer.read.table import name_of, without
+from informer.report.forecasts import add_totals, untrained_content
+from informer.report.page import to_html
+from informer.report.run import report
 from informer.scoring.bootstrap import Winner
 from informer.scoring.intervals import saved_calibration, too_narrow, validation_rows
 from informer.scoring.scores import Evaluation
-from informer.search.stage import train
+from informer.search.stage import skipped, train
+from informer.training.combination import combiner
 from informer.training.folder import RUNS, RunFolder
+from informer.training.run import dataset_words
+from informer.training.start import held_out_fits
 
 EVERY = 30.0
 """Seconds between two lines if the output is not a terminal."""
@@ -175,146 +191,39 @@ def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-ZERO = "zero"
-"""`model=zero`: the network that comes trained."""
-ZERO_SHARE = 3
-"""Rows of a series per row of its default horizon: nothing is split off for training."""
-MOST_NAMES, MOST_SEASONS = 6, 3
+MOST_NAMES, MOST_SEASONS, MOST_PROBLEMS = 6, 3, 3
 SHOWN = 5e-4
 """Smaller skills are 0.0 %."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """Result of one plan.
-
-    Args:
-        evaluation: scores on held-out rows.
-        trained: complete configuration of the trained model.
-        constant: note on targets that are constant in training; empty without any.
-        root: name of the root of the targets that is modelled; empty: the values are.
-        shares: weights of network, linear forecast and seasonal naive; None: no combination.
-        folder: run directory.
-        forecasts: the forecast file, or the folder of several.
-        n_forecasts: number of forecast files.
-        report: path of the page.
-        seconds: total time, reading included.
-        levels: interval levels in percent.
-        interval_notes: see `informer.inference.model.interval_notes`.
-    """
-
-    plan: Plan
-    evaluation: Evaluation
-    trained: TrainConfig
-    constant: str
-    root: str
-    shares: CombinationWeights | None
-    folder: Path
-    forecasts: Path
-    n_forecasts: int
-    report: Path
-    seconds: float
-    levels: Sequence[int]
-    interval_notes: Sequence[str]
-
-
-def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[str, str]]:
-    """Label and text of each line that follows `data_line` and `season_line`."""
-    plan = outcome.plan
-    how = f"with {' '.join(plan.subject.settings)}" if plan.subject.settings else "as set"
-    notes = [*plan.notes, outcome.constant, f"repaired {how}" if plan.subject.repairs else ""]
-    yield "Data", "; ".join(filter(None, notes)) or "no problems"
-    yield "Model", _model_line(outcome)
-    yield "Quality", quality_line(outcome.evaluation)
-    yield "Intervals", _interval_line(outcome, settings.intervals)
-    yield "Forecast", _forecast_line(outcome)
-    yield "Report", str(outcome.report)
-    yield "Repeat", repeat_command(plan, settings)
-    yield "New rows", _predict_command(outcome.folder, plan.subject.path, outcome.levels)
-    for note in outcome.interval_notes:
-        yield "Warning", note
-
-
-def resume_lines(run: RunFolder, path: str, levels: Sequence[int]) -> Iterator[tuple[str, str]]:
-    """Label and text of the commands that complete an interrupted forecast of the file `path`."""
-    if not run.is_finished:
-        yield "Continue", shell_command("train", ("resume", run.path))
-    else:  # only intervals that the run has
-        calibration = saved_calibration(checkpoint.load(forecasting_checkpoint(run.path)), recent=True)
-        levels = [level for level in levels if calibration is not None and calibration.supports(level)]
-    yield "Forecast", _predict_command(run.path, path, levels, ("output", run.path / FORECASTS), "overwrite=true")
-    yield "Report", shell_command("report", str(run.path))
-
-
-def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: Word) -> str:
-    intervals = [("intervals", list(levels))] if levels else []
-    return shell_command("predict", ("checkpoint", run), ("input", path), *arguments, *intervals)
 
 
 def data_line(subject: Subject, target: str | None) -> str:
     """Rows, step, series, time span and columns."""
     panel, series = subject.panel, subject.panel[0]
     rows = f"{sum(map(len, panel)):,} {adjective(series.frequency)} rows"
-    several = f" of {len(panel)} series"
-    if len(panel) == 1:
-        several = ""
-    elif subject.dataset.series_col:
+    several = f" of {len(panel)} series" if len(panel) > 1 else ""
+    if several and subject.dataset.series_col:
         several += f" (column {subject.dataset.series_col})"
-    first, last = min(member.timestamps[0] for member in panel), max(member.timestamps[-1] for member in panel)
-    names = (
-        listed(series.columns, MOST_NAMES)
-        if target is None
-        else f"{target} from {counted(len(series.columns), 'column')}"
-    )
+    ends = min(member.timestamps[0] for member in panel), max(member.timestamps[-1] for member in panel)
+    span = " to ".join(map(series.frequency.text, ends))
+    if target is None:
+        names = f"columns {listed(series.columns, MOST_NAMES)}"
+    else:
+        names = f"target {target} from {counted(len(series.columns), 'column')}"
     written = f"; {subject.format_note}" if subject.format_note else ""
-    return f"{rows}{several}, {_span(first, last)}; {'columns' if target is None else 'target'} {names}{written}"
-
-
-def _span(first: pd.Timestamp, last: pd.Timestamp) -> str:
-    """Time span as text, without times of day if both are midnight."""
-    days_only = first == first.normalize() and last == last.normalize()
-    return " to ".join(f"{time:%Y-%m-%d}" if days_only else f"{time:%Y-%m-%d %H:%M}" for time in (first, last))
-
-
-def season_line(seasons: Sequence[Season], frequency: Frequency) -> str:
-    """Seasons of the targets, without those of a few series or columns only."""
-    clear = [season.period for season in seasons if season.strength >= WEAKEST]
-    if not clear:
-        return "none found"
-    return f"repeats every {', '.join(lasting(period, frequency) for period in clear[:MOST_SEASONS])}"
-
-
-def _frequency(plan: Plan) -> Frequency:
-    return plan.subject.panel[0].frequency
-
-
-def _model_line(outcome: Outcome) -> str:
-    model, frequency = outcome.trained, _frequency(outcome.plan)
-    how = outcome.shares.in_words.removeprefix("100% ") if outcome.shares else model.model.family
-    how += f" of {outcome.root}s" if outcome.root else ""
-    return f"{how}, reads the last {lasting(model.seq_len, frequency)}; {_ready(outcome.seconds, outcome.folder)}"
-
-
-def _ready(seconds: float, folder: Path) -> str:
-    return f"ready after {_minutes(seconds)} minutes, in {folder}"
+    return f"{rows}{several}, {span}; {names}{written}"
 
 
 def quality_line(evaluation: Evaluation) -> str:
-    """The verdict, and the errors of the model and the baselines."""
+    """The verdict in a few words, and the errors of the model and the baselines."""
     only = len(evaluation.columns) == 1
     units, metric, what = ("original", "mae", "mean absolute error") if only else ("scaled", "mse", "scaled MSE")
     values = {name: getattr(errors, units).overall()[metric] for name, errors in evaluation.errors.items()}
-    model_error = values.pop(evaluation.model)
+    model_error, windows = values.pop(evaluation.model), evaluation.windows
+    verdict = evaluation.verdict.removesuffix(".")
+    if math.isfinite(evaluation.skill):
+        verdict = _compared("MSE", evaluation.skill, evaluation.best_baseline, evaluation.winner, windows)
     baselines = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-    figures = f"{what} {model_error:.4g} ({baselines}) in {counted(evaluation.windows, 'test forecast')}"
-    return f"{_quality(evaluation)}; {figures}"
-
-
-def _quality(evaluation: Evaluation) -> str:
-    """The verdict in a few words."""
-    if not math.isfinite(evaluation.skill):
-        return evaluation.verdict.removesuffix(".")
-    return _compared("MSE", evaluation.skill, evaluation.best_baseline, evaluation.winner, evaluation.windows)
+    return f"{verdict}; {what} {model_error:.4g} ({baselines}) in {counted(windows, 'test forecast')}"
 
 
 def _compared(metric: str, skill: float, rival: str, winner: Winner, windows: int) -> str:
@@ -329,57 +238,36 @@ def _compared(metric: str, skill: float, rival: str, winner: Winner, windows: in
     return f"better than both baselines, {than}" if winner is Winner.model else f"worse than {rival}, {than}"
 
 
-def _interval_line(outcome: Outcome, requested: Sequence[int]) -> str:
-    if not outcome.levels:
-        return _no_intervals(outcome)
-    if outcome.constant and not outcome.evaluation.intervals:
+def _interval_line(
+    evaluation: Evaluation, trained: TrainConfig, levels: Sequence[int], requested: Sequence[int], *, is_constant: bool
+) -> str:
+    if not levels:
+        needs = validation_rows(80, trained.pred_len, trained.trainer.calibration or 0.5)
+        return (
+            f"none: an 80 % interval needs {needs} validation rows in a series (dataset.split.val); provide more rows "
+            "or a shorter horizon"
+        )
+    if is_constant and not evaluation.intervals:
         return "none: the targets are constant"
-    means = {name: interval.overall()["coverage"] for name, interval in outcome.evaluation.intervals.items()}
+    means = {name: interval.overall()["coverage"] for name, interval in evaluation.intervals.items()}
     descriptions = [
-        f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in outcome.levels
+        f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in levels
     ]
     text = ", ".join(descriptions) + (" of the test values" if means else "")
-    absent = [level for level in requested if level not in outcome.levels]
-    return f"{text}; too few validation rows for {', '.join(f'{level} %' for level in absent)}" if absent else text
+    absent = [f"{level} %" for level in requested if level not in levels]
+    return f"{text}; too few validation rows for {', '.join(absent)}" if absent else text
 
 
-def _no_intervals(outcome: Outcome) -> str:
-    """Message that there are no intervals, and how many rows they need."""
-    trained = outcome.trained
-    needs = validation_rows(80, trained.pred_len, trained.trainer.calibration or 0.5)
-    return (
-        f"none: an 80 % interval needs {needs} validation rows in a series (dataset.split.val); provide more rows or "
-        "a shorter horizon"
-    )
-
-
-def _day_or_time(time: pd.Timestamp) -> str:
-    return f"{time:%Y-%m-%d}" if time == time.normalize() else f"{time:%Y-%m-%d %H:%M}"
-
-
-def _forecast_line(outcome: Outcome) -> str:
-    plan = outcome.plan
-    last = max(future_index(series, plan.horizon)[-1] for series in plan.subject.panel)
-    what = f"{outcome.n_forecasts} files, " if outcome.n_forecasts > 1 else ""
-    ahead = f"{lasting(plan.horizon, _frequency(plan))} ahead, to {_day_or_time(last)}"
-    return f"{outcome.forecasts} ({what}{ahead})"
-
-
-def repeat_command(plan: Plan, settings: ForecastConfig) -> str:
+def repeat_command(
+    subject: Subject, settings: ForecastConfig, horizon: int, dataset: DatasetConfig, *more: Word
+) -> str:
     """The command that repeats the forecast, with all detected settings."""
-    words: list[Word] = [plan.subject.path, ("horizon", plan.horizon)]
-    words += [("target", settings.target)] if settings.target is not None else []
-    words += [f"budget={settings.budget:g}"]
     usual = ForecastConfig()
-    for name in ("intervals", "model", "seed", "device"):
+    words: list[Word] = [subject.path, ("horizon", horizon)]
+    for name in ("target", "intervals", "model", "seed", "device", "total", "aggregate", "above", "paths", "log"):
         value = getattr(settings, name)
         words += [(name, value)] if value != getattr(usual, name) else []
-    return shell_command("forecast", *words, *dataset_words(plan.settings.dataset))
-
-
-def dataset_words(dataset: DatasetConfig) -> list[str]:
-    """Settings of the data that differ from the defaults, except its path."""
-    return changed_settings("dataset", asdict(replace(dataset, path=None)), asdict(DatasetConfig()))
+    return shell_command("forecast", *words, *more, *dataset_words(dataset))
 
 
 LABEL = 11
@@ -388,8 +276,8 @@ TYPED = ("Forecast", "Report", "Repeat", "New rows", "Continue")
 """Labels of paths and commands, which are not wrapped, so that they can be copied; other text is."""
 
 
-def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome], list[Failure]]:
-    """Forecast a file, or each dataset of a folder; returns the results, and the failures.
+def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str, Any]], list[Failure]]:
+    """Forecast a file, or each dataset of a folder; returns the facts about each, and the failures.
 
     Raises:
         InputError: an error the user can fix; problems in the data are listed with their repairs.
@@ -400,135 +288,237 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
         if settings.output is not None:
             check_output(Path(settings.output), overwrite=settings.overwrite)
         subjects, failures = find_subjects(settings)
-        reading = display.elapsed / 60
-        outcomes: list[Outcome] = []
-        n_files = 0
+        reading, n_files, answers = display.elapsed / 60, 0, list[dict[str, Any]]()
         for place, subject in enumerate(subjects):
             minutes_left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
             minutes = for_training(minutes_left / (len(subjects) - place), reading / len(subjects))
             began = time.monotonic() - 60 * reading / len(subjects)
+            root, name = settings.output, Path(subject.name).name
+            if root is not None and len(subjects) > 1:
+                root = str(Path(root) / subject.name)
+            words = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", name, settings.target]
+            default = Path(RUNS) / "_".join(word.replace("/", "-") for word in words if word)
+            title = subject.name if len(subjects) > 1 else None
             try:
-                if settings.model == ZERO:
-                    _forecast_zero(subject, settings, console, began=began, several=len(subjects) > 1)
-                    n_files += subject.n_files
-                    continue
-                outcomes.append(
-                    _forecast_one(subject, settings, minutes, console, display, began=began, several=len(subjects) > 1)
-                )
+                with RunFolder.for_output(root, default, overwrite=settings.overwrite) as folder:
+                    if settings.model == ZERO or (settings.chosen is None and is_too_short(subject, settings)):
+                        facts = _forecast_untrained(subject, settings, folder, console, began=began, title=title)
+                    else:
+                        facts = _forecast_trained(subject, settings, folder, minutes, console, began=began, title=title)
+                    answers.append({"input": subject.path, **facts})
             except InputError as error:
                 if len(subjects) == 1:
                     raise
                 failures.append(Failure.of(subject.path, error))
                 continue
             n_files += subject.n_files
-            for label, text in closing_lines(outcomes[-1], settings):
-                _line(console, label, text)
     if not n_files:
         raise ReportError([line for failure in failures for line in failure.lines])
     for failure in failures:
         _line(console, "Failed", failure.line)
     if failures:
         say(console, f"{counted(n_files, 'file')} forecast, {len(failures)} failed")
-    return outcomes, failures
+    return answers, failures
 
 
-def _forecast_one(
+def _announce(subject: Subject, settings: ForecastConfig, season: str, console: Console, title: str | None) -> None:
+    """Print the properties of the data, below the title of one of several datasets."""
+    if title is not None:
+        say(console, f"\n{title}")
+    _line(console, "Found", data_line(subject, settings.target))
+    _line(console, "Season", season)
+    for line in subject.repairs:
+        _line(console, "Repaired", line)
+
+
+def _forecast_trained(
     subject: Subject,
     settings: ForecastConfig,
+    folder: RunFolder,
     minutes: float,
     console: Console,
-    display: Display,
     *,
     began: float,
-    several: bool,
-) -> Outcome:
-    """Args: minutes: for search, training and scoring; began: when reading it began, by `time.monotonic`."""
-    with _folder(subject, settings, several=several) as folder:
-        planned = plan(subject, settings, minutes=minutes, run_dir=folder.path)
-        _announce(planned, console, several=several)
-        quiet = Console(quiet=True)
-        with _explained_how_to_continue(folder, subject, settings, console):
-            if settings.overwrite:
-                folder.clear([Path(subject.path)])
-            evaluation = train(planned.settings, folder, quiet)
-            assert evaluation is not None, "one process, and a new run"
-            forecasting = checkpoint.load(forecasting_checkpoint(folder.path))
-            calibration = saved_calibration(forecasting, recent=True)
-            levels = [level for level in settings.intervals if calibration is not None and calibration.supports(level)]
-            written, n_forecasts = _predict(planned, folder.path, levels, settings)
-            display.update(Status(doing="writing the report"))
-            page = report(ReportConfig(input=str(folder.path)), quiet)
-    saved = checkpoint.load(folder.path)
-    shares, scaler = saved.data.get(COMBINED), PanelScaler.from_state(saved.scaler)
-    return Outcome(
-        plan=planned,
-        evaluation=evaluation,
-        trained=folder.settings(),
-        constant=scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets))),
-        root=next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), ""),
-        shares=CombinationWeights.from_plain(shares) if shares else None,
-        folder=folder.path,
-        forecasts=written,
-        n_forecasts=n_forecasts,
-        report=page,
-        seconds=time.monotonic() - began,
-        levels=levels,
-        interval_notes=interval_notes(forecasting, calibration, levels),
+    title: str | None,
+) -> dict[str, Any]:
+    """Choose and train a model, forecast with it, write the page, and print the summary.
+
+    Args:
+        minutes: for search, training and scoring.
+        began: when reading the data began, by `time.monotonic`.
+        title: name of the data, if they are one of several.
+    """
+    run, frequency = folder.path, subject.panel[0].frequency
+    train_settings, seasons, notes = plan(subject, settings, minutes=minutes, run_dir=run)
+    horizon, dataset, budget = train_settings.pred_len, train_settings.dataset, f"budget={settings.budget:g}"
+    if settings.chosen is not None:
+        train_settings = as_chosen(train_settings, Path(settings.chosen))
+    # without those of a few series or columns only
+    clear = [lasting(each.period, frequency) for each in seasons if each.strength >= WEAKEST][:MOST_SEASONS]
+    season = f"repeats every {', '.join(clear)}" if clear else "none found"
+    _announce(subject, settings, season, console, title)
+    quiet = Console(quiet=True)
+    with _explained_how_to_continue(folder, subject, settings, console):
+        if settings.overwrite:
+            folder.clear([Path(subject.path)])
+        evaluation = train(train_settings, folder, quiet)
+        assert evaluation is not None, "one process, and a new run"
+        forecasting = checkpoint.load(forecasting_checkpoint(run))
+        calibration = saved_calibration(forecasting, recent=True)
+        levels = [level for level in settings.intervals if calibration is not None and calibration.supports(level)]
+        progress.report(Status(doing="forecasting"))
+        job = PredictConfig(
+            checkpoint=str(run),
+            input=subject.path,
+            output=str(run / FORECASTS),
+            horizon=settings.horizon,
+            until=settings.until,
+            log=settings.log,
+            intervals=levels,
+            device=settings.device,
+        )
+        kept = list[Forecast]()
+        predict(job, quiet, kept)
+        sums = of_run(run, kept, settings, dataset, subject.path, _before_test) if settings.sums else None
+        if sums is not None:
+            sums.save(run)
+        progress.report(Status(doing="writing the report"))
+        page = report(ReportConfig(input=str(run)), quiet)
+    saved, trained = checkpoint.load(run), folder.settings()
+    scaler = PanelScaler.from_state(saved.scaler)
+    constant = scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets)))
+    problems = without(evaluation.problems, subject.repairs)
+    closed = without_ended(subject.panel, dataset.ended)[1] if subject.n_files == 1 else ""  # files are forecast alone
+    notes += [constant, closed, subject.repair_note, *problems[:MOST_PROBLEMS]]
+    notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
+    made_of = trained.model.family
+    if shares := saved.data.get(COMBINED):
+        made_of = CombinationWeights.from_plain(shares).in_words.removeprefix("100% ")
+    root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
+    made_of += f" of {root}s" if root else ""
+    written = sorted((run / FORECASTS).rglob("*.forecast.csv"))
+    last = max(future_index(series, rows_ahead(series, settings, horizon))[-1] for series in subject.panel)
+    what = f"{len(written)} files, " if len(written) > 1 else ""
+    where = written[0] if len(written) == 1 else run / FORECASTS
+    seconds = time.monotonic() - began
+    searched = folder.facts().get("search")
+    source = ("chosen", run if searched else settings.chosen) if searched or settings.chosen else budget
+    summary = {
+        "Data": "; ".join(filter(None, notes)) or "no problems",
+        "Model": f"{made_of}, reads the last {lasting(trained.seq_len, frequency)}; {_ready(seconds, run)}",
+        "Quality": quality_line(evaluation),
+        "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, is_constant=bool(constant)),
+        "Forecast": f"{where} ({what}{lasting(horizon, frequency)} ahead, to {frequency.text(last)})",
+        **_total(sums, run),
+        "Report": str(page),
+        **({"Skipped": skipped(searched)} if searched and searched["not_tried"] else {}),
+        "Repeat": repeat_command(subject, settings, horizon, dataset, source),
+        "New rows": _predict_command(run, subject.path, levels),
+    }
+    return _told(
+        console,
+        summary,
+        interval_notes(forecasting, calibration, levels),
+        {"run": run, "forecast": where, "report": page, "horizon": horizon, "scores": evaluation.overall()},
     )
 
 
-def _forecast_zero(
-    subject: Subject, settings: ForecastConfig, console: Console, *, began: float, several: bool
-) -> None:
-    """Forecast with the network that comes trained, score it at earlier origins of the series, print the summary."""
+def _told(
+    console: Console, summary: Mapping[str, str], warnings: Sequence[str], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Print the summary and the warnings; returns both and further facts, for programs."""
+    for label, text in [*summary.items(), *(("Warning", note) for note in warnings)]:
+        _line(console, label, text)
+    return {**facts, "summary": {**summary}, "warnings": [*warnings]}
+
+
+def _forecast_untrained(
+    subject: Subject,
+    settings: ForecastConfig,
+    folder: RunFolder,
+    console: Console,
+    *,
+    began: float,
+    title: str | None,
+) -> dict[str, Any]:
+    """Forecast with the network that comes trained, in place of `model=auto` with the theta model too, score it at
+    earlier origins of the series, write the page, and print the summary. Arguments as in `_forecast_trained`."""
     columns = targets_of(subject.panel[0], settings)
     panel = [replace(series, series_col=subject.dataset.series_col) for series in subject.panel]
-    frequency = panel[0].frequency
-    rows = sorted(map(len, panel))[len(panel) // 2]
-    horizon = settings.horizon or usual_horizon(rows, frequency.season, ZERO_SHARE)
-    if several:
-        say(console, f"\n{subject.name}")
-    _line(console, "Found", data_line(subject, settings.target))
-    model = ZeroModel(device=settings.device)
+    frequency, is_zero = panel[0].frequency, settings.model == ZERO
+    rows, horizon = rows_and_horizon(subject, settings)
+    model = ZeroModel(device=settings.device, with_theta=not is_zero)
     seasons = network_seasons(panel, columns)
-    _line(console, "Season", ", ".join(lasting(season, frequency) for season in seasons if season > 1) or "none")
-    for line in subject.repairs:
-        _line(console, "Repaired", line)
-    with _folder(subject, settings, several=several) as folder:
-        forecasts = model.forecast(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
-        scores = model.backtest(panel, columns, seasons, horizon=horizon)
-        if settings.overwrite:
-            folder.clear([Path(subject.path)])
-        written = _write_zero(subject, forecasts, folder.path / FORECASTS)
-        metrics = {} if scores is None else scores.metrics(columns, settings.intervals)
-        text = json.dumps({"model": model.version, **metrics}, indent=1)
-        write_atomic(folder.path / METRICS_FILE, text + "\n")
-    _line(console, "Data", "; ".join(left_out(subject, columns)) or "no problems")
-    ready = _ready(time.monotonic() - began, folder.path)
-    what = f"{model.version}, which comes trained on generated series; reads up to the last {HISTORY:,} rows"
-    _line(console, "Model", f"{what}; {ready}")
-    if scores is None:
-        _line(console, "Quality", f"not known: the series are too short for a test forecast of {horizon} rows")
-    else:
-        errors = ", ".join(f"{name} {error.mean():.4g}" for name, error in scores.scaled.items())
-        verdict = _compared("error", scores.skill, scores.best_baseline, scores.winner, len(scores.actual))
-        _line(
-            console,
-            "Quality",
-            f"{verdict}; mean absolute error in units of the mean change over a season: {errors}, in "
-            f"{counted(len(scores.actual), 'test forecast')}",
+    season = ", ".join(lasting(season, frequency) for season in seasons if season > 1) or "none"
+    _announce(subject, settings, season, console, title)
+    scores = model.backtest(panel, columns, seasons, horizon=horizon)
+    open_series, closed = without_ended(panel, subject.dataset.ended) if subject.n_files == 1 else (panel, "")
+    forecasts = model.forecast(open_series, columns, seasons, horizon=horizon, levels=settings.intervals)
+    forecasts = [each.first(rows_ahead(each.series, settings, horizon)) for each in forecasts]
+    if settings.overwrite:
+        folder.clear([Path(subject.path)])
+    written = _write_zero(subject, forecasts, folder.path / FORECASTS)
+    if settings.log is not None:
+        files = list_files("input", subject.path, subject.dataset.exclude_files) or [Path(subject.path)]
+        log_entry(settings.log, forecasts, data=files_sha256(files), model=model.name)
+    sums = None
+    if settings.sums:
+        held = held_out_untrained(model, open_series, columns, seasons, horizon=horizon)
+        units = held.units[0]
+        sums = totals(
+            forecasts, settings, *held.halves(), units, np.full(units.shape, -np.inf), subject.dataset, subject.path
         )
-        covered = ", ".join(f"{level} % cover {scores.coverage(level):.0f} %" for level in settings.intervals)
-        _line(console, "Intervals", f"{covered} of the test values" if covered else "none")
+        sums.save(folder.path)
+    metrics = {} if scores is None else scores.metrics(columns, settings.intervals)
+    write_atomic(folder.path / METRICS_FILE, json.dumps({"model": model.name, **metrics}, indent=1) + "\n")
+    what = f"{model.name}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
+    few = "" if is_zero else f"; {rows} rows are too few to train on for {horizon} ahead"
+    repeat = repeat_command(subject, settings, horizon, subject.dataset)
+    quality, covered = f"not known: the series are too short for a test forecast of {horizon} rows", ""
+    if scores is not None:
+        n, errors = len(scores.actual), ", ".join(f"{name} {error.mean():.4g}" for name, error in scores.scaled.items())
+        verdict = _compared("error", scores.skill, scores.best_baseline, scores.winner, n)
+        units = "mean absolute error in units of the mean change over a season"
+        quality = f"{verdict}; {units}: {errors}, in {counted(n, 'test forecast')}"
+        shares = ", ".join(f"{level} % cover {scores.coverage(level):.0f} %" for level in settings.intervals)
+        covered = f"{shares} of the test values" if shares else "none"
+    unused, page = [*left_out(subject, columns), *filter(None, [closed])], folder.path / PAGE
+    notes, levels = [*unused, *subject.repairs], settings.intervals
+    content = untrained_content(
+        forecasts, scores, quality, notes, levels, title=subject.name, subtitle=what, command=repeat
+    )
+    add_totals(content, folder.path)
+    write_atomic(page, with_addresses(to_html(content)))
     last = max(forecast.timestamps[-1] for forecast in forecasts)
-    ahead = f"{lasting(horizon, frequency)} ahead, to {_day_or_time(last)}"
-    _line(console, "Forecast", f"{written} ({ahead})")
-    words: list[Word] = [subject.path, ("model", ZERO), ("horizon", horizon)]
-    words += [("target", settings.target)] if settings.target is not None else []
-    words += [("intervals", settings.intervals)] if settings.intervals != ForecastConfig().intervals else []
-    _line(console, "Repeat", shell_command("forecast", *words, *dataset_words(subject.dataset)))
-    if scores is not None and (note := too_narrow(scores.shortfalls(settings.intervals))):
-        _line(console, "Warning", note)
+    note = "" if scores is None else too_narrow(scores.shortfalls(levels))
+    summary = {
+        "Data": "; ".join(filter(None, [*unused, subject.repair_note])) or "no problems",
+        "Model": f"{what}{few}; {_ready(time.monotonic() - began, folder.path)}",
+        "Quality": quality,
+        **({} if scores is None else {"Intervals": covered}),
+        "Forecast": f"{written} ({lasting(horizon, frequency)} ahead, to {frequency.text(last)})",
+        **_total(sums, folder.path),
+        "Report": str(page),
+        "Repeat": repeat,
+    }
+    facts = {"run": folder.path, "forecast": written, "report": page, "horizon": horizon, "scores": metrics}
+    return _told(console, summary, [note] if note else [], facts)
+
+
+def _before_test(
+    saved: checkpoint.Checkpoint, model: ForecastModel, data: Data
+) -> Iterator[tuple[ForecastModel, Windows]]:
+    """Windows before the test part with models that were not fitted on them."""
+    return held_out_fits(model, from_plain(saved.config), data, finish=combiner(saved, data))
+
+
+def _total(sums: Totals | None, folder: Path) -> dict[str, str]:
+    """The line about the largest sum, its bias on the test part, and the tables of sums, if they were asked for."""
+    return {} if sums is None else {"Total": f"{sums.headline}; {', '.join(str(folder / name) for name in sums.names)}"}
+
+
+def _ready(seconds: float, folder: Path) -> str:
+    return f"ready after {_minutes(seconds)} minutes, in {folder}"
 
 
 def _write_zero(subject: Subject, forecasts: Sequence[Forecast], folder: Path) -> Path:
@@ -554,46 +544,21 @@ def _explained_how_to_continue(
             raise
         interrupted = stopped if isinstance(stopped, Interrupted) else Interrupted(signal.SIGINT)
         say(console, f"{interrupted}; saved")
-        for label, text in resume_lines(folder, subject.path, settings.intervals):
-            _line(console, label, text)
+        run, levels = folder.path, settings.intervals
+        if not folder.is_finished:
+            _line(console, "Continue", shell_command("train", ("resume", run)))
+        else:  # only intervals that the run has
+            calibration = saved_calibration(checkpoint.load(forecasting_checkpoint(run)), recent=True)
+            levels = [level for level in levels if calibration is not None and calibration.supports(level)]
+        output: list[Word] = [("output", run / FORECASTS), "overwrite=true"]
+        _line(console, "Forecast", _predict_command(run, subject.path, levels, *output))
+        _line(console, "Report", shell_command("report", str(run)))
         raise interrupted from None
 
 
-def _folder(subject: Subject, settings: ForecastConfig, *, several: bool) -> AbstractContextManager[RunFolder]:
-    root, name = settings.output, _name(subject, settings)
-    path = str(Path(root) / subject.name) if root is not None and several else root
-    return RunFolder.for_output(path, Path(RUNS) / name, overwrite=settings.overwrite)
-
-
-def _name(subject: Subject, settings: ForecastConfig) -> str:
-    words = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", Path(subject.name).name, settings.target]
-    return "_".join(word.replace("/", "-") for word in words if word)
-
-
-def _announce(planned: Plan, console: Console, *, several: bool) -> None:
-    """Print the properties of the data before training starts."""
-    if several:
-        say(console, f"\n{planned.subject.name}")
-    _line(console, "Found", data_line(planned.subject, planned.settings.target))
-    _line(console, "Season", season_line(planned.seasons, _frequency(planned)))
-    for line in planned.subject.repairs:
-        _line(console, "Repaired", line)
-
-
-def _predict(planned: Plan, run: Path, levels: Sequence[int], settings: ForecastConfig) -> tuple[Path, int]:
-    """Write the forecasts; returns the file, or the folder of several, and the number of files."""
-    progress.report(Status(doing="forecasting"))
-    folder = run / FORECASTS
-    job = PredictConfig(
-        checkpoint=str(run),
-        input=planned.subject.path,
-        output=str(folder),
-        intervals=list(levels),
-        device=settings.device,
-    )
-    predict(job, Console(quiet=True))
-    written = sorted(folder.rglob("*.forecast.csv"))
-    return (written[0], 1) if len(written) == 1 else (folder, len(written))
+def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: Word) -> str:
+    intervals = [("intervals", list(levels))] if levels else []
+    return shell_command("predict", ("checkpoint", run), ("input", path), *arguments, *intervals)
 
 
 def _line(console: Console, label: str, text: str) -> None:

@@ -1,12 +1,12 @@
 """Settings of every command but train."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from informer.base.errors import InputError
 from informer.base.runtime import device_problems
-from informer.config.data import DatasetConfig, InputFormat, Place, optional_settings
+from informer.config.data import DatasetConfig, InputFormat, Place, date_problems, optional_settings, span_problems
 from informer.config.fields import Checked, setting
 from informer.config.model import WindowSizes
 
@@ -18,18 +18,16 @@ class EngineName(Enum):
     ray = "ray"
 
 
-def workers_problems(engine: EngineName, workers: int | None) -> list[str]:
+def workers_problems(engine: EngineName, workers: int | None) -> Iterator[str]:
     """Problem of `workers` without an engine that has any."""
-    if workers is None or engine is EngineName.ray:
-        return []
-    return [f"workers: only used with engine=ray, found workers={workers}"]
+    if workers is not None and engine is not EngineName.ray:
+        yield f"workers: only used with engine=ray, found workers={workers}"
 
 
-def interval_problems(levels: Sequence[int]) -> list[str]:
+def interval_problems(levels: Sequence[int]) -> Iterator[str]:
     """Problem of `intervals`: levels that are no percentages, or given twice."""
-    if all(1 <= level <= 99 for level in levels) and len(set(levels)) == len(levels):
-        return []
-    return [f"intervals: expected different whole percentages from 1 to 99, found {levels}"]
+    if not all(1 <= level <= 99 for level in levels) or len(set(levels)) < len(levels):
+        yield f"intervals: expected different whole percentages from 1 to 99, found {levels}"
 
 
 @dataclass(kw_only=True)  # without slots, so that a command can have several of these bases
@@ -38,6 +36,28 @@ class WithOutput(Checked):
 
     overwrite: bool = False
     """Replace the results of an earlier call in `output`; its other files are kept."""
+
+
+@dataclass(kw_only=True)
+class WithHorizon(Checked):
+    """A command that forecasts from the end of data."""
+
+    horizon: str | None = setting(check=span_problems)
+    """Rows to forecast, or a span such as 2weeks."""
+    until: str | None = setting(check=date_problems)
+    """Last date to forecast, instead of `horizon`."""
+    log: str | None = setting(is_path=True)
+    """File to which the forecasts are added as a line, with hashes of data, model, forecasts and the line before:
+    forecasts.log.jsonl, for `informer score log=`."""
+
+    @property
+    def ahead(self) -> str | None:
+        """How far to forecast: `horizon` or `until`, if any."""
+        return self.horizon or self.until
+
+    def _horizon_problems(self) -> Iterator[str]:
+        if self.horizon is not None and self.until is not None:
+            yield f"until: expected none with horizon={self.horizon}, which says how far too; leave one out"
 
 
 @dataclass(kw_only=True)
@@ -56,6 +76,10 @@ class WithCheckpoint(Checked):
     """A run directory or a checkpoint file."""
 
 
+PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
+"""Periods of `aggregate`, with pandas' aliases."""
+
+
 class RepairMode(Enum):
     """What to do about problems in the data that a repair would solve."""
 
@@ -66,38 +90,59 @@ class RepairMode(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class ForecastConfig(WithOutput, WithDevice):
+class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     """`informer forecast FILE`."""
 
     input: str | None = setting(
         required="a file or folder to forecast, found none: informer forecast FILE.csv", is_address=True
     )
     """The file to forecast, or a folder or pattern of many files."""
-    horizon: int | None = setting(least=1)
-    """Rows to forecast; null: two seasons (48 hours, 14 days, ...), one if the data are short, and at most 96."""
+    horizon: str | None = setting(check=span_problems)
+    """Rows to forecast, or a span such as 2weeks; null: two seasons (48 hours, 14 days, ...), one if the data are
+    short, 6 rows or more without a season, and at most 96."""
     target: str | None = setting(is_name=True)
     """Column to forecast, with all others as inputs; null: forecast every numeric column."""
     budget: float = setting(5.0, above=0)
-    """Time limit for everything in minutes; several datasets share it."""
+    """Time limit for everything in minutes; several datasets share it. A search may last three times as long where
+    other programs use the processor."""
     repair: RepairMode = RepairMode.none
     """none: stop if the data need repairs; auto: repair them."""
     intervals: list[int] = setting(lambda: [80, 95], check=interval_problems)
     """Interval levels in percent."""
+    total: bool = False
+    """Also write the sum over all series (or columns of a single one), with intervals for the sum, to totals.csv."""
+    aggregate: list[str] = setting(list)
+    """Also write sums over the series with the same cells in these columns (region) and over one of the periods day,
+    week, month, quarter, year, to totals.csv."""
+    above: list[float] = setting(list)
+    """Numbers; for each, the probability in percent that a sum is above it."""
+    paths: int | None = setting(least=10, most=100_000)
+    """Number of sample paths of all series together to write to paths.parquet."""
     output: str | None = setting(is_path=True)
     """Folder for all results; null: runs/<time>_<file>."""
     model: str = "auto"
     """An option of training's `model`; auto chooses on validation data within the budget; zero comes trained."""
+    chosen: str | None = setting(is_path=True)
+    """Folder of an earlier run, whose settings are used as they were chosen there, so that nothing is searched and the
+    clock decides nothing; null: choose."""
     seed: int = 0
     """Seed of all random numbers."""
     dataset: DatasetConfig = setting(DatasetConfig)
     """Format of the file, repairs and split, as far as they should not be detected."""
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(ForecastConfig, self).problems()  # plain super() fails: slots=True creates a new class
+    @property
+    def sums(self) -> bool:
+        """Whether sums or paths are written."""
+        return self.total or bool(self.aggregate) or self.paths is not None
+
+    def _joint_problems(self) -> Iterator[str]:
+        yield from self._horizon_problems()
+        if len(periods := [name for name in self.aggregate if name in PERIODS]) > 1:
+            yield f"aggregate: expected one period, found {' and '.join(periods)}; leave one out"
+        if self.above and not (self.total or self.aggregate):
+            yield "above: only used with total=true or aggregate=[...], found neither"
         if self.dataset.path is not None:
-            problems.append(f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key")
-        return problems
+            yield f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key"
 
 
 class Plots(Enum):
@@ -153,20 +198,15 @@ class EvalConfig(WithCheckpoint, WithOutput, WithDevice):
     batch_size: int = setting(256, least=1)
     plots: str = "standard"
     """One of none, standard, attention; false and true mean none and standard."""
-    plot_series: list[str] = setting(list)
-    """Series whose forecasts of the test part are plotted, one picture each."""
 
     @property
     def pictures(self) -> Plots:
         """The plots to make."""
         return Plots[self.plots.lower()]
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(EvalConfig, self).problems()
+    def _joint_problems(self) -> Iterator[str]:
         if self.plots.lower() not in Plots.__members__:
-            problems.append(f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}")
-        return problems
+            yield f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}"
 
 
 class Mode(Enum):
@@ -186,7 +226,7 @@ class Format(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class PredictConfig(WithCheckpoint, WithOutput, WithDevice):
+class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
     """`python -m informer.predict`."""
 
     input: str | None = setting(
@@ -205,9 +245,9 @@ class PredictConfig(WithCheckpoint, WithOutput, WithDevice):
     """Rows between origins of mode=rolling; null: pred_len."""
     from_date: str | None = None
     """First forecast time of mode=rolling, written from=DATE; null: after the rows used in training."""
-    horizon: int | None = setting(least=1)
-    """Rows to forecast (from every origin with mode=rolling); null: pred_len. Rows beyond pred_len are forecast from
-    the model's own output and are marked."""
+    horizon: str | None = setting(check=span_problems)
+    """Rows to forecast (from every origin with mode=rolling), or a span such as 1day; null: pred_len. Rows beyond
+    pred_len are forecast from the model's own output and are marked."""
     intervals: list[int] = setting(list, check=interval_problems)
     """Interval levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
     adaptive: bool = False
@@ -227,42 +267,37 @@ class PredictConfig(WithCheckpoint, WithOutput, WithDevice):
     plot_series: list[str] = setting(list)
     """Plot only these: series of a single input file, or files of many, one picture each."""
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(PredictConfig, self).problems() + workers_problems(self.engine, self.workers)
+    def _joint_problems(self) -> Iterator[str]:
+        yield from workers_problems(self.engine, self.workers)
+        yield from self._horizon_problems()
+        if self.log and (self.mode is Mode.rolling or self.engine is EngineName.ray):
+            yield "log: not supported with mode=rolling or engine=ray; leave it out"
         if self.plot_series and self.plots:
-            problems.append("plots: expected none with plot_series, which says what is drawn; leave one out")
+            yield "plots: expected none with plot_series, which says what is drawn; leave one out"
         if self.resume and self.overwrite:
-            problems.append("overwrite: expected false with resume, which keeps finished forecasts; leave one out")
+            yield "overwrite: expected false with resume, which keeps finished forecasts; leave one out"
         if self.resume and self.format is Format.long:
-            problems.append("resume: expected format=csv or parquet; format=long is a single file, written at the end")
-        return [*problems, *self._mode_problems()]
-
-    def _mode_problems(self) -> list[str]:
-        """Problems of settings that do not fit the mode."""
+            yield "resume: expected format=csv or parquet; format=long is a single file, written at the end"
         if self.mode is Mode.ahead:
-            only = {
-                "stride": self.stride,
-                "from": self.from_date,
-                "adaptive": "true" if self.adaptive else None,
-            }
-            return [
-                f"{name}: only used with mode=rolling, found {name}={value}" for name, value in only.items() if value
-            ]
-        problems = [
-            f"{name}: not supported with mode=rolling, {why}; leave it out"
-            for name, value, why in [
-                ("future", self.future, "which reads future covariates in the file itself"),
-                ("plots", self.plots, "which draws nothing"),
-                ("plot_series", self.plot_series, "which draws nothing"),
-            ]
-            if value
-        ]
+            only = {"stride": self.stride, "from": self.from_date, "adaptive": "true" if self.adaptive else None}
+            for name, value in only.items():
+                if value:
+                    yield f"{name}: only used with mode=rolling, found {name}={value}"
+            return
+        if self.until:
+            yield "until: not supported with mode=rolling, which forecasts from many origins; set horizon"
+        if self.future:
+            yield (
+                "future: not supported with mode=rolling, which reads future covariates in the file itself; leave it "
+                "out"
+            )
+        for name in ("plots", "plot_series"):
+            if getattr(self, name):
+                yield f"{name}: not supported with mode=rolling, which draws nothing; leave it out"
         if self.adaptive and not self.intervals:
-            problems.append("adaptive: expected levels whose widths are adapted; set intervals=[80,95]")
+            yield "adaptive: expected levels whose widths are adapted; set intervals=[80,95]"
         if self.format is Format.long:
-            problems.append("format: expected csv or parquet with mode=rolling, which writes long tables, found long")
-        return problems
+            yield "format: expected csv or parquet with mode=rolling, which writes long tables, found long"
 
 
 class ExportFormat(Enum):
@@ -301,14 +336,11 @@ class InspectConfig(Checked):
         """Lookback window, start token and horizon."""
         return WindowSizes(seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len)
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(InspectConfig, self).problems()
+    def _joint_problems(self) -> Iterator[str]:
         try:
             self.sizes  # noqa: B018 (its constructor checks the lengths)
         except InputError as error:
-            problems.append(str(error))
-        return problems
+            yield str(error)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -338,12 +370,19 @@ class ServeConfig(WithCheckpoint, WithDevice):
     max_requests: int = setting(128, least=1)
     """Maximum number of requests in progress; further ones are refused at once."""
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(ServeConfig, self).problems()
+    def _joint_problems(self) -> Iterator[str]:
         if self.dataset.attributes is not None:
-            problems.append("dataset.attributes: expected none; requests contain the attributes of new series")
-        return problems
+            yield "dataset.attributes: expected none; requests contain the attributes of new series"
+
+
+@dataclass(kw_only=True, slots=True)
+class McpConfig(Checked):
+    """`informer mcp`."""
+
+    folder: str = setting(".", is_path=True)
+    """Folder that the tools read and write; paths are relative to it, and those that lead out of it are refused."""
+    budget: float = setting(0.5, above=0)
+    """Time limit of a forecast in minutes; clients wait for an answer."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -374,14 +413,17 @@ class CompareConfig(WithOutput):
 
 @dataclass(kw_only=True, slots=True)
 class ScoreConfig(WithOutput):
-    """`informer score forecasts=FILE actuals=FILE history=FILE`."""
+    """`informer score forecasts=FILE actuals=FILE history=FILE`, or `informer score log=FILE actuals=FILE`."""
 
-    forecasts: str | None = setting(required="a file, found none; set forecasts=FILE.csv", is_path=True)
+    forecasts: str | None = setting(is_path=True)
     """File of forecasts, long or wide."""
+    log: str | None = setting(is_path=True)
+    """Log of forecasts instead, see `log` of `informer predict`."""
     actuals: str | None = setting(required="a file, found none; set actuals=FILE.csv", is_path=True)
     """File of actual values, long or wide."""
-    history: str | None = setting(required="a file, found none; set history=FILE.csv", is_path=True)
-    """File of earlier values, for the baselines, MASE and OWA; missing cells and rows keep their places."""
+    history: str | None = setting(is_path=True)
+    """File of earlier values, for the baselines, MASE and OWA; missing cells and rows keep their places. With `log` the
+    file of actual values by default."""
     season: int | None = setting(least=1)
     """Rows per season; null: derived from the time step of the history."""
     output: str | None = setting(is_path=True)
@@ -389,12 +431,15 @@ class ScoreConfig(WithOutput):
     dataset: InputFormat = setting(InputFormat)
     """Format of the files, as far as it should not be detected."""
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(ScoreConfig, self).problems()
+    def _joint_problems(self) -> Iterator[str]:
         if self.dataset.attributes is not None:
-            problems.append("dataset.attributes: expected none, scores need no attributes; leave it out")
-        return problems
+            yield "dataset.attributes: expected none, scores need no attributes; leave it out"
+        if self.forecasts and self.log:
+            yield "log: expected none with forecasts, which are scored; leave one out"
+        elif not (self.forecasts or self.log):
+            yield "forecasts: expected a file, found none; set forecasts=FILE.csv"
+        if not (self.history or self.log):
+            yield "history: expected a file, found none; set history=FILE.csv"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -414,12 +459,9 @@ class UpdateConfig(WithCheckpoint, WithOutput, WithDevice):
     history: str | None = setting(is_path=True)
     """File with the rows of training, as they were; null: the file of training, if it has not changed."""
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(UpdateConfig, self).problems()
+    def _joint_problems(self) -> Iterator[str]:
         if self.lr is not None and not self.steps:
-            problems.append("lr: only used with steps, found steps=0")
-        return problems
+            yield "lr: only used with steps, found steps=0"
 
 
 @dataclass(kw_only=True, slots=True)

@@ -2,23 +2,18 @@
 
 import re
 from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from informer.base.errors import InputError, listed, reason_of
 from informer.base.runtime import resource
 from informer.config.data import without_location
-from informer.config.families import config_class, family_of
-from informer.config.model import ModelConfig
+from informer.config.model import ModelConfig, config_class, family_of
 from informer.config.overrides import TextKey
 from informer.config.plain import check_plain, escaped
 from informer.config.training import TrainConfig, check
@@ -94,28 +89,11 @@ def node_of(schema: type[Node], plain: Mapping[str, Any]) -> Node:
     return cast(Node, _merged(plain, schema))
 
 
-@dataclass(frozen=True, slots=True)
-class _Saved:
-    """Values of a saved node, to be merged into `node(*classes)`.
-
-    Two are equal if their text is: unlike ==, text distinguishes 1, 1.0 and True.
-    """
-
-    classes: tuple[type, ...]
-    text: str
-    values: Mapping[str, Any] = field(compare=False)
-
-
-@lru_cache(maxsize=8)  # loading a checkpoint or resuming a run reads each of a few nodes several times
-def _merged_once(saved: _Saved) -> Any:
-    check_values(saved.values, *saved.classes)
-    return OmegaConf.to_object(OmegaConf.merge(node(*saved.classes), dict(saved.values)))
-
-
 def _merged(plain: Mapping[str, Any], *classes: type) -> Any:
     """A saved node merged into `node(*classes)`, as its dataclass."""
     try:
-        return deepcopy(_merged_once(_Saved(classes, repr(plain), plain)))
+        check_values(plain, *classes)
+        return OmegaConf.to_object(OmegaConf.merge(node(*classes), dict(plain)))
     except InputError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError) as error:  # values of types that no run saves
@@ -141,21 +119,6 @@ def check_values(plain: Mapping[Any, Any], schema: Any, *model: type, prefix: st
                         f"{place}: expected text, found {str(element).lower()}, which may have been written "
                         "otherwise (1.10 is read as 1.1); put it in quotes"
                     )
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read the keys of a yaml file.
-
-    Raises:
-        InputError: the file cannot be read, or is not a mapping.
-    """
-    try:
-        content = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException) as error:
-        raise InputError(f"{path}: expected a yaml file, found: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected keys and values, found a list")
-    return {str(key): value for key, value in content.items()}
 
 
 def options_of(group: str) -> list[str]:

@@ -3,15 +3,17 @@
 import codecs
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
+from datetime import datetime
 from enum import Enum
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from informer.base.errors import InputError, Repair, listed
-from informer.config.fields import Checked
-from informer.config.fields import setting as field_setting
+from informer.config.fields import Checked, setting
 from informer.config.model import CalendarEmbed
+from informer.config.overrides import TextKey, text_value, to_display
 
 
 class Fill(Enum):
@@ -29,6 +31,21 @@ class Duplicates(Enum):
 
     first = "first"
     mean = "mean"
+
+
+class Outliers(Enum):
+    """What to do about readings far from all others of their series and column. keep: nothing. missing: read them as
+    missing values."""
+
+    keep = "keep"
+    missing = "missing"
+
+
+class Ended(Enum):
+    """What to do about series that ended long before the others: forecast them from their own end, or not at all."""
+
+    skip = "skip"
+    forecast = "forecast"
 
 
 LONGEST_CELL = 131_072
@@ -62,117 +79,96 @@ ISO = "ISO8601"
 EXCEL = "excel"
 """Days since 1899-12-30 with the time of day as fraction, as in spreadsheets."""
 
-EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
+STEP = "step"
+"""Numbers of rows, such as 1, 2, 3, instead of times; read as counts of seconds since 1970."""
+
+EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", STEP: "s"}
 """Values of `time_format` for counts since 1970."""
 
 QUARTER, WEEK = "%q", "%V"
 """Directives of quarters, which go with the year, and of ISO weeks, which go with their year %G: `%Y-Q%q`, `%G-W%V`."""
 
+SPANS = {
+    **dict.fromkeys(["s", "sec", "second"], "seconds"),
+    **dict.fromkeys(["min", "minute"], "minutes"),
+    **dict.fromkeys(["h", "hour"], "hours"),
+    **dict.fromkeys(["d", "day"], "days"),
+    **dict.fromkeys(["w", "week"], "weeks"),
+    "month": "months",
+    **dict.fromkeys(["y", "year"], "years"),
+}
+"""Units of a span of time, which may have a plural s."""
+
+
+def span_problems(span: str) -> Iterator[str]:
+    """Problem of `horizon`, which is a number of rows or a span of time, such as 2weeks."""
+    number, unit = span_of(span)
+    if unit not in ("", *SPANS):
+        units = ", ".join(dict.fromkeys(SPANS.values()))
+        yield f"horizon: expected a number of rows, or of {units}, such as 2weeks, found {span!r}"
+    elif number < 1:
+        yield f"horizon: expected at least 1, found {span}"
+
+
+def date_problems(date: str) -> Iterator[str]:
+    """Problem of `until`, which is an ISO date with or without a time of day."""
+    try:
+        is_date = re.match(r"\d{4}-\d\d-\d\d", date) is not None and bool(datetime.fromisoformat(date))
+    except ValueError:
+        is_date = False
+    if not is_date:
+        yield f"until: expected a date such as 2024-06-30 or 2024-06-30T12:00, found {date!r}"
+
+
+def span_of(span: str) -> tuple[int, str]:
+    """Number and unit of a span, a unit of SPANS if it is a valid one."""
+    match = re.fullmatch(r"(-?\d{1,18})\s*([a-z]*)", span.strip().lower())
+    return (0, "?") if match is None else (int(match[1]), match[2].removesuffix("s") or match[2])
+
+
 _DIRECTIVES = "aAwdbBmyYHIpMSfzZjUWVGuq%"
 """Directives that can be read: those of pandas' strptime, and %q."""
 
 
-def format_problems(time_format: str) -> list[str]:
-    """One sentence for each problem of `dataset.time_format`."""
+def format_problems(time_format: str) -> Iterator[str]:
+    """Problem of `dataset.time_format`: directives that cannot be read, or twice the same."""
     if time_format in (ISO, EXCEL, *EPOCHS):
-        return []
+        return
     directives = re.findall(r"%(.?)", time_format)
     unknown = [letter for letter in directives if letter == "" or letter not in _DIRECTIVES]
     repeated = sorted({letter for letter in directives if letter != "%" and directives.count(letter) > 1})
-    quarter_without_year = "q" in directives and set(directives) != {"q", "Y"}
+    quarter_without_year = "q" in directives and set(directives) not in ({"q", "Y"}, {"q", "y"})
     if unknown or repeated or quarter_without_year or not directives:
         wrong = f"%{unknown[0]}" if unknown else f"%{repeated[0]} twice" if repeated else repr(time_format)
-        return [
-            f"dataset.time_format: expected ISO8601, excel, s, ms, us, ns or one such as %d/%m/%Y %H:%M, found {wrong}"
-        ]
-    return []
+        yield (
+            f"dataset.time_format: expected ISO8601, excel, s, ms, us, ns, step or one such as %d/%m/%Y %H:%M, found "
+            f"{wrong}"
+        )
 
 
-def hint_problems(separator: str | None, decimal: str | None, thousands: str | None, encoding: str | None) -> list[str]:
-    """One sentence for each invalid separator or encoding."""
-    problems: list[str] = []
-    if separator is not None and separator != TAB and len(separator) != 1:
-        problems.append(f"dataset.separator: expected one character, found {separator!r}")
-    elif separator is not None and separator != TAB and not _may_separate(separator):
-        problems.append(f"dataset.separator: expected a separator such as , ; | or a tab, found {separator!r}")
-    for setting, mark, allowed in (("decimal", decimal, DECIMALS), ("thousands", thousands, THOUSANDS)):
-        if mark is not None and mark not in allowed:
-            problems.append(f"dataset.{setting}: expected one of {' '.join(map(repr, allowed))}, found {mark!r}")
-    if thousands and thousands == decimal:
-        problems.append(f"dataset.thousands: must differ from dataset.decimal={decimal!r}")
-    if encoding is not None and not _is_text_encoding(encoding):
-        problems.append(f"dataset.encoding: expected a text encoding such as latin-1, found {encoding!r}")
-    return problems
-
-
-def missing_problems(words: Sequence[str]) -> list[str]:
+def missing_problems(words: Sequence[str]) -> Iterator[str]:
     """Problem of `dataset.missing_values`: an empty word, or one with a blank at either end, which no cell has."""
-    wrong = [word for word in words if word != word.strip() or not word]
-    return (
-        [f"dataset.missing_values: expected words such as closed, found {listed(list(map(repr, wrong)))}"]
-        if wrong
-        else []
-    )
+    if wrong := [word for word in words if word != word.strip() or not word]:
+        yield f"dataset.missing_values: expected words such as closed, found {listed(list(map(repr, wrong)))}"
 
 
-def _may_separate(mark: str) -> bool:
-    return mark.isascii() and not mark.isalnum() and mark not in "\"'\r\n\0+-."
-
-
-def _is_text_encoding(name: str) -> bool:
-    """Whether Python can decode text incrementally with this encoding."""
+def encoding_problems(name: str) -> Iterator[str]:
+    """Problem of `dataset.encoding`: Python cannot decode text incrementally with it."""
     try:
         codec = codecs.lookup(name)
-        return codec._is_text_encoding and codec.incrementaldecoder is not None and bool("a".encode(name))
+        is_known = codec._is_text_encoding and codec.incrementaldecoder is not None and bool("a".encode(name))
     except (LookupError, ValueError, TypeError):
-        return False
+        is_known = False
+    if not is_known:
+        yield f"dataset.encoding: expected a text encoding such as latin-1, found {name!r}"
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """Format of a file as set by the user; None means detected.
-
-    Args:
-        separator, decimal, thousands, encoding: format of CSV text.
-        sheet: sheet of a workbook, by name or by number from 1; None: the first.
-        missing_values: words and numbers that mean a missing value, in addition to the usual ones.
-
-    Raises:
-        InputError: invalid separator or encoding.
-    """
-
-    separator: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    sheet: str | None = None
-    missing_values: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for problem in hint_problems(self.separator, self.decimal, self.thousands, self.encoding):
-            raise InputError(problem)
-        if self.separator == TAB:
-            object.__setattr__(self, "separator", "\t")
-
-
-NO_HINTS = Hints()
-
-
-def zone_problems(zone: str) -> list[str]:
+def zone_problems(zone: str) -> Iterator[str]:
     """Problem of `dataset.timezone`: not the name of a time zone."""
-    if _exists(zone):
-        return []
-    return [f"dataset.timezone: expected the name of a time zone such as Europe/Berlin, found {zone!r}"]
-
-
-def _exists(zone: str) -> bool:
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True
+        yield f"dataset.timezone: expected the name of a time zone such as Europe/Berlin, found {zone!r}"
 
 
 FIELDS = ("second", "minute", "quarter_hour", "hour", "weekday", "day", "dayofyear", "week", "month")
@@ -200,19 +196,18 @@ class Calendar:
     holidays: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for problem in [*field_problems(self.fields or None), *holiday_problems(self.holidays)]:
+        for problem in [*(field_problems(self.fields) if self.fields else ()), *holiday_problems(self.holidays)]:
             raise InputError(problem)
 
 
-def field_problems(fields: Sequence[str] | None) -> list[str]:
-    """Problems of `dataset.calendar`: unknown or repeated fields; None means not given."""
-    if fields is None:
-        return []
+def field_problems(fields: Sequence[str]) -> Iterator[str]:
+    """Problem of `dataset.calendar`: unknown or repeated fields, or none."""
     unknown = [name for name in fields if name not in FIELDS]
     if unknown or not fields:
         invalid = listed(unknown) if unknown else "[] (for none: model.embed=none)"
-        return [f"dataset.calendar: expected some of {', '.join(FIELDS)}, found {invalid}"]
-    return [] if len(set(fields)) == len(fields) else [f"dataset.calendar: a field is given twice in {listed(fields)}"]
+        yield f"dataset.calendar: expected some of {', '.join(FIELDS)}, found {invalid}"
+    elif len(set(fields)) < len(fields):
+        yield f"dataset.calendar: a field is given twice in {listed(fields)}"
 
 
 def regions_of(holidays: Any) -> tuple[str, ...]:
@@ -222,34 +217,33 @@ def regions_of(holidays: Any) -> tuple[str, ...]:
     return tuple(holidays) if isinstance(holidays, list | tuple) else (holidays,)
 
 
-def holiday_problems(holidays: Any) -> list[str]:
+def holiday_problems(holidays: Any) -> Iterator[str]:
     """Problems of `dataset.holidays`: unknown or repeated countries, or the package for holidays is missing."""
     regions = regions_of(holidays)
-    if not regions:
-        return []
     if not all(isinstance(region, str) for region in regions):
-        return [f"dataset.holidays: expected a country or a list of them, such as [DE,FR], found {str(holidays)[:80]}"]
-    if len(set(regions)) < len(regions):
-        return [f"dataset.holidays: a country is given twice in {listed(regions)}"]
-    if importlib.util.find_spec("holidays") is None:
-        return ["dataset.holidays needs the package holidays: pip install holidays"]
-    return [problem for region in regions for problem in _region_problems(region)]
+        yield f"dataset.holidays: expected a country or a list of them, such as [DE,FR], found {str(holidays)[:80]}"
+    elif len(set(regions)) < len(regions):
+        yield f"dataset.holidays: a country is given twice in {listed(regions)}"
+    elif regions and importlib.util.find_spec("holidays") is None:
+        yield "dataset.holidays needs the package holidays: pip install holidays"
+    else:
+        for region in regions:
+            yield from _region_problems(region)
 
 
-def _region_problems(region: str) -> list[str]:
+def _region_problems(region: str) -> Iterator[str]:
     from holidays.utils import list_supported_countries  # imported here because only this check needs it
 
     supported = list_supported_countries(include_aliases=True)
     country, _, subdivision = region.partition("-")
     if country not in supported:
-        return [
+        yield (
             f"dataset.holidays: expected the two capital letters of a country (one of {len(supported)}, such as DE, "
             f"FR, US), or with a part, such as DE-BY, found {region[:20]!r}"
-        ]
-    if "-" in region and subdivision not in supported[country]:
+        )
+    elif "-" in region and subdivision not in supported[country]:
         subdivisions = ", ".join(supported[country]) or "none: give the country"
-        return [f"dataset.holidays: {country} has no part {subdivision[:20]!r}; its parts are {subdivisions}"]
-    return []
+        yield f"dataset.holidays: {country} has no part {subdivision[:20]!r}; its parts are {subdivisions}"
 
 
 Value = TypeVar("Value")
@@ -316,32 +310,6 @@ class Place(Enum):
     """Where the file of a named dataset comes from."""
 
 
-def setting(
-    default: Any,
-    *,
-    reading: bool,
-    per_file: bool = False,
-    place: Place | None = None,
-    repair: Callable[[Sequence[Any]], Any] | None = None,
-    is_limit: bool = False,
-    **more: Any,
-) -> Any:
-    """A field of `DatasetConfig` that says what it is; lists of settings follow from it.
-
-    Args:
-        default: its value if it is not set, or the class of a new one.
-        reading: whether rows that are read depend on it, besides the content of the files.
-        per_file: whether the tables that a trained model forecasts may differ in it from the training data.
-        place: whether it locates data.
-        repair: of a setting that a `Repair` may change: the value that serves several, given and proposed.
-        is_limit: whether it bounds what is read; a trained model does not change such a bound.
-        more: see `fields.setting`.
-    """
-    what: dict[str, Any] = {"reading": reading, "per_file": per_file, "place": place, "repair": repair}
-    what["is_limit"] = is_limit
-    return field_setting(default, is_path=place is Place.own, **what, **more)
-
-
 def first_set(values: Sequence[Value]) -> Value:
     """One value for several series: the first that is set, or else the first."""
     return next(filter(None, values), values[0])
@@ -363,6 +331,20 @@ def fill_of_all(fills: Sequence[Fill | None]) -> Fill | None:
     return Fill.mask if Fill.mask in fills else first_set(fills)
 
 
+def key_columns(series_col: str | None) -> list[str]:
+    """The columns that name the series together: those in the brackets of `[store,item]`, or one."""
+    names = None if series_col is None else text_value(series_col, TextKey(True, False, False))
+    if isinstance(names, list) and len(names) > 1:
+        return names
+    return [] if series_col is None else [series_col]
+
+
+def plain_settings(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a dataset from Python, where several columns that name the series may be a list."""
+    key = dataset.get("series_col")
+    return {**dataset, **({"series_col": to_display(key)} if isinstance(key, list | tuple) else {})}
+
+
 def is_plain_name(name: str) -> bool:
     """Whether `name` is a file name without folders, on any operating system."""
     return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
@@ -378,17 +360,19 @@ class DatasetConfig(Checked):
             of files with one series each; None reads `file` from the data folder.
         file: name of a file in the data folder.
         packaged: read `file` from this package (the sample) instead of the data folder.
-        series_col: column with the name of each row's series, if the file contains several; names are read as text, so
-            001 and NA stay as they are; None means a single series.
+        series_col: column with the name of each row's series, if the file contains several, or columns that name it
+            together, [store,item]; names are read as text, so 001 and NA stay as they are; None means a single series.
         short: what to do with series that are too short for a window in each part.
         memmap: keep values in cache files instead of in memory, and read CSV files in pieces.
         cache_dir: folder of the cache files; None means `cache` in the data folder.
         time_col: time column; None detects it, and joins columns named year, month, day, hour, minute or quarter.
         clock_col: column with the time of day, if `time_col` contains only dates; None detects it.
         time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks); s, ms, us or ns
-            since 1970; or excel for spreadsheet days; None detects it (spreadsheet days only in workbooks).
+            since 1970; excel for spreadsheet days; step for numbers of rows, such as 1, 2, 3; None detects it
+            (spreadsheet days only in workbooks).
         timezone: time zone of local times, such as Europe/Berlin; times with a UTC offset are converted to it.
-        frequency: step between rows, as a pandas offset; None infers it.
+        frequency: step between rows, as a pandas offset, also on open weekdays (C-MonTueSat), within opening hours
+            (30min-MonTueWedThuFri0830-1730-Sat0900-1200) or of numbered rows (step); None infers it.
         calendar: fields of date and time that mark each row (hour, weekday, ...); None takes those that change at the
             step of the series.
         holidays: a country or a list of countries (DE, DE-BY), with one mark each for its public holidays.
@@ -408,12 +392,18 @@ class DatasetConfig(Checked):
         hint: where to get a file that has no stable URL.
         sheet: sheet of a workbook, by name or by number from 1; None takes the first.
         separator, decimal, thousands, encoding: format of CSV text; None detects it, thousands="" means no separator.
+        skip_rows: number of lines, or rows of a sheet, above the names of the columns; None finds them.
+        header: number of lines with names of columns, which are joined; 0: none, columns are column_1, column_2, ...
         missing_values: words (closed, offline) and numbers (-999) that mean a missing value, like an empty cell, except
             in `series_col` and `categorical`.
         sort: sort rows by time.
         duplicates: how to merge rows with the same timestamp; codes of categories are never averaged.
         fill: how to fill empty cells and missing rows; mask keeps them missing, except in static columns.
         max_gap: longest run of rows to fill; None means no limit.
+        outliers: what to do about readings far from all others of their column; None warns of them, and asks before
+            they are forecast from.
+        ended: whether series of a file are forecast that ended more than a season before the others (closed stores), if
+            at least 80 % of all series end at the same time; they are trained on in any case.
         min_observed: with fill=mask, windows are left out if a smaller share of rows than this has an observed target,
             in the lookback window or in the horizon.
         confirm: repairs that may drop more than 0.5 % of the rows (duplicates).
@@ -422,6 +412,7 @@ class DatasetConfig(Checked):
 
     NODE: ClassVar[str] = "dataset."
 
+    # `repair`, of a setting that a `Repair` may change: the value that serves several; the others: see `settings_that`
     name: str = setting("csv", reading=False)
     path: str | None = setting(None, reading=False, place=Place.own, is_address=True)
     file: str | None = setting(None, reading=False, place=Place.published)
@@ -429,7 +420,7 @@ class DatasetConfig(Checked):
     series_col: str | None = setting(None, reading=True, per_file=True, is_name=True, repair=first_set)
     short: Short = setting(Short.error, reading=False, per_file=True)
     memmap: bool = setting(False, reading=False)
-    cache_dir: str | None = setting(None, reading=False, place=Place.own)
+    cache_dir: str | None = setting(None, reading=False, place=Place.own, is_path=True)
     time_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=format_problems)
@@ -452,12 +443,16 @@ class DatasetConfig(Checked):
     separator: str | None = setting(None, reading=True, per_file=True)
     decimal: str | None = setting(None, reading=True, per_file=True)
     thousands: str | None = setting(None, reading=True, per_file=True)
-    encoding: str | None = setting(None, reading=True, per_file=True)
+    encoding: str | None = setting(None, reading=True, per_file=True, check=encoding_problems)
+    skip_rows: int | None = setting(None, reading=True, per_file=True, least=0)
+    header: int | None = setting(None, reading=True, per_file=True, least=0, most=9)
     missing_values: list[str] = setting(list, reading=True, per_file=True, repair=union_of, check=missing_problems)
     sort: bool = setting(False, reading=True, per_file=True, repair=first_set)
     duplicates: Duplicates | None = setting(None, reading=True, per_file=True, repair=first_set)
     fill: Fill | None = setting(None, reading=True, per_file=True, repair=fill_of_all)
     max_gap: int | None = setting(None, reading=True, per_file=True, least=1)
+    outliers: Outliers | None = setting(None, reading=True, per_file=True, repair=first_set)
+    ended: Ended = setting(Ended.skip, reading=False, per_file=True)
     min_observed: float = setting(0.5, reading=False, per_file=True, above=0, most=1)
     confirm: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
     max_file_mb: float = setting(4096.0, reading=True, per_file=True, is_limit=True, above=0)
@@ -476,7 +471,8 @@ class DatasetConfig(Checked):
     @property
     def repairs_rows(self) -> bool:
         """Whether rows are repaired before the checks."""
-        return self.sort or self.duplicates is not None or self.fill is not None
+        merges, fills, masks = self.duplicates is not None, self.fill is not None, self.outliers is Outliers.missing
+        return self.sort or merges or fills or masks
 
     @property
     def keeps_gaps(self) -> bool:
@@ -486,31 +482,41 @@ class DatasetConfig(Checked):
     @property
     def as_text(self) -> list[str]:
         """Columns that are read as text: names of series, categories."""
-        return [*([] if self.series_col is None else [self.series_col]), *self.categorical]
+        return [*dict.fromkeys([*key_columns(self.series_col), *filter(None, [self.series_col]), *self.categorical])]
 
-    @property
-    def hints(self) -> Hints:
-        """The format of files as far as it is given."""
-        return Hints(
-            self.separator, self.decimal, self.thousands, self.encoding, self.sheet, tuple(self.missing_values)
-        )
-
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(DatasetConfig, self).problems()  # plain super() fails: slots=True creates a new class
-        unknown = [name for name in self.confirm if name != "duplicates"]
-        if unknown:
-            problems.append(f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}")
+    def _joint_problems(self) -> Iterator[str]:
+        if unknown := [name for name in self.confirm if name != "duplicates"]:
+            yield f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}"
         if self.max_gap is not None and self.fill is Fill.mask:
-            problems.append("dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length")
+            yield "dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length"
         if self.file is not None and not is_plain_name(self.file):
-            problems.append(f"dataset.file: expected the name of a file in data_dir, found {self.file!r}")
-        return [*problems, *hint_problems(self.separator, self.decimal, self.thousands, self.encoding)]
+            yield f"dataset.file: expected the name of a file in data_dir, found {self.file!r}"
+        if (mark := self.separator) not in (None, TAB):
+            if len(mark) != 1:
+                yield f"dataset.separator: expected one character, found {mark!r}"
+            elif not mark.isascii() or mark.isalnum() or mark in "\"'\r\n\0+-.":
+                yield f"dataset.separator: expected a separator such as , ; | or a tab, found {mark!r}"
+        for name, allowed in (("decimal", DECIMALS), ("thousands", THOUSANDS)):
+            if (mark := getattr(self, name)) is not None and mark not in allowed:
+                yield f"dataset.{name}: expected one of {' '.join(map(repr, allowed))}, found {mark!r}"
+        if self.thousands and self.thousands == self.decimal:
+            yield f"dataset.thousands: must differ from dataset.decimal={self.decimal!r}"
 
 
 def settings_that(**what: Any) -> tuple[str, ...]:
-    """Names of the settings that `setting` declares as `what`, such as `reading=True`."""
-    return tuple(field.name for field in fields(DatasetConfig) if what.items() <= field.metadata.items())
+    """Names of the dataset's settings that are declared as `what`.
+
+    Args:
+        reading: whether rows that are read depend on it, besides the content of the files.
+        per_file: True where the tables that a trained model forecasts may differ in it from the training data.
+        place: whether it locates data, and which.
+        is_limit: True where it bounds what is read; a trained model does not change such a bound.
+    """
+    return tuple(
+        field.name
+        for field in fields(DatasetConfig)
+        if all(field.metadata.get(key) == value for key, value in what.items())
+    )
 
 
 PUBLISHED, OWN_PLACES = settings_that(place=Place.published), settings_that(place=Place.own)

@@ -1,7 +1,7 @@
 """What a field of a settings class says about its values, and the checks that follow from it."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, fields
 from typing import Any, ClassVar, cast
 
@@ -23,7 +23,7 @@ def setting(
     most: float | None = None,
     below: float | None = None,
     required: str = "",
-    check: Callable[[Any], list[str]] | None = None,
+    check: Callable[[Any], Iterable[str]] | None = None,
     is_name: bool = False,
     is_path: bool = False,
     is_address: bool = False,
@@ -40,7 +40,7 @@ def setting(
         is_name: it names a column or sheet, which may be called null.
         is_path: it is a single path, which is taken literally if it exists.
         is_address: it may be a remote address too, such as s3://bucket/file.csv.
-        more: what else lists of settings follow from.
+        more: what else lists of settings follow from, see `informer.config.data.settings_that`.
     """
     metadata = {
         "least": least,
@@ -68,7 +68,12 @@ class Checked:
     def problems(self) -> list[str]:
         """One sentence for each value out of range, also in its nodes."""
         nodes = (getattr(self, each.name) for each in fields(cast(Any, self)))
-        return self.own_problems() + [line for node in nodes if isinstance(node, Checked) for line in node.problems()]
+        of_nodes = [line for node in nodes if isinstance(node, Checked) for line in node.problems()]
+        return [*self.own_problems(), *of_nodes, *self._joint_problems()]
+
+    def _joint_problems(self) -> Iterable[str]:
+        """Problems of several values together, and those that no metadata describe."""
+        return ()
 
     def own_problems(self) -> list[str]:
         """One sentence for each value that is out of range whatever the others are."""

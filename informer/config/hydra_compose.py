@@ -21,7 +21,7 @@ from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.config import compose as command_line
 from informer.config import conversion
-from informer.config.families import config_class, family_of
+from informer.config.model import config_class, family_of
 from informer.config.overrides import TextKey, overrides_of, read_text, unquoted
 from informer.config.plain import escaped
 from informer.config.training import TrainConfig, check

@@ -1,25 +1,27 @@
-"""Sizes and parts of the network, the node `model`, and lengths of a window."""
+"""Sizes and parts of the network, the node `model`, and lengths of a window; model families by name.
 
-from collections.abc import Mapping, Sequence
+A family is a module of `informer.networks.models`, or is defined by a module that the user has imported or named in
+INFORMER_MODELS; it is imported only when it is chosen. A configuration may come from an untrusted checkpoint, so it
+names a family and never a module.
+"""
+
+import importlib
+import os
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
+from pathlib import Path
 from typing import Any, ClassVar
 
-from informer.base.errors import InputError
+from omegaconf import DictConfig
+
+from informer.base.errors import InputError, one_of
 from informer.config.fields import Checked, setting
 
 VARY_WITH = ("day", "week", "year", "spread", "season", "last")
 """Allowed values; see `informer.networks.models.linear.VaryingMaps`."""
-
-
-def varying_problems(names: Sequence[str], penalty: float, *, has_maps: bool) -> list[str]:
-    """Problems of `model.varying` and `model.varying_penalty`."""
-    if names and not has_maps:
-        return [f"model.varying: expected none without linear maps, found {list(names)}"]
-    if len(set(names) & set(VARY_WITH)) < len(names):
-        return [f"model.varying: expected some of {', '.join(VARY_WITH)}, each once, found {list(names)}"]
-    return [] if 0 < penalty < inf else [f"model.varying_penalty: expected a number above 0, found {penalty}"]
 
 
 LONGEST = 10_000_000
@@ -107,6 +109,15 @@ class CalendarEmbed(Enum):
     """Integer fields, each embedded by a learned table."""
     none = "none"
     """No marks: the model knows positions in the window but no dates, so it cannot memorise events by date."""
+
+
+class EmbedPadding(Enum):
+    """Which rows the embedding of a row reads besides it."""
+
+    circular = "circular"
+    """The row before and the row after, where the first and the last row are neighbours, as in the authors' code."""
+    causal = "causal"
+    """The two rows before."""
 
 
 MOST_ROWS = 8192
@@ -209,26 +220,25 @@ class ModelConfig(Checked):
         """Number of layers; a checkpoint contains at least as many weights."""
         return 0
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
+    def _joint_problems(self) -> Iterator[str]:
         has_maps = self.CLOSED_FORM or self.skip is LinearSkip.maps
-        if alone := super(ModelConfig, self).problems():  # plain super() fails: slots=True creates a new class
-            return alone
         if self.floor and not has_maps:
-            return [f"model.floor: expected false without linear maps, found true with model.skip={self.skip.value}"]
-        if problems := varying_problems(self.varying, self.varying_penalty, has_maps=has_maps):
-            return problems
+            yield f"model.floor: expected false without linear maps, found true with model.skip={self.skip.value}"
+        if self.varying and not has_maps:
+            yield f"model.varying: expected none without linear maps, found {list(self.varying)}"
+        elif len(set(self.varying) & set(VARY_WITH)) < len(self.varying):
+            yield f"model.varying: expected some of {', '.join(VARY_WITH)}, each once, found {list(self.varying)}"
+        if not 0 < self.varying_penalty < inf:
+            yield f"model.varying_penalty: expected a number above 0, found {self.varying_penalty}"
         if self.skip is not LinearSkip.none and not self.HAS_SKIP:
-            return [f"model.skip: expected none with model.family={self.family}, found {self.skip.value}"]
-        if self.CLOSED_FORM:
-            without = {"instance_norm": False, "patch_len": 1, "series_embedding": 0, "channel_independent": False}
-            return [
-                f"model.{name}: expected {str(value).lower()} with model.family={self.family}, found "
-                f"{str(getattr(self, name)).lower()}"
-                for name, value in without.items()
-                if getattr(self, name) != value
-            ]
-        return []
+            yield f"model.skip: expected none with model.family={self.family}, found {self.skip.value}"
+        without = {"instance_norm": False, "patch_len": 1, "series_embedding": 0, "channel_independent": False}
+        for name, value in without.items() if self.CLOSED_FORM else ():
+            if (found := getattr(self, name)) != value:
+                yield (
+                    f"model.{name}: expected {str(value).lower()} with model.family={self.family}, found "
+                    f"{str(found).lower()}"
+                )
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""
@@ -271,6 +281,8 @@ class InformerConfig(ModelConfig):
     """Use BatchNorm in distil=conv, as the authors' code does; the paper's formula has none."""
     global_tokens: int = setting(0, least=0)
     """Learned tokens of each encoder stack; needs attn=etc or bigbird_etc with attn.n_global=0."""
+    embed_padding: EmbedPadding = EmbedPadding.circular
+    """Rows that the embedding of a row reads; with causal, decoding=step takes constant time per row."""
     mix: bool = False
     """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
     activation_checkpointing: bool = False
@@ -287,16 +299,17 @@ class InformerConfig(ModelConfig):
         """Layers of encoder stacks and decoder together."""
         return sum(self.encoder_stacks) + self.decoder_layers
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(InformerConfig, self).problems()
+    def _joint_problems(self) -> Iterator[str]:
+        yield from super(InformerConfig, self)._joint_problems()  # plain super() fails: slots=True creates a new class
         if not self.encoder_stacks:
-            problems.append("model.encoder_stacks: expected at least one stack, found []")
+            yield "model.encoder_stacks: expected at least one stack, found []"
         if self.n_heads >= 1 and self.d_model % self.n_heads:
-            problems.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
-        if self.stack_fractions is not None:
-            problems += _fraction_problems(self.stack_fractions, len(self.encoder_stacks))
-        return problems
+            yield f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"
+        if (shares := self.stack_fractions) is not None:
+            n_stacks = len(self.encoder_stacks)
+            if len(shares) != n_stacks or not all(0 < share <= 1 for share in shares):
+                expected = f"expected a number above 0 and at most 1 for each of {n_stacks} stacks"
+                yield f"model.stack_fractions: {expected}, found {list(shares)}"
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""
@@ -313,8 +326,56 @@ class InformerConfig(ModelConfig):
         return problems
 
 
-def _fraction_problems(fractions: Sequence[float | int], n_stacks: int) -> list[str]:
-    if len(fractions) == n_stacks and all(0 < fraction <= 1 for fraction in fractions):
-        return []
-    expected = f"expected a number above 0 and at most 1 for each of {n_stacks} stacks"
-    return [f"model.stack_fractions: {expected}, found {list(fractions)}"]
+VARIABLE = "INFORMER_MODELS"
+"""Environment variable with comma-separated modules that define further families."""
+
+FOLDER = Path(__file__).parents[1] / "networks" / "models"
+
+_configs: dict[str, type[ModelConfig]] = {"informer": InformerConfig}
+
+
+def register_family(config: type[ModelConfig]) -> None:
+    """Register a family by its configuration dataclass; the name is the default of its field `family`.
+
+    Raises:
+        ValueError: another family has the name.
+    """
+    name = config.__dataclass_fields__["family"].default
+    if not isinstance(name, str) or _configs.setdefault(name, config) is not config:
+        raise ValueError(f"{config.__name__}.family: another family is called {name!r}")
+
+
+def config_class(family: Any) -> type[ModelConfig]:
+    """The configuration dataclass of a family.
+
+    Raises:
+        InputError: unknown family, or a module of INFORMER_MODELS cannot be imported.
+    """
+    if not isinstance(family, str) or family not in _configs:
+        load_family(family)
+    return _configs[family]
+
+
+def load_family(family: Any) -> None:
+    """Import the module of a family. Errors as in `config_class`."""
+    if family in package_families():
+        importlib.import_module(f"informer.networks.models.{family}")
+        return
+    for module in filter(None, re.split(r"[\s,]+", os.environ.get(VARIABLE, ""))):
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise InputError(f"{VARIABLE}: expected modules that can be imported, found {module} ({error})") from error
+    if not isinstance(family, str) or family not in _configs:
+        setting = f"model.family (for one outside the package, name its module in {VARIABLE})"
+        raise one_of(setting, family, sorted({*package_families(), *_configs}))
+
+
+def family_of(node: Any) -> Any:
+    """The family of a `model` node; configurations of the first versions name none and are for the Informer."""
+    return node.get("family", "informer") if isinstance(node, Mapping | DictConfig) else "informer"
+
+
+def package_families() -> list[str]:
+    """Names of the families in this package."""
+    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("__init__", "base"))

@@ -135,6 +135,7 @@ def overrides_of(settings: Mapping[str, Any], texts: Mapping[str, TextKey], pref
         if name in texts and value is not None:
             is_several = isinstance(value, Iterable) and not isinstance(value, str)
             value = [str(element) for element in value] if is_several else str(value)
+            value = to_display(value) if is_several and not texts[name].is_list else value  # [store,item]
         yield f"{name}={to_hydra(escaped(value))}"
 
 
@@ -210,4 +211,5 @@ def changed_settings(node: str, values: Mapping[str, Any], defaults: Mapping[str
 
 
 def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and bool(re.fullmatch(r"[A-Za-z_]\w*", value)) and value.lower() not in _WORDS
+    plain = r"[A-Za-z_]\w*|-?\d+(\.\d+)?"
+    return isinstance(value, str) and bool(re.fullmatch(plain, value)) and value.lower() not in _WORDS

@@ -10,8 +10,6 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +100,7 @@ def read_saved_yaml(path: Path) -> dict[str, Any]:
         InputError: the file cannot be read, is too large or too deep, contains references, tags or aliases (which can
             expand without end), or names code.
     """
-    return deepcopy(_saved_content(read_text(path), path))
-
-
-@lru_cache(maxsize=4)  # a resumed run reads its configuration several times
-def _saved_content(text: str, path: Path) -> dict[str, Any]:
+    text = read_text(path)
     with _refusing(path, "the configuration of a run"):
         _check_tokens(text, path)
         content = _mapping(yaml.load(text, Loader=_Loader))

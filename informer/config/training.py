@@ -13,7 +13,7 @@ from informer.base.errors import InputError
 from informer.base.quantiles import level_problem
 from informer.base.runtime import device_problems
 from informer.config.commands import EngineName, workers_problems
-from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig
+from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, Transform
 from informer.config.fields import Checked, setting
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig, WindowSizes
 
@@ -36,6 +36,15 @@ class TrackerKind(Enum):
     tensorboard = "tensorboard"
     mlflow = "mlflow"
     csv = "csv"
+
+
+class CombineKind(Enum):
+    """Forecasts that are averaged with those of a model. naive: the seasonal naive. zero: the network that comes
+    trained. theta: the theta model of each series."""
+
+    naive = "naive"
+    zero = "zero"
+    theta = "theta"
 
 
 class Extra(Enum):
@@ -78,9 +87,10 @@ class TrainerConfig(Checked):
 
     refit: bool = False
     """With linear maps: after scoring, fit them again on the rows of all parts, for forecasts (refit.pt)."""
-    combine: bool = False
-    """With linear maps: forecast with a weighted average of network, linear maps and seasonal naive. The weights are
-    chosen on validation data after training."""
+    combine: list[CombineKind] = setting(list)
+    """With linear maps: forecast with a weighted average of network, linear maps and these: naive (the seasonal naive),
+    zero (the network that comes trained), theta (the theta model). The weights are chosen on held-out rows after
+    training."""
     tracker: list[TrackerKind] = setting(lambda: [TrackerKind.tensorboard])
     """Where training curves are written: any of tensorboard, mlflow, csv."""
     track_also: list[Extra] = setting(list)
@@ -102,15 +112,12 @@ class TrainerConfig(Checked):
         steps = self.max_epochs * self.epoch_steps(n_windows)
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(TrainerConfig, self).problems()  # plain super() fails: slots=True creates a new class
+    def _joint_problems(self) -> Iterator[str]:
         for name, kinds in (("tracker", self.tracker), ("track_also", self.track_also)):
             if len(set(kinds)) < len(kinds):
-                problems.append(f"trainer.{name}: expected different names, found {[kind.name for kind in kinds]}")
+                yield f"trainer.{name}: expected different names, found {[kind.name for kind in kinds]}"
         if self.calibration_blocks == 1:
-            problems.append(f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}, found 1")
-        return problems
+            yield f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}, found 1"
 
 
 class Schedule(Enum):
@@ -123,18 +130,28 @@ class Schedule(Enum):
     cosine = "cosine"
 
 
+class OptimKind(Enum):
+    """Optimiser. adam: the weight decay is an L2 penalty. adamw: the weights shrink by lr * weight_decay in each step,
+    apart from the gradient (Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization")."""
+
+    adam = "adam"
+    adamw = "adamw"
+
+
 @dataclass(kw_only=True, slots=True)
 class OptimConfig(Checked):
-    """The node `optim`: Adam."""
+    """The node `optim`."""
 
     NODE: ClassVar[str] = "optim."
 
+    kind: OptimKind = OptimKind.adam
+    """Optimiser: adam or adamw."""
     lr: float = setting(1e-4, above=0)
     """Initial learning rate."""
     schedule: Schedule = Schedule.halving
     """Learning rate over time: halving, constant or cosine."""
     weight_decay: float = setting(0.0, least=0)
-    """L2 penalty of Adam."""
+    """With adam the L2 penalty, with adamw the share of lr by which weights shrink per step."""
     clip_norm: float | None = setting(above=0)
     """Maximum gradient norm; larger gradients are scaled down to it; null: no limit."""
     ema: float = setting(0.0, least=0, below=1)
@@ -144,13 +161,27 @@ class OptimConfig(Checked):
 
 class LossKind(Enum):
     """Mean over all forecast values of: mse: squared error. mae: absolute error. huber: Huber loss (delta 1). spectral:
-    absolute error and error of the spectrum. quantile: pinball loss of quantiles."""
+    absolute error and error of the spectrum. quantile: pinball loss of quantiles. normal, student_t, negative_binomial:
+    negative log-likelihood of this distribution, of counts with negative_binomial."""
 
     mse = "mse"
     mae = "mae"
     huber = "huber"
     spectral = "spectral"
     quantile = "quantile"
+    normal = "normal"
+    student_t = "student_t"
+    negative_binomial = "negative_binomial"
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether the network forecasts the parameters of a distribution."""
+        return self in (LossKind.normal, LossKind.student_t, LossKind.negative_binomial)
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether the model forecasts quantiles."""
+        return self is LossKind.quantile or self.is_distribution
 
 
 @dataclass(kw_only=True, slots=True)
@@ -163,7 +194,7 @@ class LossConfig(Checked):
     alpha: float = setting(0.2, above=0)
     """With kind=spectral: weight of the error of the spectrum."""
     quantiles: list[float] = setting(list)
-    """With kind=quantile: levels to forecast; the median is the point forecast."""
+    """With kind=quantile or a distribution: levels to forecast. Point forecast: the median, of counts the mean."""
     training: LossKind | None = None
     """Loss of the training steps, if it is another one than `kind`, by which epochs and models are compared."""
 
@@ -172,18 +203,14 @@ class LossConfig(Checked):
         """The loss of the training steps."""
         return replace(self, kind=self.training or self.kind, training=None)
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        if alone := super(LossConfig, self).problems():
-            return alone
-        if self.training not in (None, self.kind) and LossKind.quantile in (self.training, self.kind):
-            return [f"loss.training: expected null with loss.kind={self.kind.value}, found {self.training.value}"]
-        if self.kind is LossKind.quantile:
-            problem = level_problem(self.quantiles)
-            return [f"loss.quantiles: {problem}"] if problem else []
-        if self.quantiles:
-            return [f"loss.quantiles: only used with loss=quantile, found loss.kind={self.kind.value}"]
-        return []
+    def _joint_problems(self) -> Iterator[str]:
+        if self.training not in (None, self.kind) and (self.training.has_levels or self.kind.has_levels):
+            yield f"loss.training: expected null with loss.kind={self.kind.value}, found {self.training.value}"
+        elif self.kind.has_levels:
+            if problem := level_problem(self.quantiles):
+                yield f"loss.quantiles: {problem}"
+        elif self.quantiles:
+            yield f"loss.quantiles: only used with loss=quantile or a distribution, found loss.kind={self.kind.value}"
 
 
 SLOTS = ("attn", "decoder_attn", "cross_attn")
@@ -265,60 +292,61 @@ class TrainConfig(Checked):
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         nodes = (self.dataset, self.loss, self.trainer, self.optim)
-        problems = self.own_problems() + [problem for node in nodes for problem in node.problems()]
-        problems += workers_problems(self.engine, self.workers)
+        return [*self.own_problems(), *(line for node in nodes for line in node.problems()), *self._joint_problems()]
+
+    def _joint_problems(self) -> Iterator[str]:
+        yield from workers_problems(self.engine, self.workers)
         if self.dataset.keeps_gaps and LossKind.spectral in (self.loss.kind, self.loss.training):
-            problems.append(
-                "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
-            )
+            yield "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
+        if self.loss.kind is LossKind.negative_binomial and self.scaler.transform is not Transform.none:
+            yield f"scaler.transform: expected none with loss=negative_binomial, found {self.scaler.transform.value}"
+        if self.loss.kind.is_distribution and self.model.floor and not self.search:
+            yield f"model.floor: expected false with loss={self.loss.kind.value}, found true"
         if self.search:  # lengths and sizes are still open
-            return problems + self.model.own_problems() + self._search_problems()
+            yield from [*self.model.own_problems(), *self._search_problems()]
+            return
         if self.trainer.time_budget_minutes is not None:
-            problems.append("trainer.time_budget_minutes: only used with model=auto, found another model")
+            yield "trainer.time_budget_minutes: only used with model=auto, found another model"
         if self.engine is not EngineName.local:
-            problems.append("engine=ray: only used with model=auto, for its trials, found another model")
-        problems += self.model.problems()
+            yield "engine=ray: only used with model=auto, for its trials, found another model"
+        yield from self.model.problems()
+        skip = self.model.skip
         if self.model.marks is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
-            problems.append(
+            yield (
                 "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "
                 "none, which reads no calendar"
             )
-        if self.model.skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
-            problems.append(
-                f"trainer.freeze: expected a head that learns with model.skip={self.model.skip.value}, which "
-                "starts it at zero; remove head, or start from another run's weights with init_from"
+        if skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
+            yield (
+                f"trainer.freeze: expected a head that learns with model.skip={skip.value}, which starts it at zero; "
+                "remove head, or start from another run's weights with init_from"
             )
         if self.trainer.max_steps == 0 and not self.model.is_fitted_first:
-            problems.append(
-                "trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge|maps, model=linear)"
-            )
-        maps = self.model.CLOSED_FORM or self.model.skip is LinearSkip.maps
+            yield "trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge|maps, model=linear)"
         for name in ("refit", "combine"):
-            if getattr(self.trainer, name) and not maps:
-                problems.append(
+            if getattr(self.trainer, name) and not (self.model.CLOSED_FORM or skip is LinearSkip.maps):
+                yield (
                     f"trainer.{name}: expected model=linear or model.skip=maps with it, found {self.model.family} with "
-                    f"model.skip={self.model.skip.value}"
+                    f"model.skip={skip.value}"
                 )
         try:
-            sizes = self.sizes
+            yield from self.model.length_problems(self.sizes.seq_len, self.sizes.label_len, self.sizes.pred_len)
         except InputError as error:
-            return [*problems, str(error)]
-        return problems + self.model.length_problems(sizes.seq_len, sizes.label_len, sizes.pred_len)
+            yield str(error)
 
-    def _search_problems(self) -> list[str]:
-        unknown = sorted(set(self.search) - set(SEARCHED))
-        problems = [f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"] if unknown else []
+    def _search_problems(self) -> Iterator[str]:
+        if unknown := sorted(set(self.search) - set(SEARCHED)):
+            yield f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"
         if self.engine is EngineName.ray and self.dataset.memmap:
-            problems.append(
-                "engine=ray: expected dataset.memmap=false with it, since each worker gets a copy of the data"
-            )
+            yield "engine=ray: expected dataset.memmap=false with it, since each worker gets a copy of the data"
+        if self.loss.kind.is_distribution:
+            yield f"loss: expected mse, mae, huber, spectral or quantile with model=auto, found {self.loss.kind.value}"
         if self.init_from is not None:
-            problems.append("init_from: expected a model with the sizes of that run, found model=auto")
+            yield "init_from: expected a model with the sizes of that run, found model=auto"
         if not isinstance(self.model, InformerConfig):
-            return [*problems, f"search: expected model.family=informer, found {self.model.family}"]
-        if self.model.skip is not LinearSkip.maps:
-            problems.append(f"model.skip: expected maps with model=auto, found {self.model.skip.value}")
-        return problems
+            yield f"search: expected model.family=informer, found {self.model.family}"
+        elif self.model.skip is not LinearSkip.maps:
+            yield f"model.skip: expected maps with model=auto, found {self.model.skip.value}"
 
 
 SEARCHED = (

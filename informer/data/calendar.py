@@ -20,48 +20,24 @@ from informer.read.frequency import DAY, Frequency, Unit, nanos_of
 
 Field = Callable[[pd.DatetimeIndex], "np.ndarray | pd.Index"]
 
-_FIELDS: dict[str, Field] = {
-    "second": lambda t: t.second,
-    "minute": lambda t: t.minute,
-    "quarter_hour": lambda t: t.minute // 15,
-    "hour": lambda t: t.hour,
-    "weekday": lambda t: t.day_of_week,
-    "day": lambda t: t.day,
-    "dayofyear": lambda t: t.day_of_year,
-    "week": lambda t: t.isocalendar().week.to_numpy(),
-    "month": lambda t: t.month,
+_FIELDS: dict[str, tuple[Field, int, int, int]] = {
+    "second": (lambda t: t.second, 0, 59, 60),
+    "minute": (lambda t: t.minute, 0, 59, 60),
+    "quarter_hour": (lambda t: t.minute // 15, 0, 3, 4),
+    "hour": (lambda t: t.hour, 0, 23, 24),
+    "weekday": (lambda t: t.day_of_week, 0, 6, 7),
+    "day": (lambda t: t.day, 1, 30, 32),
+    "dayofyear": (lambda t: t.day_of_year, 1, 365, 367),
+    "week": (lambda t: t.isocalendar().week.to_numpy(), 1, 52, 54),
+    "month": (lambda t: t.month, 1, 11, 13),
 }
+"""Each field, its smallest value and its range, for `timeF`, and the rows of its embedding table."""
 
-RANGES = {
-    "second": (0, 59),
-    "minute": (0, 59),
-    "quarter_hour": (0, 3),
-    "hour": (0, 23),
-    "weekday": (0, 6),
-    "day": (1, 30),
-    "dayofyear": (1, 365),
-    "week": (1, 52),
-    "month": (1, 11),
-}
-"""Smallest value of each field, and its range, for `timeF`."""
-
-# field -> rows of its embedding table; month and day count from 1
-_SIZES = {
-    "second": 60,
-    "minute": 60,
-    "quarter_hour": 4,
-    "hour": 24,
-    "weekday": 7,
-    "day": 32,
-    "month": 13,
-    "week": 54,
-    "dayofyear": 367,
-}
+RANGES = {name: (least, span) for name, (_, least, span, _) in _FIELDS.items()}
+"""Smallest value of each field, and its range."""
 
 HOLIDAY = "holiday_"
 """Prefix of the names of holiday marks, followed by the country."""
-
-_WITHIN_A_DAY = (Unit.second, Unit.minute, Unit.hour, Unit.day, Unit.business_day)
 
 
 CalendarMarks = Calendar | CalendarEmbed
@@ -77,13 +53,13 @@ def mark_fields(frequency: Frequency, calendar: CalendarMarks) -> tuple[str, ...
     settings = _calendar(calendar)
     if settings.kind is CalendarEmbed.none:
         return ()
-    if settings.holidays and (frequency.unit not in _WITHIN_A_DAY or (_days(frequency) or 0) > 1):
+    if settings.holidays and (frequency.unit not in _N_FIELDS or (nanos_of(frequency.offset) or 0) > DAY):
         raise InputError(
             f"dataset.holidays: expected a step of at most a day, found {frequency.code}; for longer steps, count the "
             "holidays of each in a column, and name it in future_covariates"
         )
-    usual = _linear_fields if settings.kind is CalendarEmbed.timeF else _table_fields
-    return (*(settings.fields or usual(frequency)), *(HOLIDAY + region for region in settings.holidays))
+    usual = _usual_fields(frequency, linear=settings.kind is CalendarEmbed.timeF)
+    return (*(settings.fields or usual), *(HOLIDAY + region for region in settings.holidays))
 
 
 def holiday_marks(frequency: Frequency, calendar: CalendarMarks) -> list[int]:
@@ -93,8 +69,10 @@ def holiday_marks(frequency: Frequency, calendar: CalendarMarks) -> list[int]:
 
 def mark_sizes(frequency: Frequency, calendar: CalendarMarks) -> tuple[int, ...]:
     """Size of the embedding table of each mark column; 1 if it is linear (timeF)."""
-    linear = _calendar(calendar).kind is CalendarEmbed.timeF
-    return tuple(1 if linear else _SIZES.get(field, 2) for field in mark_fields(frequency, calendar))
+    fields = mark_fields(frequency, calendar)
+    if _calendar(calendar).kind is CalendarEmbed.timeF:
+        return (1,) * len(fields)
+    return tuple(_FIELDS[field][3] if field in _FIELDS else 2 for field in fields)
 
 
 def calendar_marks(
@@ -110,7 +88,7 @@ def calendar_marks(
         if field.startswith(HOLIDAY):
             column = _holidays(timestamps, field.removeprefix(HOLIDAY))
         else:
-            column = np.asarray(_FIELDS[field](timestamps), dtype=np.float64)
+            column = np.asarray(_FIELDS[field][0](timestamps), dtype=np.float64)
         if linear:
             least, span = RANGES.get(field, (0, 1))
             column = (column - least) / span - 0.5
@@ -120,12 +98,6 @@ def calendar_marks(
 
 def _calendar(marks: CalendarMarks) -> Calendar:
     return marks if isinstance(marks, Calendar) else Calendar(marks)
-
-
-def _days(frequency: Frequency) -> float | None:
-    """Days in a step of fixed length."""
-    nanos = nanos_of(frequency.offset)
-    return None if nanos is None else nanos / DAY
 
 
 def _holidays(timestamps: pd.DatetimeIndex, region: str) -> Float64[np.ndarray, "t"]:
@@ -147,29 +119,16 @@ def _holidays(timestamps: pd.DatetimeIndex, region: str) -> Float64[np.ndarray, 
     return days.isin(pd.DatetimeIndex(sorted(dates))).astype(np.float64)
 
 
-def _linear_fields(frequency: Frequency) -> tuple[str, ...]:
-    day = ("weekday", "day", "dayofyear")
-    hour = ("hour", *day)
-    fields: dict[Unit, tuple[str, ...]] = {
-        Unit.second: ("second", "minute", *hour),
-        Unit.minute: ("minute", *hour),
-        Unit.hour: hour,
-        Unit.day: day,
-        Unit.business_day: day,
-        Unit.week: ("day", "week"),
-    }
-    return fields.get(frequency.unit, ("month",))
+_N_FIELDS = {Unit.second: 6, Unit.minute: 5, Unit.hour: 4, Unit.day: 3, Unit.business_day: 3}
+"""How many fields change from row to row at steps of at most a day."""
 
 
-def _table_fields(frequency: Frequency) -> tuple[str, ...]:
-    day = ("month", "day", "weekday")
+def _usual_fields(frequency: Frequency, *, linear: bool) -> tuple[str, ...]:
+    """The fields that change within a year at the step of a series."""
+    n = _N_FIELDS.get(frequency.unit, 0)
+    if not n:
+        return (("day", "week") if linear else ("month", "day")) if frequency.unit is Unit.week else ("month",)
+    if linear:
+        return ("second", "minute", "hour", "weekday", "day", "dayofyear")[-n:]
     minute = "quarter_hour" if frequency.unit is Unit.minute and frequency.multiple % 15 == 0 else "minute"
-    fields: dict[Unit, tuple[str, ...]] = {
-        Unit.second: (*day, "hour", "minute", "second"),
-        Unit.minute: (*day, "hour", minute),
-        Unit.hour: (*day, "hour"),
-        Unit.day: day,
-        Unit.business_day: day,
-        Unit.week: ("month", "day"),
-    }
-    return fields.get(frequency.unit, ("month",))
+    return ("month", "day", "weekday", "hour", minute, "second")[:n]

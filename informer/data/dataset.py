@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,13 @@ import torch
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, ScalerConfig
 from informer.config.model import WindowSizes
-from informer.data.cache import Cache, dataset_cache
 from informer.data.calendar import CalendarMarks, holiday_marks, mark_sizes
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.large import mapped_panel
-from informer.data.panel import Attributes, divide, read_attributes, read_panel, table_panel
+from informer.data.panel import Attributes, divide, read_attributes, read_panel
 from informer.data.scaler import PanelScaler, Scaler
-from informer.data.store import build_store, with_columns
-from informer.data.windows import WindowCutter, Windows, masks_of
+from informer.data.store import Cache, build_store, dataset_cache, with_columns
+from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
 from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
 from informer.read.frequency import Frequency
@@ -91,87 +91,51 @@ def read_source(
     *,
     sizes: WindowSizes,
     roles: Roles,
-    data_dir: Path,
+    data_dir: Path = Path(),
+    table: Table | None = None,
+    provenance: Provenance | None = None,
     attributes: Attributes | None = None,
 ) -> Source:
     """Read a dataset.
 
     Args:
         sizes: sizes of the shortest windows that will be used.
+        data_dir: folder of the datasets' files.
+        table: rows in memory, which are read instead of files.
+        provenance: a file with the content of the table; None if there is none.
         attributes: known attributes of the series; a file that `dataset` names is read too, and has priority.
 
     Raises:
-        InputError: problems in the files.
+        InputError: problems in the files or the table.
     """
-    dataset, roles, attributes = _attributed(dataset, roles, attributes)
-    paths = find_files(dataset, data_dir)
-    provenance = provenance_of(paths, dataset)
-    cache = dataset_cache(dataset, data_dir, paths, provenance.sha256, attributes) if dataset.memmap else None
-    categories = CategoryReader(roles.covariates)
-    panel = (
-        mapped_panel(paths, dataset, cache, attributes)
-        if cache
-        else read_panel(paths, dataset, sizes, categories, attributes)
-    )
-    if cache and (missing := [name for name in roles.covariates if name not in panel[0].columns]):
-        raise InputError(
-            f"dataset.memmap: expected covariates of numbers, found no such column {listed(missing)}; leave it out"
-        )
-    return _source(panel, roles, categories.labels, provenance, cache, attributes)
-
-
-def _attributed(
-    dataset: DatasetConfig, roles: Roles, recorded: Attributes | None
-) -> tuple[DatasetConfig, Roles, Attributes | None]:
-    """The configuration with the columns of the attributes, the roles of all columns, and the attributes."""
-    roles, from_file = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
-    attributes = recorded if from_file is None else from_file.with_recorded(recorded)
-    if attributes is None:
-        return dataset, roles, None
-    dataset = attributes.named_in(dataset)
-    return dataset, replace(roles, static_covariates=dataset.static_covariates), attributes
-
-
-def table_source(
-    table: Table,
-    dataset: DatasetConfig,
-    *,
-    sizes: WindowSizes,
-    roles: Roles,
-    provenance: Provenance | None,
-    attributes: Attributes | None = None,
-) -> Source:
-    """Like `read_source`, for a table in memory.
-
-    Args:
-        provenance: a file with the same content; None if there is none.
-        attributes: see `read_source`.
-
-    Raises:
-        InputError: problems in the table.
-    """
-    if dataset.memmap:
+    if table is not None and dataset.memmap:
         raise InputError("dataset.memmap: expected a file, found a table in memory; leave it out")
-    dataset, roles, attributes = _attributed(dataset, roles, attributes)
-    categories = CategoryReader(roles.covariates)
-    panel = table_panel(table, dataset, sizes, categories, attributes)
-    provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
-    return _source(panel, roles, categories.labels, provenance, None, attributes)
-
-
-def _source(
-    panel: list[Series],
-    roles: Roles,
-    labels: Labels,
-    provenance: Provenance,
-    cache: Cache | None,
-    attributes: Attributes | None,
-) -> Source:
-    available = panel[0].columns
+    roles, from_file = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
+    attributes = attributes if from_file is None else from_file.with_recorded(attributes)
+    if attributes is not None:
+        dataset = attributes.named_in(dataset)
+        roles = replace(roles, static_covariates=dataset.static_covariates)
+    cache, categories = None, CategoryReader(roles.covariates)
+    if table is not None:
+        panel = read_panel(table, dataset, sizes, categories, attributes)
+        provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
+    else:
+        paths = find_files(dataset, data_dir)
+        provenance = provenance_of(paths, dataset)
+        if dataset.memmap:
+            cache = dataset_cache(dataset, data_dir, paths, provenance.sha256, attributes)
+            panel = mapped_panel(paths, dataset, cache, attributes)
+            if missing := [name for name in roles.covariates if name not in panel[0].columns]:
+                raise InputError(
+                    f"dataset.memmap: expected covariates of numbers, found no such column {listed(missing)}; leave it "
+                    "out"
+                )
+        else:
+            panel = read_panel(paths, dataset, sizes, categories, attributes)
+    available, labels = panel[0].columns, categories.labels
     release_free(sum(series.values.nbytes for series in panel))
-    columns = roles.with_categories([name for name in labels if name in available]).choose(
-        available, name=panel[0].name
-    )
+    roles = roles.with_categories([name for name in labels if name in available])
+    columns = roles.choose(available, name=panel[0].name)
     check_static(panel, columns.static_covariates, labels)
     return Source(
         panel=with_columns(panel, columns.inputs, cache),
@@ -251,34 +215,6 @@ class Data:
         return holiday_marks(self.frequency, self.calendar)
 
 
-def load_data(
-    dataset: DatasetConfig,
-    *,
-    sizes: WindowSizes,
-    roles: Roles,
-    scaler: ScalerConfig | PanelScaler,
-    calendar: CalendarMarks,
-    data_dir: Path,
-    device: torch.device | str,
-    calibration: float = 0.0,
-) -> Data:
-    """Read, split, scale and prepare a dataset.
-
-    Args:
-        sizes: sizes of a window.
-        roles: roles of the columns; the default target is that of the dataset.
-        data_dir: folder of the datasets' files.
-        scaler, calendar, device, calibration: see `lay_out`.
-
-    Raises:
-        InputError: problems in the files, the split or the sizes.
-    """
-    source = read_source(dataset, sizes=sizes, roles=roles, data_dir=data_dir)
-    return lay_out(
-        source, dataset, sizes=sizes, scaler=scaler, calendar=calendar, device=device, calibration=calibration
-    )
-
-
 def lay_out(
     source: Source,
     dataset: DatasetConfig,
@@ -308,7 +244,9 @@ def lay_out(
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, panel, splits, source)
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained=names)
-    windows = WindowCutter.of(panel, store, source.columns, sizes, dataset)
+    targets = source.columns.positions(source.columns.targets)
+    observed = observed_rows(panel, targets) if dataset.keeps_gaps else None
+    windows = partial(cut_windows, store, source.columns, sizes, dataset, observed)
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(
         panel=panel,
@@ -320,10 +258,10 @@ def lay_out(
         mark_sizes=mark_sizes(panel[0].frequency, calendar),
         categories=categories,
         splits=splits,
-        train=windows("train", [split.train for split in splits]),
-        val=windows("val", val),
-        test=windows("test", [split.test for split in splits]),
-        calibration=windows.or_none(later),
+        train=windows([split.train for split in splits], "train"),
+        val=windows(val, "val"),
+        test=windows([split.test for split in splits], "test"),
+        calibration=windows(later) or None,
         trained_series=tuple(names),
         provenance=source.provenance,
         masked=masked,

@@ -8,7 +8,7 @@ Problems of the data of a run: drift, constant columns, repeated values, outlier
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,17 +21,27 @@ from informer.base.console import logging_to, say
 from informer.base.errors import InputError, Repair, counted, listed, printable
 from informer.base.files import expanded
 from informer.config.commands import InspectConfig
-from informer.config.data import DatasetConfig, Fill, Short, repaired
+from informer.config.data import DatasetConfig, Fill, Short, key_columns, repaired, union_of
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
 from informer.data.panel import LongTable, panel_tables, read_attributes
-from informer.data.scaler import ROUNDING, standard_deviation
-from informer.data.seasonality import Season, bridged, find_seasons, usual_periods
-from informer.read.checks import FEW_ALIKE, MANY_MISSING, MOST_ALIKE, Problem, Report, grouped
+from informer.data.scaler import standard_deviation
+from informer.data.seasonality import Season, bridged, find_seasons
+from informer.read.checks import (
+    FEW_ALIKE,
+    MANY_MISSING,
+    MOST_ALIKE,
+    Problem,
+    Report,
+    count_note,
+    grouped,
+    outlier_text,
+    outliers,
+)
 from informer.read.columns import CategoryReader, has_numbers, has_words, repeated_text, separating_column, text_columns
 from informer.read.files import list_files
 from informer.read.frequency import Frequency, adjective, lasting
-from informer.read.series import Series, inspect_table, table_of_file
+from informer.read.series import Series, inspect_table, table_of_file, with_series_names
 from informer.read.split import cut_rows, shortage
 from informer.read.table import Table, name_of
 from informer.read.time_columns import find_time_column, looks_dated, repeats_calendar
@@ -72,24 +82,28 @@ class Diagnosis:
 
 def diagnose(table: Table, config: DatasetConfig, name: str, *, sizes: WindowSizes | None = None) -> Diagnosis:
     """Read a series, and find the repairs with which it can be read; arguments as in `inspect_table`."""
-    series, report = inspect_table(table, config, name, sizes=sizes)
+    series, report = _read(table, config, name, sizes)
     repairs: list[Repair] = []
-    read, problems = (series, report.problems) if sizes is None else _read(table, config, name)
+    read, found = (series, report) if sizes is None else _read(table, config, name)
     for _ in range(ROUNDS):
-        if read is not None and not problems:
+        if read is not None and not found.problems:
             return Diagnosis(series, report, repairs, read)
-        proposed = [repair for problem in problems for repair in problem.repairs]
+        proposed = [repair for problem in found.problems for repair in problem.repairs]
         if repaired(config, proposed) == config:
             break
         repairs += [repair for repair in proposed if repair not in repairs]
         config = repaired(config, proposed)
-        read, problems = _read(table, config, name)
+        read, found = _read(table, config, name)
     return Diagnosis(series, report, None, None)
 
 
-def _read(table: Table, config: DatasetConfig, name: str) -> tuple[Series | None, Sequence[Problem]]:
-    series, report = inspect_table(table, config, name)
-    return series, report.problems
+def _read(
+    table: Table, config: DatasetConfig, name: str, sizes: WindowSizes | None = None
+) -> tuple[Series | None, Report]:
+    """As `inspect_table`, with outliers as problems."""
+    series, report = inspect_table(table, config, name, sizes=sizes)
+    report.problems += report.outliers
+    return series, report
 
 
 def in_words(repairs: Sequence[Repair]) -> list[str]:
@@ -112,6 +126,8 @@ class Survey:
         log: one line for each repair.
         unused: columns that the series do not have, except times, unless `dataset` lists the columns.
         dropped: columns with numbers that the repairs leave out.
+        warnings: lines on numbers that may mean a missing value.
+        far: the repair that reads them as missing; None without such numbers.
     """
 
     path: Path
@@ -124,6 +140,8 @@ class Survey:
     log: Sequence[str]
     unused: Sequence[str]
     dropped: Sequence[str]
+    warnings: Sequence[str]
+    far: Repair | None
 
     @property
     def is_readable(self) -> bool:
@@ -149,12 +167,15 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     diagnoses = [diagnose(rows, config, name) for rows, name, config in tables]
     problems = [problem for diagnosis in diagnoses for problem in diagnosis.report.problems]
     repairs = [repair for diagnosis in diagnoses for repair in diagnosis.repairs or ()]
+    with_far = [diagnosis.report for diagnosis in diagnoses if diagnosis.report.far]
+    far = union_of([report.far for report in with_far])
+    warnings = [line for report in with_far for line in report.warnings if "dataset.missing_values=" in line]
     panel, log = (
         [diagnosis.repaired for diagnosis in diagnoses],
         [line for each in diagnoses for line in each.report.repairs],
     )
     if repairs:
-        readings = [inspect_table(rows, repaired(config, repairs), name) for rows, name, config in tables]
+        readings = [_read(rows, repaired(config, repairs), name) for rows, name, config in tables]
         panel = [series if not report.problems else None for series, report in readings]
         log = [*_without_rows(path.name, repairs), *(line for _, report in readings for line in report.repairs)]
         if None not in [diagnosis.repaired for diagnosis in diagnoses]:
@@ -172,6 +193,8 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         log=log,
         unused=_unused(table, dataset, read),
         dropped=list(dict.fromkeys(name for diagnosis in diagnoses for name in diagnosis.dropped)) if read else [],
+        warnings=[f"{line}{count_note(len(warnings), 'such series')}" for line in warnings[:1]],
+        far=Repair("missing_values", far) if far else None,
     )
 
 
@@ -187,7 +210,13 @@ def _without_rows(name: str, repairs: Sequence[Repair]) -> Iterator[str]:
 def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> list[str]:
     if not panel or dataset.columns is not None:
         return []
-    used = {panel[0].time_col, dataset.series_col, *panel[0].columns, *dataset.static_covariates}
+    used = {
+        panel[0].time_col,
+        *key_columns(dataset.series_col),
+        dataset.series_col,
+        *panel[0].columns,
+        *dataset.static_covariates,
+    }
     columns = [column for column in table.columns if not column.startswith("Unnamed: ")]  # without row numbers
     unused = {column: table.frame[column] for column in columns if column not in used}
     return [column for column, cells in unused.items() if not looks_dated(cells)]
@@ -210,18 +239,14 @@ def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:
     """Seasons of these columns in the longest series, strongest first; strengths are averaged."""
     strengths: dict[int, float] = {}
     looked = 0
-    for series in _longest(panel):
+    for series in sorted(panel, key=len, reverse=True)[:MOST_SERIES]:
         for column in columns:
             looked += 1
             values = bridged(series.values[:, series.columns.index(column)])
-            for season in find_seasons(values, usual_periods=usual_periods(series.frequency)):
+            for season in find_seasons(values, usual_periods=series.frequency.seasons):
                 strengths[season.period] = strengths.get(season.period, 0.0) + season.strength
     seasons = [Season(period, total / looked) for period, total in strengths.items()]
     return sorted(seasons, key=lambda season: -season.strength)
-
-
-def _longest(panel: Sequence[Series]) -> list[Series]:
-    return sorted(panel, key=len, reverse=True)[:MOST_SERIES]
 
 
 def commands(
@@ -253,18 +278,13 @@ def _settings(dataset: DatasetConfig) -> list[str]:
 
 def fitting_sizes(series: Series, config: DatasetConfig, longest: WindowSizes) -> WindowSizes | None:
     """The requested window sizes, or shorter ones if the parts of the split are too short; None if none fit."""
-    sizes = longest
-    while _too_few_rows(series, config, sizes):
+    sizes, split = longest, cut_rows(series.timestamps, series.frequency, config.split)
+    while shortage(split, len(series), config.split, sizes=sizes, name=series.name) is not None:
         seq_len, pred_len = sizes.seq_len * 3 // 4, max(sizes.pred_len * 3 // 4, 1)
         if seq_len < LEAST_SEQ_LEN:
             return None
         sizes = WindowSizes(seq_len=seq_len, label_len=min(sizes.label_len, seq_len // 2), pred_len=pred_len)
     return sizes
-
-
-def _too_few_rows(series: Series, config: DatasetConfig, sizes: WindowSizes) -> bool:
-    split = cut_rows(series.timestamps, series.frequency, config.split)
-    return shortage(split, len(series), config.split, sizes=sizes, name=series.name) is not None
 
 
 MOST_SEASONS = 12
@@ -276,18 +296,15 @@ def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], freque
     alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
     heading = "seasons: " if len(columns) <= MOST_SEASONS else f"seasons of the last {MOST_SEASONS} columns:"
     for column, values in columns[-MOST_SEASONS:]:
-        seasons = find_seasons(bridged(values), usual_periods=usual_periods(frequency))
+        seasons = find_seasons(bridged(values), usual_periods=frequency.seasons)
         if seasons:
             alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
     for group in alike.values():
-        if len(group) <= FEW_ALIKE:
-            entries = [(name, "repeats", {name: seasons}) for name, seasons in group.items()]
-        else:
-            entries = [(listed(list(group), MOST_ALIKE), "repeat", group)]
-        yield from (
-            f"{heading} {names} {repeat} every {_in_words(by_column, frequency)}"
-            for names, repeat, by_column in entries
-        )
+        if len(group) > FEW_ALIKE:
+            yield f"{heading} {listed(list(group), MOST_ALIKE)} repeat every {_in_words(group, frequency)}"
+            continue
+        for name, seasons in group.items():
+            yield f"{heading} {name} repeats every {_in_words({name: seasons}, frequency)}"
 
 
 def _in_words(alike: Mapping[str, Sequence[Season]], frequency: Frequency) -> str:
@@ -310,6 +327,7 @@ def proposals(table: Table, dataset: DatasetConfig, target: str | None) -> list[
         time_col = find_time_column(table, dataset.time_col)
     except InputError:  # reported together with the table's other problems
         return []
+    table = with_series_names(table, dataset.series_col)
     assigned = {time_col, dataset.series_col, target, *dataset.categorical, *dataset.static_covariates}
     candidates = [column for column in table.columns if column not in assigned]
     if dataset.columns is not None or not len(table.frame) or table.repeated:
@@ -348,11 +366,11 @@ MOST_CELL = 80
 """Longest text in a cell of the table."""
 
 
-def inspect(settings: InspectConfig, console: Console) -> bool:
+def inspect(settings: InspectConfig, console: Console) -> "list[Finding]":
     """Print the reports, and a table if there are several files or series.
 
     Returns:
-        Whether all of them can be used for training without changes.
+        The findings on each file or series; the lines of a large number of reports are not kept.
 
     Raises:
         InputError: the files do not exist, or a single file cannot be read as a table.
@@ -371,14 +389,14 @@ def inspect(settings: InspectConfig, console: Console) -> bool:
             ):
                 say(console, "\n".join([*finding.lines, *([""] if several else [])]))
                 n_reports += 1
-            findings.append(replace(finding, lines=()))
+            findings.append(finding if len(findings) < MOST_REPORTS else replace(finding, lines=()))
     if len(findings) > n_reports:
         say(console, f"and {len(findings) - n_reports} more series, which the table shows\n")
     if several:
         console.print(_summary(findings))
         for line in _advice_for_all(Path(source), findings, settings):
             say(console, line)
-    return all(finding.is_sound for finding in findings)
+    return findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,6 +432,12 @@ class Finding:
         """Whether it can be used for training without changes."""
         return self.n_problems == 0
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain containers for JSON; `settings` repair the problems, null if none do."""
+        settings = None if self.repairs is None else in_words([*self.repairs, *self.proposed])
+        facts = {"name": self.name, "rows": self.n_rows, "columns": [*self.columns], "problems": self.n_problems}
+        return facts | {"span": [*self.span], "settings": settings, "report": [*self.lines]}
+
 
 def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_single: bool) -> Iterator[Finding]:
     """Findings on a file, or on each of its series; if `is_single`, an unreadable file raises InputError."""
@@ -445,8 +469,9 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
     """Findings on a table; `path` is its file if that has a single series."""
     dataset, target = settings.dataset, settings.target
     key = None if path is None else series_column(table, dataset)
+    keys = key_columns(key)
     with logging_to(console):
-        rows = table if key is None else table.without([key])
+        rows = table if key is None else table.without(keys)
         diagnosis = diagnose(rows, dataset, name, sizes=settings.sizes)
     series, report = diagnosis.series, diagnosis.report
     several = series is not None and len(series.columns) > 1
@@ -456,7 +481,7 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
         name=table.name,
         lines=[],
         n_rows=len(table.frame),
-        span=() if series is None else (*_ends(series.timestamps), series.frequency.code),
+        span=() if series is None else (*_ends(series.timestamps, series.frequency), series.frequency.code),
         columns=() if series is None else series.columns,
         proposed=proposed,
     )
@@ -465,21 +490,28 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
         report.problems = _within_series(table, key, report)
         long = repaired(replace(dataset, series_col=key), proposed)
         conclusion = [
-            f"series:   {table.frame[key].nunique():,}, separated by column {key!r}",
+            f"series:   {len(table.frame[keys].drop_duplicates()):,}, separated by {_columns_of(keys)}",
             *_forecast_lines(path or Path(), long, target, several=several),
             "inspect:  each of them",
             f"  {shell_command('inspect', str(path), *_settings(long))}",
         ]
     else:
-        finding, conclusion = _with_advice(finding, table, diagnosis, settings)
+        finding, conclusion = _with_advice(finding, table, diagnosis, settings, path)
         if finding.repairs is not None and path is not None:
             whole = _configured(dataset, [*finding.repairs], proposed)
             conclusion += commands(path, whole, finding.sizes, target=target, several=several)
     lines = [
         *_facts(table, series, dataset.categorical, seasons=not is_long),
-        *_problems(report),
+        *(f"repaired: {line}" for line in report.repairs),
+        *(f"warning:  {line}" for line in report.warnings),
+        f"problems: {len(report.problems) or 'none'}",
+        *grouped(report.problems),
         *_gap_lines(diagnosis, dataset),
-        *_calendar_lines(proposed),
+        *(
+            f"calendar: {listed(each.value)} repeat the time; dataset.exclude={to_display(each.value)} leaves them out"
+            for each in proposed
+            if each.setting == "exclude"
+        ),
         *conclusion,
     ]
     return replace(finding, lines=lines, n_problems=len(report.problems))
@@ -491,33 +523,26 @@ def _configured(dataset: DatasetConfig, repairs: Sequence[Repair], proposed: Seq
     return dataset if dataset.columns is not None else repaired(dataset, proposed)
 
 
-def _calendar_lines(proposed: Sequence[Repair]) -> Iterator[str]:
-    """The line that reports columns which repeat the time."""
-    for setting in proposed:
-        if setting.setting == "exclude":
-            how = f"dataset.exclude={to_display(setting.value)} leaves them out"
-            yield f"calendar: {listed(setting.value)} repeat the time; {how}"
-
-
 def _gap_lines(diagnosis: Diagnosis, dataset: DatasetConfig) -> Iterator[str]:
     """The line that reports a large share of missing values, with the setting that keeps them missing."""
-    if (
-        dataset.fill is not None
-        or diagnosis.repaired is None
-        or Repair("fill", Fill.mask) not in (diagnosis.repairs or ())
-    ):
+    is_masked = dataset.fill is None and Repair("fill", Fill.mask) in (diagnosis.repairs or ())
+    if not is_masked or diagnosis.repaired is None:
         return
-    share = float(np.isnan(diagnosis.repaired.values).mean())
-    if share >= MANY_MISSING:
+    if (share := float(np.isnan(diagnosis.repaired.values).mean())) >= MANY_MISSING:
         yield (
             f"gaps:     {share:.0%} of the values are missing; dataset.fill=mask keeps them missing, where "
             "dataset.fill=linear would invent them"
         )
 
 
+def _columns_of(keys: Sequence[str]) -> str:
+    return f"column {keys[0]!r}" if len(keys) == 1 else f"columns {listed(keys)}"
+
+
 def _within_series(table: Table, key: str, report: Report) -> list[Problem]:
     """Problems of a file of several series: one for its repeated times, and those of its columns."""
-    line = f"{table.name}: times repeat, once for each series of column {key!r}; set dataset.series_col={key}"
+    columns = _columns_of(key_columns(key))
+    line = f"{table.name}: times repeat, once for each series of {columns}; set dataset.series_col={key}"
     of_times = {"duplicates", "sort"}
     others = [
         problem
@@ -550,9 +575,11 @@ def _summary(findings: Sequence[Finding]) -> RichTable:
     return table
 
 
-def _ends(timestamps: pd.DatetimeIndex) -> tuple[str, ...]:
-    """First and last timestamp, without time of day if both are midnight."""
+def _ends(timestamps: pd.DatetimeIndex, frequency: Frequency) -> tuple[str, ...]:
+    """First and last timestamp, without time of day if both are midnight; the numbers of numbered rows."""
     ends = timestamps[[0, -1]]
+    if frequency.is_numbered:
+        return tuple(map(frequency.text, ends))
     return tuple(ends.strftime("%Y-%m-%d")) if (ends == ends.normalize()).all() else tuple(map(str, ends))
 
 
@@ -593,7 +620,7 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str], *, s
         yield f"format:   {table.dialect.uncommon()}"
     if series is None:
         return
-    span, step = " to ".join(_ends(series.timestamps)), series.frequency
+    span, step = " to ".join(_ends(series.timestamps, series.frequency)), series.frequency
     yield f"time:     {series.time_col}, {span}, {adjective(step)} (step {step.code})"
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
@@ -601,15 +628,8 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str], *, s
         yield from season_lines([column for column in columns if column[0] not in categorical], step)
 
 
-def _problems(report: Report) -> Iterator[str]:
-    yield from (f"repaired: {line}" for line in report.repairs)
-    yield from (f"warning:  {line}" for line in report.warnings)
-    yield f"problems: {len(report.problems) or 'none'}"
-    yield from grouped(report.problems)
-
-
 def _with_advice(
-    finding: Finding, table: Table, diagnosis: Diagnosis, settings: InspectConfig
+    finding: Finding, table: Table, diagnosis: Diagnosis, settings: InspectConfig, path: Path | None
 ) -> tuple[Finding, list[str]]:
     """The finding with settings for training on a table, and lines about them."""
     series, repairs, dropped = diagnosis.repaired, diagnosis.repairs, diagnosis.dropped
@@ -617,9 +637,15 @@ def _with_advice(
         return finding, [f"train:    {unrepairable_advice(table)}"]
     if settings.target in dropped:
         return finding, [f"train:    fix the cells of {settings.target}, and run this again"]
-    sizes = fitting_sizes(series, repaired(settings.dataset, repairs), settings.sizes)
+    fitted = repaired(settings.dataset, repairs)
+    observed = np.isfinite(series.values).any(axis=1).mean()
+    sizes = fitting_sizes(series, fitted, settings.sizes) if observed >= fitted.min_observed else None
     if sizes is None:
-        return replace(finding, is_short=True), [f"train:    {len(series)} rows are too few to train on"]
+        words = [*_settings(fitted), "model=zero"]
+        return replace(finding, is_short=True), [
+            f"train:    {counted(len(series), 'row')} are too few to train on",
+            *([f"forecast: without training\n  {shell_command('forecast', str(path), *words)}"] if path else []),
+        ]
     how = "fix:      in the commands below" if diagnosis.report.problems else ""
     if dropped:
         how += f"; they leave out {listed(dropped)}: fix the cells named above to keep them"
@@ -628,8 +654,6 @@ def _with_advice(
 
 DRIFT = 1.0
 """Minimum distance between the means of training and test rows, in training standard deviations."""
-OUTLIER = 10.0
-"""Minimum distance from the median, in robust standard deviations."""
 STUCK = 0.2
 """Minimum share of rows that repeat the previous row, in a column with many different values."""
 MOST_FOUND, MOST_REPAIRS = 12, 40
@@ -660,6 +684,10 @@ def _all_columns(data: "Data") -> Iterator[tuple[float, str]]:
             train, test = (array[~np.isnan(array)] for array in values)
             if len(train) and len(test):
                 yield from _of_column(where, train, test)
+            far = outliers(series.values[:, c])
+            for row in far[:1]:
+                others = f" ({len(far)} such values)" if len(far) > 1 else ""
+                yield 10, f"{where}, {series.timestamps[row]}: {outlier_text(series.values[:, c], far)}{others}"
 
 
 def _of_column(
@@ -686,17 +714,3 @@ def _of_column(
                 50 + still,
                 f"{where}: {still:.0%} of the training rows repeat the previous value; possibly a stuck sensor",
             )
-    median = float(np.median(train))
-    deviation = 1.4826 * float(np.median(np.abs(train - median)))
-    is_noise = deviation <= ROUNDING * np.spacing(abs(median))
-    far = 0 if is_noise else int((np.abs(train - median) > OUTLIER * deviation).sum())
-    if 0 < far <= max(3, len(train) // 200):
-        worst = train[int(np.abs(train - median).argmax())]
-        rows = "row is" if far == 1 else "rows are"
-        yield (
-            10 + far / 1e6,
-            (
-                f"{where}: {far} training {rows} more than {OUTLIER:g} robust standard deviations from the median "
-                f"({worst:.6g} against {median:.6g})"
-            ),
-        )

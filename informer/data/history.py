@@ -34,11 +34,16 @@ from informer.read.times import check_zones, find_format, parse_timestamps
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """Future covariates by time; rows may be in any order, and additional times are allowed."""
+    """Future covariates by time; rows may be in any order, and additional times are allowed.
+
+    Args:
+        until: last time that is needed; for later ones that are absent its values are repeated. None: all are needed.
+    """
 
     table: Table
     time_col: str
     timestamps: pd.DatetimeIndex
+    until: pd.Timestamp | None = None
 
     def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
         """Values of the given columns at the given times.
@@ -46,9 +51,13 @@ class Future:
         Raises:
             InputError: a column or time is missing, a timestamp occurs twice, or a cell is not a number.
         """
-        self._check(timestamps, columns)
+        is_needed = np.full(len(timestamps), True) if self.until is None else timestamps <= self.until
+        self._check(timestamps[is_needed], columns)
         rows = self.timestamps.get_indexer(timestamps)
         cells, text = read_cells(self.table, self.time_col, columns, self.timestamps)
+        if self.until is not None:
+            is_absent = (rows < 0) | np.isnan(cells.values[rows]).any(axis=1)
+            rows[is_absent & ~is_needed] = self.timestamps.get_indexer(timestamps[is_needed][-1:])[0]
         report = Report()
         check_doubts(self.table, columns, report)
         check_cells(cells.take(rows), text, DatasetConfig(), report)
@@ -121,6 +130,7 @@ def history_batch(
     device: torch.device | str,
     futures: Sequence[Future] | None = None,
     pad: bool = False,
+    rows: int = 0,
 ) -> Batch:
     """The last seq_len rows of each series as one batch; `target` has no rows.
 
@@ -132,18 +142,22 @@ def history_batch(
         device: device of the batch.
         futures: one per series, with the future covariates of the pred_len forecast times; None if the model has none.
         pad: extend a shorter history by repeating its first row.
+        rows: rows that `Batch.before` can return, if there are so many; at least seq_len.
 
     Raises:
         InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
     """
     check_futures(columns, has_futures=futures is not None)
-    recent = with_columns([_last_rows(history, sizes.seq_len) for history in series], columns.inputs)
-    scalers = [scaler.of(history.name, history.values) for history in recent]
+    n = max(rows, sizes.seq_len)
+    last = [replace(each, timestamps=each.timestamps[-n:], values=each.values[-n:]) for each in series]
+    recent = with_columns(last, columns.inputs)
+    scalers = [scaler.of(history.name, history.values[-sizes.seq_len :]) for history in recent]
     histories = [_padded(history, sizes.seq_len, pad=pad) for history in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
     tables = [_with_horizon(history, columns, sizes, future) for history, future in zip(histories, ahead, strict=True)]
     store = build_store(tables, scalers=scalers, calendar=calendar, device=device)
-    windows = Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
+    skipped = torch.tensor([len(history) - sizes.seq_len for history in histories]).to(store.first_rows)
+    windows = Windows.of_columns(store, columns, starts=store.first_rows + skipped, sizes=sizes)
     batch = windows.batch(torch.arange(len(tables)))
     return batch._replace(target=batch.target[:, :0])
 
@@ -168,13 +182,6 @@ def _index_after(step: Frequency, end: tuple[int, ...], unit: str, zone: tzinfo 
     times = pd.DatetimeIndex(np.array(end, dtype=f"datetime64[{unit}]"))
     times = times if zone is None else times.tz_localize("UTC").tz_convert(zone)
     return step.future(times[-1], n, like=times[0])
-
-
-def _last_rows(series: Series, n: int) -> Series:
-    """The last n rows, or fewer if there are not enough."""
-    if len(series) <= n:
-        return series
-    return replace(series, timestamps=series.timestamps[-n:], values=series.values[-n:])
 
 
 def _padded(series: Series, seq_len: int, *, pad: bool) -> Series:

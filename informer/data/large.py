@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +14,9 @@ import pandas as pd
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
-from informer.data.cache import Cache, is_whole, write_checked
 from informer.data.history import future_index
 from informer.data.panel import Attributes, aligned, series_codes, series_names
+from informer.data.store import Cache, is_whole, write_checked
 from informer.read.columns import text_columns
 from informer.read.frequency import Frequency
 from informer.read.series import Series, inspect_table, prepared
@@ -25,16 +25,6 @@ from informer.read.time_columns import find_time_column
 from informer.read.times import find_format
 
 VALUES = "values"
-
-
-@dataclass(slots=True, kw_only=True)
-class _Facts:
-    """Everything about a series except its values; because steps are equal, the first timestamp is enough."""
-
-    name: str
-    rows: int
-    first: str
-    zone: str | None
 
 
 def mapped_panel(
@@ -49,8 +39,10 @@ def mapped_panel(
     Raises:
         InputError: the first problem in the files.
     """
-    if config.sort or config.duplicates or config.fill:
-        raise InputError("dataset.memmap: repairs (sort, duplicates, fill) need the files in memory; fix them first")
+    if config.repairs_rows:
+        raise InputError(
+            "dataset.memmap: repairs (sort, duplicates, fill, outliers) need the files in memory; fix them first"
+        )
     if config.categorical:
         raise InputError("dataset.categorical: not supported with dataset.memmap, which reads numbers; leave one out")
     if config.timezone:
@@ -75,7 +67,7 @@ class _Reader:
         self.frequency = config.frequency
         self.first: Series | None = None
         self._last: Series | None = None
-        self._seen: dict[str, _Facts] = {}
+        self._seen: dict[str, dict[str, Any]] = {}  # steps are equal: the first timestamp is enough
 
     def blocks(self, paths: Sequence[Path]) -> Iterator[np.ndarray]:
         """Values, one series after the other."""
@@ -86,6 +78,7 @@ class _Reader:
             for rows, name, config in _parts(pieces, file_name, self.as_given, time_format):
                 series, report = inspect_table(rows, replace(config, frequency=self.frequency), name)
                 report.refuse()
+                report.warn()
                 assert series is not None  # otherwise the report has raised
                 yield self._take(series, rows)
 
@@ -97,7 +90,7 @@ class _Reader:
             "time_col": self.first.time_col,
             "time_format": self.first.time_format,
             "frequency": self.first.frequency.code,
-            "series": [asdict(series) for series in self._seen.values()],
+            "series": [*self._seen.values()],
         }
 
     def _take(self, series: Series, table: Table) -> np.ndarray:
@@ -118,10 +111,8 @@ class _Reader:
                 "dataset.memmap needs them together: sort the file by series"
             )
         zone = None if series.timestamps.tz is None else str(series.timestamps.tz)
-        facts = self._seen.setdefault(
-            series.name, _Facts(name=series.name, rows=0, first=series.timestamps[0].isoformat(), zone=zone)
-        )
-        facts.rows += len(series)
+        start = {"name": series.name, "rows": 0, "first": series.timestamps[0].isoformat(), "zone": zone}
+        self._seen.setdefault(series.name, start)["rows"] += len(series)
         self._last = series
         return series.values
 
@@ -144,7 +135,7 @@ def _parts(
 
 
 def _pieces(path: Path, name: str, config: DatasetConfig, attributes: Attributes | None) -> Iterator[Table]:
-    for piece in read_pieces(path, config.hints, config.as_text, config.limits):
+    for piece in read_pieces(path, config):
         table = prepared(piece, config)
         yield table if attributes is None else attributes.joined(table, config.series_col, name)
 
@@ -165,13 +156,13 @@ def _panel(facts: dict[str, Any], values: np.ndarray) -> list[Series]:
     values = values.reshape(-1, len(columns))
     panel: list[Series] = []
     end = 0
-    for series in (_Facts(**entry) for entry in facts["series"]):
-        begin, end = end, end + series.rows
-        first = pd.Timestamp(series.first)
+    for entry in facts["series"]:
+        begin, end = end, end + entry["rows"]
+        first, zone = pd.Timestamp(entry["first"]), entry["zone"]
         panel.append(
             Series(
-                name=series.name,
-                timestamps=frequency.grid(first.tz_convert(series.zone) if series.zone else first, series.rows),
+                name=entry["name"],
+                timestamps=frequency.grid(first.tz_convert(zone) if zone else first, entry["rows"]),
                 values=values[begin:end],
                 columns=columns,
                 frequency=frequency,

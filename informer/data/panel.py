@@ -9,6 +9,8 @@ Attributes of series, read from a separate table with one row per series and add
 
 A checkpoint contains the attributes of the training series, so later commands need no attribute file; a file named in a
 checkpoint is never read.
+
+The rows of a model's series as one table, which any later command can read from a file.
 """
 
 import hashlib
@@ -17,35 +19,48 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int
+from jaxtyping import Int
 from pandas.api.types import is_datetime64_any_dtype
 
 from informer.base.errors import InputError, listed
 from informer.base.files import expanded, fingerprint
-from informer.config.data import DatasetConfig, Short, settings_that
+from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitConfig, SplitKind, settings_that
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
-from informer.data.rows import UNKNOWN
-from informer.read.cells import is_encoded
-from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note
+from informer.read.cells import is_encoded, key_cells
+from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, outliers
 from informer.read.columns import CategoryReader, Labels, are_plain, is_text, label, numbers, text_columns
 from informer.read.dialect import Dialect
 from informer.read.files import local_path, without_query
-from informer.read.series import Series, column_values, series_from_table, table_of_file, with_whole_times
+from informer.read.series import (
+    Series,
+    column_values,
+    series_from_table,
+    table_of_file,
+    with_series_names,
+    with_whole_times,
+)
 from informer.read.split import Split, cut_rows, shortage, split_rows
 from informer.read.table import Table, name_of, read_table, release_free, shown, table_of_frame, without
 from informer.read.time_columns import find_time_column
 from informer.read.times import TimesCache
 
 log = logging.getLogger(__name__)
+
+UNKNOWN = "(unknown)"
+"""Cell of a category that training did not contain."""
+
+SERIES = "series"
+"""Column of series names, if each series came from a file of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,65 +140,52 @@ def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, "t"], Sequence[object
     return codes, list(uniques)
 
 
-@dataclass(frozen=True, slots=True)
-class SoundSeries:
-    """Series that need no repairs, as arrays in the order of a `LongTable`.
+def sound_series(
+    long: LongTable, config: DatasetConfig, first: Series, sizes: WindowSizes | None
+) -> Callable[[int], Series | None]:
+    """A function that takes series by their numbers from arrays of all rows.
+
+    It returns None for a series with something to report or with cells that are no numbers, which must be read
+    separately, and raises an InputError for one that is too short.
 
     Args:
-        long_table: the table.
+        long: the table.
         config: how to read its series.
         first: one of its series, read and checked; the others must have its columns and step.
-        times, values: timestamps and values of all rows.
+        sizes: sizes of a window; each part of the split must have room for one. None: no check.
     """
+    table, columns = long.all_rows, first.columns
+    if config.time_col != first.time_col or table.doubts or table.repeated:
+        return lambda k: None
+    cells = table.frame[first.time_col]
+    value_columns = [column for column in table.columns if column != first.time_col]
+    expected = value_columns if config.columns is None else config.columns
+    if not is_datetime64_any_dtype(cells) or list(columns) != list(expected) or not are_plain(table, columns):
+        return lambda k: None
+    all_values, all_times = numbers(table, columns)[0], pd.DatetimeIndex(cells, name=None)
+    if long.order is not None:
+        all_values, all_times = all_values[long.order], all_times[long.order]
+    may_be_constant = [*config.categorical, *config.static_covariates]
 
-    long_table: LongTable
-    config: DatasetConfig
-    first: Series
-    times: pd.DatetimeIndex
-    values: Float64[np.ndarray, "t c"]
-
-    @classmethod
-    def of(cls, long: LongTable, config: DatasetConfig, first: Series) -> "SoundSeries | None":
-        """The series of a table; None if there is something to report, or cells are not numbers."""
-        table, columns = long.all_rows, first.columns
-        if config.time_col != first.time_col or table.doubts or table.repeated:
-            return None
-        cells = table.frame[first.time_col]
-        value_columns = [column for column in table.columns if column != first.time_col]
-        expected = value_columns if config.columns is None else config.columns
-        if not is_datetime64_any_dtype(cells) or list(columns) != list(expected) or not are_plain(table, columns):
-            return None
-        values, times = numbers(table, columns)[0], pd.DatetimeIndex(cells, name=None)
-        if long.order is not None:
-            values, times = values[long.order], times[long.order]
-        return cls(long, config, first, times, values)
-
-    def series(self, k: int, sizes: WindowSizes | None) -> Series | None:
-        """Series number `k`; None if it must be read separately, which reports its problems.
-
-        Args:
-            k: number of the series.
-            sizes: sizes of a window; each part of the split must have room for one. None: no check.
-
-        Raises:
-            InputError: the series is too short for `sizes`.
-        """
-        rows, first, name = self.long_table.rows(k), self.first, self.long_table.names[k]
-        values, times = self.values[rows], self.times[rows]
+    def series(k: int) -> Series | None:
+        rows, name = long.rows(k), long.names[k]
+        values, times = all_values[rows], all_times[rows]
         constant = values.min(axis=0) == values.max(axis=0)
-        may_be = [*self.config.categorical, *self.config.static_covariates]
-        if not are_sound(values).all():
+        keeps = config.outliers is Outliers.keep
+        if not are_sound(values).all() or not (keeps or all(len(outliers(column)) == 0 for column in values.T)):
             return None
-        if len(times) > 1 and any(column not in may_be for column in np.array(first.columns)[constant]):
+        if len(times) > 1 and any(column not in may_be_constant for column in np.array(columns)[constant]):
             return None
         if times.equals(first.timestamps):
             times = first.timestamps
         elif not (np.diff(times.asi8) > 0).all() or first.frequency.follows(times) < len(times):
             return None
         if sizes is not None:
-            split_rows(times, first.frequency, self.config.split, sizes=sizes, name=name)
-        series = replace(first, name=name, timestamps=times, values=values, n_rows=len(times), repairs=())
-        return replace(series, dialect=self.long_table.all_rows.dialect, time_format=self.config.time_format)
+            split_rows(times, first.frequency, config.split, sizes=sizes, name=name)
+        taken = replace(first, name=name, timestamps=times, values=values, n_rows=len(times), repairs=())
+        return replace(taken, dialect=table.dialect, time_format=config.time_format)
+
+    return series
 
 
 SETTING = "dataset.attributes"
@@ -367,7 +369,7 @@ def read_attributes(config: DatasetConfig) -> Attributes | None:
     if config.attributes is None:
         return None
     path = expanded(local_path(SETTING, config.attributes, config.limits))
-    table = read_table(path, replace(config.hints, sheet=None), config.as_text, config.limits)
+    table = read_table(path, replace(config, sheet=None, skip_rows=None, header=None))
     return attributes_of(table, config, f"{SETTING}={without_query(config.attributes)}")
 
 
@@ -391,6 +393,7 @@ def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes
             are empty, times, or neither all numbers nor all text.
     """
     key = config.series_col
+    table = with_series_names(table, key)
     if key is None:
         raise InputError(
             f"{where}: expected dataset.series_col with it, the column that names the series in both files"
@@ -449,19 +452,38 @@ MOST = 3
 """Largest number of problems and names in one line."""
 
 
+SHARED_END = 0.8
+"""Minimum share of series that end at the same time, for others to have ended before."""
+
+
+def without_ended(panel: Sequence[Series], setting: Ended) -> tuple[list[Series], str]:
+    """The series that are forecast, see `dataset.ended`, and a line about the others; "" without such series."""
+    ends = Counter(series.timestamps[-1] for series in panel)
+    last = max(ends)
+    step = panel[0].frequency
+    if setting is Ended.forecast or step.is_numbered or ends[last] < SHARED_END * len(panel):
+        return list(panel), ""
+    are_gone = [
+        series.timestamps[-1] < last and step.future(series.timestamps[-1], step.season)[-1] < last for series in panel
+    ]
+    gone = [f"{each.name} ({step.text(each.timestamps[-1])})" for each in compress(panel, are_gone)]
+    line = f"ended before the others, so not forecast: {listed(gone)}; dataset.ended=forecast forecasts them too"
+    return [series for series, is_gone in zip(panel, are_gone, strict=True) if not is_gone], line if gone else ""
+
+
 def read_panel(
-    paths: Sequence[Path],
+    origin: Sequence[Path] | Table,
     config: DatasetConfig,
-    sizes: WindowSizes,
+    sizes: WindowSizes | None,
     categories: CategoryReader | None = None,
     attributes: Attributes | None = None,
 ) -> list[Series]:
-    """Read the series of these files; all must have the columns and step of the first.
+    """Read the series of files, or of a table in memory; all must have the columns and step of the first.
 
     Args:
-        paths: the files.
+        origin: the files, or the table.
         config: how to read them.
-        sizes: sizes of a window; with short=error, series that are too short are an error.
+        sizes: sizes of a window; with short=error, series that are too short are an error. None: any length.
         categories: converts the cells of categorical columns to codes; None: only of the columns in `config`.
         attributes: columns that the rows of a series have in addition.
 
@@ -469,39 +491,21 @@ def read_panel(
         ReportError: problems in any of the files, or differences from the first.
     """
     reader = _Reader(categories=categories or CategoryReader(), attributes=attributes)
-    return _panel(zip(paths, series_names(paths), strict=True), config, sizes, reader)
-
-
-def table_panel(
-    table: Table,
-    config: DatasetConfig,
-    sizes: WindowSizes | None,
-    categories: CategoryReader | None = None,
-    attributes: Attributes | None = None,
-) -> list[Series]:
-    """The series of a table in memory, checked like those of a file; without `sizes` they may be of any length."""
-    reader = _Reader(categories=categories or CategoryReader(), attributes=attributes)
-    return _panel([(table, table.name)], config, sizes, reader)
-
-
-def _panel(
-    tables: Iterable[tuple[Path | Table, str]],
-    config: DatasetConfig,
-    sizes: WindowSizes | None,
-    reader: "_Reader",
-) -> list[Series]:
+    tables: Iterable[tuple[Path | Table, str]] = (
+        [(origin, origin.name)] if isinstance(origin, Table) else zip(origin, series_names(origin), strict=True)
+    )
     panel: list[Series] = []
     report = Report()
-    least = sizes if config.short is Short.error else None
-    for origin, name in tables:
+    # what ends before a date may be trained on if others do not, see `divide`
+    least = sizes if config.short is Short.error and config.split.kind is not SplitKind.dates else None
+    for file, name in tables:
         with report.gathering():
-            table, settings = reader.whole(origin, name, config)
+            table, settings = reader.whole(file, name, config)
             release_free(8 * table.frame.size)  # the text of its times
             if settings.series_col is not None:
                 _add_long(panel, LongTable.of(table, settings.series_col), settings, least, report)
-                continue
-            series = series_from_table(table, _stepping(settings, panel), name, sizes=least)
-            panel.append(aligned(series, panel[0]) if panel else series)
+            else:
+                _add(panel, series_from_table(table, _stepping(settings, panel), name, sizes=least))
     report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
     if repeated:
@@ -513,15 +517,19 @@ def _add_long(
     panel: list[Series], long: LongTable, config: DatasetConfig, sizes: WindowSizes | None, report: Report
 ) -> None:
     """Append the series of a long table."""
-    sound = SoundSeries.of(long, config, panel[0]) if panel else None
+    sound = None
     for k, name in enumerate(long.names):
+        if sound is None and panel:
+            sound = sound_series(long, config, panel[0], sizes)
         with report.gathering():
-            series = None if sound is None else sound.series(k, sizes)
+            series = None if sound is None else sound(k)
             if series is None:
                 series = series_from_table(long.table(k), _stepping(config, panel), name, sizes=sizes)
-            panel.append(aligned(series, panel[0]) if panel else series)
-            if len(panel) == 1:
-                sound = SoundSeries.of(long, config, panel[0])
+            _add(panel, series)
+
+
+def _add(panel: list[Series], series: Series) -> None:
+    panel.append(aligned(series, panel[0]) if panel else series)
 
 
 def _stepping(config: DatasetConfig, panel: Sequence[Series]) -> DatasetConfig:
@@ -535,21 +543,30 @@ def panel_tables(table: Table, name: str, config: DatasetConfig) -> Iterator[tup
     Raises:
         InputError: no such series column, or no time column.
     """
-    yield from _Reader(attributes=read_attributes(config)).tables(table, name, config)
+    table, config = _Reader(attributes=read_attributes(config)).whole(table, name, config)
+    pairs = [(table, name)] if config.series_col is None else LongTable.of(table, config.series_col).tables()
+    yield from ((rows, series_name, config) for rows, series_name in pairs)
 
 
 def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:
     """Split each series, and handle short ones according to `config.short`.
+
+    With kind=dates, series that end too early for the later parts are trained on, if others have all parts.
 
     Raises:
         InputError: a series is too short, or all are.
     """
     usable: list[tuple[Series, Split]] = []
     left_out: list[str] = []
-    for series in panel:
-        split, n = cut_rows(series.timestamps, series.frequency, config.split), len(series)
-        lacking = shortage(split, n, config.split, sizes=sizes, name=series.name)
-        if lacking is None:
+    splits = [cut_rows(series.timestamps, series.frequency, config.split) for series in panel]
+    lacks = [
+        shortage(split, len(series), config.split, sizes=sizes, name=series.name)
+        for series, split in zip(panel, splits, strict=True)
+    ]
+    for series, split, lacking in zip(panel, splits, lacks, strict=True):
+        n = len(series)
+        is_early = config.split.kind is SplitKind.dates and None in lacks and len(split.train) >= sizes.least_rows(0)
+        if lacking is None or (is_early and config.short is not Short.skip):
             usable.append((series, split))
         elif config.short is Short.pad and n > sizes.pred_len:
             usable.append((left_padded(series, sizes.seq_len - 1), split.clip(n).shift(sizes.seq_len - 1)))
@@ -611,21 +628,9 @@ class _Reader:
     categories: CategoryReader = field(default_factory=CategoryReader)
     attributes: Attributes | None = None
 
-    def tables(
-        self, origin: Path | Table, name: str, config: DatasetConfig
-    ) -> Iterator[tuple[Table, str, DatasetConfig]]:
-        """The rows of each series of a file, its name (`name` for a single series), and how to read them."""
-        table, config = self.whole(origin, name, config)
-        if config.series_col is None:
-            yield table, name, config
-        else:
-            yield from (
-                (rows, series_name, config) for rows, series_name in LongTable.of(table, config.series_col).tables()
-            )
-
     def whole(self, origin: Path | Table, name: str, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        """A file with attributes, parsed times and codes for its categories, and how to read it; `name` as in
-        `tables`."""
+        """A file with attributes, parsed times and codes for its categories, and how to read it; `name` of its series
+        if it has a single one."""
         table = with_whole_times(origin, config) if isinstance(origin, Table) else table_of_file(origin, config)
         release_free(8 * table.frame.size)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
@@ -643,25 +648,15 @@ class _Reader:
 
     def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
         """The table with its time column parsed for all series at once, because parsing text is the slowest step."""
-        time_col = find_time_column(table, config.time_col)
+        time_col, groups = find_time_column(table, config.time_col), None
+        if config.timezone is not None and config.series_col in table.columns:  # local times of each series
+            groups = table.frame[config.series_col].to_numpy()
         self.time_format, times = self.times_cache.times_of(
-            table,
-            time_col,
-            config.time_format,
-            config.timezone,
-            trained_format=self.time_format,
-            groups=_groups(table, config),
+            table, time_col, config.time_format, config.timezone, trained_format=self.time_format, groups=groups
         )
         if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
             table = replace(table, frame=table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)}))
         return table, replace(config, time_col=time_col, time_format=self.time_format)
-
-
-def _groups(table: Table, config: DatasetConfig) -> np.ndarray | None:
-    """The series name of each row, if local times need it."""
-    if config.timezone is None or config.series_col not in table.columns:
-        return None
-    return table.frame[config.series_col].to_numpy()
 
 
 def aligned(series: Series, first: Series) -> Series:
@@ -681,3 +676,74 @@ def aligned(series: Series, first: Series) -> Series:
         )
     timestamps = first.timestamps if series.timestamps.equals(first.timestamps) else series.timestamps
     return replace(series, timestamps=timestamps, values=column_values(series, first.columns), columns=first.columns)
+
+
+def series_name_column(names: Sequence[str], series_col: str | None, taken: Sequence[str]) -> str | None:
+    """The column with the name of each row's series; None for a single series without one.
+
+    Args:
+        names: names of the series.
+        series_col: the column in training, if there was one.
+        taken: names of the other columns.
+    """
+    if series_col is not None or len(names) <= 1:
+        return series_col
+    return next(name for name in (SERIES, "unique_id", "_series") if name not in taken)
+
+
+def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) -> pd.DataFrame:
+    """Table of all rows: series (if `series_col` is given), time, and the columns, with categories as text.
+
+    Args:
+        labels: categories of each categorical column, in the order of their codes, from 1.
+        series_col: column for the names of series, or None.
+    """
+    tables = []
+    for series in panel:
+        table = pd.DataFrame(series.values, columns=list(series.columns))
+        for name, categories in labels.items():
+            texts = np.array([UNKNOWN, *categories], dtype=object)
+            table[name] = texts[table[name].to_numpy().astype(int)]
+        times = [moment.isoformat(sep=" ") for moment in series.timestamps]
+        table.insert(0, series.time_col, pd.Series(times, dtype=object))
+        for place, (column, cell) in enumerate(key_cells(series_col, series.name).items()):
+            table.insert(place, column, cell)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def rows_dataset(
+    trained: DatasetConfig,
+    path: Path,
+    *,
+    series_col: str | None,
+    time_col: str,
+    timezone: str | None,
+    frequency: str,
+    columns: Sequence[str],
+    categorical: Sequence[str],
+    split: SplitConfig | None = None,
+) -> DatasetConfig:
+    """Configuration that reads the file of a `rows_table` with these columns, zone and step.
+
+    Args:
+        trained: configuration of the run.
+        split: split to use; None: as in training.
+    """
+    # the file is written in one way, whatever those of training looked like
+    kept = (*settings_that(reading=False, place=None), *settings_that(is_limit=True))
+    return replace(
+        DatasetConfig(**{name: getattr(trained, name) for name in kept}),
+        memmap=False,
+        target=trained.target,
+        static_covariates=trained.static_covariates,
+        path=str(path),
+        series_col=series_col,
+        short=Short.pad if trained.short is Short.pad else Short.error,
+        time_col=time_col,
+        timezone=timezone,
+        frequency=frequency,
+        columns=list(columns),
+        categorical=list(categorical),
+        split=split or trained.split,
+    )

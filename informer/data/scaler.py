@@ -93,10 +93,6 @@ class Scaler:
         """Data units to scaled units."""
         return (_powered(values, self.power) - self.center) / self.scale
 
-    def inverse(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
-        """Scaled units to data units."""
-        return _powered(values * self.scale + self.center, None if self.power is None else 1 / self.power)
-
     def standard(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units without the transform, up to a constant; see `Units.standard`."""
         return self.transform(values) if self.untransformed_scale is None else values / self.untransformed_scale
@@ -281,8 +277,6 @@ class PanelScaler:
 
 def _power(transform: Transform, tables: Sequence[Table], targets: Sequence[int]) -> Float64[np.ndarray, "c"] | None:
     """Exponent per column; None if no column is transformed."""
-    if transform is Transform.auto:
-        raise ValueError("scaler.transform: expected a choice made before scaling, found auto")
     power = np.ones(tables[0].shape[1])
     if transform is not Transform.none and targets:
         low = np.min([np.fmin.reduce(table[:, list(targets)], axis=0) for table in tables if len(table)], axis=0)

@@ -12,7 +12,6 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.data.scaler import ROUNDING
-from informer.read.frequency import Frequency
 
 CYCLES = 3
 """Minimum number of times that a season must occur."""
@@ -31,8 +30,6 @@ NEARBY, MOST_MULTIPLE = 0.1, 30
 
 WITHIN = 4
 """A season of at most this part of a longer one is averaged out before the longer one is confirmed."""
-
-DAYS_OF_YEAR = 365
 
 SAME_LINE, ALIKE = 0.5, 0.95
 """Two periods cannot be distinguished if their spectral lines are closer than the first number, and the ratio of their
@@ -80,14 +77,6 @@ def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] 
         if not any(_is_multiple(season.period, other.period) for other in selected):
             selected.append(season)
     return selected[:MOST_SEASONS]
-
-
-def usual_periods(frequency: Frequency) -> list[int]:
-    """Rows of the seasons of the calendar: a day, a week or a year, as whole numbers of steps."""
-    a_day = frequency.per_day
-    if a_day is None:
-        return [frequency.season]
-    return [7, DAYS_OF_YEAR] if a_day == 1 else [a_day, 7 * a_day]
 
 
 def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:

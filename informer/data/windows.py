@@ -32,7 +32,7 @@ from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns, Trained
 from informer.read.series import Series, column_values
-from informer.read.split import Split
+from informer.read.split import WITHOUT_TRAINING, Split
 
 
 class DataUnits(NamedTuple):
@@ -88,7 +88,8 @@ class Batch(NamedTuple):
     """Scaled model inputs and targets. `target` has no rows if the future is unknown. Missing values are NaN.
 
     `center`, `scale`, `power`, `untransformed_scale` and `constant` are the `DataUnits` of the targets of each window;
-    `series` is the number of each window's training series, -1 for a new one.
+    `series` is the number of each window's training series, -1 for a new one. `before(n)` are the last n rows of the
+    history and their marks; where the series has fewer, its first row is repeated.
     """
 
     enc_x: Float[Tensor, "b seq c"]
@@ -102,6 +103,7 @@ class Batch(NamedTuple):
     power: Float64[Tensor, "b n"] | None = None
     untransformed_scale: Float64[Tensor, "b n"] | None = None
     constant: Bool[Tensor, "b n"] | None = None
+    before: Callable[[int], tuple[Float[Tensor, "b l c"], Float[Tensor, "b l m"]]] | None = None
 
     @property
     def units(self) -> DataUnits:
@@ -199,7 +201,14 @@ class Windows:
             target=_pick(horizon, self._targets),
             **self._units.mapped(lambda tensor: tensor[series.to(tensor.device)])._asdict(),
             series=self.store.numbers[series],
+            before=partial(self._before, first + seq_len, series),
         )
+
+    def _before(self, ends: Int[Tensor, "b"], series: Int[Tensor, "b"], n: int) -> tuple[Tensor, Tensor]:
+        """The n rows before these rows of the store, and their marks; a first row is repeated in front of a series."""
+        back = ends[:, None] - torch.arange(n, 0, -1, device=ends.device)
+        rows = torch.maximum(back, self.store.first_rows[series, None])
+        return _gather(self.store.values, rows), _gather(self.store.marks, rows + self._mark_shift[series, None])
 
     def at(self, starts: Int[Tensor, "n"]) -> "Windows":
         """Windows of the same store and sizes that begin at these rows."""
@@ -225,8 +234,6 @@ class Windows:
 
     def batches(self, batch_size: int) -> Iterator[Batch]:
         """Batches of all windows; the last may be smaller."""
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, found {batch_size}")
         for indices in torch.arange(len(self), device=self.starts.device).split(batch_size):
             yield self.batch(indices)
 
@@ -261,23 +268,20 @@ ROUNDING = 1e-9
 def masks_of(
     panel: Sequence[Series], splits: Sequence[Split], *, keeps_gaps: bool, trained: Trained | None
 ) -> tuple[int, ...] | None:
-    """Positions of the columns with a mask column, as in training if the model is trained; None: gaps are not read.
+    """Positions of the columns with a mask column; None: gaps are not read.
+
+    They are those of the training if the model is trained, otherwise those with a missing value in training rows.
 
     Raises:
         InputError: gaps are to be kept, but the trained model does not read them.
     """
-    if trained is None:
-        return gap_columns(panel, splits) if keeps_gaps else None
-    if keeps_gaps and trained.masked is None:
-        raise InputError(NOT_READ)
-    return trained.masked
-
-
-def gap_columns(panel: Sequence[Series], splits: Sequence[Split]) -> tuple[int, ...]:
-    """Positions of the columns with a missing value in the training rows of some series.
-
-    Other columns have no mask: a network cannot learn from a mask that is constant in training.
-    """
+    if trained is not None:
+        if keeps_gaps and trained.masked is None:
+            raise InputError(NOT_READ)
+        return trained.masked
+    if not keeps_gaps:
+        return None
+    # a network cannot learn from a mask that is constant in training
     has_gap = np.zeros(len(panel[0].columns), dtype=bool)
     for series, split in zip(panel, splits, strict=True):
         has_gap |= np.isnan(series.values[split.train.start : split.train.stop]).any(axis=0)
@@ -289,33 +293,12 @@ def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.nd
     return np.concatenate([~np.isnan(series.values[:, list(targets)]).all(axis=1) for series in panel])
 
 
-def well_observed(
-    starts: Int64[np.ndarray, "n"], observed: Bool[np.ndarray, "rows"], sizes: WindowSizes, min_observed: float
-) -> Int64[np.ndarray, "k"]:
-    """The windows whose lookback window and horizon each have at least this share of observed rows.
-
-    Args:
-        starts: first row of each window.
-        observed: see `observed_rows`.
-        sizes: sizes of a window.
-        min_observed: share above 0.
-    """
+def are_observed(
+    firsts: Int64[np.ndarray, "n"], rows: int, observed: Bool[np.ndarray, "rows"], share: float
+) -> Bool[np.ndarray, "n"]:
+    """Whether at least this share of the rows after each of the first ones is observed, see `observed_rows`."""
     before = np.concatenate([[0], np.cumsum(observed)])
-
-    def count(first: int, stop: int) -> Int64[np.ndarray, "n"]:
-        return before[starts + stop] - before[starts + first]
-
-    enough = count(0, sizes.seq_len) >= least_rows(sizes.seq_len, min_observed)
-    return starts[enough & (count(sizes.first, sizes.rows) >= least_rows(sizes.pred_len, min_observed))]
-
-
-def seen_before(
-    firsts: Sequence[int], observed: Bool[np.ndarray, "rows"], seq_len: int, min_observed: float
-) -> list[int]:
-    """First rows of the lookback windows that have at least this share of observed rows; see `well_observed`."""
-    before = np.concatenate([[0], np.cumsum(observed)])
-    needed = least_rows(seq_len, min_observed)
-    return [first for first in firsts if before[first + seq_len] - before[first] >= needed]
+    return before[firsts + rows] - before[firsts] >= least_rows(rows, share)
 
 
 def least_rows(rows: int, share: float) -> int:
@@ -336,9 +319,16 @@ def sparse_history(series: Series, targets: Sequence[str], seq_len: int, min_obs
     )
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class WindowCutter:
-    """Cuts the rows of all series into windows.
+def cut_windows(
+    store: Store,
+    columns: Columns,
+    sizes: WindowSizes,
+    dataset: DatasetConfig,
+    observed: Bool[np.ndarray, "rows"] | None,
+    rows: Sequence[range],
+    part: str = "",
+) -> Windows:
+    """Windows whose targets lie in these rows of their series and of which enough is observed.
 
     Args:
         store: rows of all series.
@@ -346,53 +336,26 @@ class WindowCutter:
         sizes: sizes of a window.
         dataset: gives the name for errors, and how much of a window must be observed.
         observed: rows of the store in which some target is observed; None: nothing is missing.
+        rows: rows of each series.
+        part: name of a part that must have windows; empty: there may be none.
+
+    Raises:
+        InputError: a part without windows.
     """
-
-    store: Store
-    columns: Columns
-    sizes: WindowSizes
-    dataset: DatasetConfig
-    observed: Bool[np.ndarray, "rows"] | None
-
-    @classmethod
-    def of(
-        cls, panel: Sequence[Series], store: Store, columns: Columns, sizes: WindowSizes, dataset: DatasetConfig
-    ) -> "WindowCutter":
-        """A cutter for the store of these series."""
-        observed = observed_rows(panel, columns.positions(columns.targets)) if dataset.keeps_gaps else None
-        return cls(store=store, columns=columns, sizes=sizes, dataset=dataset, observed=observed)
-
-    def __call__(self, name: str, rows: Sequence[range]) -> Windows:
-        """Windows whose targets lie in these rows of their series and of which enough is observed.
-
-        Raises:
-            InputError: there is none; the message names the part.
-        """
-        starts = self._starts(rows)
-        if not len(starts):
-            raise InputError(f"{self.dataset.name}: no series has a window in its {name} part; use longer series")
-        windows = self._enough(starts)
-        if not len(windows):
-            raise InputError(
-                f"{self.dataset.name}: no window of the {name} part has dataset.min_observed="
-                f"{self.dataset.min_observed:g} of its rows observed, in its history and in its horizon; lower it, or "
-                "change dataset.split"
-            )
-        return windows
-
-    def or_none(self, rows: Sequence[range]) -> Windows | None:
-        """Like calling the cutter, but returns None if there are no windows."""
-        return self._enough(self._starts(rows)) or None
-
-    def _enough(self, starts: Int64[np.ndarray, "n"]) -> Windows:
-        if self.observed is not None:
-            starts = well_observed(starts, self.observed, self.sizes, self.dataset.min_observed)
-        return Windows.of_columns(self.store, self.columns, starts=torch.from_numpy(starts), sizes=self.sizes)
-
-    def _starts(self, rows: Sequence[range]) -> Int64[np.ndarray, "n"]:
-        """Store rows at which the windows of all series start whose targets lie in these rows."""
-        ranges = [self.sizes.starts(part) for part in rows]
-        counts = np.array([len(starts) for starts in ranges])
-        firsts = self.store.first_rows.cpu().numpy() + np.array([starts.start for starts in ranges])
-        # one count over all windows, minus the number of windows in previous series
-        return np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
+    ranges = [sizes.starts(each) for each in rows]
+    counts = np.array([len(starts) for starts in ranges])
+    firsts = store.first_rows.cpu().numpy() + np.array([starts.start for starts in ranges])
+    # one count over all windows, minus the number of windows in previous series
+    starts = np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
+    if part and not len(starts):
+        raise InputError(f"{dataset.name}: no series has a window in its {part} part; use longer series")
+    if observed is not None:
+        least = dataset.min_observed
+        in_horizon = are_observed(starts + sizes.first, sizes.pred_len, observed, least)
+        starts = starts[are_observed(starts, sizes.seq_len, observed, least) & in_horizon]
+    if part and not len(starts):
+        raise InputError(
+            f"{dataset.name}: no window of the {part} part has dataset.min_observed={dataset.min_observed:g} of its "
+            f"rows observed, in its history and in its horizon; lower it, or change dataset.split, {WITHOUT_TRAINING}"
+        )
+    return Windows.of_columns(store, columns, starts=torch.from_numpy(starts), sizes=sizes)

@@ -23,6 +23,7 @@ from informer.checkpoint.paths import check_output, forecasting_checkpoint, loca
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
 from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.training import LossKind
 from informer.data.calendar import mark_fields
 from informer.networks.forecast_model import INPUTS, ForecastModel, inputs_of
 from informer.read.frequency import Frequency
@@ -50,7 +51,8 @@ def export(settings: ExportConfig, console: Console) -> Path:
     output = output or source.with_suffix(SUFFIXES[settings.format])
     description_file = output.parent / f"{output.name}.json"  # one for each format
     written = (output, description_file)
-    check_output(output, written, inputs=[source], overwrite=settings.overwrite or not settings.output)
+    overwrite = settings.overwrite or not settings.output
+    check_output(output, written, inputs=[source], overwrite=overwrite, own=(description_file, b'"enc_mark"'))
     saved = load(forecasting_checkpoint(settings.checkpoint))
     content, off = exported(saved, settings.format)
     described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
@@ -72,6 +74,17 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
     model = restore_model(checkpoint)
     if form is ExportFormat.safetensors:
         return to_safetensors(checkpoint), 0.0
+    if model.members:
+        named = " and ".join(f"{weight:.0%} {member.name}" for weight, member in model.members)
+        raise InputError(
+            f"format={form.value}: the forecast contains {named}, which read up to 1,024 rows; train with "
+            "trainer.combine=[naive], or use format=safetensors"
+        )
+    if checkpoint.loss is LossKind.negative_binomial:
+        raise InputError(
+            f"format={form.value}: quantiles of loss=negative_binomial are sums that no graph has; use loss=student_t, "
+            "or format=safetensors"
+        )
     if form is ExportFormat.onnx:
         _need_onnx()
     names = inputs_of(model)

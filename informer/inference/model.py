@@ -8,9 +8,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from sys import float_info
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from informer.base.quantiles import MEDIAN, quantile_name
 from informer.base.runtime import pick_device
 from informer.checkpoint.format import SHORTFALLS
 from informer.checkpoint.restore import restore_model
+from informer.config.data import date_problems
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns
 from informer.data.history import Future, future_index, history_batch
@@ -33,7 +35,9 @@ from informer.data.windows import Batch
 from informer.inference.reader import Reader
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
+from informer.read.frequency import Frequency
 from informer.read.series import Series, column_values
+from informer.scoring import receipts
 from informer.scoring.intervals import (
     NOTHING_LEARNED,
     ROUNDING,
@@ -52,16 +56,18 @@ ROLLED = "rolled"
 """Column that marks recursively forecast rows; only in forecasts with such rows."""
 
 
-def key_columns(series: Series, used: Collection[str]) -> tuple[str, str]:
-    """Names of the series and time columns in a table with one row per value: those of the input if possible.
+def key_columns(series: Series, used: Collection[str]) -> tuple[dict[str, str], str]:
+    """Columns that name the series with its cells in them, and the time column, in a table with one row per value:
+    those of the input if possible.
 
     Args:
         series: a series of the input.
         used: the table's other columns; a name of the input that is one of them is not used.
     """
     time = series.time_col if series.time_col and series.time_col not in used else TIME
-    names = (series.series_col, SERIES, "unique_id")
-    return next(name for name in names if name and name not in (*used, time)), time
+    if series.keys and not set(series.keys) & {*used, time}:
+        return series.keys, time
+    return {next(name for name in (SERIES, "unique_id") if name not in (*used, time)): series.name}, time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +110,11 @@ class Forecast:
     @property
     def keys(self) -> list[str]:
         """Names of the columns that identify a row: the series if the file has several, and the time."""
-        named = [] if self.series.series_col is None else [self.series.series_col]
-        return [*named, self.series.time_col]
+        return [*self.series.keys, self.series.time_col]
+
+    def first(self, n: int) -> "Forecast":
+        """The first n rows."""
+        return replace(self, values=self.values[:n], bands={name: rows[:n] for name, rows in self.bands.items()})
 
     def check_finite(self) -> None:
         """Raise an InputError if a forecast is not finite, or a band is infinite."""
@@ -132,6 +141,15 @@ class Forecast:
             raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")
         return columns | more
 
+    def entry(self, name: str) -> dict[str, Any]:
+        """The forecast as plain values for `informer.scoring.receipts`, of the series of this name."""
+        columns = {
+            target: {"value": self.values[:, i].tolist()} | {x: ends[:, i].tolist() for x, ends in self.bands.items()}
+            for i, target in enumerate(self.targets)
+        }
+        times = {"origin": str(self.series.timestamps[-1]), "times": list(map(str, self.timestamps))}
+        return {"series": name, **times, "columns": columns}
+
     def decimals(self, digits: int | None) -> dict[str, int]:
         """Decimal places of every numeric column: `digits` significant digits of its standard deviation.
 
@@ -149,9 +167,9 @@ class Forecast:
 
     def frame(self) -> pd.DataFrame:
         """A table of `keys` and `columns`. Errors as in `columns`."""
-        frame = pd.DataFrame({self.series.time_col: self.timestamps} | self.columns())
-        if self.series.series_col is not None:
-            frame.insert(0, self.series.series_col, self.series.name)
+        frame = pd.DataFrame({self.series.time_col: self.series.frequency.labels(self.timestamps)} | self.columns())
+        for place, (column, cell) in enumerate(self.series.keys.items()):
+            frame.insert(place, column, cell)
         return frame
 
 
@@ -186,7 +204,6 @@ class TrainedModel:
         self.device: torch.device = pick_device(device)
         self.model = restore_model(checkpoint).to(self.device)
         self.quantiles = self.model.quantiles
-        self.reader = Reader(checkpoint)
         self.scaler = PanelScaler.from_state(checkpoint.scaler)
         roles = ("inputs", "targets", "future_covariates", "static_covariates")
         main = checkpoint.config.get("target")
@@ -195,6 +212,7 @@ class TrainedModel:
             main=main if main in checkpoint.targets else None,
         )
         self.sizes = WindowSizes.of(checkpoint.config)
+        self.reader = Reader(checkpoint, rows=self.rows_read)
         self.calendar = checkpoint.calendar
         self.calibration = saved_calibration(checkpoint, recent=True)
         self._warned: set[str] | None = set() if warns else None
@@ -209,23 +227,32 @@ class TrainedModel:
         return cls(checkpoints.load(path), device=device)
 
     @property
+    def rows_read(self) -> int:
+        """Rows of a history that forecasts use, if there are so many."""
+        return max([self.sizes.seq_len, *(member.rows for _, member in self.model.members)])
+
+    @property
     def scored(self) -> "TrainedModel":
         """The model with intervals that know nothing of the test part."""
         scored = copy(self)
         scored.calibration = saved_calibration(self.checkpoint)
         return scored
 
-    def check_horizon(self, horizon: int | None) -> int:
-        """The number of rows to forecast: `horizon`, or pred_len for None.
+    def check_horizon(self, horizon: int | str | None, series: Series | None = None) -> int:
+        """The number of rows to forecast: those of `horizon`, see `Frequency.rows_of`, or pred_len for None.
+
+        Args:
+            horizon: rows, a span, or with a series, whose last rows it is counted from, a date.
+            series: the history; None: any, and pred_len for a date.
 
         Raises:
             InputError: the horizon is below 1 or too long.
         """
         pred_len = self.sizes.pred_len
-        if horizon is None:
+        if horizon is None or (series is None and not any(date_problems(str(horizon)))):
             return pred_len
-        if horizon < 1:
-            raise InputError(f"horizon: expected at least 1, found {horizon}")
+        step = Frequency.parse(self.checkpoint.frequency) if series is None else series.frequency
+        horizon = step.rows_of(horizon, None if series is None else series.timestamps)
         available = self.columns.targets + self.columns.known
         unknown = [name for name in self.columns.inputs if name not in available]
         if horizon > pred_len and unknown:
@@ -247,12 +274,12 @@ class TrainedModel:
             )
         return horizon
 
-    def check_future(self, series: Series, future: Future, horizon: int | None) -> None:
+    def check_future(self, series: Series, future: Future, horizon: int | str | None) -> None:
         """Raise an InputError if the future covariates are too short for a forecast of `series`."""
-        ahead = future_index(series, self.reach(horizon))[self.sizes.offset :]
+        ahead = future_index(series, self.sizes.offset + self.check_horizon(horizon, series))[self.sizes.offset :]
         future.at(ahead, self.columns.future_covariates)
 
-    def reach(self, horizon: int | None) -> int:
+    def reach(self, horizon: int | str | None) -> int:
         """Rows after the history that a forecast covers: offset plus the horizon rounded up to a multiple of pred_len.
 
         Raises:
@@ -266,7 +293,7 @@ class TrainedModel:
         self,
         series: Sequence[Series],
         *,
-        horizon: int | None = None,
+        horizon: int | str | None = None,
         levels: Sequence[int] = (),
         futures: Sequence[Future] | None = None,
         pad_to: int | None = None,
@@ -275,9 +302,11 @@ class TrainedModel:
 
         Args:
             series: at least seq_len rows each, with the input columns in any order; additional columns are allowed.
-            horizon: rows to forecast, pred_len by default; rows beyond pred_len are forecast recursively.
+            horizon: rows to forecast, a span or a date, pred_len by default; rows beyond pred_len are forecast
+                recursively.
             levels: interval levels in percent; where there is none, it is NaN, and a warning says so.
-            futures: future covariates of each series, for the horizon rounded up to a multiple of pred_len.
+            futures: future covariates of each series, for the horizon; the model reads a multiple of pred_len rows, so
+                the last ones are repeated.
             pad_to: pad the batch to this size, so that no forecast depends on the number of other series (matrix
                 products may round differently for different numbers of rows).
 
@@ -285,11 +314,17 @@ class TrainedModel:
             InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
                 it does not forecast, or a level without calibration.
         """
-        horizon = self.check_horizon(horizon)
+        lengths = [self.check_horizon(horizon, history) for history in series]
+        horizon = max(lengths, default=self.sizes.pred_len)
         self.check_levels(levels, horizon)
         if not series:
             return []
         self.warn_about_new([history.name for history in series])
+        if futures is not None:
+            ends = [
+                future_index(history, self.sizes.offset + n)[-1] for history, n in zip(series, lengths, strict=True)
+            ]
+            futures = [replace(future, until=end) for future, end in zip(futures, ends, strict=True)]
         batch, pred_len = self._batch(series, futures), self.sizes.pred_len
         if note := self.scaler.constant_note(self.columns):
             self._warn(note)
@@ -310,11 +345,11 @@ class TrainedModel:
             Forecast(
                 series=history,
                 targets=self.columns.targets,
-                values=values[i],
+                values=values[i, : lengths[i]],
                 pred_len=pred_len,
                 offset=self.sizes.offset,
                 main=self.columns.main,
-                bands={suffix: rows[i, :horizon] for suffix, rows in joined_bands.items()},
+                bands={suffix: rows[i, : lengths[i]] for suffix, rows in joined_bands.items()},
             )
             for i, history in enumerate(series)
         ]
@@ -335,7 +370,7 @@ class TrainedModel:
             self._warned.add(about or line)
             log.warning(line)
 
-    def check_levels(self, levels: Sequence[int], horizon: int | None = None) -> None:
+    def check_levels(self, levels: Sequence[int], horizon: int | str | None = None) -> None:
         """Check interval levels, and warn once of what `interval_notes` says.
 
         Raises:
@@ -351,7 +386,7 @@ class TrainedModel:
         for level in levels:
             assert calibration is not None
             calibration.check(level)
-        for note in interval_notes(self.checkpoint, calibration, levels, horizon):
+        for note in interval_notes(self.checkpoint, calibration, levels, self.check_horizon(horizon)):
             self._warn(note)
 
     def _batch(self, series: Sequence[Series], futures: Sequence[Future] | None) -> Batch:
@@ -364,6 +399,7 @@ class TrainedModel:
             device=self.device,
             futures=futures,
             pad=self.reader.pads,
+            rows=self.rows_read,
         )
         numbers = torch.from_numpy(series_numbers(series, self.checkpoint.series))
         return batch._replace(series=numbers.to(self.device))
@@ -406,7 +442,8 @@ class TrainedModel:
         if self.calibration is None:
             return {}
         history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
-        halves = {level: self.calibration.half_width(level, history, constant=batch.constant) for level in levels}
+        widths = partial(self.calibration.half_width, history=history, constant=batch.constant, series=batch.series)
+        halves = {level: widths(level) for level in levels}
         return {
             level: half.masked_fill(half.isinf(), torch.nan).double().cpu().numpy() for level, half in halves.items()
         }
@@ -426,9 +463,9 @@ class TrainedModel:
         return self.clipped(_numpy(batch.in_units(point(output, self.quantiles))))
 
     def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
-        """The last seq_len rows of a series followed by its forecast and known covariates, without other columns."""
+        """The rows of a series that are read, then its forecast and known covariates, without other columns."""
         names = [*self.columns.targets, *self.columns.known]
-        history = column_values(series, names)[-self.sizes.seq_len :]
+        history = column_values(series, names)[-self.rows_read :]
         ahead = future_index(series, len(rows))
         if future is not None:
             rows = np.concatenate([rows, future.at(ahead, self.columns.future_covariates)], axis=1)
@@ -491,7 +528,22 @@ def _padded(batch: Batch, n: int) -> Batch:
     lacking = max(0, n - len(batch.enc_x))
     if not lacking:
         return batch
-    tensors = {name: tensor for name, tensor in batch._asdict().items() if tensor is not None}
-    return Batch(
-        **{name: torch.cat([tensor, tensor.new_zeros(lacking, *tensor.shape[1:])]) for name, tensor in tensors.items()}
-    )
+
+    def pad(tensor: Tensor) -> Tensor:
+        return torch.cat([tensor, tensor.new_zeros(lacking, *tensor.shape[1:])])
+
+    fields = {name: pad(field) for name, field in batch._asdict().items() if isinstance(field, Tensor)}
+
+    def before(rows: int) -> tuple[Tensor, Tensor]:
+        assert batch.before is not None, "a batch of `Windows`"
+        values, marks = batch.before(rows)
+        return pad(values), pad(marks)
+
+    return Batch(**fields, before=before)
+
+
+def log_entry(log: str, forecasts: Sequence[Forecast], *, data: str, model: str) -> None:
+    """Add forecasts to a log, see `informer.scoring.receipts`; a file that is a single series gives it no name."""
+    is_single = len(forecasts) == 1 and not forecasts[0].series.keys
+    entries = [forecast.entry("" if is_single else forecast.series.name) for forecast in forecasts]
+    receipts.append(Path(log), entries, data=data, model=model)

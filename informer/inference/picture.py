@@ -23,8 +23,9 @@ def draw(name: str, forecast: Forecast, path: Path, *, n_series: int) -> None:
 def figure_of(forecast: Forecast, *, title: str) -> Figure:
     """Plot history, forecast and every interval, in data units."""
     series = forecast.series
-    ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
-    history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
+    labels = series.frequency.labels
+    history = pd.DataFrame(series.values, labels(series.timestamps), list(series.columns))
+    ahead = pd.DataFrame(forecast.values, labels(forecast.timestamps), list(forecast.targets))
     return plot_forecast(history, ahead, bands=_bands(forecast), title=title, target=forecast.main)
 
 

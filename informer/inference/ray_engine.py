@@ -1,15 +1,10 @@
-"""Chunks of a job on a Ray cluster: Ray Data passes them to actors that each hold the model, and restarts dead actors.
-
-An actor processes a chunk like the local engine: same folder, same number of threads, same files together. So it
-writes the same files, and repeating a chunk after its actor was killed changes nothing.
-"""
+"""Work on a Ray cluster: Ray Data passes items to actors that each hold a worker, and restarts dead actors."""
 
 import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast, final
@@ -17,8 +12,6 @@ from typing import Any, cast, final
 import torch
 
 from informer.base.errors import InputError
-from informer.inference.files import Chunk, Done, Engine, InputFile, Job, Row, forecast_files
-from informer.inference.model import TrainedModel
 
 SHARED_MEMORY = 100 << 20
 """Bytes of the object store of a local cluster; it holds only file names and outcomes."""
@@ -32,63 +25,59 @@ SETTINGS = {
 """Defaults for Ray's environment variables: no usage reports, and logs only in Ray's files."""
 
 
-def ray_engine(*, device: str, workers: int | None) -> Engine:
-    """Engine that runs chunks on the cluster at RAY_ADDRESS, otherwise on a local cluster that ends with the job.
+def mapped(
+    worker: type, arguments: Sequence[Any], items: list[dict[str, Any]], *, device: str, workers: int | None
+) -> Iterator[dict[str, Any]]:
+    """Results of `worker(*arguments)` for each item, in order, on the cluster of `cluster`.
 
-    Every machine of the cluster must see checkpoint, files and output folder at the same paths.
+    A worker is built in each actor, in this folder and with as many threads as this process has, so it writes the same
+    files. Every machine of the cluster must see them at the same paths.
 
     Args:
+        worker: a class whose objects map an item to a result, both of plain containers.
         device: "cpu", or "cuda" for one GPU per actor.
         workers: number of actors; None: one per CPU (or GPU).
 
     Raises:
-        InputError: Ray is not installed.
+        InputError: see `cluster`.
     """
-    if find_spec("ray") is None:
-        raise InputError("engine=ray: expected Ray, found none; pip install 'ray[data]'")
-    return lambda job, chunks: _outcomes(job, list(chunks), device, workers)
-
-
-@final
-class _Worker:
-    """An actor: loads the model once, then processes chunks given as plain containers."""
-
-    def __init__(self, job: Job, device: str, folder: Path, threads: int) -> None:
-        os.chdir(folder)
-        torch.set_num_threads(threads)
-        self._job = job
-        self._model = TrainedModel.load(job.checkpoint, device=device)
-
-    def __call__(self, chunk: dict[str, Any]) -> dict[str, Any]:
-        sources = [InputFile(Path(path), name) for path, name in zip(chunk["paths"], chunk["names"], strict=True)]
-        rows, long = forecast_files(self._model, self._job, sources)
-        return {"rows": [asdict(row) for row in rows], "long": long}
-
-
-def _outcomes(job: Job, chunks: Sequence[Chunk], device: str, workers: int | None) -> Iterator[Done]:
-    if not chunks:
+    if not items:
         return
     with cluster(workers):
         import ray.data
 
         unit = "GPU" if device == "cuda" else "CPU"
-        size = workers or capacity(unit)
-        plain = [
-            {"paths": [str(source.path) for source in chunk], "names": [source.name for source in chunk]}
-            for chunk in chunks
-        ]
-        data = ray.data.from_items(plain, override_num_blocks=len(plain))
+        data = ray.data.from_items(items, override_num_blocks=len(items))
         data.context.execution_options.preserve_order = True
         data.context.enable_progress_bars = False
         outcomes = data.map(
-            cast(Any, _Worker),  # a class is accepted too
-            fn_constructor_args=(job, device, Path.cwd(), torch.get_num_threads()),
-            compute=ray.data.ActorPoolStrategy(size=min(size, len(chunks))),
+            cast(Any, _Here),  # a class is accepted too
+            fn_constructor_args=(worker, arguments, Path.cwd(), torch.get_num_threads()),
+            compute=ray.data.ActorPoolStrategy(size=min(workers or capacity(unit), len(items))),
             num_cpus=1,
             num_gpus=int(unit == "GPU"),
         )
-        for outcome in outcomes.iter_rows():
-            yield Done([Row(**row) for row in outcome["rows"]], outcome["long"])
+        yield from outcomes.iter_rows()
+
+
+@final
+class _Here:
+    """An actor: a worker in the folder, and with the threads, of the process that began the work."""
+
+    def __init__(self, worker: type, arguments: Sequence[Any], folder: Path, threads: int) -> None:
+        os.chdir(folder)
+        torch.set_num_threads(threads)
+        self._worker = worker(*arguments)
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = self._worker(item)
+        return result
+
+
+def check_installed() -> None:
+    """Raise an InputError if Ray is not installed."""
+    if find_spec("ray") is None:
+        raise InputError("engine=ray: expected Ray, found none; pip install 'ray[data]'")
 
 
 def capacity(unit: str) -> int:
@@ -105,8 +94,7 @@ def cluster(workers: int | None) -> Iterator[None]:
     Raises:
         InputError: Ray is not installed, no cluster is at that address, or the local one does not start.
     """
-    if find_spec("ray") is None:
-        raise InputError("engine=ray: expected Ray, found none; pip install 'ray[data]'")
+    check_installed()
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # which reads these variables

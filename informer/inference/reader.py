@@ -20,12 +20,12 @@ from informer.config.data import DatasetConfig, InputFormat, Short, without_loca
 from informer.config.training import check
 from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.history import Futures, future_of_table
-from informer.data.panel import KnownAttributes, LongTable, attributes_from, left_padded
+from informer.data.panel import KnownAttributes, LongTable, attributes_from, left_padded, without_ended
 from informer.data.windows import NOT_READ, sparse_history
 from informer.read.checks import Report
 from informer.read.columns import coded, unknown
 from informer.read.frequency import Frequency
-from informer.read.series import Series, cells_of_file, column_values, prepared, series_from_table, with_whole_times
+from informer.read.series import Series, cells_of_file, column_values, prepared, series_from_table
 from informer.read.table import Table, cells_of_content, table_of_frame
 from informer.read.time_columns import find_time_column
 from informer.read.times import TimesCache, find_format
@@ -42,9 +42,10 @@ class Reader:
 
     Args:
         checkpoint: the model's checkpoint.
+        rows: rows of a history that the model reads, if there are so many.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, rows: int) -> None:
         dataset = node_of(DatasetConfig, without_location(checkpoint.config["dataset"]))
         self._as_trained = check(
             replace(
@@ -70,6 +71,7 @@ class Reader:
         if mark_sizes(self._step, self._calendar) != tuple(checkpoint.dims["mark_sizes"]):
             raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
         self._seq_len: int = checkpoint.config["seq_len"]
+        self._rows = rows
         self._targets, masked = checkpoint.targets, checkpoint.dims.get("masked")
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
@@ -109,8 +111,7 @@ class Reader:
         Raises:
             InputError: it cannot be forecast (columns, numbers, timestamps, step, rows).
         """
-        config = self._reading(list(map(str, frame.columns)), input_format)
-        table = with_whole_times(table_of_frame(frame, name, config.time_col), config)
+        table, config = self._read(partial(_of_frame, frame, name), input_format or InputFormat())
         return self._series(table, config, name, ahead=ahead)
 
     def file(self, path: Path, input_format: InputFormat, name: str, *, ahead: int | None = None) -> list[Series]:
@@ -138,8 +139,7 @@ class Reader:
         Raises:
             InputError: it has no times.
         """
-        config = self._reading(list(map(str, frame.columns)))
-        return self._futures(with_whole_times(table_of_frame(frame, name, config.time_col), config), config)
+        return self._futures(*self._read(partial(_of_frame, frame, name), InputFormat()))
 
     def future_file(self, path: Path, input_format: InputFormat) -> Futures:
         """Read a file of future covariates; the last one is kept, since all batches of a job need it.
@@ -154,7 +154,9 @@ class Reader:
 
     def _read(self, read: Callable[[DatasetConfig], Table], input_format: InputFormat) -> tuple[Table, DatasetConfig]:
         """A table, prepared, and its settings, with the time column of training if it exists."""
-        config = self._reading([], input_format)
+        config = input_format.applied_to(replace(self._as_trained, time_col=None))
+        if config.keeps_gaps and not self._reads_gaps:
+            raise InputError(NOT_READ)
         table = read(config)
         if table.doubts and self._number_marks is not None:
             table = read(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
@@ -177,10 +179,16 @@ class Reader:
         `lenient`; the repairs of the first series then name them.
         """
         table = self._coded(self._attributes.joined(table, config, name))
-        history, series_col = self._seq_len if ahead is None else None, config.series_col
+        (history, kept), series_col = (self._seq_len, self._rows) if ahead is None else (None, None), config.series_col
         if series_col is None or (series_col not in table.columns and not named):
             series = series_from_table(
-                table, config, name, history=history, trained_format=self._time_format, times_cache=self._known_times
+                table,
+                config,
+                name,
+                history=history,
+                kept=kept,
+                trained_format=self._time_format,
+                times_cache=self._known_times,
             )
             if line := self._sparse(series, config) if ahead is None else None:
                 raise InputError(line)
@@ -197,7 +205,7 @@ class Reader:
         short = [f"{key} ({len(piece.frame)} rows)" for piece, key in pieces if len(piece.frame) < enough]
         for piece, key in long_enough or pieces:
             with report.gathering():
-                series = self._checked(series_from_table(piece, config, key, history=history))
+                series = self._checked(series_from_table(piece, config, key, history=history, kept=kept))
                 series = left_padded(series, least - len(series)) if pads and long_enough else series
                 if line := self._sparse(series, config) if ahead is None else None:
                     sparse.append(line)
@@ -210,6 +218,9 @@ class Reader:
         if long_enough and short:
             advice = "" if pads else "; dataset.short=pad repeats their first row"
             lines.append(f"{table.name}: {series_col} {listed(short)}, expected at least {enough} rows{advice}")
+        if lenient and ahead is None and panel:  # whoever sends a series to Python or a service wants its forecast
+            panel, line = without_ended(panel, config.ended)
+            log.warning(f"{table.name}: {line}") if line else None
         return _with_left_out(panel, lines, is_logged=not lenient)
 
     def _check_number(self, n: int, name: str) -> None:
@@ -234,14 +245,6 @@ class Reader:
             for piece, key in LongTable.of(table, config.series_col).tables()
         }
         return Futures(name=table.name, by_series=by_series)
-
-    def _reading(self, columns: Sequence[str], input_format: InputFormat | None = None) -> DatasetConfig:
-        """Settings for a table with these columns: those of the training data, overridden by `input_format`."""
-        time_col = self._time_col if self._time_col in columns else None
-        config = (input_format or InputFormat()).applied_to(replace(self._as_trained, time_col=time_col))
-        if config.keeps_gaps and not self._reads_gaps:
-            raise InputError(NOT_READ)
-        return config
 
     def _warn_about_gaps(self, series: Series) -> None:
         """Warn once about gaps in columns that had none in training."""
@@ -268,6 +271,10 @@ class Reader:
             )
         self._warn_about_gaps(series)
         return series
+
+
+def _of_frame(frame: pd.DataFrame, name: str, config: DatasetConfig) -> Table:
+    return table_of_frame(frame, name, config.time_col)
 
 
 def _with_left_out(panel: list[Series], lines: Sequence[str], *, is_logged: bool) -> list[Series]:

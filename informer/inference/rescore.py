@@ -11,9 +11,9 @@ import io
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,15 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float64, Int
-from matplotlib.figure import Figure
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from informer import checkpoint
 from informer.base.console import logging_to, say
-from informer.base.errors import InputError, listed
-from informer.base.files import file_stems, make_folder, refuse_link, write_atomic
-from informer.base.plots import Band, plot_attention, plot_error_by_step, plot_forecast, save_figure
+from informer.base.errors import InputError
+from informer.base.files import make_folder, refuse_link, write_atomic
+from informer.base.plots import plot_attention, plot_error_by_step, save_figure
 from informer.base.runtime import pick_device
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
@@ -41,9 +38,7 @@ from informer.checkpoint.paths import ATTENTION, BEST, BY_SERIES, EVALUATION, RE
 from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config.commands import EvalConfig, EvalDataset, EvalDecoding, EvalModel, Plots
 from informer.config.conversion import from_plain
-from informer.config.families import config_class, family_of
-from informer.config.model import Decoding
-from informer.config.overrides import shell_command
+from informer.config.model import Decoding, config_class, family_of
 from informer.data.columns import Trained
 from informer.data.dataset import Data
 from informer.data.recorded import Recorded, find_again, own_cache
@@ -56,13 +51,14 @@ from informer.networks.forecast_model import ForecastModel, forecast_without_net
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
 from informer.read.series import column_values
-from informer.scoring.intervals import saved_calibration
+from informer.scoring.intervals import REPORTED_LEVELS, saved_calibration
 from informer.scoring.scores import (
     START,
     Evaluation,
     ForecastFunction,
     evaluate,
     score,
+    scores_table,
     training_scale,
 )
 
@@ -115,18 +111,6 @@ def trained_data(
         yield data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
-    """Scores of one decoding on the test part, in scaled units."""
-
-    decoding: str
-    windows: int
-    mse: float
-    mae: float
-    ms_per_window: float
-    """Wall time of the network, measured per batch."""
-
-
 def with_decoding(checkpoint: Checkpoint, settings: EvalModel) -> Checkpoint:
     """The checkpoint with another decoding or offset; if either differs, without its calibration, which is no longer
     valid.
@@ -148,34 +132,25 @@ def with_decoding(checkpoint: Checkpoint, settings: EvalModel) -> Checkpoint:
     return replace(checkpoint, config=checkpoint.config | {"model": other}, calibration=None)
 
 
-def compare_decodings(checkpoint: Checkpoint, data: Data, *, device: torch.device, batch_size: int) -> list[Decoded]:
-    """Score and time each decoding on the test part."""
-    return [_decoded(checkpoint, decoding, data, device, batch_size) for decoding in Decoding]
+def compare_decodings(checkpoint: Checkpoint, data: Data, *, device: torch.device, batch_size: int) -> pd.DataFrame:
+    """Scaled errors of each decoding on the test part, and the network's wall time, measured per batch."""
+    rows = []
+    for decoding in Decoding:
+        config = checkpoint.config | {"model": checkpoint.config["model"] | {"decoding": decoding.name}}
+        model, seconds = restore_model(replace(checkpoint, config=config)).to(device), list[float]()
 
+        def forecast(batch: Batch, model: ForecastModel = model, seconds: list[float] = seconds) -> Tensor:
+            begun = _now(device)
+            output = model_forecast(model, batch)
+            seconds.append(_now(device) - begun)
+            return output
 
-def _decoded(saved: Checkpoint, decoding: Decoding, data: Data, device: torch.device, batch_size: int) -> Decoded:
-    config = saved.config | {"model": saved.config["model"] | {"decoding": decoding.name}}
-    model = restore_model(replace(saved, config=config)).to(device)
-    seconds = 0.0
-
-    def forecast(batch: Batch) -> torch.Tensor:
-        nonlocal seconds
-        begun = _now(device)
-        output = model_forecast(model, batch)
-        seconds += _now(device) - begun
-        return output
-
-    with torch.inference_mode():  # the first call of a process is slow
-        model_forecast(model, data.test.batch(torch.arange(min(batch_size, len(data.test)))))
-    errors = evaluate(forecast, data.test, mase_scale=training_scale(data), batch_size=batch_size).scaled
-    overall = errors.overall()
-    return Decoded(
-        decoding=decoding.name,
-        windows=errors.windows,
-        mse=overall["mse"],
-        mae=overall["mae"],
-        ms_per_window=1000 * seconds / errors.windows,
-    )
+        with torch.inference_mode():  # the first call of a process is slow
+            model_forecast(model, data.test.batch(torch.arange(min(batch_size, len(data.test)))))
+        errors = evaluate(forecast, data.test, mase_scale=training_scale(data), batch_size=batch_size).scaled
+        overall, ms = errors.overall(), 1000 * sum(seconds) / errors.windows
+        rows.append((decoding.name, errors.windows, overall["mse"], overall["mae"], ms))
+    return pd.DataFrame(rows, columns=["decoding", "windows", "mse", "mae", "ms_per_window"])
 
 
 def _now(device: torch.device) -> float:
@@ -185,24 +160,10 @@ def _now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def decodings_table(decodings: Sequence[Decoded]) -> Table:
-    """Table for the terminal."""
-    table = Table(title="same weights, scaled errors", title_justify="left", box=SIMPLE_HEAD, padding=0)
-    for place, heading in enumerate(("decoding", "MSE", "MAE", "ms/window")):
-        table.add_column(heading, justify="right" if place else "left")
-    for decoded in decodings:
-        table.add_row(
-            decoded.decoding, *(f"{value:.4g}" for value in (decoded.mse, decoded.mae, decoded.ms_per_window))
-        )
-    return table
-
-
 MAX_TRACKS, MAX_ORIGINS = 48, 40
 """Maximum number of pairs of series and column that a report shows, and of forecasts of each."""
 NUMBERS, ROWS = 350_000, 250_000
 """Maximum number of forecast and of actual values in the file of test forecasts."""
-LEVELS = (95, 80)
-"""Levels of intervals, in percent."""
 MAP_CELLS, MAX_MAPS = 48, 48
 """Maximum number of cells per side of a saved attention map, and of maps."""
 
@@ -293,7 +254,7 @@ def chosen_pairs(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> 
 
 
 def _levels(model: TrainedModel) -> list[int]:
-    return [level for level in LEVELS if model.calibration is not None and model.calibration.supports(level)]
+    return [] if model.calibration is None else [*filter(model.calibration.supports, reversed(REPORTED_LEVELS))]
 
 
 def _origins(data: Data, s: int, most: int) -> Int[Tensor, "o"]:
@@ -327,67 +288,6 @@ def _last_maps(model: ForecastModel, data: Data) -> dict[str, Any] | None:
     return {"window": f"{where}history up to {origin} (the last test window)", "maps": maps} if maps else None
 
 
-MOST_FORECASTS = 4
-"""Maximum number of consecutive forecasts, which end with the test part."""
-
-
-def check_series(data: Data, names: Sequence[str]) -> None:
-    """Raise an InputError if a name is not one of the series."""
-    available = [series.name for series in data.panel]
-    unknown = [name for name in names if name not in available]
-    if unknown:
-        raise InputError(f"plot_series={unknown[0]}: no such series in the data, expected some of {listed(available)}")
-
-
-@torch.inference_mode()
-def figure_on_test_part(model: TrainedModel, data: Data, name: str) -> Figure:
-    """Plot the last forecasts of the test part of one series, in data units, with intervals and actual values.
-
-    Raises:
-        InputError: no such series, or it has no test window.
-    """
-    check_series(data, [name])
-    model = model.scored
-    place = [series.name for series in data.panel].index(name)
-    series, windows = data.panel[place], _last_windows(data, place)
-    if not len(windows):
-        raise InputError(f"plot_series={name}: the test part has no window of this series")
-    batch = data.test.batch(windows)
-    output = model_output(model.model, batch)
-    levels = [level for level in LEVELS if model.calibration is not None and model.calibration.supports(level)]
-    ends = model.bands(batch, output, model.halves(batch, levels))
-    row = int(data.test.starts[windows[0]]) - int(data.test.store.first_rows[place]) + data.sizes.first
-    values = np.concatenate(list(model.rows(batch, output)))
-    times, columns = series.timestamps[row : row + len(values)], list(data.targets)
-
-    def frame(rows: np.ndarray) -> pd.DataFrame:
-        return pd.DataFrame(rows, times, columns)
-
-    bands: dict[str, Band] = {
-        f"{level} % interval": (
-            frame(np.concatenate(list(ends[f"lo{level}"]))), frame(np.concatenate(list(ends[f"hi{level}"])))
-        )
-        for level in levels
-    }  # fmt: skip
-    observed = pd.DataFrame(series.values, series.timestamps, list(series.columns))
-    before = observed[:row].iloc[-2 * len(values) :]
-    forecasts = f"{len(windows)} forecasts of" if len(windows) > 1 else "a forecast of"
-    return plot_forecast(
-        before, frame(values), observed.loc[times, columns], bands=bands, target=data.columns.main,
-        title=f"{name}: {forecasts} {data.sizes.pred_len} rows, test part",
-    )  # fmt: skip
-
-
-def _last_windows(data: Data, place: int) -> Int[Tensor, "w"]:
-    """Indices of the last consecutive, non-overlapping test windows of one series, oldest first."""
-    first = int(data.test.store.first_rows[place])
-    starts = data.test.starts
-    in_series = ((starts >= first) & (starts < first + len(data.panel[place]))).nonzero()[:, 0]
-    chosen = in_series.flip(0)[:: data.sizes.pred_len][:MOST_FORECASTS].flip(0)
-    gaps = torch.diff(starts[chosen]) != data.sizes.pred_len
-    return chosen[int(gaps.nonzero()[-1]) + 1 :] if gaps.any() else chosen
-
-
 ATTENTION_WINDOWS = 3
 BY_STEP, DECODINGS = "error_by_step.png", "decodings.csv"
 
@@ -399,7 +299,7 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
         InputError: no readable checkpoint, it was fitted on the test part, or its data is missing or has other columns.
     """
     path = checkpoint.locate(Path(settings.checkpoint))
-    saved, decodings = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model), list[Decoded]()
+    saved, decodings = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model), None
     if saved.refit:
         raise InputError(
             f"checkpoint={settings.checkpoint}: fitted on the test part too, so it cannot be scored there; "
@@ -409,14 +309,12 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
     output = Path(settings.output) if settings.output else path.parent / EVALUATION
     if not settings.output:
         refuse_link(output)
-    pictures = {series: f"forecast_{stem}.png" for series, stem in file_stems(settings.plot_series).items()}
-    names = (*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, BY_STEP, DECODINGS, *pictures.values())
+    names = (*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, BY_STEP, DECODINGS)
     written = [output / name for name in names]
     overwrite = settings.overwrite or not settings.output
     check_output(output, written, inputs=[path], overwrite=overwrite)
     opened_data = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
     with logging_to(console), opened_data as data:
-        check_series(data, settings.plot_series)
         source = data.provenance.path
         sources = list_files("dataset", str(source)) or [source]
         check_output(output, written, inputs=sources, overwrite=overwrite)
@@ -428,31 +326,21 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
         if settings.pictures is not Plots.none:
             by_step = {name: errors.scaled.by_step()["mse"] for name, errors in evaluation.errors.items()}
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
-        _draw_series(saved, data, pictures, settings, output)
         if settings.pictures is Plots.attention:
             _draw_attention(model, data.test, output)
         if settings.model.decoding is EvalDecoding.both:
             decodings = compare_decodings(saved, data, device=device, batch_size=settings.batch_size)
-            write_atomic(output / DECODINGS, pd.DataFrame(decodings).to_csv(index=False))
+            write_atomic(output / DECODINGS, decodings.to_csv(index=False))
     console.print(evaluation.table())
-    if decodings:
-        console.print(decodings_table(decodings))
+    if decodings is not None:
+        keys = {"mse": "mse", "mae": "mae", "ms_per_window": "ms/window"}
+        rows = [((row["decoding"],), {key: row[name] for name, key in keys.items()}) for _, row in decodings.iterrows()]
+        console.print(scores_table(("decoding",), rows, "", "same weights, scaled errors"))
     for line in [*evaluation.remarks, evaluation.verdict, f"report: {output}"]:
         say(console, line)
-    if evaluation.series and not pictures:
-        words = ("checkpoint", settings.checkpoint), ("plot_series", evaluation.worst_series)
-        say(console, f"pictures of the worst: {shell_command('eval', *words)}")
     if evaluation.warning:
         say(console, f"warning: {evaluation.warning}")
     return evaluation
-
-
-def _draw_series(saved: Checkpoint, data: Data, pictures: Mapping[str, str], settings: EvalConfig, out: Path) -> None:
-    """Plot forecasts of the test part, by series; `pictures` are the file names."""
-    if pictures:
-        model = TrainedModel(saved, device=settings.device)
-        for series, picture in pictures.items():
-            save_figure(figure_on_test_part(model, data, series), out / picture)
 
 
 def _draw_attention(model: ForecastModel, windows: Windows, output: Path) -> None:

@@ -15,17 +15,15 @@ Tibshirani, "Conformal PID Control for Time Series Prediction", 2023, section 2.
 inference (I. Gibbs and E. Candes, 2021), on the logarithm of the width: over k origins the mean of `missed` differs
 from 1 - level by |log m| / (rate k), whatever the data.
 
-Write tables of rolling forecasts in pieces.
-
 Scores of rolling forecasts and of their baselines, over origins after the training rows.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, final
 
@@ -41,16 +39,17 @@ from informer.checkpoint.restore import dims_in
 from informer.config.commands import Format
 from informer.config.model import WindowSizes
 from informer.data.store import build_store, with_columns
-from informer.data.windows import Windows, observed_rows, seen_before
-from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching
+from informer.data.windows import Store, Windows, are_observed, observed_rows
+from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching, rounded
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
 from informer.linear.effects import fit_known
 from informer.networks.forecast_model import model_forecast, model_output
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values
-from informer.scoring.baselines import FittedBaseline, bounded, fit_ridge, seasonal_naive_for
-from informer.scoring.intervals import DECILES, CalibratedBaseline, IntervalScores, calibrated, model_quantiles
+from informer.read.times import check_zones
+from informer.scoring.baselines import FittedBaseline, fit_ridge, seasonal_naive_for
+from informer.scoring.intervals import DECILES, Baseline, IntervalScores, model_quantiles
 from informer.scoring.metrics import Errors
 from informer.scoring.recursion import recursive_forecast
 from informer.scoring.scores import Evaluation, mase_scale
@@ -109,71 +108,23 @@ class Tracking:
             self._log[level] = self._log[level] + RATE / self._delay * (share - (1 - level / 100))
 
 
-ACTUAL = "actual"
-Places = Mapping[str, Mapping[str, int]]
-"""Decimal places of each target of each series; none: all digits."""
-Append = Callable[[pd.DataFrame], None]
+def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> None:
+    """Write the pieces of a table to a new file, CSV or parquet, one after the other."""
+    if form is Format.parquet:
+        import pyarrow
+        from pyarrow.parquet import ParquetWriter
 
-
-def open_table(path: Path, form: Format, places: Places) -> AbstractContextManager[Append]:
-    """Open a new file; yields a function that appends a piece, of one series; `places`: decimal places in CSV."""
-    return _parquet_table(path) if form is Format.parquet else _csv_table(path, places)
-
-
-def decimal_places(panel: Sequence[Series], targets: Sequence[str], digits: int | None) -> Places:
-    """Decimal places that leave this many digits of the spread of each target in each series."""
-    if digits is None:
-        return {}
-    return {
-        series.name: {
-            target: decimals_for(column, digits)
-            for target, column in zip(targets, column_values(series, targets).T, strict=True)
-        }
-        for series in panel
-    }
-
-
-@contextmanager
-def _csv_table(path: Path, places: Places) -> Iterator[Append]:
+        tables = (pyarrow.Table.from_pandas(piece, preserve_index=False) for piece in pieces)
+        first = next(tables)
+        with ParquetWriter(path, first.schema) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
+        return
     with path.open("w", encoding="utf-8", newline="") as file:
-
-        def append(piece: pd.DataFrame) -> None:
+        for piece in pieces:
             dated = piece.select_dtypes(["datetime", "datetimetz"])
             times = {str(column): _whole_times(piece[column]) for column in dated}
-            written = _rounded(piece, places).assign(**times)
-            written.to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
-
-        yield append
-
-
-def _rounded(piece: pd.DataFrame, places: Places) -> pd.DataFrame:
-    """With forecasts and their ends rounded; actual values keep the digits of the input."""
-    if not places:
-        return piece
-    # of several series the first column has the name
-    decimals = places[str(piece.iloc[0, 0])] if len(places) > 1 else next(iter(places.values()))
-    with np.errstate(over="ignore"):
-        factors = 10.0 ** piece["column"].map(decimals).to_numpy(float).clip(min=0)
-    factors[np.isinf(factors)] = np.nan  # of values such as 1e-305, which keep all digits
-    numbers = [str(name) for name in piece.columns if name != ACTUAL and piece[name].dtype.kind == "f"]
-    return piece.assign(**{name: (np.rint(piece[name] * factors) / factors).fillna(piece[name]) for name in numbers})
-
-
-@contextmanager
-def _parquet_table(path: Path) -> Iterator[Append]:
-    import pyarrow
-    from pyarrow.parquet import ParquetWriter
-
-    with ExitStack() as open_files:
-        writers: list[ParquetWriter] = []
-
-        def append(piece: pd.DataFrame) -> None:
-            rows = pyarrow.Table.from_pandas(piece, preserve_index=False)
-            if not writers:
-                writers.append(open_files.enter_context(ParquetWriter(path, rows.schema)))
-            writers[0].write_table(rows)
-
-        yield append
+            piece.assign(**times).to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
 
 
 def _whole_times(times: pd.Series) -> np.ndarray:
@@ -200,17 +151,11 @@ class Rolling:
         adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling`.
     """
 
-    horizon: int | None = None
+    horizon: int | str | None = None
     stride: int | None = None
     start: str | None = None
     levels: Sequence[int] = ()
     adaptive: bool = False
-
-    def delay(self, model: TrainedModel) -> int:
-        """Number of origins until all actual values of a forecast are known, for its first pred_len rows."""
-        sizes = model.sizes
-        within = min(model.check_horizon(self.horizon), sizes.pred_len)
-        return -(-(sizes.offset + within) // (self.stride or sizes.pred_len))
 
 
 def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
@@ -228,7 +173,8 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     until, trained_series = model.checkpoint.data.get("trained_until"), model.checkpoint.series
     if not isinstance(until, str) or (trained_series and series.name not in trained_series):
         return 0
-    row = int(series.timestamps.searchsorted(moment_in(until, series, "trained_until"), side="right"))
+    check_zones(series.name, series.timestamps.tz, pd.Timestamp(until).tz, "training")
+    row = int(series.timestamps.searchsorted(pd.Timestamp(until), side="right"))
     if row >= len(series):
         raise InputError(
             f"{series.name}: no row after the training rows, which end at {until}; to forecast training rows anyway, "
@@ -245,8 +191,10 @@ def log_begins(model: TrainedModel, panel: Sequence[Series], firsts: Sequence[in
     for series, first in zip(panel, firsts, strict=True):
         if not isinstance(until, str) or (model.checkpoint.series and series.name not in model.checkpoint.series):
             continue
-        begin = series.timestamps[min(first + model.sizes.first, len(series) - 1)]
-        is_seen = begin <= moment_in(until, series, "trained_until")
+        begin, end = series.timestamps[min(first + model.sizes.first, len(series) - 1)], pd.Timestamp(until)
+        if (begin.tz is None) != (end.tz is None):
+            continue  # with `start`, see `first_origin`
+        is_seen = begin <= end
         if start is not None and is_seen:
             line = (
                 f"rows up to {until} are training rows, where errors are too small (without from=, forecasts start "
@@ -322,11 +270,12 @@ class RollingScores:
             for series, end in zip(panel, (first + model.sizes.first for first in firsts), strict=True)
         ]
         narrow_training = with_columns(training, model.columns.inputs)
-        early, later = _windows_before(model, narrow_training)
-        self._baselines = _fitted(model, narrow_training, early, later)
-        clipped, season = bounded(self._baselines, model.model), narrow_training[0].frequency.season
-        calibrated_baselines = calibrated(clipped, [early], [later], season=season, levels=model.quantiles)
-        self._calibrations = {each.name: each.calibration for each in calibrated_baselines}
+        fitted, early, later = baselines_before(model, narrow_training)
+        season, levels = narrow_training[0].frequency.season, model.quantiles or DECILES
+        self._baselines = [
+            Baseline(each, model.model.non_negative, levels=levels).calibrated([early], [later], season=season)
+            for each in fitted
+        ]
         scalers = [model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in narrow_training]
         parts = list(zip([series.values for series in narrow_training], scalers, strict=True))
         scale = mase_scale(parts, season, model.columns.positions(self._columns))
@@ -334,7 +283,6 @@ class RollingScores:
         self._own = Errors(scale)
         horizon = model.check_horizon(how.horizon)
         self._block = -(-horizon // (how.stride or model.sizes.pred_len))  # origins whose forecasts share rows
-        self._levels = model.quantiles or DECILES
         self._spread = IntervalScores(model.quantiles, model.calibration, how.levels)
 
     def add(
@@ -357,16 +305,17 @@ class RollingScores:
         """
         batch, positions = windows.batch(chosen), self._model.columns.positions(self._columns)
         history, within = batch.enc_x[:, :, positions], slice(self._within)
-        quantiles = model_quantiles(self._model.model, output[:, within], self._model.calibration, history, batch.units)
+        quantiles = model_quantiles(
+            self._model.model, output[:, within], self._model.calibration, history, batch.units, batch.series
+        )
         self._own.add(forecast, actual, batch.units, quantiles)
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
         self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
-        for baseline in bounded(self._baselines, self._model.model):
+        for baseline in self._baselines:
             ahead, _ = recursive_forecast(
                 baseline, baseline(batch), windows, chosen, targets=positions, horizon=actual.shape[1]
             )
-            calibration = self._calibrations[baseline.name]
-            quantiles = CalibratedBaseline(baseline, calibration, self._levels).quantiles(batch, ahead[:, within])
+            quantiles = baseline.quantiles(batch, ahead[:, within])
             self._errors[baseline.name].add(ahead, actual, batch.units, quantiles)
 
     def evaluation(self) -> Evaluation:
@@ -376,28 +325,18 @@ class RollingScores:
             model=name,
             columns=self._columns,
             errors={name: self._own, **self._errors},
-            notes=tuple(baseline.note for baseline in bounded(self._baselines, self._model.model)),
+            notes=tuple(baseline.note for baseline in self._baselines),
             intervals=self._spread.intervals,
             quantiles=self._spread.quantiles,
             block=self._block,
         )
 
 
-def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[FittedBaseline]:
-    """A seasonal naive, and ridge if there are windows for training and validation before the first origin."""
-    return _fitted(model, training, *_windows_before(model, training))
-
-
-def _windows_before(model: TrainedModel, training: Sequence[Series]) -> tuple[Windows, Windows]:
-    """Windows on which baselines are fitted, and on which season and penalty are chosen."""
-    sizes = model.sizes
-    store = build_store(
-        training,
-        scalers=[model.scaler.of(series.name, series.values[: sizes.seq_len]) for series in training],
-        calendar=model.calendar,
-        device=model.device,
-        trained=model.checkpoint.series,
-    )
+def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[list[FittedBaseline], Windows, Windows]:
+    """A seasonal naive, and ridge if there are windows for training and validation before the first origin; and the
+    windows on which they are fitted, and on which season and penalty are chosen."""
+    sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
+    store = _store(model, training)
     begins = np.cumsum([0, *map(len, training[:-1])])
     counts = [max(len(series) - sizes.rows + 1, 0) for series in training]
     early = [begin + np.arange(n - int(VALIDATION * n)) for begin, n in zip(begins, counts, strict=True)]
@@ -406,18 +345,33 @@ def _windows_before(model: TrainedModel, training: Sequence[Series]) -> tuple[Wi
         Windows.of_columns(store, model.columns, starts=torch.from_numpy(np.concatenate(starts)), sizes=sizes)
         for starts in (early, later)
     )
-    return train, val
+    fitted: list[FittedBaseline] = [seasonal_naive_for(training, model.columns, val if len(val) else train)]
+    if len(train) and len(val):
+        dims, lag = dims_in(model.checkpoint), training[0].frequency.season
+        covariates = {"columns": dims.regressors, "marks": dims.holidays, "codes": dims.known_codes}
+        effects = fit_known(train, val, positions, **covariates, lag=lag)
+        fitted.append(fit_ridge(train, val, positions, known=effects))
+    return fitted, train, val
 
 
-def _fitted(model: TrainedModel, training: Sequence[Series], train: Windows, val: Windows) -> list[FittedBaseline]:
-    positions = model.columns.positions(model.columns.targets)
-    naive = seasonal_naive_for(training, model.columns, val if len(val) else train)
-    if not len(train) or not len(val):
-        return [naive]
-    dims, lag = dims_in(model.checkpoint), training[0].frequency.season
-    covariates = {"columns": dims.regressors, "marks": dims.holidays, "codes": dims.known_codes}
-    effects = fit_known(train, val, positions, **covariates, lag=lag)
-    return [naive, fit_ridge(train, val, positions, known=effects)]
+def _store(model: TrainedModel, panel: Sequence[Series]) -> Store:
+    """The rows of series with the columns that the model reads, in order.
+
+    A series without a scaler from training is scaled by its history at the first origin.
+    """
+    return build_store(
+        panel,
+        scalers=[model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in panel],
+        calendar=model.calendar,
+        device=model.device,
+        trained=model.checkpoint.series,
+    )
+
+
+def series_windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
+    """Windows of a series that begin at these rows."""
+    store = _store(model, with_columns([series], model.columns.inputs))
+    return Windows.of_columns(store, model.columns, starts=torch.tensor(list(firsts)), sizes=model.sizes)
 
 
 def summary_lines(name: str, scores: Evaluation) -> list[str]:
@@ -440,92 +394,80 @@ def roll_panel(
     *,
     first_rows: Sequence[int] | None = None,
     scores: RollingScores | None = None,
+    digits: int | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Tables of `Origins` for each series; the column that names the series, if any, comes first.
+    """Forecasts from every `stride`-th origin of each series, oldest first, as tables in data units, in pieces.
 
-    Args:
-        model, panel, rolling: the model, the series, and the horizon, origins and intervals.
-        first_rows: first row of the window of the first origin of each series; None: row 0.
-        scores: collects the errors.
-
-    Raises:
-        InputError: see `Origins`.
-    """
-    for series, first in zip(panel, first_rows or [0] * len(panel), strict=True):
-        for table in Origins(model, series, rolling, first=first).tables(scores):
-            if series.series_col is not None:
-                table.insert(0, key_columns(series, table.columns)[0], series.name)
-            yield table
-
-
-@final
-class Origins:
-    """Forecasts from every `stride`-th origin of a series, oldest first.
+    Columns: those that name the series, if any; origin (the last known time), step, the time column of the input,
+    column, forecast, quantiles (q10), interval ends (lo80, hi80), actual; with a horizon beyond pred_len also rolled,
+    which marks recursively forecast rows.
 
     Args:
         model: the forecaster.
-        series: with the model's columns; the first origin is the seq_len-th row, the last has enough rows after it for
-            the horizon rounded up to pred_len.
-        rolling, first: horizon, origins and intervals; first row of the window of the first origin.
+        panel: series with the model's columns; the first origin is the seq_len-th row, the last has enough rows after
+            it for the horizon rounded up to pred_len.
+        rolling: horizon, origins and intervals.
+        first_rows: first row of the window of the first origin of each series; None: row 0.
+        scores: collects the errors.
+        digits: significant digits of the spread of each column to which forecasts and their ends are rounded.
 
     Raises:
-        InputError: there is no origin, or the model was not calibrated for a level.
+        InputError: there is no origin, the model was not calibrated for a level, or a forecast is not finite.
     """
-
-    def __init__(self, model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> None:
-        self._model, self._series = model, series
-        self._steps = np.arange(model.check_horizon(rolling.horizon))
+    horizon, pred_len, targets = model.check_horizon(rolling.horizon), model.sizes.pred_len, model.columns.targets
+    at_once = min(max(MAX_ROWS // (horizon * len(targets)), 1), MAX_ORIGINS)
+    # origins until all actual values of the first pred_len rows of a forecast are known
+    delay = -(-(model.sizes.offset + min(horizon, pred_len)) // (rolling.stride or pred_len))
+    for series, first in zip(panel, first_rows or [0] * len(panel), strict=True):
         firsts = origins(model, series, rolling, first=first)
-        model.check_levels(rolling.levels, len(self._steps))
-        self._levels = rolling.levels
-        self._tracking = Tracking(rolling.levels, rolling.delay(model)) if rolling.adaptive else None
-        self._windows, targets = _windows(model, series, firsts), model.columns.targets
-        self._positions, self._truth = model.columns.positions(targets), column_values(series, targets)
+        model.check_levels(rolling.levels, horizon)
+        model.warn_about_new([series.name])
+        windows, truth = series_windows(model, series, firsts), column_values(series, targets)
+        tracking = Tracking(rolling.levels, delay) if rolling.adaptive else None
+        places = None if digits is None else [max(decimals_for(column, digits), 0) for column in truth.T]
+        for chosen in torch.arange(len(windows)).split(at_once):
+            rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + np.arange(horizon)
+            values = _forecasts(model, series, windows, chosen, rolling, tracking, scores)
+            if places is not None:
+                for name, array in values.items():
+                    values[name] = np.stack([rounded(array[..., i], n) for i, n in enumerate(places)], axis=-1)
+            table = tidy_table(model, series, rows, values | {"actual": truth[rows]})
+            keys, time = key_columns(series, table.columns.drop(TIME))
+            table = table.rename(columns={TIME: time})
+            for place, (column, cell) in enumerate(keys.items() if series.series_col is not None else ()):
+                table.insert(place, column, cell)
+            yield table
 
-    def tables(self, scores: RollingScores | None) -> Iterator[pd.DataFrame]:
-        """Tables in data units, in pieces.
 
-        Columns: origin (the last known time), step, the time column of the input, column, forecast, quantiles (q10),
-        interval ends (lo80, hi80), actual; with a horizon beyond pred_len also rolled, which marks recursively
-        forecast rows.
-
-        Args:
-            scores: collects the errors.
-
-        Raises:
-            InputError: a forecast is not finite.
-        """
-        at_once = min(max(MAX_ROWS // (len(self._steps) * len(self._positions)), 1), MAX_ORIGINS)
-        for chosen in torch.arange(len(self._windows)).split(at_once):
-            yield self._table(chosen, scores)
-
-    def _table(self, chosen: Int[Tensor, "b"], scores: RollingScores | None) -> pd.DataFrame:
-        model, windows, steps = self._model, self._windows, self._steps
-        batch = windows.batch(chosen)
-        with torch.inference_mode():
-            output = model_output(model.model, batch)
-            ahead, actual = recursive_forecast(
-                partial(model_forecast, model.model), point(output, model.quantiles), windows, chosen,
-                targets=self._positions, horizon=len(steps),
-            )  # fmt: skip
-        halves = {level: half[:, : len(steps)] for level, half in model.halves(batch, self._levels).items()}
-        if self._tracking is not None:
-            pred_len = model.sizes.pred_len
-            errors = (ahead - actual)[:, :pred_len].abs().double().cpu().numpy()
-            direct = self._tracking(errors, {level: half[:, :pred_len] for level, half in halves.items()})
-            halves = {
-                level: np.concatenate([direct[level], half[:, pred_len:]], axis=1) for level, half in halves.items()
-            }
-        if scores is not None:
-            scores.add(output, ahead, actual, windows, chosen, halves)
-        forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
-        bands = model.bands(batch, output[:, : len(steps)], halves, ahead)
-        if not np.isfinite(forecast).all() or any(np.isinf(band).any() for band in bands.values()):
-            raise InputError(f"{self._series.name}: a forecast is not finite; look for extreme values")
-        rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + steps
-        values = {"forecast": forecast} | {name: reaching(band, len(steps)) for name, band in bands.items()}
-        table = tidy_table(model, self._series, rows, values | {"actual": self._truth[rows]})
-        return table.rename(columns={TIME: key_columns(self._series, [*table.columns.drop(TIME)])[1]})
+def _forecasts(
+    model: TrainedModel,
+    series: Series,
+    windows: Windows,
+    chosen: Int[Tensor, "b"],
+    rolling: Rolling,
+    tracking: Tracking | None,
+    scores: RollingScores | None,
+) -> dict[str, Float64[np.ndarray, "b horizon n"]]:
+    """Forecasts, quantiles and interval ends of some windows in data units, by name of their column."""
+    batch, horizon, pred_len = windows.batch(chosen), model.check_horizon(rolling.horizon), model.sizes.pred_len
+    with torch.inference_mode():
+        output = model_output(model.model, batch)
+        ahead, actual = recursive_forecast(
+            partial(model_forecast, model.model), point(output, model.quantiles), windows, chosen,
+            targets=model.columns.positions(model.columns.targets), horizon=horizon,
+        )  # fmt: skip
+    halves = {level: half[:, :horizon] for level, half in model.halves(batch, rolling.levels).items()}
+    if tracking is not None:
+        errors = (ahead - actual)[:, :pred_len].abs().double().cpu().numpy()
+        direct = tracking(errors, {level: half[:, :pred_len] for level, half in halves.items()})
+        halves = {level: np.concatenate([direct[level], half[:, pred_len:]], axis=1) for level, half in halves.items()}
+    if scores is not None:
+        scores.add(output, ahead, actual, windows, chosen, halves)
+    forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
+    bands = model.bands(batch, output[:, :horizon], halves, ahead)
+    if not np.isfinite(forecast).all() or any(np.isinf(band).any() for band in bands.values()):
+        raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
+    return {"forecast": forecast} | {name: reaching(band, horizon) for name, band in bands.items()}
 
 
 def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> list[int]:
@@ -538,29 +480,14 @@ def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int
     if len(series) < needed + first:
         raise InputError(too_few(series, sizes, needed, first, rolling))
     targets = [series.columns.index(name) for name in model.columns.targets]
-    firsts, observed = range(first, len(series) - needed + 1, stride), observed_rows([series], targets)
-    valid = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
+    firsts, observed = np.arange(first, len(series) - needed + 1, stride), observed_rows([series], targets)
+    valid = firsts[are_observed(firsts, sizes.seq_len, observed, model.reader.min_observed)].tolist()
     if not valid:
         raise InputError(
             f"{series.name}: no origin has dataset.min_observed={model.reader.min_observed:g} of the {sizes.seq_len} "
             "rows before it observed; lower it"
         )
     return valid
-
-
-def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
-    sizes = model.sizes
-    model.warn_about_new([series.name])
-    panel = with_columns([series], model.columns.inputs)
-    store = build_store(
-        panel,
-        # a series without a scaler from training is scaled by its history at the first origin
-        scalers=[model.scaler.of(series.name, panel[0].values[: sizes.seq_len])],
-        calendar=model.calendar,
-        device=model.device,
-        trained=model.checkpoint.series,
-    )
-    return Windows.of_columns(store, model.columns, starts=torch.tensor(list(firsts)), sizes=sizes)
 
 
 def tidy_table(
@@ -608,11 +535,10 @@ def write_rolled(
     model, output = model.scored, rolled_of(name, writer.format)
     panel, firsts, left_out = with_origins(model, panel, rolling)
     scores = RollingScores(model, panel, firsts, rolling)
-    places = decimal_places(panel, model.columns.targets, writer.digits)
-    pieces = roll_panel(model, panel, rolling, first_rows=firsts, scores=scores)
-    with replacing(writer.folder / output) as temporary, open_table(temporary, writer.format, places) as append:
-        for piece in pieces:
-            append(piece)
+    digits = writer.digits if writer.format is Format.csv else None
+    pieces = roll_panel(model, panel, rolling, first_rows=firsts, scores=scores, digits=digits)
+    with replacing(writer.folder / output) as temporary:
+        write_pieces(temporary, writer.format, pieces)
         evaluation = scores.evaluation()
         # before the table is renamed, which marks it as done
         write_atomic(writer.folder / metrics_of(name), evaluation.to_csv(), durable=False)

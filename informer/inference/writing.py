@@ -114,12 +114,12 @@ def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
     rows: list[Sequence[object]] = []
     for forecast in forecasts:
         columns = forecast.columns()
-        names = [[forecast.series.name] * len(forecast.values)] * (len(forecast.keys) - 1)
+        names = [[cell] * len(forecast.values) for cell in forecast.series.keys.values()]
         decimals = forecast.decimals(digits)
         cells = (_cells(_rounded(values, decimals.get(name)), dialect.decimal) for name, values in columns.items())
         rows += [] if rows else [[*forecast.keys, *columns]]
         rows += zip(*names, stamps(forecast), *cells, strict=True)
-    return _text(rows, separator=dialect.separator).encode(dialect.encoding)
+    return _text(rows, separator=dialect.parsed_separator).encode(dialect.encoding)
 
 
 def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
@@ -143,13 +143,17 @@ def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str
     for name, forecast in forecasts.items():
         marks = {ROLLED: forecast.rolled.tolist()} if forecast.is_rolled else {}
         value_columns = [*LONG, *forecast.bands, *marks]
-        header = header or [*key_columns(forecast.series, value_columns), *value_columns]
+        keys, time_col = key_columns(forecast.series, value_columns)
+        header = header or [*keys, time_col, *value_columns]
+        # of many files, that of the file before it
+        first, *names = keys.values()
+        first = name.removesuffix(forecast.series.name) + first if names else name
         times = list(map(str, forecast.timestamps))
         for i, target in enumerate(forecast.targets):
             rows_of = (forecast.values, *forecast.bands.values())
             numbers = [_cells(_rounded(values[:, i], forecast.decimals(digits).get(target))) for values in rows_of]
             cells = zip(times, *numbers, *marks.values(), strict=True)
-            rows += [(name, time, target, *row_cells) for time, *row_cells in cells]
+            rows += [(first, *names, time, target, *row_cells) for time, *row_cells in cells]
     return _text([header, *rows]) if forecasts else ""
 
 
@@ -179,7 +183,11 @@ def stamps(forecast: Forecast) -> Sequence[object]:
     if written in (None, "ISO8601"):
         return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else _as_iso(times)
     if QUARTER in written:
-        return list(times.to_period("Q").strftime(written))
+        names = [
+            written.replace(f"{QUARTER}st", ordinal).replace(QUARTER, ordinal[0])
+            for ordinal in ("1st", "2nd", "3rd", "4th")
+        ]
+        return [time.strftime(names[time.quarter - 1]) for time in times]
     return list(times.strftime(written))
 
 

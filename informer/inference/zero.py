@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from statistics import NormalDist
 from typing import final
 
 import numpy as np
@@ -21,13 +20,18 @@ from informer.base.quantiles import MEDIAN
 from informer.base.runtime import pick_device
 from informer.data.diagnosis import seasons_of
 from informer.data.scaler import are_constant, is_amount
-from informer.data.seasonality import WEAKEST, usual_periods
+from informer.data.seasonality import WEAKEST
 from informer.inference.model import Forecast
-from informer.pretrained.network import HISTORY, HORIZON, LEVELS, NEWEST, load
+from informer.linear.average import average_weights
+from informer.linear.theta import theta
+from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, at_level
+from informer.pretrained.weights import NEWEST, load
 from informer.read.series import Series, column_values
 from informer.scoring.bootstrap import Winner, skill_interval
 from informer.scoring.intervals import LEAST_VALUES, SHORT
 
+MODEL = "forecast"
+"""Its name next to the baselines."""
 MOST_COLUMNS = 12
 """Columns in which seasons are looked for."""
 LEAST_ORIGINS, MOST_ORIGINS, MOST_WINDOWS = 10, 20, 2000
@@ -37,7 +41,6 @@ LEAST_HISTORY = 8
 """Rows before an origin that is scored."""
 MEAN_OF = 4
 """Seasons of the mean that is a baseline."""
-BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,8 @@ class ZeroScores:
 
     @cached_property
     def errors(self) -> dict[str, Float64[np.ndarray, "w"]]:
-        """Mean absolute error of each window, `zero` and the baselines; NaN without an actual value."""
-        forecasts = {"zero": self.quantiles[:, :, LEVELS.index(MEDIAN)], **self.baselines}
+        """Mean absolute error of each window, MODEL and the baselines; NaN without an actual value."""
+        forecasts = {MODEL: self.quantiles[:, :, LEVELS.index(MEDIAN)], **self.baselines}
         counts = np.isfinite(self.actual).sum(axis=1)
         sums = {name: np.nansum(np.abs(values - self.actual), axis=1) for name, values in forecasts.items()}
         return {name: np.where(counts, total / np.maximum(counts, 1), np.nan) for name, total in sums.items()}
@@ -129,7 +132,7 @@ class ZeroScores:
     @cached_property
     def scaled(self) -> dict[str, Float64[np.ndarray, "w"]]:
         """`errors` divided by `scale`, of the windows where both exist."""
-        usable = (self.scale > 0) & np.isfinite(self.errors["zero"])
+        usable = (self.scale > 0) & np.isfinite(self.errors[MODEL])
         return {name: errors[usable] / self.scale[usable] for name, errors in self.errors.items()}
 
     @property
@@ -140,14 +143,14 @@ class ZeroScores:
     @property
     def skill(self) -> float:
         """1 - scaled error / that of the best baseline; NaN without a window."""
-        if not len(self.scaled["zero"]):
+        if not len(self.scaled[MODEL]):
             return np.nan
-        return float(1 - self.scaled["zero"].mean() / self.scaled[self.best_baseline].mean())
+        return float(1 - self.scaled[MODEL].mean() / self.scaled[self.best_baseline].mean())
 
     @property
     def winner(self) -> Winner:
         """Outcome of the comparison with the best baseline."""
-        errors, others = self.scaled["zero"], self.scaled[self.best_baseline]
+        errors, others = self.scaled[MODEL], self.scaled[self.best_baseline]
         return Winner.of(self.skill, skill_interval(errors, others, block=self.overlap))
 
     def coverage(self, level: int) -> float:
@@ -187,18 +190,10 @@ def tails(level: int) -> tuple[float, float]:
     return 0.5 - level / 200, 0.5 + level / 200
 
 
-def at_level(quantiles: Float64[np.ndarray, "*n q"], level: float) -> Float64[np.ndarray, "*n"]:
-    """A quantile between those of LEVELS, linear in the quantile of a normal distribution; beyond them too."""
-    z, normal = [NormalDist().inv_cdf(p) for p in LEVELS], NormalDist().inv_cdf(level)
-    right = int(np.clip(np.searchsorted(z, normal), 1, len(z) - 1))
-    share = (normal - z[right - 1]) / (z[right] - z[right - 1])
-    return quantiles[..., right - 1] + share * (quantiles[..., right] - quantiles[..., right - 1])
-
-
 def network_seasons(panel: Sequence[Series], columns: Sequence[str]) -> tuple[int, int]:
     """Rows of the two seasons that the network is given, 1 for none: those of the calendar, or others that the data
     have and the calendar has not."""
-    calendar = [period for period in usual_periods(panel[0].frequency) if 1 < period <= HISTORY]
+    calendar = [period for period in panel[0].frequency.seasons if 1 < period <= HISTORY]
     found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
     found = [period for period in found if period <= HISTORY]
     if not found or found[0] in calendar:
@@ -216,12 +211,15 @@ class ZeroModel:
     """The network that comes trained, for the series at hand.
 
     Args:
-        version: one of `informer.pretrained.network.VERSIONS`.
+        version: one of `informer.pretrained.weights.VERSIONS`.
         device: "auto", "cpu", "cuda", "cuda:1" or "mps".
+        with_theta: the forecast is an average of its own and that of the theta model, with its quantiles moved there;
+            the weights are those of `backtest`, and equal before it.
     """
 
-    def __init__(self, version: str = NEWEST, *, device: str = "auto") -> None:
+    def __init__(self, version: str = NEWEST, *, device: str = "auto", with_theta: bool = False) -> None:
         self.version = version
+        self.theta = 0.5 if with_theta else 0.0
         self.device = pick_device(device)
         self.network = load(version).to(self.device)
 
@@ -252,7 +250,8 @@ class ZeroModel:
                 series, name = panel[place // len(columns)], columns[place % len(columns)]
                 raise InputError(f"{series.name}: column {name!r} has no value; leave it out with dataset.exclude")
         past = Histories.of(histories, seasons)
-        quantiles = self._quantiles(past, horizon)
+        own, moved = self._members(past, horizon)
+        quantiles = self._bounded(own + self.theta * moved[:, :, None], past)
         by_series = quantiles.reshape(len(panel), len(columns), horizon, len(LEVELS)).swapaxes(1, 2)
         constant = past.are_constant().reshape(len(panel), len(columns))
         return [
@@ -296,31 +295,64 @@ class ZeroModel:
         if not histories:
             return None
         past = Histories.of(histories, seasons)
+        quantiles, moved, actuals, scale = *self._members(past, horizon), np.stack(actual), past.change()
+        if self.theta:
+            halves = np.arange(len(quantiles)) < len(quantiles) // 2
+            shares = [self._share(quantiles, moved, actuals, scale, chosen, overlap) for chosen in (~halves, halves)]
+            self.theta = self._share(quantiles, moved, actuals, scale, halves | True, overlap)
+            # of each half with the weights from the other, so that no forecast is scored on what chose it
+            moved = moved * np.where(halves, *shares)[:, None]
         return ZeroScores(
             columns=np.array(places),
-            actual=np.stack(actual),
-            quantiles=self._quantiles(past, horizon),
+            actual=actuals,
+            quantiles=self._bounded(quantiles + moved[:, :, None], past),
             baselines={
                 "seasonal naive" if seasons[0] > 1 else "naive": past.repeated(horizon, 1),
                 "seasonal mean" if seasons[0] > 1 else "mean": past.repeated(horizon, MEAN_OF),
             },
-            scale=past.change(),
+            scale=scale,
             overlap=overlap,
         )
 
-    def _quantiles(self, past: Histories, horizon: int) -> Float64[np.ndarray, "n h q"]:
-        """Quantiles at LEVELS, of amounts at least zero; a history that never changes is continued, all quantiles
-        equal."""
+    @property
+    def name(self) -> str:
+        """The forecast in words."""
+        return f"{self.theta:.0%} theta + {1 - self.theta:.0%} {self.version}" if self.theta else self.version
+
+    def _share(
+        self,
+        quantiles: Float64[np.ndarray, "w h q"],
+        moved: Float64[np.ndarray, "w h"],
+        actual: Float64[np.ndarray, "w h"],
+        scale: Float64[np.ndarray, "w"],
+        chosen: Bool[np.ndarray, "w"],
+        overlap: int,
+    ) -> float:
+        """Weight of the theta model, from some windows."""
+        usable = chosen & (scale > 0)
+        error = (quantiles[:, :, LEVELS.index(MEDIAN)] - actual)[usable] / scale[usable, None]
+        errors = np.stack([error, error + moved[usable] / scale[usable, None]]).reshape(2, -1)
+        known = errors[:, np.isfinite(errors).all(axis=0)]
+        if not known.size:
+            return 0.5
+        return float(average_weights(known @ known.T / known.shape[1], usable.sum() / overlap)[1])
+
+    def _members(
+        self, past: Histories, horizon: int
+    ) -> tuple[Float64[np.ndarray, "n h q"], Float64[np.ndarray, "n h"]]:
+        """Quantiles of the network at LEVELS, and how far the theta forecasts are from their median."""
         largest = np.abs(past.values).max(axis=1)
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))  # squares neither vanish nor overflow
-        season, second = (torch.tensor([n], device=self.device) for n in past.seasons)
-        blocks = []
-        for first in range(0, len(unit), BATCH):
-            rows = slice(first, first + BATCH)
-            values = torch.from_numpy(past.values[rows] / unit[rows, None]).to(self.device)
-            observed = torch.from_numpy(past.observed[rows]).to(self.device)
-            seasons = season.expand(len(values)), second.expand(len(values))
-            blocks.append(self.network.predict(values, observed, *seasons, horizon).cpu().numpy())
-        quantiles = np.concatenate(blocks) * unit[:, None, None]
+        values = torch.from_numpy(past.values / unit[:, None]).to(self.device)
+        observed = torch.from_numpy(past.observed).to(self.device)
+        first, second = (torch.full((len(values),), season, device=self.device) for season in past.seasons)
+        forecast = self.network.predict(values, observed, first, second, horizon)
+        median = forecast[:, :, LEVELS.index(MEDIAN)]
+        other = theta(values, observed, past.seasons[0], horizon) if self.theta else median
+        return forecast.cpu().numpy() * unit[:, None, None], (other - median).cpu().numpy() * unit[:, None]
+
+    @staticmethod
+    def _bounded(quantiles: Float64[np.ndarray, "n h q"], past: Histories) -> Float64[np.ndarray, "n h q"]:
+        """Those of amounts at least zero; a history that never changes is continued, all quantiles equal."""
         quantiles = np.where(past.are_constant()[:, None, None], past.last()[:, None, None], quantiles)
         return np.maximum(quantiles, np.where(past.are_amounts(), 0.0, -np.inf)[:, None, None])

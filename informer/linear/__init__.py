@@ -1,7 +1,6 @@
 """Linear forecasts in closed form: one map per column, shrunk towards a shared map, fitted from moments.
 
-settings   strengths and options of a map
-features   inputs other than a column's own lookback window: calendar, other columns
+settings   inputs other than a column's own lookback window, strengths and options of a map
 effects    effects of what is known over the horizon, subtracted before the maps are fitted
 moments    sums of products over windows, per column and block of time
 solve      ridge regression with a separate penalty for each input

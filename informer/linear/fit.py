@@ -19,19 +19,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from math import inf, isfinite, log2
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from informer.base.errors import InputError
 from informer.base.runtime import one_blas_thread
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import CalendarMarks, mark_fields
 from informer.data.windows import Store, Windows
 from informer.linear.effects import NO_EFFECTS, KnownEffects
-from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.moments import Moments, MomentSource, WindowRun, in_order, runs_of, series_weights
 from informer.linear.select import (
     OWN,
@@ -39,7 +38,6 @@ from informer.linear.select import (
     ChosenMap,
     CrossValidation,
     Fold,
-    MomentCache,
     fit_own,
     fit_shared,
     fold_moments,
@@ -47,7 +45,7 @@ from informer.linear.select import (
     has_own_maps,
     total,
 )
-from informer.linear.settings import LinearConfig, MapSettings, lookback_grid
+from informer.linear.settings import Group, MapSettings, OriginFeatures, cycles_of, lookback_grid
 from informer.linear.solve import Layout, blended, raw_map
 from informer.networks.models.linear import MOST_WEIGHTS, recent_rows
 from informer.read.frequency import Frequency
@@ -187,6 +185,8 @@ def _on_moments(
 
 
 BLOCKS = 5
+DAYS = 7
+"""Days of the second season that is tried as a lookback window before others."""
 NO_SEASON = 24
 """Unit of age in rows if the frequency has no season."""
 
@@ -203,6 +203,8 @@ MOST_CHANNELS = 48
 KEPT_BYTES = 1_000_000_000
 """Maximum size of the moments kept in memory for a second use."""
 
+CUT = ", stopped early: time budget used up"
+"""End of the reason for settings, if there was no time for others."""
 MOST_FLOPS = 2e12
 """Maximum cost of solving for all maps; beyond this or MOST_WEIGHTS, all columns share one map."""
 
@@ -216,7 +218,9 @@ def prepare(
     *,
     frequency: Frequency,
     calendar: CalendarMarks,
-    config: LinearConfig,
+    other_columns: bool = True,
+    left_out: Sequence[int] = (),
+    **options: Any,
 ) -> "LinearFit":
     """The fit that the data allow.
 
@@ -224,23 +228,20 @@ def prepare(
         train, val: windows.
         positions: columns to forecast.
         frequency, calendar: step and calendar marks of the rows.
-        config: candidates.
-
-    Raises:
-        InputError: a part without windows.
+        other_columns: read recent rows of the other columns.
+        left_out: columns of codes, which no map reads.
+        options: of `LinearFit`; cross-validation decides which of them are used.
     """
-    if not len(train) or not len(val):
-        raise InputError("linear forecast: expected training and validation windows, found a part without any")
     runs, n_columns = runs_of(train), train.store.values.shape[1]
     rows = sum(map(len, runs)) // len({run.series for run in runs}) + train.sizes.rows
     fields = mark_fields(frequency, calendar)
     features = OriginFeatures(
         n_columns,
-        recent_rows(n_columns - len(config.left_out), train.sizes.seq_len) if config.other_columns else 0,
+        recent_rows(n_columns - len(left_out), train.sizes.seq_len) if other_columns else 0,
         cycles_of(fields, rows, frequency.per_day),
         fields,
         calendar if isinstance(calendar, CalendarEmbed) else calendar.kind,
-        tuple(config.left_out),
+        tuple(left_out),
     )
     return LinearFit(
         store=train.store,
@@ -251,7 +252,8 @@ def prepare(
         features=features,
         season=frequency.season if frequency.season > 1 else NO_SEASON,
         repeated=frequency.season,
-        config=config,
+        week=frequency.seasons[-1] if frequency.seasons[-1] <= DAYS * frequency.season else 0,
+        **options,
     )
 
 
@@ -265,7 +267,11 @@ class LinearFit:
         train, val, positions: windows, and the columns to forecast.
         features: features of a window at its last row.
         season, repeated: rows of one season, the unit of age; rows that the seasonal naive repeats.
-        config: candidates.
+        week: rows of a week whose season is a day, the lookback window that is tried before others; 0: none.
+        own_maps: a map per column or series, shrunk towards the shared one.
+        average: largest number of forecasts whose maps are averaged.
+        lookbacks: lookback windows to choose from, in increasing order. Empty: see `lookback_grid`.
+        chosen: settings of the maps to average, if they are known. Empty: choose them.
         known: effects already subtracted from the rows.
     """
 
@@ -277,8 +283,17 @@ class LinearFit:
     features: OriginFeatures
     season: int
     repeated: int
-    config: LinearConfig
+    week: int = 0
+    own_maps: bool = True
+    average: int = 3
+    lookbacks: Sequence[int] = ()
+    chosen: Sequence[MapSettings] = ()
     known: KnownEffects = NO_EFFECTS
+
+    @property
+    def key(self) -> str:
+        """What the choice of settings depends on besides the rows."""
+        return repr((self.own_maps, self.average, self.lookbacks, self.chosen, self.features, self.positions))
 
     @property
     def channels(self) -> list[Channel]:
@@ -294,11 +309,11 @@ class LinearFit:
             left: returns the seconds left; the search then stops with the best so far.
             most_seconds: maximum time for fitting all maps once; lookbacks that take longer are not candidates.
         """
-        if self.config.chosen:
-            return list(self.config.chosen), ""
+        if self.chosen:
+            return list(self.chosen), ""
         choice, best = self.choose(left, most_seconds)
-        averaged, loss = best_mean(choice, best, self.config.average)
-        cut = ", stopped early: time budget used up" * choice.was_cut
+        averaged, loss = best_mean(choice, best, self.average)
+        cut = CUT * choice.was_cut
         return averaged, (
             f"; root mean squared error {loss:.4g} over {BLOCKS} blocks of training and validation, best of "
             f"{choice.n_trials} candidates and their means{cut}"
@@ -316,9 +331,13 @@ class LinearFit:
         channels = self._thinned(len(source.kept) + len(self.features.groups))
         blocks = folds(in_order([*self.train, *self.val]), BLOCKS, self.sizes.pred_len)
         channels, by_fold = fold_moments(blocks, channels, lambda channel, runs: self._of(source, runs, channel), left)
-        lookbacks = list(self.config.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
+        lookbacks = list(self.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
         if isfinite(most_seconds):
-            seconds = self._seconds(source, left)
+            # of all moments at the longest lookback, from one channel with cached features
+            self._of(source, self.train, self.channels[0])
+            before = left()
+            self._of(source, self.train, self.channels[0])
+            seconds = len(self.channels) * (before - left())
             shares = [((rows + self.sizes.pred_len) / self.sizes.rows) ** 2 for rows in lookbacks]
             in_time = [rows for rows, share in zip(lookbacks, shares, strict=True) if share * seconds <= most_seconds]
             lookbacks = in_time or lookbacks[:1]
@@ -330,16 +349,24 @@ class LinearFit:
             offered=self._offered(),
             lookbacks=lookbacks,
             start=start,
+            second=min(lookbacks, key=lambda rows: abs(rows - self.week)) if self.week > start else 0,
             left=left,
-            own=OWN if self.config.own_maps and self._affordable() else OWN[:1],
+            own=OWN if self.own_maps and self._affordable() else OWN[:1],
             log=log.debug,
         )
         return choice, choice.run()
 
     def fit(self, strengths: Sequence[MapSettings], runs: Sequence[WindowRun]) -> LinearForecast:
         """The mean of the maps of several strengths, fitted on `runs`."""
-        source = self._source(np.arange(self.sizes.pred_len))
-        return self._fit(strengths, MomentCache(lambda channel: self._of(source, runs, channel), self._room))
+        source, kept = self._source(np.arange(self.sizes.pred_len)), dict[Channel, Moments]()
+
+        def moments(channel: Channel) -> Moments:
+            found = kept[channel] if channel in kept else self._of(source, runs, channel)
+            if len(kept) < self._room:
+                kept[channel] = found
+            return found
+
+        return self._fit(strengths, moments)
 
     def fit_without(
         self, strengths: Sequence[MapSettings], blocks: Sequence[Fold]
@@ -362,13 +389,6 @@ class LinearFit:
         for block, moments in compress(zip(blocks, by_fold, strict=True), usable):
             by_channel = dict(zip(channels, moments.fitted, strict=True))
             yield block, self._fit(strengths, by_channel.__getitem__)
-
-    def _seconds(self, source: MomentSource, left: Callable[[], float]) -> float:
-        """Estimated seconds for all moments at the longest lookback, from one channel with cached features."""
-        self._of(source, self.train, self.channels[0])
-        before = left()
-        self._of(source, self.train, self.channels[0])
-        return len(self.channels) * (before - left())
 
     @property
     def _room(self) -> int:

@@ -1,6 +1,4 @@
-"""The fit for `model.family=linear`, and its maps as weights of the network.
-
-Weights of the average that linear maps are part of, and how a model holds it.
+"""The fit for `model.family=linear`, and its maps as weights of the network; how these hold an average.
 
 Errors of the linear forecast on rows not used in its fit, over the whole time span of the data.
 
@@ -9,10 +7,10 @@ penalties already chosen (cross-conformal prediction: V. Vovk, "Cross-conformal 
 part at the end may cover only one season, whose errors need not be typical.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any, final
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,55 +20,14 @@ from informer.data.calendar import mark_fields
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 from informer.linear import varying
+from informer.linear.average import CombinationWeights
 from informer.linear.effects import KnownEffects, fit_known
-from informer.linear.features import cycle_turns
 from informer.linear.fit import LinearFit, LinearForecast, prepare
 from informer.linear.moments import WindowRun, joined, runs_of
 from informer.linear.select import Fold, folds, starts_of
-from informer.linear.settings import LinearConfig, MapSettings, in_words
+from informer.linear.settings import MapSettings, cycle_turns, in_words
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.linear import HARMONICS, LinearMaps, LinearModelConfig
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class CombinationWeights:
-    """Weights of the average; they add up to 1.
-
-    Args:
-        network, linear, naive: weight of each forecast; `network` is the whole model, linear part included.
-    """
-
-    network: float = 0.0
-    linear: float = 1.0
-    naive: float = 0.0
-
-    def __post_init__(self) -> None:
-        weights = (self.network, self.linear, self.naive)
-        if not all(weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
-            raise InputError(f"combination: expected weights of at least 0 that add up to 1, found {weights}")
-
-    def to_plain(self) -> dict[str, float]:
-        """Return the weights as written to a checkpoint."""
-        return {"network": self.network, "linear": self.linear, "naive": self.naive}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "CombinationWeights":
-        """Read the weights written by `to_plain`.
-
-        Raises:
-            InputError: other names, or values that are not floats.
-        """
-        names = ("network", "linear", "naive")
-        if set(plain) != set(names) or not all(isinstance(weight, float) for weight in plain.values()):
-            raise InputError(f"combination: expected the weights {', '.join(names)}, found {dict(plain)}")
-        return cls(**plain)
-
-    @property
-    def in_words(self) -> str:
-        """The weights, without those that are zero."""
-        names = {"network": "network", "linear": "linear forecast", "naive": "seasonal naive"}
-        return " + ".join(f"{weight:.0%} {names[name]}" for name, weight in self.to_plain().items() if weight)
 
 
 @torch.no_grad()
@@ -109,22 +66,20 @@ def linear_fit(model: LinearMaps, config: LinearModelConfig, data: Data, lookbac
         lookbacks: candidate rows of history; empty: see `informer.linear.settings.lookback_grid`.
 
     Raises:
-        InputError: see `prepare` and `MapSettings.from_plain`.
+        InputError: see `MapSettings.from_plain`.
     """
     static = data.columns.static_covariates  # constant over a window, so its features would be zero
-    offered = LinearConfig(
-        own_maps=model.has_own_maps,
-        other_columns=model.recent > 0,
-        average=config.average,
-        left_out=data.columns.positions([name for name in data.inputs if name in (*data.categories, *static)]),
-        lookbacks=lookbacks,
-        chosen=[MapSettings.from_plain(plain) for plain in config.maps],
-    )
-    longest = max((setting.lookback for setting in offered.chosen), default=0)
+    chosen = [MapSettings.from_plain(plain) for plain in config.maps]
+    longest = max((setting.lookback for setting in chosen), default=0)
     if longest > data.sizes.seq_len:
         raise InputError(f"model.maps: expected a lookback of at most {data.sizes.seq_len} (seq_len), found {longest}")
     positions = data.columns.positions(data.targets)
-    fit = prepare(data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar, config=offered)
+    fit = prepare(
+        data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar,
+        other_columns=model.recent > 0,
+        left_out=data.columns.positions([name for name in data.inputs if name in (*data.categories, *static)]),
+        own_maps=model.has_own_maps, average=config.average, lookbacks=lookbacks, chosen=chosen,
+    )  # fmt: skip
     known = effects_of(data)
     return replace(fit, store=known.without(fit.store, positions), known=known)
 
@@ -183,10 +138,9 @@ def fit_varying(model: LinearMaps, config: LinearModelConfig, data: Data, window
 
 def choice(fit: LinearFit, data: Data) -> tuple[list[MapSettings], str]:
     """`fit.strengths`, cached by data and candidates."""
-    key = repr((fit.config, fit.features, fit.positions))
-    if key not in data.choices:
-        data.choices[key] = fit.strengths()
-    return data.choices[key]
+    if fit.key not in data.choices:
+        data.choices[fit.key] = fit.strengths()
+    return data.choices[fit.key]
 
 
 def known_in_words(known: KnownEffects, data: Data) -> str:
@@ -236,14 +190,10 @@ def set_weights(fitted: LinearForecast, model: LinearMaps) -> None:
 
     forecast = last + W^T (history - last) + level mean(history) + features is linear in the history, so one map of the
     history represents all but the features: W, plus 1 - sum W at the last row and level / seq_len at every row.
-
-    Raises:
-        InputError: the maps' shape differs from the network's.
     """
-    maps = 1 if fitted.by_series and not model.reads_series else len(fitted.weight)
+    # series that joined after training come last, and are forecast with the shared map
+    maps = 1 if fitted.by_series and not model.reads_series else len(model.own)
     weight, level, extra = (tensor[:maps].double() for tensor in (fitted.weight, fitted.level, fitted.extra))
-    if maps not in (1, len(model.own)) or weight.shape[1:] != model.own.shape[1:]:
-        raise InputError(f"linear maps of shape {tuple(weight.shape)}: expected {tuple(model.own.shape)}")
     own_map = weight + level[:, None] / weight.shape[1]
     own_map[:, -1] += 1 - weight.sum(dim=1)
     model.own.copy_(own_map)
@@ -330,7 +280,7 @@ def _fits(
     fit: LinearFit, strengths: Sequence[MapSettings], blocks: Sequence[Fold], data: Data
 ) -> Iterator[tuple[Fold, LinearForecast]]:
     """The maps fitted without each block, cached if they are small: weights of an average and intervals need both."""
-    key = repr(("held out", fit.config, fit.features, fit.positions, strengths, blocks))
+    key = repr(("held out", fit.key, strengths, blocks))
     if key in data.choices:
         yield from data.choices[key]
         return

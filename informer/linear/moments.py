@@ -30,7 +30,8 @@ from torch import Tensor
 
 from informer.config.model import WindowSizes
 from informer.data.windows import Store, Windows
-from informer.linear.features import OriginFeatures
+from informer.linear.settings import OriginFeatures
+from informer.networks.ops.gaps import history_of
 
 LEAST_SHARE = 0.5
 """Windows are left out if their lookback window or horizon has less than this times the column's share of observed
@@ -86,12 +87,7 @@ class ObservedRows:
 
 def carried_rows(rows: Float64[np.ndarray, "t c"]) -> Float64[np.ndarray, "t c"]:
     """`ObservedRows.carried` for several columns."""
-    observed = ~np.isnan(rows)
-    if observed.all():
-        return rows
-    indices = np.maximum.accumulate(np.where(observed, np.arange(len(rows))[:, None], -1), axis=0)
-    indices = np.where(indices < 0, observed.argmax(axis=0), indices)
-    return np.nan_to_num(np.take_along_axis(rows, indices, axis=0))
+    return history_of(torch.from_numpy(rows)[None])[0].numpy()
 
 
 def scaled_up(
@@ -184,14 +180,16 @@ class WindowRun:
 def runs_of(windows: Windows) -> list[WindowRun]:
     """Windows as runs, in the order of the store."""
     starts = np.unique(windows.starts.cpu().numpy())
-    if not len(starts):
-        return []
     series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right") - 1
-    cuts = np.flatnonzero((np.diff(starts) != 1) | (np.diff(series) != 0)) + 1
-    return [
-        WindowRun(int(series[indices[0]]), int(starts[indices[0]]), int(starts[indices[-1]]) + 1)
-        for indices in np.split(np.arange(len(starts)), cuts)
-    ]
+    numbers, firsts = np.unique(series, return_index=True)
+    parts = zip(np.split(starts, firsts[1:]), numbers.tolist(), strict=False)  # of no windows one part without a number
+    return [run for part, number in parts for run in as_runs(part, number)]
+
+
+def as_runs(starts: Int64[np.ndarray, "w"], series: int) -> list[WindowRun]:
+    """Windows of one series, which begin at these rows in increasing order, as runs."""
+    parts = np.split(starts, np.flatnonzero(np.diff(starts) != 1) + 1)
+    return [WindowRun(series, int(part[0]), int(part[-1]) + 1) for part in parts if len(part)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

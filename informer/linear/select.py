@@ -16,9 +16,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from informer.base.runtime import one_blas_thread
-from informer.linear.features import Group
-from informer.linear.moments import Moments, Normal, WindowRun
-from informer.linear.settings import MapSettings
+from informer.linear.moments import Moments, WindowRun, as_runs
+from informer.linear.settings import Group, MapSettings
 from informer.linear.solve import Layout, blended, normal_equations, penalties, solve
 
 
@@ -41,52 +40,23 @@ def folds(runs: Sequence[WindowRun], n_blocks: int, pred_len: int) -> list[Fold]
         pred_len: rows of the forecast horizon. Windows closer than this to a held-out one are not used in the fit.
     """
     blocks: list[Fold] = [Fold([], [], []) for _ in range(n_blocks)]
-    for _, group in groupby(runs, key=lambda run: run.series):
-        series_runs = list(group)
-        bounds = np.linspace(0, sum(map(len, series_runs)), n_blocks + 1).round().astype(int)
+    for series, group in groupby(runs, key=lambda run: run.series):
+        starts = starts_of([*group])
+        bounds = np.linspace(0, len(starts), n_blocks + 1).round().astype(int)
         for fold, first, stop in zip(blocks, bounds[:-1], bounds[1:], strict=True):
-            held_out = _numbered(series_runs, int(first), int(stop))
-            fold.held.extend(held_out)
-            fold.fitted.extend(_away_from(series_runs, held_out, pred_len) if held_out else series_runs)
-            fold.between.extend(_next_to(series_runs, held_out, pred_len) if held_out else [])
+            near, held = np.zeros(len(starts), dtype=bool), starts[first:stop]
+            if len(held):
+                near = (starts > held[0] - pred_len) & (starts < held[-1] + pred_len)
+            fold.held.extend(as_runs(held, series))
+            fold.fitted.extend(as_runs(starts[~near], series))
+            near[first:stop] = False
+            fold.between.extend(as_runs(starts[near], series))
     return blocks
 
 
 def starts_of(runs: Sequence[WindowRun]) -> Int64[np.ndarray, "windows"]:
     """Store rows at which the windows start."""
     return np.concatenate([np.arange(run.first, run.stop) for run in runs])
-
-
-def _numbered(runs: Sequence[WindowRun], first: int, stop: int) -> list[WindowRun]:
-    """Windows number [first, stop) of consecutive runs."""
-    selected, n_before = [], 0
-    for run in runs:
-        low, high = max(first - n_before, 0), min(stop - n_before, len(run))
-        if low < high:
-            selected.append(WindowRun(run.series, run.first + low, run.first + high))
-        n_before += len(run)
-    return selected
-
-
-def _away_from(runs: Sequence[WindowRun], held_out: Sequence[WindowRun], pred_len: int) -> list[WindowRun]:
-    low, high = held_out[0].first - pred_len + 1, held_out[-1].stop + pred_len - 1
-    return _within(runs, ((runs[0].first, low), (high, runs[-1].stop)))
-
-
-def _next_to(runs: Sequence[WindowRun], held_out: Sequence[WindowRun], pred_len: int) -> list[WindowRun]:
-    first, stop = held_out[0].first, held_out[-1].stop
-    return _within(runs, ((first - pred_len + 1, first), (stop, stop + pred_len - 1)))
-
-
-def _within(runs: Sequence[WindowRun], bounds: Sequence[tuple[int, int]]) -> list[WindowRun]:
-    """The windows that begin within any of the bounds."""
-    selected = []
-    for run in runs:
-        for low, high in bounds:
-            first, stop = max(run.first, low), min(run.stop, high)
-            if first < stop:
-                selected.append(WindowRun(run.series, first, stop))
-    return selected
 
 
 SHARED = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
@@ -127,7 +97,9 @@ def fit_shared(pooled: Moments, layout: Layout, strengths: MapSettings) -> Float
     """One map for all columns, from the sum of their moments."""
     features = layout.read(None, strengths)
     normal = normal_equations(pooled, layout, strengths, features)
-    return solve(normal, _shared_penalty(normal, layout, strengths, features))
+    penalty = penalties(normal, layout, strengths, features)
+    penalty[: strengths.lookback] *= strengths.shared
+    return solve(normal, penalty)
 
 
 def fit_own(
@@ -136,17 +108,13 @@ def fit_own(
     """The map of one column, shrunk towards the shared one."""
     features = layout.read(column, strengths)
     prior = spread(shared, column, layout, strengths)
-    if (strengths.own == inf and not reads_others(column, layout, strengths)) or not moments.windows:
+    reads_others = len(features) > len(layout.read(None, strengths))  # inputs that the shared map does not have
+    if (strengths.own == inf and not reads_others) or not moments.windows:
         return prior
     normal = normal_equations(moments, layout, strengths, features)
     penalty = penalties(normal, layout, strengths, features)
     penalty[: strengths.lookback] *= min(strengths.own, 1e12)
     return solve(normal, penalty, prior)
-
-
-def reads_others(column: int, layout: Layout, strengths: MapSettings) -> bool:
-    """Whether the map of a column has inputs that the shared one does not have."""
-    return len(layout.read(column, strengths)) > len(layout.read(None, strengths))
 
 
 def has_own_maps(strengths: Sequence[MapSettings]) -> bool:
@@ -165,12 +133,6 @@ def spread(
     widened[:before] = shared[:before]
     widened[before:][common] = shared[before:]
     return widened
-
-
-def _shared_penalty(normal: Normal, layout: Layout, strengths: MapSettings, features: np.ndarray) -> np.ndarray:
-    penalty = penalties(normal, layout, strengths, features)
-    penalty[: strengths.lookback] *= strengths.shared
-    return penalty
 
 
 @dataclass(eq=False, slots=True)
@@ -225,6 +187,7 @@ class ChosenMap:
         offered: groups of inputs that may be used.
         lookbacks: lookback windows to choose from.
         start: lookback window to start with.
+        second: lookback window that is tried next, however far away; 0: none.
         own: penalties of separate maps to choose from.
         log: called with a message for each improvement.
         left: returns the seconds left. Trials that would take longer are skipped.
@@ -234,6 +197,7 @@ class ChosenMap:
     offered: Sequence[Group]
     lookbacks: Sequence[int]
     start: int
+    second: int = 0
     own: Sequence[float] = OWN
     log: Callable[[str], None] = lambda _: None
     left: Callable[[], float] = lambda: inf
@@ -248,6 +212,8 @@ class ChosenMap:
         best = MapSettings(lookback=self.start, own=self.own[0])
         # other changes are judged by their gain, which a penalty that is far off would hide; also if time is up
         best = self._better(best, (replace(best, shared=shared) for shared in SHARED), sure=0.0, always=True)
+        if self.second:
+            best = self._better(best, [replace(best, lookback=self.second)], always=True)
         for _ in range(2):
             before = best
             best = self._better(best, (replace(best, own=penalty) for penalty in self.own))
@@ -407,19 +373,3 @@ def _without(summed: Moments, *excluded: Moments) -> Moments:
     """Moments of windows in none of the parts; exactly zero if there are no such windows."""
     remaining = summed - reduce(add, excluded)
     return remaining if remaining.is_known else Moments(np.zeros_like(remaining.products), 0)
-
-
-class MomentCache:
-    """Caches the moments of up to `most` channels."""
-
-    def __init__(self, compute: Callable[[tuple[int, int]], Moments], most: int) -> None:
-        self._compute, self._most = compute, most
-        self._known: dict[tuple[int, int], Moments] = {}
-
-    def __call__(self, channel: tuple[int, int]) -> Moments:
-        if channel in self._known:
-            return self._known[channel]
-        moments = self._compute(channel)
-        if len(self._known) < self._most:
-            self._known[channel] = moments
-        return moments

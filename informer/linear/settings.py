@@ -1,15 +1,136 @@
-"""Settings of a linear map.
-
-Options of the linear fit.
-"""
+"""What a linear map reads besides the column's own lookback window, and its settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from math import inf
+from enum import Enum
+from math import inf, pi
 from typing import Any
 
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
 from informer.base.errors import InputError
-from informer.linear.features import Group
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import RANGES
+from informer.networks.models.linear import HARMONICS
+
+_DAYS = {"day": 1.0, "week": 7.0, "year": 365.25}
+
+
+class Group(Enum):
+    """Inputs that share a penalty."""
+
+    own = "own history"
+    level = "own level"
+    bias = "constant"
+    day = "time of day"
+    week = "day of week"
+    year = "time of year"
+    recent = "recent rows of other columns"
+
+
+@dataclass(frozen=True, slots=True)
+class OriginFeatures:
+    """Features of a window at its last row; they are the same for all forecast columns.
+
+    In order: a constant, sines and cosines of the calendar, then the last `recent` rows of the columns, newest last,
+    minus each column's mean over the window.
+
+    Args:
+        n_columns: number of columns of a window.
+        recent: number of recent rows of every column; 0 for none.
+        cycles: the cycles of HARMONICS that the marks and the length of the data support.
+        fields: names of the mark columns.
+        kind: encoding of the marks.
+        left_out: columns whose rows are not read: codes of categories.
+    """
+
+    n_columns: int
+    recent: int
+    cycles: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    kind: CalendarEmbed = CalendarEmbed.none
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def columns(self) -> list[int]:
+        """Columns whose recent rows are features."""
+        return [column for column in range(self.n_columns) if column not in self.left_out]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The group of each feature."""
+        calendar = [Group[cycle] for cycle in self.cycles for _ in range(2 * HARMONICS[cycle])]
+        return (Group.bias, *calendar, *[Group.recent] * (self.recent * len(self.columns)))
+
+    @property
+    def column_of(self) -> tuple[int, ...]:
+        """The column that each feature comes from; -1 for the constant and the calendar."""
+        calendar = 1 + sum(2 * HARMONICS[cycle] for cycle in self.cycles)
+        return (*[-1] * calendar, *self.columns * self.recent)
+
+    def compose(self, recent: Float[Tensor, "b k c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
+        """Features from the recent rows minus the window means, and the marks of the last rows."""
+        features = [recent.new_ones(len(recent), 1)]
+        for cycle in self.cycles:
+            angle = 2 * pi * self.turns(mark.to(recent.dtype), cycle)
+            orders = torch.arange(1, HARMONICS[cycle] + 1, device=mark.device, dtype=recent.dtype)
+            turns = angle[:, None] * orders
+            features += [turns.cos(), turns.sin()]
+        return torch.cat([*features, recent.flatten(1)], dim=1)
+
+    def turns(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
+        """Number of turns since the cycle began, a linear function of the marks."""
+        return self._days(mark, cycle) / _DAYS[cycle]
+
+    def _days(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
+        """Days since the cycle began."""
+        known = {name: self._field(mark, name) for name in self.fields if name in RANGES}
+        if "minute" in known:
+            known.pop("quarter_hour", None)
+        zero = mark.new_zeros(len(mark))
+        hours = known.get("hour", zero) + known.get("minute", zero) / 60 + known.get("second", zero) / 3600
+        hours = hours + known.get("quarter_hour", zero) / 4
+        if cycle == "day":
+            return hours / 24
+        if cycle == "week":
+            return known["weekday"] + hours / 24
+        if "dayofyear" in known:
+            return known["dayofyear"] + hours / 24
+        if "week" in known:
+            return known["week"] * 7
+        # with months of average length: off by at most four days
+        return known["month"] * (_DAYS["year"] / 12) + known.get("day", zero) + hours / 24
+
+    def _field(self, mark: Float[Tensor, "b m"], name: str) -> Float[Tensor, "b"]:
+        value = mark[:, self.fields.index(name)]
+        return value if self.kind is not CalendarEmbed.timeF else (value + 0.5) * RANGES[name][1] + RANGES[name][0]
+
+
+def cycle_turns(features: OriginFeatures, cycle: str) -> tuple[Float64[Tensor, "m"], Float64[Tensor, ""]]:
+    """(weights, constant) of `OriginFeatures.turns` as a linear function of the marks, in float64."""
+    size = len(features.fields)
+    at_zero = features.turns(torch.zeros(1, size, dtype=torch.float64), cycle)
+    return features.turns(torch.eye(size, dtype=torch.float64), cycle) - at_zero, at_zero[0]
+
+
+def cycles_of(fields: Sequence[str], rows: int, rows_per_day: int | None) -> tuple[str, ...]:
+    """Cycles that marks with these fields can represent and that occur at least twice in `rows` rows."""
+    representable = {
+        "day": "hour" in fields,
+        "week": "weekday" in fields,
+        "year": bool({"dayofyear", "week", "month"} & set(fields)),
+    }
+    if rows_per_day is None:
+        return ()
+    days = rows / rows_per_day
+    short = 1 / rows_per_day
+    return tuple(
+        cycle
+        for cycle, days_in in _DAYS.items()
+        if representable[cycle] and short * 2 <= days_in and days >= 2 * days_in
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +201,9 @@ class MapSettings:
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for a configuration, without unused inputs and without `own` if it is inf."""
-        own_penalty = {} if self.own == inf else {"own": self.own}
         groups = {group.name: penalty for group, penalty in self.groups.items() if penalty < inf}
-        names = ("lookback", "last", "taper", "aligned", "shared", "naive", "weight")
-        return {name: getattr(self, name) for name in names} | own_penalty | {"groups": groups}
+        plain = {entry.name: getattr(self, entry.name) for entry in fields(self)} | {"groups": groups}
+        return {name: value for name, value in plain.items() if name != "own" or value < inf}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "MapSettings":
@@ -122,27 +242,6 @@ def in_words(averaged: Sequence[MapSettings]) -> str:
     total = sum(setting.weight for setting in averaged)
     described = ", ".join(f"{setting.unlike(first)} ({setting.weight / total:.0%})" for setting in others)
     return f"{first.in_words}; averaged ({first.weight / total:.0%}) with: {described}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearConfig:
-    """Options of the linear fit; cross-validation decides which of them are used.
-
-    Args:
-        own_maps: a map per column or series, shrunk towards the shared one.
-        other_columns: recent rows of the other columns.
-        average: largest number of forecasts whose maps are averaged.
-        lookbacks: lookback windows to choose from, in increasing order. Empty: see `lookback_grid`.
-        chosen: settings of the maps to average, if they are known. Empty: choose them.
-        left_out: columns of codes, which no map reads.
-    """
-
-    own_maps: bool = True
-    other_columns: bool = True
-    average: int = 3
-    lookbacks: Sequence[int] = ()
-    chosen: Sequence[MapSettings] = ()
-    left_out: Sequence[int] = ()
 
 
 def lookback_grid(seq_len: int, season: int) -> list[int]:

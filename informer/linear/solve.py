@@ -10,9 +10,8 @@ from jaxtyping import Float32, Float64
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
-from informer.linear.features import Group, OriginFeatures
 from informer.linear.moments import Moments, Normal
-from informer.linear.settings import MapSettings
+from informer.linear.settings import Group, MapSettings, OriginFeatures
 
 NEWEST = 0.2
 """Smallest age, in seasons, that enters the penalty."""
@@ -134,20 +133,14 @@ def penalties(
     groups = [all_groups[position] for position in features]
     if strengths.penalty(Group.level) < inf:
         groups.insert(0, Group.level)
-    ages = _ages(layout, features, len(groups))
+    ages = np.ones(len(groups))  # of each feature in rows: 1 for the newest row of other columns
+    if k := layout.features.recent:
+        n_columns = len(layout.features.columns)
+        first = len(all_groups) - k * n_columns  # of the recent rows, which come last
+        is_recent = features >= first
+        ages[len(groups) - len(features) :][is_recent] = k - (features[is_recent] - first) // n_columns
     inputs = further * ages * np.array([strengths.groups[group] for group in groups])
     return np.concatenate([history, np.broadcast_to(inputs[:, None], (len(inputs), history.shape[1]))])
-
-
-def _ages(layout: Layout, features: np.ndarray, size: int) -> np.ndarray:
-    """Age of each feature in rows, which multiplies its penalty: 1 for the newest row of other columns."""
-    ages = np.ones(size)
-    n_columns, k = len(layout.features.columns), layout.features.recent
-    first = len(layout.features.groups) - k * n_columns  # of the recent rows, which come last
-    is_recent = features >= first
-    if k:
-        ages[size - len(features) :][is_recent] = k - (features[is_recent] - first) // n_columns
-    return ages
 
 
 def solve(
@@ -167,20 +160,13 @@ def solve(
         return weight
     inverse = np.tril(dpotri(factor[0], lower=True)[0])
     inverse += np.tril(inverse, -1).T
-    for steps in _equal_columns(excess):
+    _, groups = np.unique(excess, axis=1, return_inverse=True)
+    for steps in (np.flatnonzero(groups == group) for group in np.unique(groups)):
         lowered = np.flatnonzero(excess[:, steps[0]])
         columns = inverse[:, lowered]
         core = np.diag(1 / excess[lowered, steps[0]]) - columns[lowered]
         weight[:, steps] += columns @ np.linalg.solve(core, weight[np.ix_(lowered, steps)])
     return weight
-
-
-def _equal_columns(matrix: np.ndarray) -> list[np.ndarray]:
-    """Positions of the columns of a matrix, grouped by equality."""
-    groups: dict[bytes, list[int]] = {}
-    for position, column in enumerate(matrix.T):
-        groups.setdefault(column.tobytes(), []).append(position)
-    return [np.array(group) for group in groups.values()]
 
 
 def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: MapSettings) -> Float64[np.ndarray, "p h"]:

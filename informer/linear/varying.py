@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
-from itertools import compress
 from operator import add
 
 import numpy as np
@@ -63,8 +62,8 @@ def choose(blocks: Iterable[tuple[LinearMaps, Windows]], season: int, cycles: Se
         return [], 1.0
     _standardise(scratch, samples)
     products = [sample.products(scratch) for sample in samples]
-    selection = _Selection(products, np.repeat(scratch.owners, products[0].gram.shape[0] // len(scratch.owners)))
-    return selection.run(scratch.names)
+    owners = np.repeat(scratch.owners, products[0].gram.shape[0] // len(scratch.owners))
+    return _forward_selection(products, owners, scratch.names)
 
 
 @torch.inference_mode()
@@ -127,45 +126,38 @@ def _standardise(varying: VaryingMaps, samples: Sequence[_Sample]) -> None:
     varying.scale.copy_(torch.where(spread > 0, spread, 1.0))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Selection:
-    """Forward selection of states by leave-one-block-out cross-validation.
+def _forward_selection(blocks: Sequence[Normal], owners: np.ndarray, names: Sequence[str]) -> tuple[list[str], float]:
+    """The names that lower the error on held-out blocks for sure, and the best penalty for all of them.
 
     Args:
         blocks: products of each block.
         owners: name of VARY_WITH of each input.
+        names: names to choose from.
     """
 
-    blocks: Sequence[Normal]
-    owners: np.ndarray
-
-    def run(self, names: Sequence[str]) -> tuple[list[str], float]:
-        """The names that lower the error for sure, and the best penalty for all of them."""
-        chosen, penalty = list[str](), 1.0
-        losses = np.array([block.square.sum() for block in self.blocks])
-        while remaining := [name for name in names if name not in chosen]:
-            trials = [self._best([*chosen, name]) for name in remaining]
-            gains = [losses - trial_losses for _, trial_losses in trials]
-            sure = [
-                gain.mean() > SURE_OF_INPUT * gain.std(ddof=1) / len(gain) ** 0.5
-                and gain.mean() > LEAST_GAIN_OF_INPUT * losses.mean()
-                for gain in gains
-            ]
-            if not any(sure):
-                break
-            name, (penalty, losses) = min(
-                compress(zip(remaining, trials, strict=True), sure), key=lambda trial: trial[1][1].mean()
-            )
-            chosen.append(name)
-        return chosen, penalty
-
-    def _best(self, names: Sequence[str]) -> tuple[float, Float64[np.ndarray, "blocks"]]:
+    def best(chosen: Sequence[str]) -> tuple[float, Float64[np.ndarray, "blocks"]]:
         """The penalty with the lowest loss on held-out blocks, and the loss of each block."""
-        blocks = [block.reading(np.flatnonzero(np.isin(self.owners, names))) for block in self.blocks]
-        total = reduce(add, blocks)
+        reading = [block.reading(np.flatnonzero(np.isin(owners, chosen))) for block in blocks]
+        total = reduce(add, reading)
         trials = {
-            penalty: np.array([block.loss(_solve(total - block, penalty)).sum() for block in blocks])
+            penalty: np.array([block.loss(_solve(total - block, penalty)).sum() for block in reading])
             for penalty in PENALTIES
         }
-        best = min(trials, key=lambda penalty: trials[penalty].mean())
-        return best, trials[best]
+        return min(trials.items(), key=lambda trial: trial[1].mean())
+
+    chosen, penalty = list[str](), 1.0
+    losses = np.array([block.square.sum() for block in blocks])
+    while remaining := [name for name in names if name not in chosen]:
+        trials = {name: best([*chosen, name]) for name in remaining}
+        gains = {name: losses - trial_losses for name, (_, trial_losses) in trials.items()}
+        sure = [
+            name
+            for name, gain in gains.items()
+            if gain.mean() > SURE_OF_INPUT * gain.std(ddof=1) / len(gain) ** 0.5
+            and gain.mean() > LEAST_GAIN_OF_INPUT * losses.mean()
+        ]
+        if not sure:
+            break
+        chosen.append(min(sure, key=lambda name: trials[name][1].mean()))
+        penalty, losses = trials[chosen[-1]]
+    return chosen, penalty

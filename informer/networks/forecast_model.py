@@ -1,18 +1,39 @@
 """The whole model around a network, the same for every family: transform, network, linear maps, bounds."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from informer.config.model import ModelConfig
+from informer.config.training import LossKind
 from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.layers.distribution_head import DistributionHead, with_counts
 from informer.networks.layers.transform import NetworkInputs, WindowTransform, with_quantile_axis
 from informer.networks.models.base import Inputs, ModelDims, Network, point
 from informer.networks.models.linear import LinearMaps, LinearSkipLayer
 from informer.networks.ops.gaps import unmasked
+
+
+@runtime_checkable
+class Member(Protocol):
+    """A forecast of each column by itself that is averaged with that of a model."""
+
+    @property
+    def name(self) -> str:
+        """Of its weight."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Rows of history that it reads, if there are so many."""
+        ...
+
+    def __call__(self, history: Float[Tensor, "b t n"], horizon: int) -> Float[Tensor, "b horizon n"]:
+        """The forecast; missing values are NaN, and the first row may be repeated in front."""
+        ...
 
 
 @final
@@ -31,6 +52,11 @@ class ForecastModel(nn.Module):
 
     non_negative: tuple[int, ...] = ()
     """Positions of the targets whose forecasts are at least zero in data units; batches then have center and scale."""
+    members: Sequence[tuple[float, Member]] = ()
+    """Weights of other forecasts in the average that `model_output` returns; that of the model is what is left of 1."""
+
+    keeps_states: bool = True
+    """Whether decoding step by step uses the form by steps of a decoder that has one."""
 
     def __init__(
         self,
@@ -46,12 +72,19 @@ class ForecastModel(nn.Module):
         self.transform: WindowTransform | None = network[0] if network else None
         self.network: Network | None = network[1] if network else None
         self.maps, self.skip = maps, skip
-        self.quantiles = self.network.quantiles if self.network is not None else ()
+        head = getattr(self.network, "head", None)
+        self.distribution = head if isinstance(head, DistributionHead) else None
+        """The head of a network that forecasts distributions."""
+        self.inner = self.network.quantiles if self.network is not None else ()
+        """Levels of the last axis inside; a distribution's parameters count as one, since the first is a forecast."""
+        self.quantiles = self.distribution.levels if self.distribution is not None else self.inner
 
     @classmethod
-    def of_maps(cls, maps: LinearMaps) -> "ForecastModel":
-        """A model of these linear maps alone, in eval mode."""
-        return cls(maps.config, maps.dims, maps=maps).eval()
+    def of_maps(cls, maps: LinearMaps, members: Sequence[tuple[float, Member]] = ()) -> "ForecastModel":
+        """A model of these linear maps alone and the members that it is averaged with, in eval mode."""
+        model = cls(maps.config, maps.dims, maps=maps)
+        model.members = members
+        return model.eval()
 
     @property
     def reads_series(self) -> bool:
@@ -78,6 +111,7 @@ class ForecastModel(nn.Module):
         dec_mark: Float[Tensor, "b dec_len m"],
         series: Int[Tensor, "b"] | None = None,
         actual: Float[Tensor, "b pred_len n"] | None = None,
+        parameters: bool = False,
     ) -> Float[Tensor, "b pred_len n *q"]:
         """Forecast of the scaled targets, with a last axis of quantiles if the model has any.
 
@@ -87,7 +121,10 @@ class ForecastModel(nn.Module):
                 the horizon all columns are zero except those known ahead.
             series: number of each window's training series, -1 for a series that training did not contain.
             actual: actual values of the horizon, in training of a network with `LEARNS_FROM_ACTUAL`.
+            parameters: return the parameters of a distribution instead of its quantiles.
         """
+        if self.distribution is not None and not parameters:
+            return self.distribution.quantiles(self(enc_x, enc_mark, dec_x, dec_mark, series, parameters=True))
         start = self._start(enc_x, enc_mark, dec_x, dec_mark, series)
         if self.network is None or self.transform is None:
             assert start is not None, "a model without a network has maps"
@@ -135,24 +172,34 @@ class ForecastModel(nn.Module):
         """Dynamic decoding: forecast the horizon step by step, each row from the rows before it.
 
         y_i = forecast([start token, y_1, ..., y_(i-1), 0, ...])_i. Zhou et al. 2021, section 5.3, compare this with
-        their generative decoder. The encoder runs once; O(pred_len / fed_rows) passes of the decoder.
+        their generative decoder. The encoder runs once. If the decoder has a form by steps, each token passes it twice:
+        with zeros for the targets, for its forecast, and with the forecast, for the tokens after it. Otherwise
+        O(pred_len / fed_rows) passes of the whole decoder.
         """
         assert self.transform is not None
         network: Any = self.network
-        forecasts, memory, targets = list[Tensor](), None, list(self.dims.target_positions)
-        mask_of = dict(zip(self.dims.masked or (), self.dims.masks, strict=True))
-        observed = [mask_of[target] for target in targets if target in mask_of]
-        for first in range(0, self.dims.pred_len, self.fed_rows):
-            inputs = self.transform(enc_x, enc_mark, dec_x, dec_mark, series, n_fed=first)
-            memory = network.encode(inputs.enc_x, inputs.enc_mark) if memory is None else memory
-            forecast = self._whole(network.decode(memory, inputs.dec_x, inputs.dec_mark), inputs, start, enc_x)
-            forecasts.append(forecast[:, first : first + self.fed_rows])
-            at = self.dims.label_len + first
-            before, block, after = dec_x.tensor_split([at, at + self.fed_rows], dim=1)
-            values = point(forecasts[-1], self.quantiles).to(block.dtype)
-            fed = block.index_copy(2, torch.tensor(targets, device=block.device), values)
-            fed = fed.index_fill(2, torch.tensor(observed, device=block.device), 1.0) if observed else fed
-            dec_x = torch.cat([before, fed, after], dim=1)
+        inputs, n_given = self.transform(enc_x, enc_mark, dec_x, dec_mark, series), self.transform.inside.label_len
+        memory = network.encode(inputs.enc_x, inputs.enc_mark)
+        states = network.begin(memory) if self.keeps_states else None
+        tokens, mark = list(inputs.dec_x.split(1, dim=1)), inputs.dec_mark
+
+        def seen(at: int) -> tuple[Tensor, Tensor, int]:
+            return torch.cat(tokens[max(at - 2, 0) : at + 1], dim=1), mark[:, at : at + 1], at
+
+        if states is not None and n_given:
+            _, states = network.steps(states, inputs.dec_x[:, :n_given], mark[:, :n_given], 0)
+        forecasts = list[Tensor]()
+        for at in range(n_given, len(tokens)):
+            if states is None:
+                out = network.decode(memory, torch.cat(tokens, dim=1), mark)[:, at - n_given : at - n_given + 1]
+            else:
+                out, _ = network.steps(states, *seen(at))
+            first = (at - n_given) * self.fed_rows
+            begun = None if start is None else start[:, first : first + self.fed_rows]
+            forecasts.append(self._whole(out, inputs, begun, enc_x))
+            tokens[at] = self.transform.fed(tokens[at], point(forecasts[-1], self.inner), inputs)
+            if states is not None and at + 1 < len(tokens):
+                _, states = network.steps(states, *seen(at))
         return torch.cat(forecasts, dim=1)
 
     def _target_history(self, enc_x: Tensor) -> Float[Tensor, "b seq_len n"]:
@@ -176,19 +223,56 @@ def inputs_of(model: nn.Module) -> tuple[str, ...]:
     return (*INPUTS, "series") if getattr(model, "module", model).reads_series else INPUTS
 
 
-def model_output(model: nn.Module, batch: Inputs, *, with_actual: bool = False) -> Float[Tensor, "b pred_len n *q"]:
+def model_output(
+    model: nn.Module, batch: Inputs, *, with_actual: bool = False, for_loss: bool = False
+) -> Float[Tensor, "b pred_len n *q"]:
     """Scaled output for a batch; all code calls models through this function.
 
     Args:
         model: a `ForecastModel`, or its wrapper for distributed training.
         batch: windows of data.
         with_actual: pass the actual values too, for training of a network with `LEARNS_FROM_ACTUAL`.
+        for_loss: what the loss reads, which is the parameters of a distribution instead of its quantiles.
     """
     inside: Any = getattr(model, "module", model)
-    inputs = _arguments(inside, batch)
-    if with_actual:
-        return model(*inputs, actual=batch.target)
-    return _in_range(inside, model(*inputs), batch)
+    inputs, head = _arguments(inside, batch), inside.distribution
+    keywords = ({"actual": batch.target} if with_actual else {}) | ({} if head is None else {"parameters": True})
+    output = model(*inputs, **keywords)
+    if with_actual and head is None:
+        return output
+    if inside.members:
+        center, (weights, members) = point(output, inside.inner), zip(*inside.members, strict=True)
+        forecasts = member_forecasts(inside, members, batch)
+        moved = sum(weight * (each - center) for weight, each in zip(weights, forecasts, strict=True))
+        output = output + with_quantile_axis(moved, output)
+    if head is not None:
+        output = with_counts(output, batch) if head.kind is LossKind.negative_binomial else output
+        if for_loss:
+            return output
+        output = head.quantiles(output)
+    return _in_range(inside, output, batch)
+
+
+def member_forecasts(
+    model: ForecastModel, members: Sequence[Member], batch: Any
+) -> list[Float[Tensor, "b pred_len n"]]:
+    """Scaled forecasts of members, each by itself.
+
+    They read data units (of their roots, if the scaler has a power), since positive series may be forecast differently.
+    Effects of columns known ahead, as the maps have them, are taken from the history and added to the forecast.
+    """
+    if not members:
+        return []
+    x, mark = batch.before(max(member.rows for member in members))
+    history, maps = x[:, :, list(model.dims.target_positions)], model.maps
+    ahead: Tensor | float = 0.0
+    if maps is not None and maps.effects is not None:
+        enc_x, dec_x = model.dims.values(batch._replace(enc_x=x))
+        adjusted, ahead = maps.without_effects(enc_x, mark, dec_x, batch.dec_mark)
+        history = adjusted[:, :, list(maps.positions)].masked_fill(history.isnan(), torch.nan)
+    center, scale = batch.center[:, None], batch.scale[:, None]
+    forecasts = (member(history.double() * scale + center, model.dims.pred_len) for member in members)
+    return [((forecast - center) / scale).to(x) + ahead for forecast in forecasts]
 
 
 def model_forecast(model: ForecastModel, batch: Inputs) -> Float[Tensor, "b pred_len n"]:
@@ -214,8 +298,7 @@ def _in_range(model: ForecastModel, output: Tensor, batch: Inputs) -> Tensor:
 
 def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
     """The forecast, raised to at least the smallest value of the lookback window."""
-    least = history.amin(dim=1, keepdim=True)
-    return torch.maximum(forecast, least if forecast.ndim == least.ndim else least[..., None])
+    return torch.maximum(forecast, with_quantile_axis(history.amin(dim=1, keepdim=True), forecast))
 
 
 def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Any, targets: Sequence[int]) -> Tensor:
@@ -232,8 +315,7 @@ def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Any, targets
     history = batch.enc_x[:, :, list(targets)]
     last = (~history.isnan()).cumsum(dim=1).argmax(dim=1, keepdim=True)
     value = history.gather(1, last).nan_to_num(0.0).to(output)
-    shape = (len(value), 1, value.shape[2], *([1] * (output.dim() - 3)))
-    return torch.where(constant.reshape(shape), value.reshape(shape), output)
+    return torch.where(with_quantile_axis(constant[:, None], output), with_quantile_axis(value, output), output)
 
 
 def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, positions: Sequence[int]) -> Tensor:
@@ -247,5 +329,4 @@ def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, position
     is_bounded = torch.zeros(output.shape[2], dtype=torch.bool, device=output.device)
     is_bounded[list(positions)] = True
     floor = (-batch.center / batch.scale).to(output).masked_fill(~is_bounded, -torch.inf)
-    shape = (len(floor), 1, floor.shape[1], *([1] * (output.dim() - 3)))
-    return torch.maximum(output, floor.reshape(shape))
+    return torch.maximum(output, with_quantile_axis(floor[:, None], output))

@@ -1,5 +1,7 @@
 """Text cells: missing values, dictionary encoding and length limits. Limits of files are in `limits`."""
 
+import csv
+import io
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
 
-from informer.config.data import Limits
+from informer.config.data import Limits, key_columns
 from informer.read.limits import long_cell
 
 EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan"}
@@ -35,6 +37,30 @@ def dictionary_encoded(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
 def is_encoded(cells: pd.Series) -> bool:
     """Whether a column is from `dictionary_encoded`."""
     return isinstance(cells.dtype, pd.CategoricalDtype) and cells.dtype.categories.name == ENCODED
+
+
+def joined_names(frame: pd.DataFrame) -> pd.Series:
+    """The cells of each row as one name, a line of CSV text; empty if all are."""
+    codes = frame.groupby([*frame.columns], sort=False, observed=True, dropna=False).ngroup().to_numpy()
+    different = frame.iloc[np.unique(codes, return_index=True)[1]].astype(object)
+    names = list(map(_line, different.where(different.notna(), "").itertuples(index=False)))
+    codes = np.where(frame.isna().all(axis=1), -1, codes)
+    return dictionary_encoded(codes, names)
+
+
+def key_cells(series_col: str | None, name: str) -> dict[str, str]:
+    """The columns that name a series, and its cells in them; see `joined_names`."""
+    columns = key_columns(series_col)
+    cells = next(csv.reader([name]), []) if len(columns) > 1 else [name]
+    if len(cells) != len(columns):  # a single column whose name is in brackets
+        return {} if series_col is None else {series_col: name}
+    return dict(zip(columns, cells, strict=True))
+
+
+def _line(cells: Sequence[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()
 
 
 def codes_of(cells: pd.Series) -> tuple[np.ndarray, pd.Index]:

@@ -4,23 +4,28 @@ Each check adds its problems to a report: the first location, the count, what to
 Repairs are made only on request, and reported with their count and first location. No repair drops the newest rows.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
 from informer.base.errors import InputError, Repair, ReportError, listed
-from informer.config.data import DatasetConfig, Duplicates, Fill
+from informer.config.data import STEP, DatasetConfig, Duplicates, Fill, Outliers
+from informer.config.overrides import to_display
 from informer.read.columns import numbers
 from informer.read.date_text import date_formats
-from informer.read.frequency import Frequency
+from informer.read.frequency import Frequency, on_grid
 from informer.read.number_marks import are_smoother_as_thousands, grouping_advice
 from informer.read.table import Table, shown
 from informer.read.times import TimesCache, changing_zone, leaves_hours_out, parse_timestamps, zone_advice
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +107,15 @@ class Problem:
 
 @dataclass(slots=True)
 class Report:
-    """Problems, which are errors; warnings and repairs, for the log."""
+    """Problems, which are errors; readings far from all others, which are errors to a forecast and otherwise warnings;
+    warnings and repairs, for the log."""
 
     problems: list[Problem] = field(default_factory=list)
+    outliers: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
+    far: list[str] = field(default_factory=list)
+    """Numbers far from the others that may mean a missing value, see `check_far`."""
 
     def add(self, line: str, *repairs: Repair, column: str | None = None) -> None:
         """Record a problem; see `Problem`."""
@@ -121,6 +130,11 @@ class Report:
             self.problems += map(Problem, error.lines)
         except InputError as error:
             self.problems.append(Problem(str(error), error.repairs))
+
+    def warn(self) -> None:
+        """Log the warnings."""
+        for line in [*self.warnings, *grouped(self.outliers)]:
+            log.warning(line)
 
     def refuse(self) -> None:
         """Raise an error if there are problems.
@@ -139,7 +153,7 @@ def grouped(problems: Sequence[Problem]) -> list[str]:
     """Lines of problems; if many columns of a table have the same repair, the first and the names of the others."""
     alike: dict[object, list[Problem]] = {}
     for index, problem in enumerate(problems):
-        is_of_column = any(repair.setting in ("fill", "missing_values") for repair in problem.repairs)
+        is_of_column = any(repair.setting in ("fill", "missing_values", "outliers") for repair in problem.repairs)
         where = problem.line.partition(", row ")[0]
         alike.setdefault((where, str(problem.repairs)) if is_of_column and problem.column else index, []).append(
             problem
@@ -165,6 +179,12 @@ LARGEST = 1e30
 
 MOST_WORDS = 3
 """Maximum number of distinct words in a column of numbers that are proposed as `dataset.missing_values`."""
+
+_CODE = re.compile(r"-?(?:9{2,}(?:\.9+)?|7{3,}|8{3,}|32767|32768|65535|2147483647|9\.9+e[+]\d+|1e[+]\d+)")
+"""Numbers as which missing values are usually written."""
+
+LEAST_REPEATED, FAR_NUMBER = 3, 4
+"""Minimum number of cells with such a number, and distance in units of the range of the others; see `check_far`."""
 
 _WORD = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*|[-*.?/]+")
 """Words without digits, and signs; not numbers with units or other marks."""
@@ -332,13 +352,14 @@ def check_clock_changes(rows: Rows, report: Report) -> bool:
     return True
 
 
-def choose_step(rows: Rows, expected: str | None) -> Frequency:
+def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) -> Frequency:
     """The step that most of the sorted rows follow.
 
     Args:
         rows: sorted by time.
         expected: the step set by the user. If only its anchor (weekday, start or end of the month) differs, the file's
             is used.
+        is_numbered: whether the rows have numbers instead of times.
 
     Raises:
         InputError: the rows follow another step than expected, or are too few to determine one.
@@ -348,10 +369,22 @@ def choose_step(rows: Rows, expected: str | None) -> Frequency:
     if frequency is not None and frequency.follows(times) == len(times):
         return frequency
     if len(times) < 2:
-        raise InputError(f"{rows.name}: one row does not determine a step; add rows")
+        raise InputError(
+            f"{rows.name}: one row does not determine a step; add rows, or forecast without training: informer "
+            "forecast FILE model=zero dataset.frequency=h (or another step)"
+        )
     closest, n_following = Frequency.closest(times)
+    closest = replace(closest, is_numbered=is_numbered)
     if frequency is None or _same_step(closest, frequency):
         return closest
+    if frequency.offset == closest.offset and frequency.is_numbered == is_numbered:  # with other opening hours
+        if frequency.hours is None or (frequency.strides(times) > 0).all():
+            return frequency
+        plain = replace(frequency, hours=None).code
+        raise InputError(
+            f"{rows.name}, column {rows.time_col!r}: expected steps of {frequency.code}, found steps of "
+            f"{closest.code}; to read closed hours as gaps, set dataset.frequency={plain} dataset.fill=mask"
+        )
     if n_following == len(times):
         raise InputError(
             f"{rows.name}, column {rows.time_col!r}: expected steps of {frequency.code}, found steps of "
@@ -537,6 +570,161 @@ def constant_columns(rows: Rows, may_be: Sequence[str] = ()) -> list[str]:
     ]
 
 
+FAR, FAR_ABOVE_ZERO = 10.0, 30.0
+"""Distance of an outlier from all other values, in units of their range; above amounts that are zero at times."""
+
+LEAST_VALUES, LEAST_SHIFTED = 10, 3
+"""Minimum number of values among which one can be an outlier; of alike ones in a row that are a new level instead."""
+
+
+def outliers(values: Float64[np.ndarray, "t"]) -> Int[np.ndarray, "k"]:
+    """Positions of the few values (at most 3, or 0.5 %, on each side) that are far from all others.
+
+    Far means by FAR times the range of the others, which heavy tails and growth do not reach. Of amounts that are zero
+    most of the time, the range is that of the others, and a first one is no outlier. Missing values are ignored.
+    """
+    if len(values) < LEAST_VALUES:
+        return np.zeros(0, dtype=np.int64)
+    sample = np.sort(values[:: 1 + len(values) // 1000])
+    n_known = len(sample) - int(np.isnan(sample).sum())
+    low, high = sample[[n_known // 10, n_known * 9 // 10]] if n_known else (0.0, 0.0)
+    if np.isfinite([low, high]).all() and np.fmax.reduce(values) - np.fmin.reduce(values) <= FAR * (high - low):
+        return np.zeros(0, dtype=np.int64)  # usual, and much faster than what follows
+    rows = np.flatnonzero(np.abs(values) <= LARGEST)
+    numbers = values[rows]
+    has_zeros = bool((numbers == 0).any())
+    if has_zeros and np.median(numbers) == 0:
+        rows = rows[numbers != 0]
+    n = len(rows)
+    if n < LEAST_VALUES:
+        return rows[:0]
+    most = min(max(3, n // 200), n // 4)
+    numbers = values[rows]
+    inner = np.partition(numbers, [most, n // 2, n - most - 1])
+    low, center, high = inner[most], abs(inner[n // 2]), inner[n - most - 1]
+    above = FAR_ABOVE_ZERO if has_zeros and low >= 0 else FAR
+    least = FAR * _spread(low, high, center)
+    if numbers.min() >= low - least and numbers.max() <= high + least:
+        return rows[:0]
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    gaps = np.diff(ordered)
+    first = max((i + 1 for i in range(most) if gaps[i] > least), default=0)
+    stop = min((i + 1 for i in range(n - most - 1, n - 1) if gaps[i] > least), default=n)
+    for _ in range(2):  # one side may be inside the bound of the other
+        spread = _spread(ordered[first], ordered[stop - 1], center)
+        first = first if first and gaps[first - 1] > FAR * spread else 0
+        stop = stop if stop < n and gaps[stop - 1] > above * spread else n
+    far = np.sort(np.r_[order[:first], order[stop:]])
+    runs = np.split(far, np.flatnonzero(np.diff(far) > 1) + 1)
+    return rows[[row for run in runs if not _is_level(numbers[run]) for row in run]]
+
+
+def _spread(low: float, high: float, center: float) -> float:
+    """The range of values, at least a tenth of their size; ten times the size of a constant."""
+    return max(high - low, center / 10) if high > low else 10 * center
+
+
+def _is_level(run: Float64[np.ndarray, "_"]) -> bool:
+    sizes = np.abs(run)
+    return len(run) >= LEAST_SHIFTED and abs(np.sign(run).sum()) == len(run) and bool(sizes.max() <= 2 * sizes.min())
+
+
+def outlier_text(values: Float64[np.ndarray, "t"], far: Int[np.ndarray, "k"]) -> str:
+    """The first of these outliers next to the other values."""
+    others = np.delete(values, far)
+    return f"{values[far[0]]:.10g} is far from all others ({np.nanmin(others):.6g} to {np.nanmax(others):.6g})"
+
+
+def _outliers_of(rows: Rows, config: DatasetConfig) -> Iterator[tuple[int, Int[np.ndarray, "k"]]]:
+    """Positions of columns, and of their outliers."""
+    for position, column in enumerate(rows.columns):
+        if column not in (*config.categorical, *config.static_covariates):
+            far = outliers(rows.values[:, position])
+            if len(far):
+                yield position, far
+
+
+def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
+    """Check for readings far from all others of their column, unless the user has said what to do about them."""
+    for position, far in _outliers_of(rows, config) if config.outliers is None else ():
+        column = rows.columns[position]
+        line = (
+            f"{rows.at(int(far[0]), column)}: {outlier_text(rows.values[:, position], far)}"
+            f"{count_note(len(far), 'such cells')}; if it is wrong, set dataset.outliers=missing"
+            f"{'' if config.fill else ' with dataset.fill=mask or ffill'}, if it is right, dataset.outliers=keep"
+        )
+        report.outliers.append(Problem(line, (Repair("outliers", Outliers.missing),), column))
+
+
+def _without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
+    values = rows.values.copy()
+    for position, far in _outliers_of(rows, config):
+        values[far, position] = np.nan
+        report.repairs.append(
+            f"{rows.at(int(far[0]), rows.columns[position])}: outliers=missing: "
+            f"{outlier_text(rows.values[:, position], far)}, read as missing{count_note(len(far), 'such cells')}"
+        )
+    return replace(rows, values=values)
+
+
+def check_far(rows: Rows, config: DatasetConfig, report: Report) -> None:
+    """Warn of numbers that may mean a missing value, such as -200 or 9999.
+
+    They are the least or largest value of a column with many values, repeated, and far from the others: farther than
+    these spread if they are written as such numbers usually are, otherwise negative and four times as far. Those that
+    are `outliers` are reported as such.
+    """
+    if config.outliers is Outliers.keep:
+        return
+    columns: dict[str, list[str]] = {}
+    for column, values in zip(rows.columns, rows.values.T, strict=True):
+        if column not in (*config.categorical, *config.static_covariates) and (found := _far_numbers(values)):
+            columns[column] = found
+    if not columns:
+        return
+    report.far = list(dict.fromkeys(chain(*columns.values())))
+    are_far = np.isin(rows.values, [float(number) for number in report.far])
+    column, numbers = next(iter(columns.items()))
+    position = rows.columns.index(column)
+    cells, others = are_far[:, position], rows.values[~are_far[:, position], position]
+    keep = "" if config.fill is not None else " dataset.fill=mask"
+    report.warnings.append(
+        f"{rows.at(int(cells.argmax()), column)}: {' and '.join(numbers)} in {cells.sum()} of {len(cells)} cells, far "
+        f"from the others ({np.nanmin(others):g} to {np.nanmax(others):g})"
+        f"{count_note(len(columns), 'such columns')}; if it means a missing value, set dataset.missing_values="
+        f"{to_display(report.far)}{keep}, if it is right, dataset.outliers=keep"
+    )
+
+
+def _far_numbers(values: Float64[np.ndarray, "t"]) -> list[str]:
+    found: list[str] = []
+    rest = values[np.isfinite(values)]
+    for _ in range(2 * MOST_WORDS):
+        for end, is_least in ((rest.min(), True), (rest.max(), False)) if len(rest) else ():
+            code = _CODE.fullmatch(f"{end:.15g}") is not None
+            if not (code or end < 0):
+                continue
+            others = rest[rest != end]
+            if len(rest) - len(others) < LEAST_REPEATED:
+                continue
+            inner = others
+            while len(inner) and _CODE.fullmatch(f"{(edge := inner.min() if is_least else inner.max()):.15g}"):
+                inner = inner[inner != edge]
+            if not len(inner):
+                continue
+            low, high = inner.min(), inner.max()
+            is_far = max(low - end, end - high) > (1 if code else FAR_NUMBER) * (high - low)
+            if is_far and len(np.unique(inner)) >= LEAST_VALUES:
+                are_outliers = np.isin(np.flatnonzero(values == end), outliers(values)).all()
+                found += [] if are_outliers else [f"{end:.15g}"]
+                rest = others
+                break
+        else:
+            break
+    return found
+
+
 def _decimal_advice(cell: str) -> str:
     comma = re.fullmatch(r"'\s*[+-]?\d+,\d+\s*'", cell) is not None
     of_commas = "if the comma is its decimal mark, set dataset.decimal=','" if comma else "fix the cell"
@@ -544,8 +732,9 @@ def _decimal_advice(cell: str) -> str:
 
 
 def _unexpected(rows: Rows, frequency: Frequency, row: int) -> str:
-    expected = frequency.future(rows.timestamps[row - 1], 1)[0]
-    return f"{rows.at(row)}: expected {expected} (step {frequency.code}), found {rows.timestamps[row]}"
+    times = frequency.future(rows.timestamps[row - 1], 1)[0], rows.timestamps[row]
+    expected, found = map(frequency.text if frequency.is_numbered else str, times)
+    return f"{rows.at(row)}: expected {expected} (step {frequency.code}), found {found}"
 
 
 def _same_step(one: Frequency, other: Frequency) -> bool:
@@ -553,7 +742,7 @@ def _same_step(one: Frequency, other: Frequency) -> bool:
     return (one.unit, one.multiple, one.season) == (other.unit, other.multiple, other.season)
 
 
-def repair(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
+def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bool = False) -> Rows:
     """Make the requested repairs as far as possible; the checks report the remaining problems.
 
     Args:
@@ -565,10 +754,12 @@ def repair(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
             rows = _sorted(rows, report)
         if config.duplicates is not None:
             rows = _merged(rows, config.duplicates, config, report)
+    if config.outliers is Outliers.missing:
+        rows = _without_outliers(rows, config, report)
     if config.fill is None:
         return rows
     try:
-        step = choose_step(rows, config.frequency) if rows.is_increasing else None
+        step = choose_step(rows, config.frequency, is_numbered=is_numbered) if rows.is_increasing else None
     except InputError:  # the checks report it
         step = None
     new = np.zeros(len(rows), dtype=bool)
@@ -737,8 +928,12 @@ def examine(
         time_format, times = (times_cache or TimesCache()).times_of(
             table, time_col, config.time_format, config.timezone, trained_format=trained_format
         )
+        step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
+        if not is_numbered and (rounded := on_grid(times, step)) is not None:
+            times, note = rounded
+            report.repairs.append(f"{table.name}: {note}")
         rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
-        read = repair(rows.timed, config, report)
+        read = repair(rows.timed, config, report, is_numbered=is_numbered)
         unread = check_times(table, time_col, times, time_format, report)
         # the last rows are the latest only if all are sorted
         lines = rows.lines if n == len(times) else table.lines
@@ -750,11 +945,12 @@ def examine(
         ordered, frequency, missing = read.in_order(), None, 0
         with report.gathering():
             if len(ordered):
-                frequency = choose_step(ordered, config.frequency)
+                frequency = choose_step(ordered, config.frequency, is_numbered=is_numbered)
                 if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
                     missing = check_steps(ordered, frequency, unread, config, report)
         fill = fill_for(ordered, missing) if len(ordered) and not are_sound(ordered.values).all() else Fill.linear
         check_cells(read, text, config, report, fill)
+        check_outliers(read, config, report)
         return CheckedRows(ordered, frequency, time_format, len(read) + len(unread))
     rows, text = read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
     check_cells(rows, text, config, report, fill_for(rows, 0) if len(rows) else None)

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, combinations
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from pandas.api.types import (
     is_bool_dtype,
     is_complex_dtype,
     is_datetime64_any_dtype,
-    is_integer_dtype,
+    is_float_dtype,
     is_numeric_dtype,
     is_object_dtype,
     is_string_dtype,
@@ -32,13 +32,21 @@ from pandas.api.types import (
 )
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig
+from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
 from informer.read.cells import EMPTY_WORDS, distinct, is_encoded
 from informer.read.dialect import Dialect
 from informer.read.number_marks import without_thousands
 from informer.read.table import Table, without
-from informer.read.time_columns import dated_columns, find_time_column, has_only_dates, is_clock_name, looks_dated
+from informer.read.time_columns import (
+    counts_rows,
+    dated_columns,
+    find_time_column,
+    has_only_dates,
+    is_clock_name,
+    is_row_number,
+    looks_dated,
+)
 
 log = logging.getLogger(__name__)
 
@@ -170,24 +178,58 @@ FEW = 10
 LEAST_SHARE_REPEATED = 0.2
 """Least share of rows with the timestamp of another row; two series that begin at other times share fewer than half."""
 
+MOST_KEYS, MOST_CANDIDATES = 3, 8
+"""Maximum number of columns that name the series together, and number of columns among which these are searched."""
+
+LEAST_COVERED = 0.5
+"""Minimum share of the times of a series at which it has a row, if numbers name it."""
+
 MOST_REPEATED = 0.01
 """Largest share of duplicate timestamps within the series of such a column; the checks report these rows."""
 
 
 def separating_column(table: Table, time_col: str, target: str | None = None) -> str | None:
-    """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None."""
+    """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None.
+
+    Columns that name them only together are in brackets, [store,item].
+    """
     rows = table.frame
-    n_times = rows[time_col].nunique()
+    times, n_times = pd.factorize(rows[time_col])[0], rows[time_col].nunique()
     if not len(rows) or len(rows) - n_times < LEAST_SHARE_REPEATED * len(rows):
         return None
-    candidates = (name for name in table.columns if name not in (time_col, target) and not is_clock_name(name))
+    candidates = [name for name in table.columns if name not in (time_col, target) and not is_clock_name(name)]
     if len(rows) < 2 * n_times:  # series that hardly overlap: a column of numbers may differ by chance
-        candidates = (name for name in candidates if not is_numeric_dtype(rows[name]))
-    few = (name for name in candidates if rows[name].nunique() * FEW <= len(rows))
-    repeated = {name: float(rows.duplicated([name, time_col]).mean()) for name in few}
-    # of columns that separate equally well, text is a name, a number rather an attribute such as the size of a store
-    best = min(repeated, key=lambda name: (repeated[name], is_numeric_dtype(rows[name])), default=None)
-    return best if best is not None and repeated[best] <= MOST_REPEATED else None
+        candidates = [name for name in candidates if not is_numeric_dtype(rows[name])]
+    few = [name for name in candidates if rows[name].nunique() * FEW <= len(rows)]
+    codes = {name: pd.factorize(rows[name])[0] for name in few if not _is_fractional(rows[name])}
+    for n in range(1, MOST_KEYS + 1):
+        separate: dict[tuple[str, ...], tuple[float, int]] = {}
+        for names in combinations([*codes][:MOST_CANDIDATES] if n > 1 else codes, n):
+            key = pd.DataFrame({name: codes[name] for name in names})
+            repeated = float(key.assign(time=times).duplicated().mean())
+            n_numeric = sum(is_numeric_dtype(rows[name]) for name in names)
+            if repeated <= MOST_REPEATED and (not n_numeric or _share_covered(key, times) >= LEAST_COVERED):
+                # of columns that separate equally well, text is a name, a number rather an attribute such as a size
+                separate[names] = repeated, n_numeric
+        if separate:
+            best = min(separate, key=separate.__getitem__)
+            return best[0] if n == 1 else to_display(best)
+    return None
+
+
+def _is_fractional(cells: pd.Series) -> bool:
+    """Whether cells are numbers of which some are not whole, as in no name."""
+    return is_float_dtype(cells) and bool((cells.dropna() % 1 != 0).any())
+
+
+def _share_covered(key: pd.DataFrame, times: np.ndarray) -> float:
+    """Share of the times between the first and last row of each series at which it has a row.
+
+    Measured numbers recur at some times, names at most of them.
+    """
+    ordered = pd.factorize(times, sort=True)[0]
+    spans = pd.Series(ordered).groupby([key[name].to_numpy() for name in key], sort=False).agg(["min", "max", "size"])
+    return float(spans["size"].sum() / (spans["max"] - spans["min"] + 1).sum())
 
 
 Labels = Mapping[str, Sequence[str]]
@@ -267,9 +309,6 @@ def is_text(table: Table, column: str) -> bool:
     return has_words(table, column) and not has_numbers(table, column)
 
 
-ROW_NUMBERS = {"no", "no.", "nr", "number", "index", "idx", "id", "row", "row_id", "rownum", "obs", "instant", "#"}
-"""Names (any case) of a first column that is left out if it numbers the rows."""
-
 LEAST_REPEATED = 10
 """Minimum average number of rows per distinct text for a text column to be proposed as categorical."""
 
@@ -324,7 +363,7 @@ def value_columns(table: Table, time_col: str, configured: list[str] | None) -> 
     unnamed = [column for column in selected if column == "" or column.startswith("Unnamed: ")]
     # spreadsheets leave empty columns, and pandas writes row numbers
     useless = [column for column in unnamed if not table.frame[column].notna().any()]
-    if unnamed and unnamed[0] == table.columns[0] and _numbers_rows(table.frame[unnamed[0]]):
+    if unnamed and unnamed[0] == table.columns[0] and counts_rows(table.frame[unnamed[0]]):
         useless.append(unnamed[0])
     selected = tuple(without(selected, useless))
     candidates = without(candidates, useless)
@@ -342,25 +381,18 @@ def value_columns(table: Table, time_col: str, configured: list[str] | None) -> 
 
 
 def counting_column(table: Table, excluded: Collection[str]) -> str | None:
-    """The first column if it has a name in ROW_NUMBERS and counts the rows, 1 by 1; else None."""
+    """The first column if it is named after the number of the row and counts the rows, 1 by 1; else None."""
     first = table.columns[0] if table.columns else None
-    if first is None or first in excluded or first.strip().lower() not in ROW_NUMBERS:
+    if first is None or first in excluded or not is_row_number(first) or not counts_rows(table.frame[first]):
         return None
-    cells = table.frame[first]
-    return first if is_integer_dtype(cells) and bool((cells.diff().iloc[1:] == 1).all()) else None
-
-
-def _numbers_rows(cells: pd.Series) -> bool:
-    """Whether whole numbers rise by the same step from row to row; it is more than 1 in a series of a longer file."""
-    steps = pd.to_numeric(cells, errors="coerce").diff().iloc[1:]
-    return len(steps) > 0 and bool((steps == steps.iloc[0]).all()) and steps.iloc[0] >= 1 and steps.iloc[0] % 1 == 0
+    return first if table.frame[first].is_unique and table.frame[first].diff().max() == 1 else None
 
 
 def _unused(table: Table, columns: Sequence[str], series_col: str | None = None) -> str:
     """Message about unused text columns, with the settings that read those with repeated cells and `series_col`."""
-    if series_col is not None and series_col in columns:
+    if series_col is not None and set(key_columns(series_col)) & set(columns):
         line = f"{table.name}: times repeat; dataset.series_col={series_col} reads each {series_col} as a series"
-        remaining = without(columns, [series_col])
+        remaining = without(columns, key_columns(series_col))
         return f"{line}\n{_unused(table, remaining)}" if remaining else line
     repeated = repeated_text(table, columns)
     descriptions = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]

@@ -9,7 +9,7 @@ import calendar
 import re
 from functools import lru_cache
 
-from informer.config.data import ISO
+from informer.config.data import ISO, QUARTER, WEEK
 
 _ISO = re.compile(r"\d{4}-\d{2}(-\d{2}([ T]\d{2}(:\d{2}(:\d{2}(\.\d+)?)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?)?")
 
@@ -24,7 +24,7 @@ _CLOCK = (
     r"(?P<half> ?[AaPp][Mm])?"
 )
 _COMPACT_CLOCK = r"(?P<compact>\d{4}(?:\d{2})?)"
-_ZONE = r"(?P<zone> ?(?:Z|z|UTC|GMT|[+-]\d{2}:?\d{2}))?"
+_ZONE = r"(?P<zone> ?(?:Z|z|[A-Z]{3,4}|[+-]\d{2}:?\d{2}))?"
 _TIME = rf"(?:{_GAP}(?:{_CLOCK}|{_COMPACT_CLOCK}){_ZONE})?"
 
 _BETWEEN = r"(?:[/.-] ?| )"
@@ -34,15 +34,23 @@ _EIGHT = re.compile(r"(?P<digits>\d{8})" + _TIME)
 _MONTH_ONLY = re.compile(r"(?P<one>\d{1,4})(?P<sep>[/.-])(?P<two>\d{1,4})")
 _JOINT = r"[ ./,-]{0,2}"
 _NAMED = re.compile(
-    rf"{_WEEKDAY}(?:(?P<day>\d{{1,2}})(?P<j1>{_JOINT})(?P<name>{_MONTHS})(?P<j2>{_JOINT})(?P<year>\d{{4}}|\d{{2}})"
-    rf"|(?P<name3>{_MONTHS})(?P<j5>{_JOINT})(?P<day3>\d{{1,2}})(?P<j6>,? ?|[/-])(?P<year3>\d{{4}})"
-    rf"|(?P<year4>\d{{4}})(?P<j7>{_JOINT})(?P<name4>{_MONTHS})(?P<j8>{_JOINT})(?P<day4>\d{{1,2}}))" + _TIME
+    rf"{_WEEKDAY}(?:(?P<d>\d{{1,2}}){_JOINT}(?P<b>{_MONTHS}){_JOINT}(?:(?P<Y>\d{{4}})|(?P<y>\d\d))"
+    rf"|(?P<b2>{_MONTHS}){_JOINT}(?P<d2>\d{{1,2}})(?:,? ?|[/-])(?P<Y2>\d{{4}})"
+    rf"|(?P<Y3>\d{{4}}){_JOINT}(?P<b3>{_MONTHS}){_JOINT}(?P<d3>\d{{1,2}}))" + _TIME
 )
-_NAMED_MONTH = re.compile(
-    rf"(?:(?P<name>{_MONTHS})(?P<j1>{_JOINT})(?P<year>\d{{4}})|(?P<year2>\d{{4}})(?P<j2>{_JOINT})(?P<name2>{_MONTHS}))"
-)
-_QUARTER = re.compile(r"\d{4}(?P<after>[ -]?)Q[1-4]|Q[1-4](?P<before>[ /-]?)\d{4}")
-_WEEK = re.compile(r"\d{4}(?P<mark>-?W)\d{2}")
+_BESIDE = r"(?: ?[-/.:,'] ?| )?"
+_YEAR = r"(?P<Y>\d{4})|(?P<y>\d\d)"
+_QUARTER = r"(?:q ?)(?P<q>[1-4])|(?P<q2>[1-4])(?: ?q|(?:\.|st|nd|rd|th)? (?:quarter|quartal))"
+_WEEK = r"(?:w|kw|week) ?(?P<V>\d{1,2})"
+_PERIODS = [
+    re.compile(between.join(f"(?:{part})" for part in parts), re.IGNORECASE)
+    for period, between, year in (
+        (rf"(?P<b>{_MONTHS})", _JOINT, r"(?P<Y>\d{4})"),
+        (_QUARTER, _BESIDE, _YEAR),
+        (_WEEK, _BESIDE, r"(?P<G>\d{4})"),
+    )
+    for parts in ((year, period), (period, year))
+]
 _ORDERS = {"d": "day", "m": "month", "b": "month", "B": "month", "y": "year", "Y": "year"}
 
 
@@ -59,15 +67,13 @@ def date_formats(text: str) -> tuple[str, ...]:
     separators are a date only if a time of day follows.
     """
     if _ISO.fullmatch(text):
-        return (ISO,) if len(text) < len("2024-01-01") else (ISO, _swapped(text))
+        return (ISO, *_other_periods(text)) if len(text) < len("2024-01-01") else (ISO, _swapped(text))
     for pattern, formats in (
         (_NUMERIC, _numeric),
         (_NAMED, _named),
         (_EIGHT, _eight),
-        (_NAMED_MONTH, _named_month),
         (_MONTH_ONLY, _month_only),
-        (_QUARTER, _quarter),
-        (_WEEK, lambda match: (f"%G{match['mark']}%V",)),
+        *((period, lambda match: (_replaced(match),)) for period in _PERIODS),
     ):
         match = pattern.fullmatch(text)
         if match is not None:
@@ -124,32 +130,36 @@ def _eight(match: re.Match[str]) -> tuple[str, ...]:
 
 
 def _named(match: re.Match[str]) -> tuple[str, ...]:
-    before, suffix = _weekday(match), _time(match)
-    if match["name"] is not None:
-        first, second, month = match["j1"], match["j2"], _month(match["name"])
-        if len(match["year"]) == 4:
-            return (f"{before}%d{first}{month}{second}%Y{suffix}",)
-        return tuple(f"{before}%{a}{first}{month}{second}%{b}{suffix}" for a, b in ("dy", "yd"))
-    if match["name3"] is not None:
-        return (f"{before}{_month(match['name3'])}{match['j5']}%d{match['j6']}%Y{suffix}",)
-    return (f"{before}%Y{match['j7']}{_month(match['name4'])}{match['j8']}%d{suffix}",)
-
-
-def _named_month(match: re.Match[str]) -> tuple[str, ...]:
-    if match["name"] is not None:
-        return (f"{_month(match['name'])}{match['j1']}%Y",)
-    return (f"%Y{match['j2']}{_month(match['name2'])}",)
+    before, end = _weekday(match), match.start("gap")
+    date = _replaced(match, match.end("after") if before else 0, end if end >= 0 else None)
+    swapped = [date.translate(str.maketrans("dy", "yd"))] if "%y" in date else []
+    return tuple(before + each + _time(match) for each in (date, *swapped))
 
 
 def _month_only(match: re.Match[str]) -> tuple[str, ...]:
     lengths = len(match["one"]), len(match["two"])
     if lengths[0] == 4 and lengths[1] <= 2:
-        return (f"%Y{match['sep']}%m",)
-    return (f"%m{match['sep']}%Y",) if lengths[0] <= 2 and lengths[1] == 4 else ()
+        return f"%Y{match['sep']}%m", *_other_periods(match[0])
+    return (f"%m{match['sep']}%Y", *_other_periods(match[0])) if lengths[0] <= 2 and lengths[1] == 4 else ()
 
 
-def _quarter(match: re.Match[str]) -> tuple[str, ...]:
-    return (f"%Y{match['after']}Q%q" if match["after"] is not None else f"Q%q{match['before']}%Y",)
+def _other_periods(text: str) -> tuple[str, ...]:
+    """Formats of a year and a number, such as 1990-1, that may be a quarter or an ISO week instead of a month."""
+    quarter = re.sub(r"(?<!\d)(0?)[1-4](?!\d)", rf"\1{QUARTER}", re.sub(r"\d{4}", "%Y", text))
+    week = re.sub(r"(?<!\d)\d{1,2}(?!\d)", WEEK, re.sub(r"\d{4}", "%G", text))
+    return (*([quarter] if QUARTER in quarter else []), week)
+
+
+def _replaced(match: re.Match[str], begin: int = 0, end: int | None = None) -> str:
+    """The text from `begin` to `end` with directives in place of the groups that are named after them.
+
+    Ordinal numbers of quarters (1st to 4th) are written as %qst.
+    """
+    text = match[0][:end]
+    groups = [(*match.span(name), name) for name, part in match.groupdict().items() if part and len(name) <= 2]
+    for start, stop, name in sorted(groups, reverse=True):
+        text = text[:start] + (_month(match[name]) if name[0] == "b" else f"%{name[0]}") + text[stop:]
+    return re.sub("%q(nd|rd|th)", "%qst", text[begin:])
 
 
 def _month(name: str) -> str:

@@ -7,21 +7,41 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, takewhile
 from pathlib import Path
-from typing import Any
+from textwrap import shorten
+
+import pandas as pd
 
 from informer.base.errors import InputError
-from informer.config.data import Hints
+from informer.config.data import TAB, DatasetConfig
 from informer.read.date_text import date_formats
 from informer.read.number_marks import GROUPING, find_marks
 
 SEPARATORS = "\t;|,"
 """Possible separators; if two fit the rows equally well, the first is chosen."""
 
-SAMPLED_LINES = 20
+BLANKS = ("  ", " ")
+"""Columns separated by two or more blanks or a tab, so that cells may contain a blank; by any blanks."""
+
+BLANKS_AS = ";"
+"""Separator with which such rows are written again, for the parser."""
+
+SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=([\t;|,])"?\r?\n')
+"""A first line that names the separator for spreadsheet programs."""
+
+_COMMENT = re.compile(r"\ufeff?\s*(?:#|//|%|$)")
+_TIMELY = re.compile(
+    r"\b(?:date|datum|fecha|ds|time|timestamp|zeit|period|day|week|month|quarter|year|jahr)", re.IGNORECASE
+)
+"""Names of time columns, by which names are known from a title above and from units below them."""
+
+_YEAR = re.compile(r"(?:1[5-9]|20|21)\d\d")
+
+SAMPLED_LINES, SAMPLED_COLUMNS = 60, 50
 
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
@@ -34,16 +54,30 @@ class Dialect:
     decimal: str = "."
     encoding: str = "utf-8"
     thousands: str = ""
+    note: str = ""
+    """Lines that are not read: titles, units, notes below the rows."""
     is_settled: bool = field(default=False, compare=False)
     """Whether the decimal mark was set, or is unambiguous in some cell of the file."""
 
+    @property
+    def parsed_separator(self) -> str:
+        """The separator of the text that is parsed."""
+        return BLANKS_AS if self.separator in BLANKS else self.separator
+
+    @property
+    def parsed_encoding(self) -> str:
+        """The encoding of the text that is parsed: UTF-8 for all kinds of Unicode, which is much faster."""
+        return "utf-8" if self.separator in BLANKS or self.encoding.lower().startswith("utf") else self.encoding
+
     def uncommon(self) -> str:
         """Differences from the common format, for the log; empty if there are none."""
+        separator = "several blanks" if self.separator == BLANKS[0] else repr(self.separator)
         differences = [
-            f"separator {self.separator!r}" if self.separator != COMMON.separator else "",
+            f"separator {separator}" if self.separator != COMMON.separator else "",
             f"decimal mark {self.decimal!r}" if self.decimal != COMMON.decimal else "",
             f"thousands separator {self.thousands!r}" if self.thousands else "",
             f"encoding {self.encoding}" if self.encoding not in (COMMON.encoding, "utf-8-sig") else "",
+            self.note,
         ]
         return ", ".join(filter(None, differences))
 
@@ -72,34 +106,251 @@ def find_encoding(content: bytes) -> str:
         return "gbk" if _is_chinese(content) else "latin-1"
 
 
-def find_dialect(text: str, hints: Hints) -> Dialect:
-    """The format of a file, from its first lines and the user's hints."""
-    separator = hints.separator or find_separator(sampled_lines(text))
-    if hints.decimal is not None or hints.thousands is not None:
-        thousands = hints.thousands or ""
-        decimal = hints.decimal or ("," if thousands == "." else find_marks(text, separator)[0])
-        if decimal == thousands:
-            decimal = "."
-        return Dialect(separator, decimal, hints.encoding or COMMON.encoding, thousands, is_settled=True)
-    decimal, thousands, is_settled = find_marks(text, separator)
-    return Dialect(separator, decimal, hints.encoding or COMMON.encoding, thousands, is_settled=is_settled)
-
-
-def sampled_lines(text: str) -> list[str]:
-    """The first lines of a file: its header and some rows."""
-    return list(islice(io.StringIO(text, newline=""), SAMPLED_LINES))
-
-
-def find_separator(lines: Sequence[str]) -> str:
-    """The separator: the character that splits the header and most rows into the same number of cells.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the rows of CSV text begin, and how to read them.
 
     Args:
-        lines: the header and some rows.
+        dialect: format of the text.
+        names: column names.
+        n_before: number of lines before the first row: titles, comments, names of columns, units.
     """
-    present = [mark for mark in SEPARATORS if mark in lines[0]]
-    if len(present) < 2:
-        return present[0] if present else ","
-    return max(present, key=lambda mark: _agreement(lines, mark))
+
+    dialect: Dialect
+    names: Sequence[str]
+    n_before: int
+
+
+def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
+    """The format of a file and the place of its rows, from its first lines and the user's config.
+
+    Above the names of the columns there may be comments (#, //, %), and titles, which have no date or number where the
+    rows have one. Between the names and the rows there may be lines without any date or number, such as units.
+
+    Raises:
+        InputError: the file has no header, or not enough lines.
+    """
+    lines = list(io.StringIO(text, newline=""))
+    named = SEPARATOR_LINE.match(lines[0])
+    start = int(named is not None) if config.skip_rows is None else config.skip_rows
+    if start >= len(lines):
+        raise InputError(f"{file}: expected more than dataset.skip_rows={start} lines, found {len(lines)}")
+    if config.skip_rows is None:
+        start = _after_comments(lines, start)
+    sampled = lines[start : start + SAMPLED_LINES]
+    given = "\t" if config.separator == TAB else config.separator or (named[1] if named else None)
+    present = set(chain(*sampled))
+    marks = [mark for mark in SEPARATORS if mark in present] if given is None else given.strip(" ")
+    heads = [head for head in (_Head.of(sampled, mark, config) for mark in marks) if head.is_table]
+    fitting = [head for head in heads if head.has_names and head.fit > 0.5]
+    if given in (None, " ") and not any(head.is_above for head in fitting):
+        blank = [head for head in (_Head.of(sampled, mark, config) for mark in BLANKS) if head.is_table][:1]
+        heads = [*fitting, *blank] if blank else heads
+    heads = heads or [_Head.of(sampled, given or ",", config)]
+    head = max(heads, key=lambda each: each.agreement) if len(heads) > 1 else heads[0]
+    if config.header != 0 and not head.has_names:
+        raise InputError(
+            f"{file}, row {start + head.ends[head.header]}: expected column names, found "
+            f"{', '.join(cell.strip()[:40] for cell in head.names[:3])!r}; add a line with one name per column before "
+            "it, or set dataset.header=0"
+        )
+    n_before = start + (head.ends[head.first - 1] if head.first else 0)
+    rest, mark = lines[max(n_before - 1, 0) :], head.mark
+    if mark in BLANKS:
+        rest, mark = [without_blanks(rest, mark)], BLANKS_AS
+    decimal, thousands, is_settled = _marks("".join(rest), mark, config)
+    encoding = config.encoding or COMMON.encoding
+    return Layout(Dialect(head.mark, decimal, encoding, thousands, head.note(start), is_settled), head.names, n_before)
+
+
+def _marks(text: str, separator: str, config: DatasetConfig) -> tuple[str, str, bool]:
+    """Decimal mark, thousands separator, and whether they are settled; see `find_marks`."""
+    if config.decimal is None and config.thousands is None:
+        return find_marks(text, separator)
+    thousands = config.thousands or ""
+    decimal = config.decimal or ("," if thousands == "." else find_marks(text, separator)[0])
+    return "." if decimal == thousands else decimal, thousands, True
+
+
+def _after_comments(lines: list[str], start: int) -> int:
+    """Index of the last of several comments, which may have the names of the columns and loses its mark, or of the
+    first other line."""
+    comments = list(takewhile(_COMMENT.match, lines[start:]))
+    marked = [place for place, line in enumerate(comments, start) if line.strip("\ufeff \t\r\n")]
+    if len(marked) < 2:
+        return start if marked else min(start + len(comments), len(lines) - 1)
+    lines[marked[-1]] = lines[marked[-1]].lstrip("\ufeff#/% \t")
+    return marked[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The first lines of a file, split at a separator.
+
+    Args:
+        mark, rows: the separator, and the cells of each row.
+        ends: number of lines up to the end of each row.
+        header, first: indices of the row with the names of the columns, and of the first data row.
+        names: names of the columns.
+    """
+
+    mark: str
+    rows: Sequence[Sequence[str]]
+    ends: Sequence[int]
+    header: int
+    first: int
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, lines: Sequence[str], mark: str, config: DatasetConfig) -> "_Head":
+        rows, ends = split_lines(lines, mark)
+        header, first, width = _places(rows)
+        if config.skip_rows is not None or config.header is not None:
+            filled = [place for place, row in enumerate(rows) if any(row)] or [0]
+            header = filled[0] if config.skip_rows is not None else header
+            after = [place for place in filled if place >= header][1 if config.header is None else config.header :]
+            first = after[0] if after else len(rows)
+        names = list(rows[header])
+        if config.header == 0:
+            names = [f"column_{place}" for place in range(1, width + 1)]
+        elif (config.header or 0) > 1 or len(set(names)) < len(names):
+            names = _joined(rows[header:first])
+        if mark in BLANKS and width == len(names) + 1:  # times of two words, or row numbers without a name
+            place = int(bool(date_formats(rows[first][0]))) if first < len(rows) else 0
+            names.insert(place, "clock" if place else "")
+        return cls(mark, rows, ends, header, first, [name.lstrip("\ufeff ") for name in names])
+
+    @property
+    def below(self) -> Sequence[Sequence[str]]:
+        """The data rows."""
+        return self.rows[self.first :]
+
+    @property
+    def has_names(self) -> bool:
+        """Whether its names do not look like data."""
+        return may_be_names(self.names, next(iter(self.below), []))
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the separator makes columns; if it is of blanks, of whole cells in every row but notes below them."""
+        rows = list(self.below)
+        while self.mark in BLANKS and rows and len(rows[-1]) != len(self.names):
+            rows.pop()
+        lengths = {len(row) for row in rows if any(row)}
+        is_even = self.mark not in BLANKS or (lengths == {len(self.names)} and self._whole(rows) == 1.0)
+        return len(self.names) > 1 and lengths != {1} and is_even
+
+    @property
+    def fit(self) -> float:
+        """Share of rows with as many cells as the header."""
+        return (1 + sum(len(row) == len(self.names) for row in self.below)) / (1 + len(self.below))
+
+    @property
+    def is_above(self) -> bool:
+        """Whether no line between the names and the rows is left out."""
+        return not any(map(any, self.rows[self.header + 1 : self.first]))
+
+    @property
+    def agreement(self) -> tuple[float, float, bool, int]:
+        """Share of rows with as many cells as the header, share of their cells that are whole, `is_above`, and the
+        number of columns.
+
+        A cell is whole if it is a number, a date, empty or text without another separator.
+        """
+        return self.fit, self._whole(self.below), self.is_above, len(self.names)
+
+    def _whole(self, rows: Sequence[Sequence[str]]) -> float:
+        cells = [cell for row in rows for cell in row]
+        others = SEPARATORS.replace(self.mark, "")
+        return sum(not any(mark in cell for mark in others) or is_value(cell) for cell in cells) / max(len(cells), 1)
+
+    def note(self, start: int) -> str:
+        """The lines that are not read, as text; `start` lines are before these."""
+        above = [self.mark.join(row) for row in self.rows[: self.header] if any(row)]
+        units = [self.mark.join(row) for row in self.rows[self.header + 1 : self.first] if any(row)]
+        if self.header == self.first or not (start or above or units):
+            return ""
+        more = [f"{what} it {shorten(rows[0], 60)!r}" for what, rows in (("above", above), ("below", units)) if rows]
+        return ", ".join([f"header in row {start + self.ends[self.header]}", *more])
+
+
+def split_lines(lines: Sequence[str], mark: str) -> tuple[list[list[str]], list[int]]:
+    """The cells of rows, without blanks before them, and the number of lines up to the end of each row."""
+    if mark == BLANKS[0]:
+        return [re.split(r" {2,}|\s*\t\s*", line.strip()) for line in lines], [*range(1, len(lines) + 1)]
+    if mark == BLANKS[1]:
+        lines = [f"{line.expandtabs(1).strip()}\n" for line in lines]
+    reader = csv.reader(lines, delimiter=mark, skipinitialspace=True)
+    found = [(row, reader.line_num) for row in reader]
+    return [row for row, _ in found], [end for _, end in found]
+
+
+def without_blanks(lines: Sequence[str], mark: str) -> str:
+    """Rows whose cells are separated by blanks, with `BLANKS_AS` instead."""
+    text = io.StringIO()
+    csv.writer(text, delimiter=BLANKS_AS, lineterminator="\n").writerows(split_lines(lines, mark)[0])
+    return text.getvalue()
+
+
+def _places(rows: Sequence[Sequence[str]]) -> tuple[int, int, int]:
+    """Indices of the row with the names of the columns and of the first data row, and the usual number of cells.
+
+    The first column in which most of the later rows have dates, or numbers, tells rows from titles.
+    """
+    filled = [place for place, row in enumerate(rows) if any(row)] or [0]
+    later = [rows[place] for place in filled[len(filled) // 2 :]]
+    width = Counter(map(len, later)).most_common(1)[0][0] if later else 0
+    columns = range(min(width, SAMPLED_COLUMNS))
+    typed = column_kinds([[row[column] for row in later[-10:] if len(row) > column] for column in columns])
+    key = min(typed, default=-1)
+
+    def has_value(place: int) -> bool:
+        return any(is_value(cell) for column, cell in enumerate(rows[place]) if column in typed and cell)
+
+    def is_row(place: int) -> bool:
+        row = rows[place]
+        cell = row[key] if len(row) > key else ""
+        return (
+            len(row) <= width and has_value(place) and (not cell or _kind(cell) == typed[key] or typed[key] == "number")
+        )
+
+    first = next((order for order, place in enumerate(filled) if is_row(place)), None)
+    if first is not None:
+        while first and has_value(filled[first - 1]):
+            first -= 1
+        names: list[int] = []
+        for place in reversed(filled[:first]):
+            row = rows[place]
+            if not names and sum(map(bool, row)) < 2:
+                continue  # part of a header, such as the name of the index alone
+            if (
+                has_value(place)
+                or sum(map(bool, row)) < 2
+                or len(row) < width - 1
+                or (names and not any(rows[names[0] - 1]))
+            ):
+                break
+            names.insert(0, place)
+        if names:
+            header = next((place for place in names if any(map(_TIMELY.search, rows[place]))), names[0])
+            header = header if len(set(rows[header])) == len(rows[header]) else names[0]
+            return header, filled[first], width
+    header = 0
+    if first is not None:
+        order = next(order for order, place in enumerate(filled) if len(rows[place]) == width)
+        cells = [cell for column, cell in enumerate(rows[filled[order]]) if column in typed]
+        are_dates = all(date_formats(cell) or _YEAR.fullmatch(cell) for cell in cells)
+        # names that are dates or years, or rows below a title without names
+        header = order if are_dates or (typed[key] == "date" and sum(map(bool, rows[filled[0]])) < 2) else 0
+    return filled[header], [*filled, len(rows)][header + 1], width
+
+
+def _joined(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Names from several rows: cells of merged columns hold for the columns after them, except in the last row."""
+    width = max(map(len, rows))
+    words = pd.DataFrame([[*row, *[""] * (width - len(row))] for row in rows], dtype=object)
+    words.iloc[:-1] = words.iloc[:-1].replace("", None).ffill(axis=1)
+    return [" ".join(word for word in words[column] if word) for column in words]
 
 
 def _is_chinese(content: bytes) -> bool:
@@ -113,21 +364,47 @@ def _is_chinese(content: bytes) -> bool:
     return usual > 0.8 * len(pairs)
 
 
-def _agreement(lines: Sequence[str], separator: str) -> tuple[float, float, int]:
-    """Share of rows with as many cells as the header, share of their cells that are whole, and their number.
-
-    A cell is whole if it is a number, a date, empty or text without another separator.
-    """
-    rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
-    cells = [cell.strip() for row in rows[1:] for cell in row]
-    separators = SEPARATORS.replace(separator, "")
-    whole = sum(not any(mark in cell for mark in separators) or _is_value(cell) for cell in cells)
-    width = len(rows[0])
-    return sum(len(row) == width for row in rows) / len(rows), whole / max(len(cells), 1), width
+def is_value(cell: str) -> bool:
+    """Whether a cell is a date or a number."""
+    return _kind(cell) != ""
 
 
-def _is_value(cell: str) -> bool:
-    return bool(date_formats(cell)) or re.fullmatch(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?", cell) is not None
+def _kind(cell: str) -> str:
+    cell = cell.strip()
+    if re.fullmatch(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?", cell):
+        return "number"
+    if date_formats(cell):
+        return "date"
+    return "number" if re.fullmatch(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?", cell) else ""
+
+
+HAS_TEXT = re.compile(r"[^\W\d_]{3}")
+_TOTAL = re.compile(
+    r"\s*(?:(?:grand |sub)?total|sum|summe|gesamt|average|mean|median|min|max|count|mittelwert|moyenne|suma)\b",
+    re.IGNORECASE,
+)
+
+MOST_NOTES = 50
+"""Maximum number of rows below the data that are taken for notes."""
+
+
+def column_kinds(columns: Sequence[Sequence[str]]) -> dict[int, str]:
+    """The columns in which most cells are dates, or numbers, by index: "date" or "number"."""
+    kinds = {}
+    for column, cells in enumerate(columns):
+        usual = Counter(_kind(cell) for cell in cells if cell).most_common(1)
+        if usual and usual[0][0]:
+            kinds[column] = usual[0][0]
+    return kinds
+
+
+def is_note(row: Sequence[str], kinds: Mapping[int, str]) -> bool:
+    """Whether a row is a note or a total: text, and no date or number where rows have one; totals have numbers."""
+    texts = [cell for cell in row if HAS_TEXT.search(cell) and not cell.lstrip()[:1].isdigit() and not is_value(cell)]
+    valued = [column for column, cell in enumerate(row) if column in kinds and is_value(cell)]
+    key = next((column for column, kind in kinds.items() if kind == "date"), min(kinds, default=0))
+    is_total = any(map(_TOTAL.match, texts)) and key not in valued
+    return bool(texts and kinds) and (is_total or not valued)
 
 
 _NUMBER = re.compile(rf"[+-]?[\d{GROUPING}]*\d[\d{GROUPING}]*(?:[eE][+-]?\d+)?")
@@ -152,48 +429,12 @@ def check_is_text(path: Path, head: bytes, text: str) -> None:
         raise InputError(f"{path}: a binary file, expected CSV text, parquet or an Excel workbook (.xlsx){advice}")
 
 
-def check_header(file: str, names: Sequence[str], first_row: Sequence[str]) -> None:
-    """Check that the first line of a file does not look like data.
-
-    It does if it has a date above a date, or only numbers, except column numbers from 0.
-
-    Raises:
-        InputError: the file has no header.
-    """
+def may_be_names(names: Sequence[str], first_row: Sequence[str]) -> bool:
+    """Whether cells do not look like data: two dates, or what begins with them, or numbers other than 0, 1, 2, ..."""
     cells = [name.strip() for name in names]
     dated = any(
-        date_formats(cell) and date_formats(below.strip()) for cell, below in zip(cells, first_row, strict=False)
+        (date_formats(cell) or date_formats(cell.partition(" ")[0])) and date_formats(below.strip())
+        for cell, below in zip(cells, first_row, strict=False)
     )
     counted = cells == [str(position) for position in range(len(cells))]
-    if dated or (not counted and all(map(_NUMBER.fullmatch, cells))):
-        names_text = ", ".join(cell[:40] for cell in cells[:3])
-        raise InputError(
-            f"{file}, row 1: expected column names, found {names_text!r}; add a line with one name per column before it"
-        )
-
-
-def read_header(file: str, text: str, separator: str) -> tuple[list[str], dict[str, Any]]:
-    """The names of the columns, without spaces before them, and the arguments of `numbered`.
-
-    Raises:
-        InputError: see `check_header`.
-    """
-    lines = sampled_lines(text)
-    rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-    header = next(rows)
-    names = [name.lstrip() for name in header]
-    check_header(file, names, next(rows, []))
-    return names, numbered(lines[0], header)
-
-
-def numbered(line: str, names: Sequence[str]) -> dict[str, Any]:
-    """Arguments of `pandas.read_csv` that number the columns, whose names pandas takes as long to make as 100 rows.
-
-    Empty if pandas would change a name, because it is empty, occurs twice or has spaces or quotes around it.
-
-    Args:
-        line: the header.
-        names: its cells, as the csv module reads them.
-    """
-    are_kept = all(names) and len(set(names)) == len(names) and list(map(str.strip, names)) == names
-    return {"names": range(len(names)), "header": 0} if are_kept and names and '"' not in line else {}
+    return not dated and (counted or not all(map(_NUMBER.fullmatch, cells)))

@@ -13,14 +13,16 @@ from datetime import tzinfo
 from enum import Enum
 from functools import lru_cache
 from math import gcd, lcm
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int
+from jaxtyping import Float64, Int
 from pandas.tseries.frequencies import to_offset
-from pandas.tseries.offsets import BaseOffset, BusinessHour, Day, Tick, Week
+from pandas.tseries.offsets import BaseOffset, CustomBusinessDay, DateOffset, Day, Tick, Week
 
 from informer.base.errors import InputError, counted
+from informer.config.data import SPANS, date_problems, span_of, span_problems
 
 SECOND = 10**9
 DAY = 86_400 * SECOND
@@ -48,11 +50,12 @@ MODERN |= {
     "BM": "BME",
     "CBM": "CBME",
     "BQ": "BQE",
-    "BH": "bh",
 }
-MODERN |= {"BA": "BYE", "BY": "BYE", "AS": "YS", "BAS": "BYS", "CBH": "cbh"}
+MODERN |= {"BA": "BYE", "BY": "BYE", "AS": "YS", "BAS": "BYS"}
 
 UNIT_NANOS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
+
+_SIZES = {"D": DAY, "h": 3600 * SECOND, "min": 60 * SECOND, **UNIT_NANOS}
 
 
 def nanos_of(offset: BaseOffset) -> int | None:
@@ -71,20 +74,7 @@ def canonical(offset: BaseOffset) -> BaseOffset:
 
 def fixed(nanos: int) -> BaseOffset:
     """The offset of a fixed length in nanoseconds, in the coarsest unit up to days."""
-    if nanos % DAY == 0:
-        return Day(nanos // DAY)
-    code, size = next(
-        (code, size)
-        for code, size in [
-            ("h", 3600 * SECOND),
-            ("min", 60 * SECOND),
-            ("s", SECOND),
-            ("ms", 10**6),
-            ("us", 10**3),
-            ("ns", 1),
-        ]
-        if nanos % size == 0
-    )
+    code, size = next((code, size) for code, size in _SIZES.items() if nanos % size == 0)
     return to_offset(f"{nanos // size}{code}")
 
 
@@ -97,10 +87,8 @@ def candidates(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
     if gap % (7 * DAY) == 0:
         yield Week(gap // (7 * DAY), weekday=first.weekday())
     yield fixed(gap)
-    if gap == DAY:
-        yield to_offset("B")
-    if gap == 3600 * SECOND:
-        yield BusinessHour()
+    if gap % DAY == 0 and gap < 7 * DAY:
+        yield from _open_days(timestamps)
     if 13 * DAY <= gap <= 16 * DAY:
         yield from (to_offset("SMS"), to_offset("SME"))
 
@@ -117,7 +105,8 @@ def _usual_distance(timestamps: pd.DatetimeIndex) -> int:
 def _month_steps(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
     months = timestamps.year.to_numpy() * 12 + timestamps.month.to_numpy()
     steps, counts = np.unique(np.diff(months), return_counts=True)
-    step, month = int(steps[counts.argmax()]), timestamps[0].month
+    step, first = int(steps[counts.argmax()]), timestamps[0]
+    month = first.month
     if step < 1:
         return
     for kind in ("S", "E"):
@@ -129,6 +118,23 @@ def _month_steps(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
                 yield to_offset(f"{step // 3}{day}Q{kind}-{_MONTHS[anchor]}")
             else:
                 yield to_offset(f"{step}{day}M{kind}")
+    yield DateOffset(n=step, months=1, day=int(timestamps.day.max()))
+    weekday = WEEKDAYS[first.weekday()].upper()
+    yield from (to_offset(f"{step}WOM-{min((first.day + 6) // 7, 4)}{weekday}"), to_offset(f"{step}LWOM-{weekday}"))
+
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+CLOSED_WEEKS = 3
+"""Number of weeks without rows on a weekday after which it is taken for closed."""
+
+
+def _open_days(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
+    """Steps from one open day to the next: business days, or the weekdays that have rows."""
+    yield to_offset("B")
+    days = [WEEKDAYS[day] for day in np.unique(timestamps.day_of_week)]
+    if 1 < len(days) < 7 and timestamps[-1] - timestamps[0] >= pd.Timedelta(weeks=CLOSED_WEEKS):
+        yield CustomBusinessDay(weekmask="".join(days))
 
 
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
@@ -150,6 +156,8 @@ class Unit(Enum):
     month = "month"
     quarter = "quarter"
     year = "year"
+    step = "step"
+    """Rows with numbers instead of times."""
 
 
 _FIXED = {Unit.second: SECOND, Unit.minute: 60 * SECOND, Unit.hour: 3600 * SECOND}
@@ -157,7 +165,6 @@ _FIXED = {Unit.second: SECOND, Unit.minute: 60 * SECOND, Unit.hour: 3600 * SECON
 # prefix of the code -> unit, steps in a season; half-months carry a day of the month, as weeks do
 _CALENDAR = {
     **dict.fromkeys(["B", "C"], (Unit.business_day, 5)),
-    **dict.fromkeys(["bh", "cbh"], (Unit.hour, 8)),
     "W": (Unit.week, 52),
     **dict.fromkeys(["SME", "SMS"], (Unit.week, 24)),
     **dict.fromkeys(["ME", "MS", "BME", "BMS", "CBME", "CBMS", "WOM", "LWOM"], (Unit.month, 12)),
@@ -165,6 +172,87 @@ _CALENDAR = {
     **dict.fromkeys(["HYE", "HYS", "BHYE", "BHYS"], (Unit.quarter, 2)),
     **dict.fromkeys(["YE", "YS", "BYE", "BYS", "RE"], (Unit.year, 1)),
 }
+
+_MONTHS_IN = {Unit.year: 12, Unit.quarter: 3, Unit.month: 1}
+
+_OWN = re.compile(rf"(?P<n>\d*)(?:MS-(?P<day>[12]?\d|30)|C-(?P<weekdays>(?:{'|'.join(WEEKDAYS)}){{2,6}}))")
+"""Steps that pandas has, but without a spelling."""
+
+
+_HOURS = re.compile(rf"(?P<days>(?:{'|'.join(WEEKDAYS)})+)(?P<first>[012]\d[0-5]\d)-(?P<last>[012]\d[0-5]\d)")
+_BUSINESS_HOURS = re.compile(r"(\d*)[bB][hH]")
+
+OpenHours = tuple[tuple[int, int] | None, ...]
+"""For each weekday from Monday on, the minutes of the day of its first and last row; None for closed days."""
+
+MOST_CLOSED = 0.1
+"""Maximum share of rows that are missing within opening hours."""
+
+
+def _own_offset(n: int, day: str | None, weekdays: str | None) -> BaseOffset:
+    if day is not None:
+        return DateOffset(n=n, months=1, day=int(day)) if int(day) > 1 else to_offset(f"{n}MS")
+    days = [name for name in WEEKDAYS if name in str(weekdays)]
+    return to_offset(f"{n}B") if days == [*WEEKDAYS[:5]] else CustomBusinessDay(n, weekmask="".join(days))
+
+
+CLOCKS_CHANGE = 4 * 60
+"""Minutes of a day before which clocks are changed."""
+
+
+def _open_hours(timestamps: pd.DatetimeIndex, nanos: int) -> OpenHours | None:
+    """The opening hours that rows show, at a step of `nanos`; None if rows are at all hours, or too often missing."""
+    wall = timestamps.tz_localize(None)
+    weeks = (wall[-1] - wall[0]) / pd.Timedelta(weeks=1)
+    minutes, days = np.asarray(wall.hour * 60 + wall.minute), np.asarray(wall.day_of_week)
+    step, within = divmod(nanos, 60 * SECOND)
+    if within or weeks < 1 or not 0 < step < 24 * 60 or (24 * 60) % step or wall.second.any():
+        return None
+    hours = tuple((int(at.min()), int(at.max())) if len(at := minutes[days == day]) else None for day in range(7))
+    n_open = sum((day[1] - day[0]) // step + 1 for day in hours if day)
+    # in a time zone, hours are skipped and repeated in the first ones of a day
+    may_change = timestamps.tz is not None and any(day and day[0] < CLOCKS_CHANGE for day in hours)
+    is_closed = n_open < 7 * 24 * 60 // step and not may_change
+    return hours if is_closed and len(wall) >= (1 - MOST_CLOSED) * n_open * weeks else None
+
+
+def _hours(text: str) -> OpenHours:
+    """Opening hours from their code, such as MonTue0800-1900-Sat0900-1200.
+
+    Raises:
+        InputError: the code has another form, or hours that end before they begin.
+    """
+    hours: dict[str, tuple[int, int]] = {}
+    parts = list(_HOURS.finditer(text))
+    for part in parts:
+        first, last = (60 * int(part[end][:2]) + int(part[end][2:]) for end in ("first", "last"))
+        hours |= dict.fromkeys(re.findall("...", part["days"]), (first, last))
+    if "-".join(part[0] for part in parts) != text or not all(first <= last < 1440 for first, last in hours.values()):
+        raise InputError(
+            f"frequency with opening hours {text!r}: expected weekdays with the times of their first and last row, "
+            "such as MonTueWedThuFri0900-1700-Sat0900-1200"
+        )
+    return tuple(map(hours.get, WEEKDAYS))
+
+
+def _end_of(date: str, first: pd.Timestamp) -> pd.Timestamp:
+    """The first second after a date or moment, as local times or in the zone of `first`."""
+    moment = pd.Timestamp(date)
+    zone = moment.tz or first.tz
+    end = moment + (DateOffset(days=1) if ":" not in date else pd.Timedelta(1, "s"))
+    if moment.tz is None and zone is not None:
+        end = end.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
+    return end.tz_localize(None) if first.tz is None else end.tz_convert(first.tz)
+
+
+def _hours_code(hours: OpenHours) -> str:
+    days: dict[tuple[int, int], str] = {}
+    for name, ends in zip(WEEKDAYS, hours, strict=True):
+        if ends is not None:
+            days[ends] = days.get(ends, "") + name
+    times = {ends: "-".join(f"{at // 60:02}{at % 60:02}" for at in ends) for ends in days}
+    return "-".join(names + times[ends] for ends, names in days.items())
+
 
 LONGEST = 100
 """Maximum length of a step in years, and maximum multiple of a calendar step."""
@@ -175,21 +263,41 @@ class Frequency:
     """A step between rows.
 
     `code` is canonical: equal steps have equal codes (60min and h, 24h and D) and `parse(f.code) == f`.
+
+    Args:
+        offset: the step as a pandas offset; a second for numbered rows.
+        hours: opening hours outside of which there are no rows, for steps below a day.
+        is_numbered: whether rows have numbers, such as 1, 2, 3, instead of times: there is no calendar.
     """
 
     offset: BaseOffset
+    hours: OpenHours | None = None
+    is_numbered: bool = False
 
     @classmethod
     @lru_cache(maxsize=256)
     def parse(cls, text: str) -> "Frequency":
         """Parse a pandas offset alias, with or without a multiple: h, H, 15min, 30T, D, B, W-MON, M, ME, MS, QS, Y ...
 
+        MS-15 is the 15th of each month, and MS-30 the 30th or else the last day; C-MonTueSat are these weekdays. Steps
+        below a day may have opening hours, of the first and the last row of a day: 30min-MonFri0800-1930-Sat0900-1230.
+        `step` is the distance of rows that are numbered 1, 2, 3, and `10step` that of 10, 20, 30.
+
         Raises:
             InputError: not an offset, not a step forward, or a step of more than LONGEST years.
         """
+        if numbered := re.fullmatch(r"(\d{0,6})step", text.strip()):
+            return cls(fixed(max(1, int(numbered[1] or 1)) * SECOND), is_numbered=True)
+        text = _BUSINESS_HOURS.sub(r"\1h-MonTueWedThuFri0900-1600", text)
+        if (start := _HOURS.search(text)) is not None:
+            step = cls.parse(text[: start.start()].rstrip("-"))
+            if step.per_day is None or step.per_day == 1:
+                raise InputError(f"frequency {text!r}: expected a step that divides a day before the opening hours")
+            return cls(step.offset, _hours(text[start.start() :]))
         modern = re.sub(r"(?<![-A-Za-z])[A-Za-z]+", lambda alias: MODERN.get(alias[0], alias[0]), text.strip())
         try:
-            offset = to_offset(modern)
+            own = _OWN.fullmatch(text.strip())
+            offset = to_offset(modern) if own is None else _own_offset(int(own["n"] or 1), own["day"], own["weekdays"])
         except (ValueError, TypeError, OverflowError) as error:
             raise InputError(
                 f"frequency {text!r}: expected a pandas offset such as h, 15min, D, B, W, MS, ME, QS or YE"
@@ -213,16 +321,22 @@ class Frequency:
         if len(timestamps) < 2:
             raise ValueError(f"timestamps: expected at least 2 to see a step, found {len(timestamps)}")
         best: tuple[int, Frequency, np.ndarray] | None = None
-        for offset in candidates(timestamps):
-            frequency = cls(canonical(offset))
+        for frequency in cls._candidates(timestamps):
             regular = frequency.strides(timestamps) == 1
             if best is None or regular.sum() > best[0]:
                 best = int(regular.sum()), frequency, regular
-            if regular.all():  # counting business hours is slow
+            if regular.all():
                 break
         assert best is not None
         _, frequency, regular = best
         return frequency, _leading(regular)
+
+    @classmethod
+    def _candidates(cls, timestamps: pd.DatetimeIndex) -> Iterator["Frequency"]:
+        yield from (cls(canonical(offset)) for offset in candidates(timestamps))
+        gap = _usual_distance(timestamps) * UNIT_NANOS[timestamps.unit]
+        if (hours := _open_hours(timestamps, gap)) is not None:
+            yield cls(fixed(gap), hours)
 
     def follows(self, timestamps: pd.DatetimeIndex) -> int:
         """Number of leading rows that follow this step, the first row included."""
@@ -236,7 +350,7 @@ class Frequency:
         """
         nanos = nanos_of(self.offset)
         # days are calendar days, which may not have 24 hours in a time zone
-        if nanos is None or (nanos % DAY == 0 and timestamps.tz is not None):
+        if nanos is None or self.hours is not None or (nanos % DAY == 0 and timestamps.tz is not None):
             return self._calendar_strides(timestamps)
         # a common unit, such as half seconds for steps of 1.5 s in timestamps of whole seconds
         unit = gcd(nanos, UNIT_NANOS[timestamps.unit])
@@ -255,7 +369,7 @@ class Frequency:
         # a far-off date would take minutes to reach
         end = min(int(stamps[0]) + FARTHEST * len(stamps) * step, int(stamps[-1]))
         last = timestamps[int(stamps.searchsorted(end, side="right")) - 1]
-        grid = _in_zone(pd.date_range(first, self._clock(last)[0], freq=self.offset), zone)
+        grid = _in_zone(self._range(first, self._clock(last)[0]), zone)
         # compare local times, so that either of two equal hours matches
         positions = grid.tz_localize(None).get_indexer(timestamps.tz_localize(None))
         on_grid = (positions[1:] >= 0) & (positions[:-1] >= 0)
@@ -268,7 +382,7 @@ class Frequency:
         the end of the gap; if it occurs twice, the first of the two.
         """
         start, zone = self._clock(first)
-        return _in_zone(pd.date_range(start, periods=n + 1, freq=self.offset), zone)[:n]
+        return _in_zone(self._range(start, n=n + 1), zone)[:n]
 
     def future(self, last: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
         """The n timestamps after `last`.
@@ -283,17 +397,43 @@ class Frequency:
         """
         end, zone = self._clock(last, like=like)
         with _countable(last):
-            return _in_zone(pd.date_range(end + self.offset, periods=n + 1, freq=self.offset), zone)[:n]
+            return _in_zone(self._range(end + self.offset, n=n + 1), zone)[:n]
 
     def past(self, first: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
         """The n timestamps before `first`; `like` and errors as in `future`."""
         start, zone = self._clock(first, like=like)
         with _countable(first):
-            return _in_zone(pd.date_range(end=start, periods=n + 2, freq=self.offset), zone)[-n - 1 : -1]
+            return _in_zone(self._range(end=start, n=n + 2), zone)[-n - 1 : -1]
+
+    def _range(
+        self, start: pd.Timestamp | None = None, end: pd.Timestamp | None = None, n: int | None = None
+    ) -> pd.DatetimeIndex:
+        """`pandas.date_range` at this step, without closed hours."""
+        if self.hours is None:
+            return pd.date_range(start, end, n, self.offset)  # type: ignore[call-overload]
+        reach = pd.Timedelta(weeks=(n or 0) // self.seasons[-1] + 2)
+        if end is None:
+            assert start is not None
+            return self._open(start, start + reach)[:n]
+        return self._open(end - reach, end)[-n:] if start is None and n else self._open(start or end, end)
+
+    def _open(self, start: pd.Timestamp, end: pd.Timestamp) -> pd.DatetimeIndex:
+        """The times within opening hours from `start` to `end`."""
+        days = pd.date_range(start.normalize(), end.normalize(), unit=start.unit)
+        at = [days[days.day_of_week == weekday].to_numpy() for weekday in range(7)]
+        rows = [np.add.outer(*each).ravel() for each in zip(at, self._rows_of_days, strict=True)]
+        times = pd.DatetimeIndex(np.sort(np.concatenate(rows))).as_unit(start.unit)
+        return times[(times >= start) & (times <= end)]
+
+    @property
+    def _rows_of_days(self) -> list[np.ndarray]:
+        """For each weekday, the times of day of its rows within opening hours."""
+        ends, step = [day or (0, -1) for day in self.hours or ()], (nanos_of(self.offset) or 0) // SECOND
+        return [np.arange(60 * first, 60 * last + 1, step).astype("m8[s]") for first, last in ends]
 
     def _clock(self, row: pd.Timestamp, *, like: pd.Timestamp | None = None) -> tuple[pd.Timestamp, tzinfo | None]:
         """The start for counting steps: the row, or for calendar steps its local time, and its zone."""
-        if row.tz is None or self.unit in _FIXED:
+        if row.tz is None or (self.unit in _FIXED and self.hours is None):
             return row, None
         wall = row.tz_localize(None)
         if like is not None:
@@ -304,7 +444,17 @@ class Frequency:
 
     @property
     def code(self) -> str:
-        """Canonical pandas spelling."""
+        """Canonical spelling, as read by `parse`."""
+        n = self.offset.n if self.offset.n > 1 else ""
+        if self.is_numbered:
+            return f"{self.multiple if self.multiple > 1 else ''}step"
+        if self.hours is not None:
+            return f"{Frequency(self.offset).code}-{_hours_code(self.hours)}"
+        if self._on_a_day:
+            return f"{n}MS-{self.offset.kwds['day']}"
+        # pandas' own weekdays, if none are given, have blanks between them
+        if isinstance(self.offset, CustomBusinessDay) and " " not in self.offset.weekmask:
+            return f"{n}C-{self.offset.weekmask}"
         return self.offset.freqstr
 
     @property
@@ -313,6 +463,8 @@ class Frequency:
         nanos = nanos_of(self.offset)
         if nanos is None:
             return self._calendar[0]
+        if self.is_numbered:
+            return Unit.step
         if nanos % DAY == 0:
             return Unit.week if nanos % (7 * DAY) == 0 else Unit.day
         return next((unit for unit in (Unit.hour, Unit.minute) if nanos % _FIXED[unit] == 0), Unit.second)
@@ -322,8 +474,8 @@ class Frequency:
         """Units in a step: 15 for 15min, and 1 for steps below a second."""
         nanos = nanos_of(self.offset)
         if nanos is None:
-            return self.offset.n
-        sizes = _FIXED | {Unit.day: DAY, Unit.week: 7 * DAY}
+            return self.offset.n // _MONTHS_IN[self.unit] if self._on_a_day else self.offset.n
+        sizes = _FIXED | {Unit.day: DAY, Unit.week: 7 * DAY, Unit.step: SECOND}
         return max(1, nanos // sizes[self.unit])
 
     @property
@@ -332,7 +484,12 @@ class Frequency:
 
         The season is an hour for steps below a minute, a day below a day, a week for days (5 for business days), and
         otherwise a year. If the step does not divide it, it is the shortest multiple that does (2D: 7 rows, two weeks).
+        With opening hours it is a day, or a week if these differ from day to day; numbered rows have none.
         """
+        if self.is_numbered:
+            return 1
+        if self.hours is not None:
+            return self.seasons[0]
         nanos = nanos_of(self.offset)
         if nanos is None:
             return _rows(self.offset.n, self._calendar[1])
@@ -341,15 +498,87 @@ class Frequency:
         cycle = 7 * DAY if self.unit is Unit.day else 3600 * SECOND if self.unit is Unit.second else DAY
         return _rows(nanos, cycle)
 
+    def rows_of(self, span: int | str, after: pd.DatetimeIndex | None = None) -> int:
+        """Number of rows in a span of time such as 2w, 1day or 3months, or up to a date; numbers are those of rows.
+
+        Args:
+            span: number of rows, span or date. A date without a time of day includes its rows.
+            after: times of a series, after which the rows are counted: a day of a clock change has 92 or 100
+                quarters of an hour. None: as of the first row of 2001, which began on a Monday, without a time zone.
+
+        Raises:
+            InputError: another text, less than a step, or a date without `after`.
+        """
+        is_date = after is not None and not any(date_problems(str(span)))
+        if not is_date:
+            for problem in span_problems(str(span)):
+                raise InputError(problem)
+        setting, (number, unit) = ("until", (0, "")) if is_date else ("horizon", span_of(str(span)))
+        if not (unit or is_date):
+            return number
+        if self.is_numbered:
+            raise InputError(f"{setting}={span}: expected a number of rows, since the data have no times")
+        before = pd.DatetimeIndex(["2001-01-01"]) if after is None else after[-2:]
+        first, nanos = self.future(before[-1], 1, like=before[0])[0], nanos_of(self.offset)
+        if nanos is None or self.unit not in _FIXED or self.hours is not None:  # counted by the clock
+            first = first.tz_localize(None)
+        length: dict[str, Any] = {} if is_date else {SPANS[unit]: number}
+        try:
+            end = _end_of(str(span), first) if is_date else first + DateOffset(**length)
+        except (OverflowError, ValueError):  # out of the range of times
+            end = first + DateOffset(years=LONGEST + 1)
+        if end > first + DateOffset(years=LONGEST):
+            raise InputError(f"{setting}={span}: expected at most {LONGEST} years")
+        if nanos is not None and self.hours is None:  # rows of a span are whole steps, those up to a date begin in it
+            between = int((end - first).total_seconds()) * SECOND
+            rows = -(-between // nanos) if is_date else between // nanos
+        else:
+            rows = len(self._range(first, end - pd.Timedelta(1, "s"))) if is_date else len(self._range(first, end)) - 1
+        if rows < 1 and is_date:
+            raise InputError(f"until={span}: expected a date after the last row, {self.text(before[-1])}")
+        if rows < 1:
+            raise InputError(f"horizon={span}: expected at least a step of the data ({self.code})")
+        return rows
+
+    def labels(self, times: pd.DatetimeIndex) -> pd.Index:
+        """The times, or the numbers of numbered rows."""
+        return pd.Index(times.as_unit("s").asi8) if self.is_numbered else times
+
+    def text(self, time: pd.Timestamp) -> str:
+        """A row's number, or its day, with the time of day unless it is midnight."""
+        if self.is_numbered:
+            return str(round(time.timestamp()))
+        return f"{time:%Y-%m-%d}" if time == time.normalize() else f"{time:%Y-%m-%d %H:%M}"
+
+    @property
+    def seasons(self) -> list[int]:
+        """Rows of the seasons of the calendar that are whole numbers of steps: a day, a week or a year."""
+        lengths = [len(rows) for rows in self._rows_of_days if len(rows)]
+        if lengths:  # opening hours
+            return [*{*lengths}, sum(lengths)] if len({*lengths}) == 1 else [sum(lengths)]
+        if self.per_day is None:
+            return [self.season]
+        return [7, 365] if self.per_day == 1 else [self.per_day, 7 * self.per_day]
+
     @property
     def per_day(self) -> int | None:
-        """Rows per day; None if that is not a whole number."""
+        """Rows per day; None if that is not a whole number, or there are opening hours."""
         nanos = nanos_of(self.offset)
-        return DAY // nanos if nanos is not None and DAY % nanos == 0 else None
+        is_whole = nanos is not None and DAY % nanos == 0 and self.hours is None and not self.is_numbered
+        return DAY // nanos if nanos is not None and is_whole else None
+
+    @property
+    def _on_a_day(self) -> bool:
+        """Whether it is a step of months on a day of the month."""
+        return type(self.offset) is DateOffset
 
     @property
     def _calendar(self) -> tuple[Unit, int]:
-        return _CALENDAR[self.offset.rule_code.partition("-")[0]]
+        """Unit, and its number in a season."""
+        rule, _, days = self.code.lstrip("0123456789").partition("-")
+        if self._on_a_day:
+            return next(unit for unit, months in _MONTHS_IN.items() if self.offset.n % months == 0), 12
+        return (Unit.business_day, len(days) // len("Mon")) if rule == "C" and days else _CALENDAR[rule]
 
 
 @contextmanager
@@ -379,7 +608,83 @@ def _leading(regular: np.ndarray) -> int:
 
 
 def _rows(step: int, cycle: int) -> int:
-    return lcm(step, cycle) // step
+    whole = round(cycle / step)
+    # nanoseconds are too coarse for most rates: 10,800 rows an hour at 3 Hz have steps of 333333333 ns
+    is_rate = 1 < step < SECOND and abs(cycle - whole * step) < step / 20
+    return whole if is_rate else lcm(step, cycle) // step
+
+
+JITTER = 0.25
+"""Maximum distance of times from a regular grid to which they are rounded, in steps."""
+
+FEWEST_TIMES = 10
+"""Minimum number of times that show a grid from which they deviate."""
+
+RARE = 1e-6
+"""Probability of times that are all late by more than seems: rounder grids are taken for wrong if it is lower."""
+
+FEWEST_OFF = 0.05
+"""Minimum share of times off the grid; fewer are taken for wrong."""
+
+
+def on_grid(times: pd.DatetimeIndex, step: Frequency | None) -> tuple[pd.DatetimeIndex, str] | None:
+    """Times with jitter rounded to a regular grid of steps of at most a day, and a note on it; None for other times.
+
+    The step and the start of the grid are the roundest that fit about as well as the best ones: 10 minutes from a full
+    hour, or 333333333 ns for 3 Hz. Rows that are missing or double remain so.
+
+    Args:
+        times: in any order; missing ones stay.
+        step: expected step; None: the one that fits best.
+    """
+    each, present = UNIT_NANOS[times.unit], np.asarray(times.notna())
+    expected = nanos_of(step.offset) if step is not None else None
+    counts = np.sort(times.asi8[present])
+    if len(counts) < (FEWEST_TIMES if step is None else 2) or (step is not None and expected is None):
+        return None
+    distances = np.diff(counts)
+    first, usual = int(counts[0]) * each, int(np.median(distances)) * each
+    is_far = max(-first, int(counts[-1]) * each, first + usual) >= 2**62  # of nanoseconds
+    if is_far or not 0 < usual <= 1.5 * DAY:
+        return None
+    if not (distances * each % (expected or distances[distances > 0].min() * each)).any():
+        return None
+    resolution = int(np.gcd.reduce(distances)) * each
+    if resolution % (900 * SECOND) == 0:  # clock changes move times by whole hours
+        return None
+    past = (counts - counts[0]) * each
+    nanos = float(expected or usual)
+    for _ in range(0 if expected else 2):  # over long gaps, the first estimate loses count
+        nanos = max(float(np.polyfit(_slots(past, nanos), past, 1)[0]), 1.0)
+    slots = _slots(past, nanos)
+    width = np.ptp(past - nanos * slots)
+    rate = [round(SECOND / round(SECOND / nanos))] if nanos < SECOND else []
+    rounded = (*rate, *(round(nanos / size) * size for size in _SIZES.values() if size <= nanos))
+    size = expected or next(
+        (size for size in rounded if np.ptp(past - size * slots) <= 1.5 * width + resolution), round(nanos)
+    )
+    late = past - size * slots  # after the first time
+    low, high = first + int(late.min()), first + int(late.max())
+    # the fewer times, the later may be the least late one; delays are taken for uniform
+    fit = max(1.1, RARE ** (-1 / len(counts))) * (high - low) + resolution
+    starts = (round((low + high) / 2 / unit) * unit for unit in ([size] * (DAY % size == 0) + [*_SIZES.values()]))
+    start = next(start for start in starts if max(start - low, high - start) <= fit or 2 * fit < high - low)
+    deviation = max(start - low, high - start)
+    few = np.unique(late, return_counts=True)[1].max() > (1 - FEWEST_OFF) * len(late)
+    mostly_double = 2 * (np.diff(slots) == 0).sum() > len(slots)
+    if deviation > JITTER * size or few or mostly_double or (times.tz is not None and size % DAY == 0):
+        return None
+    nearest = start + (times.asi8[present] * each - start + size // 2) // size * size
+    exact = pd.DatetimeIndex(pd.Series(nearest.astype("M8[ns]"), np.flatnonzero(present)).reindex(range(len(times))))
+    unit = times.unit if size % each == 0 and start % each == 0 else "ns"
+    local = exact if times.tz is None else exact.tz_localize("UTC").tz_convert(times.tz)
+    note = f"times rounded to steps of {fixed(size).freqstr}, from which they are up to {deviation / SECOND:.3g} s off"
+    return local.as_unit(unit), note
+
+
+def _slots(past: Int[np.ndarray, "t"], nanos: float) -> Float64[np.ndarray, "t"]:
+    """The number of steps from the first time to each, of which none is far from a whole number of steps."""
+    return np.concatenate([[0.0], np.round(np.diff(past) / nanos).cumsum()])
 
 
 _ADJECTIVES = {
@@ -394,12 +699,14 @@ _ADJECTIVES = {
 _LARGER = {Unit.second: (60, Unit.minute), Unit.minute: (60, Unit.hour)}
 HOURS = 48
 """Longer spans of whole days are in days."""
-_UNNAMED = ("bh", "cbh", "SME", "SMS", "HYE", "HYS", "BHYE", "BHYS")
-"""Offsets whose step is no multiple of a unit with a name: business hours, half-months, half-years."""
+_UNNAMED = ("SME", "SMS", "HYE", "HYS", "BHYE", "BHYS")
+"""Offsets whose step is no multiple of a unit with a name: half-months, half-years."""
 
 
 def adjective(frequency: Frequency) -> str:
     """`hourly`, `15-minute`, `monthly`; steps without a common name by their code, as in `SMS-15-step`."""
+    if frequency.is_numbered:
+        return "numbered"
     if not _has_name(frequency):
         return f"{frequency.code}-step"
     usual = _ADJECTIVES.get(frequency.unit)
@@ -410,7 +717,7 @@ def adjective(frequency: Frequency) -> str:
 
 def lasting(n: int, frequency: Frequency) -> str:
     """How long n steps are: `48 hours`, `24 hours` for 96 steps of 15 minutes, `7 days` for 168 hours."""
-    if not _has_name(frequency):
+    if not _has_name(frequency) or frequency.hours is not None or frequency.is_numbered:
         return counted(n, "row")
     total, unit = n * frequency.multiple, frequency.unit
     while unit in _LARGER and total % _LARGER[unit][0] == 0:
@@ -424,7 +731,7 @@ def _has_name(frequency: Frequency) -> bool:
     nanos = nanos_of(frequency.offset)
     if nanos is not None:
         return nanos % SECOND == 0
-    return frequency.offset.rule_code.partition("-")[0] not in _UNNAMED
+    return frequency.code.lstrip("0123456789").partition("-")[0] not in _UNNAMED
 
 
 def _name(unit: Unit) -> str:

@@ -43,7 +43,7 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
 
 
 @contextmanager
-def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedIOBase, bytes]]:
+def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedReader, bytes]]:
     """Open a file; yields its content, decompressed and within limits, and its first four bytes, which show its type.
 
     Raises:

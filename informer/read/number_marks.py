@@ -100,6 +100,55 @@ def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Seri
     return sound.str.replace(marks, "", regex=True).str.replace(decimal, ".", regex=False)
 
 
+_CURRENCY = (
+    r"[$\u20ac\u00a3\u00a5\u20b9\u20a9]|US\$|R\$|Rs\.?|kr\.?|z\u0142|USD|EUR|GBP|JPY|CHF|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|CZK"
+    r"|BRL|ZAR|KRW"
+)
+_SIGN, MINUS = r"[+\u2212\u2013-]?", "\u2212\u2013-"
+_AMOUNT = (
+    rf"\s*(?P<open>\(?)(?P<sign>{_SIGN})(?P<currency>(?:{_CURRENCY})?)\s?(?P<inner>{_SIGN})(?P<number>\.?\d[\d{GROUPING}]*?)"
+    rf"(?P<unit>(?:\s?(?:{_CURRENCY}|[%\u2030]|\u00b0[CF]?)|\s[^\W\d_]+(?:/[^\W\d_]+|[23\u00b2\u00b3])?)?)(?P<last>-?)\)?\s*"
+)
+_OF_TIME = {"AM", "PM", "am", "pm", "h", "H", "Uhr"}
+_MARKED = rf"[^\d\s{GROUPING}+eE-]|\d-\s*$"
+
+
+def amounts(texts: pd.Series) -> tuple[np.ndarray, str] | None:
+    """Amounts of money and numbers with a unit, in brackets or with a minus sign of print, and what is left out.
+
+    Percents stay percents. None if a text is no such number, if currencies or units differ, or if the marks of the
+    numbers are ambiguous.
+    """
+    if not texts.str.contains(_MARKED).any():
+        return None
+    parts = texts.str.extract(f"^(?:{_AMOUNT})$")
+    marks = [parts[name].str.strip() for name in ("currency", "unit")]
+    used = [{*each.unique()} for each in marks if parts["number"].notna().all()]
+    if not used or any(len(each) > 1 for each in used) or used[1] & _OF_TIME:
+        return None
+    written = parts["number"].str.strip()
+    decimal, thousands, is_settled = find_marks("\n".join(["", *written]), "\t")
+    if not is_settled and (either := written.str.extract(r"([.,])", expand=False).dropna()).any():
+        if (
+            not used[0] | {unit for unit in used[1] if re.fullmatch(_CURRENCY, unit)}
+            and not (parts["open"] == "(").any()
+        ):
+            return None
+        thousands = either.iloc[0]  # money has no three decimals
+        decimal = "." if thousands == "," else ","
+    values = pd.to_numeric(without_thousands(written, thousands, decimal), errors="coerce").to_numpy(np.float64)
+    is_negative = parts["open"] == "("
+    for name in ("sign", "inner", "last"):
+        is_negative |= parts[name].isin([*MINUS])
+    said = " and ".join(filter(None, sorted(used[0] | used[1]))) or "brackets or signs of print"
+    return None if np.isnan(values).any() else (np.where(is_negative, -values, values), said)
+
+
+def may_be_amount(cell: object) -> bool:
+    """Whether a cell is text that `amounts` could read."""
+    return isinstance(cell, str) and re.fullmatch(_AMOUNT, cell) is not None
+
+
 def may_be_thousands(frame: pd.DataFrame) -> list[int]:
     """Indices of the columns whose decimals may be digits after a thousands separator, judging by their values.
 

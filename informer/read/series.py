@@ -7,7 +7,8 @@ Convert data passed by Python users to pandas, and results back to the type that
 """
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,26 +16,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
+from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig, Short
+from informer.config.data import DatasetConfig, Short, key_columns
 from informer.config.model import WindowSizes
-from informer.read.cells import without_words
-from informer.read.checks import CheckedRows, Report, check_doubts, constant_columns, examine
-from informer.read.columns import counting_column, value_columns
+from informer.read.cells import dictionary_encoded, joined_names, key_cells, without_words
+from informer.read.checks import CheckedRows, Report, check_doubts, check_far, constant_columns, examine
+from informer.read.columns import are_plain, counting_column, number_columns, value_columns
+from informer.read.date_text import date_formats
 from informer.read.dialect import COMMON, Dialect
 from informer.read.files import is_remote, local_path
 from informer.read.frequency import Frequency
 from informer.read.limits import LIMITS
+from informer.read.number_marks import amounts, may_be_amount
 from informer.read.split import split_rows
 from informer.read.table import Table, read_table, without
 from informer.read.time_columns import (
+    TIME_NAMES,
+    calendar_parts,
     dated_columns,
     find_calendar_columns,
     find_clock_column,
     find_time_column,
     joined,
     joined_calendar,
+    month_columns,
+    with_starts,
 )
 from informer.read.times import TimesCache
 
@@ -42,6 +50,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 log = logging.getLogger(__name__)
+
+LEAST_DATES = 4
+"""Minimum number of columns named after dates that are read as rows."""
 
 
 Frame = Any
@@ -179,6 +190,11 @@ class Series:
     def __len__(self) -> int:
         return len(self.timestamps)
 
+    @property
+    def keys(self) -> dict[str, str]:
+        """The columns that name the series, and its cells in them; empty if the file has a single series."""
+        return key_cells(self.series_col, self.name)
+
 
 def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "t c"]:
     """These columns of a series, in this order.
@@ -203,7 +219,7 @@ def table_of_file(path: Path, config: DatasetConfig) -> Table:
 
 def cells_of_file(path: Path, config: DatasetConfig) -> Table:
     """The cells of a file, read with the settings of `config`; errors as in `read_table`."""
-    return read_table(path, config.hints, config.as_text, config.limits)
+    return read_table(path, config)
 
 
 def prepared(table: Table, config: DatasetConfig) -> Table:
@@ -220,13 +236,13 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
 
 
 def with_whole_times(table: Table, config: DatasetConfig) -> Table:
-    """The table with times that are in several columns joined in one, without a first column of row numbers, and with
-    missing values as `config` lists them."""
-    table = with_missing_values(table, config)
+    """The table with times that are in several columns joined in one, with the starts of intervals, without a first
+    column of row numbers, and with missing values as `config` lists them."""
+    table = with_starts(with_series_names(with_missing_values(table, config), config.series_col))
+    if config.time_col is None and (dates := dates_as_columns(table)):
+        table = one_row_per_date(table, dates)
+    table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})
     named_columns = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
-    if counting := counting_column(table, named_columns):
-        log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
-        table = table.without([counting])
     dated = dated_columns(table) if config.time_col is None else []
     if config.time_col is None and not dated and (parts := find_calendar_columns(table, named_columns)):
         log.info("%s: times are joined from the columns %s", table.name, listed(list(parts.values())))
@@ -235,6 +251,9 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
         time_col = find_time_column(table, config.time_col)
     except InputError:  # reported with all other problems of the table
         return table
+    if (counting := counting_column(table, [time_col, *named_columns])) is not None:
+        log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
+        table = table.without([counting])
     clock_col = config.clock_col or find_clock_column(table, time_col, named_columns)
     if clock_col in table.columns and clock_col != time_col:
         log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
@@ -244,6 +263,81 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
             "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(unused)
         )
     return table
+
+
+def with_series_names(table: Table, series_col: str | None) -> Table:
+    """The table with one column in place of those that name the series together.
+
+    Raises:
+        InputError: some of these columns are missing. (A table without all of them has a single series.)
+    """
+    keys = key_columns(series_col)
+    lacking = without(keys, table.columns)
+    if len(keys) < 2 or series_col in table.columns or len(lacking) == len(keys):
+        return table
+    if lacking:
+        raise table.missing("dataset.series_col", lacking[0])
+    frame = table.frame.drop(columns=keys)
+    names = joined_names(table.frame[keys]).set_axis(frame.index)
+    frame.insert(min(map(table.columns.index, keys)), series_col, names)
+    return replace(table, frame=frame)
+
+
+def with_amounts(table: Table, unchanged: Collection[str | None]) -> Table:
+    """The table with numbers in place of text that is an amount or a number with a unit, see `amounts`."""
+    changed: dict[str, np.ndarray] = {}
+    for column, dtype in zip(table.frame.columns, table.frame.dtypes, strict=True):
+        if column in unchanged or is_numeric_dtype(dtype) or not len(table.frame):
+            continue
+        cells = table.frame[column]
+        if not may_be_amount(cells.iat[int(cells.notna().to_numpy().argmax())]):
+            continue
+        codes, texts = pd.factorize(cells)
+        if all(isinstance(text, str) for text in texts) and (found := amounts(pd.Series(texts, dtype="str"))):
+            changed[column] = np.append(found[0], np.nan)[codes]
+            log.info("%s: column %r is read as numbers, without %s", table.name, column, found[1])
+    return replace(table, frame=table.frame.assign(**changed)) if changed else table
+
+
+_YEAR_NAME = re.compile(r"X?((?:1[5-9]|20|21)\d\d)(?: \[YR\d{4}\])?")
+"""Years as names of columns, also as R and the World Bank write them."""
+
+
+def dates_as_columns(table: Table) -> dict[str, str]:
+    """The dates by the columns that are named after them, if most columns are, and no other has times; else none."""
+    dates = {}
+    for column in table.columns:
+        name = column.strip()
+        if year := _YEAR_NAME.fullmatch(name):
+            dates[column] = f"{year[1]}-01-01"
+        elif date_formats(name):
+            dates[column] = name
+    others = without(table.columns, dates)
+    if len(dates) < LEAST_DATES or len(dates) <= len(others) or without([*dates], number_columns(table, [*dates])):
+        return {}
+    rest = table.without(dates)
+    has_times = dated_columns(rest) or calendar_parts(others)
+    is_named = any(name.strip().lower() in TIME_NAMES for name in others)
+    are_months = any(month_columns([*map(str, rest.frame[name])]) for name in others)
+    return {} if has_times or is_named or are_months else dates
+
+
+def one_row_per_date(table: Table, dates: Mapping[str, str]) -> Table:
+    """The table with a row for each date of a row, from its first value on, instead of a column for each date."""
+    frame = table.frame
+    cells = frame[[*dates]].to_numpy(dtype=np.float64 if are_plain(table, [*dates]) else object)
+    observed = pd.notna(cells)
+    row, column = np.nonzero(np.logical_or.accumulate(observed, axis=1) & observed.any(axis=0))
+    time_col, value = (name if name not in frame.columns else f"_{name}" for name in ("date", "value"))
+    line = f"{table.name}: {len(dates)} columns named after dates are read as rows, as by pandas.melt, with "
+    line += f"{time_col!r} and {value!r}"
+    if len(empty := table.lines[~observed.any(axis=1)]):
+        line += f"; without rows {listed([*map(str, empty)])}, which have no value"
+    log.info(line)
+    long = frame.drop(columns=[*dates]).iloc[row]
+    times = dictionary_encoded(column, [*dates.values()]).set_axis(long.index)
+    long[time_col], long[value] = times, cells[row, column]
+    return replace(table, frame=long)
 
 
 def with_missing_values(table: Table, config: DatasetConfig) -> Table:
@@ -261,6 +355,7 @@ def series_from_table(
     *,
     sizes: WindowSizes | None = None,
     history: int | None = None,
+    kept: int | None = None,
     trained_format: str | None = None,
     times_cache: TimesCache | None = None,
 ) -> Series:
@@ -269,7 +364,9 @@ def series_from_table(
     Args:
         table, config, name: the cells, settings of the dataset, and name of the series.
         sizes: for training, sizes of a window; each part of the split must contain at least one.
-        history: for prediction, number of rows needed from the end; of older rows only the times are checked.
+        history: for prediction, number of rows needed from the end.
+        kept: for prediction, number of rows that are kept if there are so many; None: `history`. Of older rows only the
+            times are checked.
         trained_format: for prediction, time format of the training data (see `find_format`).
         times_cache: cache of time columns.
 
@@ -277,13 +374,19 @@ def series_from_table(
         InputError: one line for each problem.
     """
     series, report = inspect_table(
-        table, config, name, sizes=sizes, history=history, trained_format=trained_format, times_cache=times_cache
+        table,
+        config,
+        name,
+        sizes=sizes,
+        history=history,
+        kept=kept,
+        trained_format=trained_format,
+        times_cache=times_cache,
     )
     for line in report.repairs:
         log.info(line)
     report.refuse()
-    for line in report.warnings:
-        log.warning(line)
+    report.warn()
     assert series is not None  # else there are problems
     return replace(series, repairs=tuple(report.repairs))
 
@@ -295,6 +398,7 @@ def inspect_table(
     *,
     sizes: WindowSizes | None = None,
     history: int | None = None,
+    kept: int | None = None,
     trained_format: str | None = None,
     times_cache: TimesCache | None = None,
 ) -> tuple[Series | None, Report]:
@@ -314,7 +418,7 @@ def inspect_table(
             columns,
             config,
             report,
-            history=history,
+            history=kept or history,
             trained_format=trained_format,
             times_cache=times_cache,
         )
@@ -325,6 +429,7 @@ def inspect_table(
         if examined.frequency is None:
             return None, report
         if history is None:
+            check_far(examined.rows, config, report)
             report.warnings += constant_columns(examined.rows, [*config.categorical, *config.static_covariates])
         if sizes is not None:
             times = examined.frequency.grid(examined.rows.timestamps[0], examined.n_rows)

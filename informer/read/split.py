@@ -13,6 +13,9 @@ from informer.read.frequency import Frequency
 
 Bound = int | float | str | None
 
+WITHOUT_TRAINING = "or forecast without training: informer forecast FILE model=zero (in Python, Forecaster.zero())"
+"""What works with any number of rows."""
+
 MOST = 1e12
 """Largest number of rows or months of a part."""
 LEAST_SHARE = 1e-6
@@ -89,10 +92,12 @@ def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, n
     needed = split.test.stop if beyond else _rows_for_ratio(n, sizes, config)
     at_least = f", at least {needed} in all" if needed else ""
     lacking = "; ".join(short) or f"test ends at row {split.test.stop}"
+    advice = "add rows" if sizes.seq_len == sizes.pred_len == 1 else "shorten seq_len or pred_len"
     return (
         f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
         f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}; "
-        "shorten seq_len or pred_len, or change dataset.split, or, next to longer series, set dataset.short=skip or pad"
+        f"{advice}, or change dataset.split, or, next to longer series, set dataset.short=skip or pad; "
+        f"{WITHOUT_TRAINING}"
     )
 
 

@@ -32,8 +32,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import chain
+from itertools import chain, islice, takewhile
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,26 @@ from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from informer.base.errors import MOST_SHOWN, InputError, listed
 from informer.base.files import reading
-from informer.config.data import LONGEST_CELL, NO_HINTS, DatasetConfig, Hints, Limits
+from informer.config.data import LONGEST_CELL, DatasetConfig, Limits
 from informer.read.cells import check_lengths, dictionary_encoded, read_csv_options, row_numbers
-from informer.read.dialect import COMMON, Dialect, check_is_text, find_dialect, find_encoding, read_header
+from informer.read.dialect import (
+    BLANKS,
+    COMMON,
+    HAS_TEXT,
+    MOST_NOTES,
+    SAMPLED_COLUMNS,
+    SAMPLED_LINES,
+    Dialect,
+    Layout,
+    check_is_text,
+    column_kinds,
+    find_encoding,
+    find_layout,
+    is_note,
+    without_blanks,
+)
 from informer.read.files import is_partitioned, partitioned_frame
-from informer.read.limits import LIMITS, PARQUET, ZIP, bounded, check_size, long_cell, open_table
+from informer.read.limits import PARQUET, ZIP, bounded, check_size, long_cell, open_table
 from informer.read.number_marks import AmbiguousNumber, find_doubts, may_be_thousands
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
@@ -91,40 +107,31 @@ class BrokenRow(ValueError):
         self.row, self.problem = row, problem
 
 
-def find_broken_row(content: io.BufferedIOBase, encoding: str, separator: str, message: str) -> BrokenRow | None:
+def find_broken_row(content: io.BufferedIOBase, begin: int, layout: Layout, message: str) -> BrokenRow | None:
     """The row at which pandas stopped; None if it is not found.
 
     Args:
-        content: the file.
-        encoding, separator: its format.
+        content, begin: the file, and the position of its first row.
+        layout: its format.
         message: error message of pandas.
     """
     if opened := re.search(r"EOF inside string starting at row (\d+)", message):
-        return BrokenRow(int(opened[1]) + 1, "a quotation mark has no partner; add or remove one")
-    content.seek(0)
+        return BrokenRow(layout.n_before + int(opened[1]) + 1, "a quotation mark has no partner; add or remove one")
+    content.seek(begin)
+    separator, expected = layout.dialect.parsed_separator, len(layout.names)
     # not a TextIOWrapper, which would close the file
-    lines = codecs.getreader(encoding)(content)
+    lines = codecs.getreader(layout.dialect.parsed_encoding)(content)
     rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-    expected = len(next(rows))
-    before = rows.line_num
+    before = 0
     for cells in rows:
         if len(cells) > expected:
             return BrokenRow(
-                before + 1,
+                layout.n_before + before + 1,
                 f"expected {expected} cells as in the header, found {len(cells)} in "
                 f"{separator.join(cells)[:SHOWN]!r}; quote the cells that contain the separator {separator!r}",
             )
         before = rows.line_num
     return None
-
-
-@contextmanager
-def rows_before(number: int) -> Iterator[None]:
-    """Correct the row numbers of errors in a piece of a file that follows `number` other rows."""
-    try:
-        yield
-    except BrokenRow as error:
-        raise BrokenRow(error.row + number, error.problem) from error
 
 
 @contextmanager
@@ -191,13 +198,16 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return columns.frame()
 
 
-def without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame without blank rows at its end, which spreadsheets leave there."""
-    last: Any = frame.iat[-1, 0] if len(frame) else None  # without selecting the column
-    if not len(frame) or pd.notna(last):
+def without_blank_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame without rows that have no cells, which spreadsheets leave at the end; the others keep their numbers."""
+    if not len(frame) or not (first := frame.iloc[:, 0].isna().to_numpy()).any():
         return frame
-    filled = np.flatnonzero(frame.notna().any(axis=1))
-    return frame.iloc[: filled[-1] + 1 if len(filled) else 0]
+    candidates = np.flatnonzero(first)
+    blank = candidates[frame.iloc[candidates].isna().all(axis=1)]
+    n = len(frame) - len(blank)
+    if not len(blank) or blank[0] == n:  # all at the end
+        return frame.iloc[:n]
+    return frame.drop(index=frame.index[blank])
 
 
 @dataclass(slots=True)
@@ -352,8 +362,7 @@ HEAD = 1 << 16
 PIECE = 1 << 25
 """Bytes per piece of a file that is read in pieces."""
 
-_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([\t;|,])"?\r?\n')
-"""A first line that names the separator for spreadsheet programs."""
+USUAL = DatasetConfig()
 
 _NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
 
@@ -408,7 +417,8 @@ class Table:
 
     def missing(self, setting: str, column: str) -> InputError:
         """The error for a missing column."""
-        return InputError(f"{setting}={column}: {self.name} has no such column, its columns are {listed(self.columns)}")
+        name = column.replace("\n", "\\n")  # one line, whatever a checkpoint calls it
+        return InputError(f"{setting}={name}: {self.name} has no such column, its columns are {listed(self.columns)}")
 
     def without_rows(self) -> InputError:
         """The error for a table without rows."""
@@ -427,55 +437,51 @@ def name_of(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).stem
 
 
-def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS) -> Table:
+def read_table(path: Path, config: DatasetConfig = USUAL) -> Table:
     """The cells of a CSV file with a header, gzipped or not, a parquet file or partitioned folder, or a workbook.
 
     Args:
         path: path of the file; its type is detected from its content.
-        hints: its format, as far as known.
-        as_text: columns to read as text, including 001 and NA: names of series, categories.
-        limits: limits on its content.
+        config: its format, as far as known, and limits on its content. Names of series and categories are read as text,
+            including 001 and NA.
 
     Raises:
         InputError: no such file, empty, not text, no header, rows longer than the header, or more than `limits`.
     """
     if is_partitioned(path):
-        return table_of_frame(partitioned_frame(path, limits), path.name)
-    with read_errors(path, hints.encoding), open_table(path, limits) as (file, start):
-        typed = _typed_table(path, file, start, hints, as_text, limits)
-        table = typed or csv_table(path, file, hints, as_text)
-        if typed is not None or file.tell() > limits.cell:  # no cell is longer than its file
-            check_lengths(path, table.frame, limits)
+        return table_of_frame(partitioned_frame(path, config.limits), path.name)
+    with read_errors(path, config.encoding), open_table(path, config.limits) as (file, start):
+        typed = _typed_table(path, file, start, config, config.limits)
+        table = typed or csv_table(path, file, config)
+        if typed is not None or file.tell() > config.limits.cell:  # no cell is longer than its file
+            check_lengths(path, table.frame, config.limits)
     return table
 
 
-def read_pieces(
-    path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS
-) -> Iterator[Table]:
+def read_pieces(path: Path, config: DatasetConfig = USUAL) -> Iterator[Table]:
     """A CSV file without line breaks in cells, in pieces of PIECE bytes, in the first's dialect; others as one piece.
 
     Raises:
         InputError: see `read_table`.
     """
+    limits = replace(config.limits, file_mb=None)
     if is_partitioned(path):
-        yield read_table(path, hints, as_text, replace(limits, file_mb=None))
+        yield table_of_frame(partitioned_frame(path, limits), path.name)
         return
-    with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, start):
-        if (typed := _typed_table(path, file, start, hints, as_text, limits)) is not None:
+    with read_errors(path, config.encoding), open_table(path, limits) as (file, start):
+        if (typed := _typed_table(path, file, start, config, limits)) is not None:
             yield typed
             return
-        header, n_rows, first = file.readline(), 0, None
-        if _SEPARATOR_LINE.match(header):
-            header += file.readline()
-        while (lines := file.readlines(PIECE)) or not n_rows:
-            with read_errors(path, first.encoding if first else hints.encoding), rows_before(n_rows):
-                content = io.BytesIO(header + b"".join(lines))
-                table = csv_table(path, content, hints, as_text, first)
+        known: Layout | None = None
+        while (lines := file.readlines(PIECE)) or known is None:
+            with read_errors(path, known.dialect.encoding if known else config.encoding):
+                content = io.BytesIO(b"".join(lines))
+                table, layout = _csv_piece(path, content, config, known, is_last=not file.peek(1))
                 check_lengths(path, table.frame, limits)
-            first = first or table.dialect
-            if len(table.frame) or not n_rows:  # blank rows at the end of the file may form a piece
-                yield replace(table, frame=table.frame.set_axis(table.frame.index + n_rows))
-            n_rows += max(len(lines), 1)
+            if len(table.frame) or known is None:  # blank rows at the end of the file may form a piece
+                yield table
+            n_lines = len(lines) if known else max(len(lines) - layout.n_before, 0)
+            known = replace(layout, n_before=layout.n_before + n_lines)
 
 
 def without(names: Sequence[str], excluded: Collection[str]) -> list[str]:
@@ -484,75 +490,158 @@ def without(names: Sequence[str], excluded: Collection[str]) -> list[str]:
     return [name for name in names if name not in excluded]
 
 
-def csv_table(
-    path: Path, file: io.BufferedIOBase, hints: Hints, as_text: Sequence[str], dialect: Dialect | None = None
-) -> Table:
-    """The cells of CSV text; `dialect` is that of earlier pieces of the file."""
+def csv_table(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> Table:
+    """The cells of CSV text."""
+    return _csv_piece(path, file, config)[0]
+
+
+def _csv_piece(
+    path: Path,
+    file: io.BufferedIOBase,
+    config: DatasetConfig,
+    known: Layout | None = None,
+    is_last: bool = True,
+) -> tuple[Table, Layout]:
+    """The cells of CSV text, or of rows that follow others of the layout `known`, and the layout.
+
+    `is_last`: whether the file ends with them, perhaps with notes.
+    """
     head = file.read(HEAD)
-    if (hint := _SEPARATOR_LINE.match(head)) is not None:
-        rest = io.BytesIO(head[hint.end() :] + file.read())
-        with rows_before(1):
-            table = csv_table(
-                path, rest, replace(hints, separator=hints.separator or hint[1].decode()), as_text, dialect
-            )
-        return replace(table, first_row=table.first_row + 1)
     content = file if len(head) == HEAD else io.BytesIO(head)
     head += file.readline()
-    encoding = hints.encoding or (dialect.encoding if dialect else find_encoding(head))
+    encoding = config.encoding or (known.dialect.encoding if known else find_encoding(head))
     try:
-        return _decoded_table(path, content, head, replace(hints, encoding=encoding), as_text, dialect)
+        return _decoded_table(path, content, head, replace(config, encoding=encoding), known, is_last)
     except UnicodeDecodeError:
-        if hints.encoding is not None or dialect is not None:
+        if config.encoding is not None or known is not None:
             raise
     # the first non-ASCII character is late in the file
     content.seek(0)
-    hints = replace(hints, encoding=find_encoding(content.read()))
-    return _decoded_table(path, content, head, hints, as_text, dialect)
+    config = replace(config, encoding=find_encoding(content.read()))
+    return _decoded_table(path, content, head, config, known, is_last)
 
 
 def _decoded_table(
     path: Path,
     content: io.BufferedIOBase,
     head: bytes,
-    hints: Hints,
-    as_text: Sequence[str],
-    known: Dialect | None,
-) -> Table:
-    text = codecs.getincrementaldecoder(hints.encoding or COMMON.encoding)().decode(head)
+    config: DatasetConfig,
+    known: Layout | None,
+    is_last: bool,
+) -> tuple[Table, Layout]:
+    encoding = config.encoding or COMMON.encoding
+    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):  # whose lines do not end with one byte
+        content.seek(0)
+        head = content.read().decode(encoding).encode()
+        content, text = io.BytesIO(head), head.decode()
+    else:
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
     if not text or text.isspace():
         raise EmptyDataError
     check_is_text(path, head, text)
-    dialect = find_dialect(text, hints) if known is None else replace(known, encoding=hints.encoding or known.encoding)
-    names, by_number = read_header(path.name, text, dialect.separator)
-    frame = _parse(content, dialect, **by_number, **read_csv_options(as_text, names, hints.missing_values))
-    # lookups in an index of Arrow strings are slow
-    frame.columns = pd.Index(names, dtype=object) if by_number else frame.columns.astype(object)
-    repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # without dropped empty columns
-    doubts = {} if dialect.is_settled else _doubts(content, dialect, frame, hints.missing_values)
-    return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated, doubts=doubts)
+    layout = known or find_layout(path.name, text, config)
+    n_lines = 0 if known else layout.n_before
+    begin = sum(map(len, head.splitlines(keepends=True)[:n_lines]))
+    if layout.dialect.separator in BLANKS:
+        content.seek(begin)
+        lines = content.read().decode(layout.dialect.parsed_encoding).splitlines(keepends=True)
+        content, begin = io.BytesIO(without_blanks(lines, layout.dialect.separator).encode()), 0
+    text_options = read_csv_options(config.as_text, layout.names, config.missing_values)
+    frame, notes = _rows_and_notes(content, begin, layout, is_last, text_options)
+    if notes:
+        last = "last row" if len(notes) == 1 else f"last {len(notes)} rows"
+        said = f"{last} not read: {shorten(notes[0], 60)!r}"
+        dialect = replace(layout.dialect, note=", ".join(filter(None, [layout.dialect.note, said])))
+        layout = replace(layout, dialect=dialect)
+    doubts = {} if layout.dialect.is_settled else _doubts(content, begin, layout, frame, config.missing_values)
+    table = Table(path.name, frame, layout.n_before + 1, layout.dialect, _repeated(layout.names), doubts)
+    return table, layout
+
+
+def _rows_and_notes(
+    content: io.BufferedIOBase, begin: int, layout: Layout, is_last: bool, options: Mapping[str, Any]
+) -> tuple[pd.DataFrame, list[str]]:
+    """The cells, and the text of notes and totals below them."""
+    below: list[list[str]] = []
+    try:
+        frame = _parse(content, begin, layout, **options)
+    except BrokenRow as error:  # perhaps a note with more cells than the rows
+        n_rows = error.row - layout.n_before - 1
+        if not is_last or n_rows < 1:
+            raise
+        frame = _parse(content, begin, layout, nrows=n_rows, **options)
+        content.seek(begin)
+        lines = islice(codecs.getreader(layout.dialect.parsed_encoding)(content), n_rows, n_rows + MOST_NOTES + 1)
+        below = [row for row in csv.reader(lines, delimiter=layout.dialect.parsed_separator) if any(row)]
+        kinds = _kinds(frame)
+        if len(below) > MOST_NOTES or not all(is_note(row, kinds) for row in below):
+            raise
+    n = _n_notes(frame) if is_last else 0
+    notes = [*(_texts(frame.iloc[-n:]) if n else []), *below]
+    if n:  # the columns get other types without them
+        frame = _parse(content, begin, layout, nrows=int(frame.index[-n]), **options)
+    return frame, [layout.dialect.separator.join(filter(None, row)) for row in notes]
+
+
+def _n_notes(frame: pd.DataFrame) -> int:
+    """Number of last rows that are notes or totals."""
+    columns = range(min(len(frame.columns), SAMPLED_COLUMNS) if len(frame) else 0)
+    if not any(isinstance(cell := frame.iat[-1, place], str) and HAS_TEXT.search(cell) for place in columns):
+        return 0
+    kinds, last = _kinds(frame), _texts(frame.iloc[-MOST_NOTES:])
+    n = len(list(takewhile(lambda row: is_note(row, kinds), reversed(last))))
+    return n if n < min(MOST_NOTES, len(frame) / 2) else 0
+
+
+def _kinds(frame: pd.DataFrame) -> dict[int, str]:
+    return column_kinds(list(zip(*_texts(frame.iloc[:SAMPLED_LINES]), strict=True)))
+
+
+def _texts(rows: pd.DataFrame) -> list[list[str]]:
+    """Cells of the first columns as text."""
+    first = rows.iloc[:, :SAMPLED_COLUMNS].astype(object)
+    return first.where(first.notna(), "").astype(str).to_numpy().tolist()
 
 
 def _doubts(
-    content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame, missing_values: Sequence[str]
+    content: io.BufferedIOBase, begin: int, layout: Layout, frame: pd.DataFrame, missing_values: Sequence[str]
 ) -> dict[str, AmbiguousNumber]:
     """Columns whose decimals may be digits after a thousands separator; reads the possible ones again as text."""
     positions = may_be_thousands(frame)
     if not positions:
         return {}
-    text = _parse(content, dialect, usecols=positions, dtype=str, na_values=[*missing_values])
-    return find_doubts(text.set_axis(frame.columns[positions], axis="columns"), dialect.decimal)
+    n_rows = int(frame.index[-1]) + 1  # without notes below them
+    text = _parse(content, begin, layout, usecols=positions, dtype=str, na_values=[*missing_values], nrows=n_rows)
+    return find_doubts(text, layout.dialect.decimal)
 
 
-def _parse(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
+def _parse(content: io.BufferedIOBase, begin: int, layout: Layout, **special: Any) -> pd.DataFrame:
+    content.seek(begin)
+    if not content.read(1):
+        return pd.DataFrame(columns=pd.Index(_distinct(layout.names), dtype=object))
     try:
-        return _frame(content, dialect, chunksize=ROWS, **special)
+        frame = _frame(content, begin, layout, chunksize=ROWS, **special)
     except MixedColumnError:
-        return _frame(content, dialect, **special)
+        frame = _frame(content, begin, layout, **special)
+    frame = without_blank_rows(frame)
+    # lookups in an index of Arrow strings are slow
+    names = pd.Index(_distinct(layout.names), dtype=object)
+    return frame.set_axis(names[frame.columns], axis="columns")
 
 
-def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names as pandas makes them: those without text are numbered, and those that occur again."""
+    seen: Counter[str] = Counter()
+    distinct: list[str] = []
+    for place, name in enumerate(names):
+        distinct.append((f"{name}.{seen[name]}" if seen[name] else name) if name else f"Unnamed: {place}")
+        seen[name] += 1
+    return distinct
+
+
+def _frame(content: io.BufferedIOBase, begin: int, layout: Layout, **special: Any) -> pd.DataFrame:
     """The cells; with a chunksize, a column with different types in different chunks is a MixedColumnError."""
-    content.seek(0)
+    content.seek(begin)
     with warnings.catch_warnings():
         # pandas only warns, and drops cells, if rows are longer than the header
         warnings.simplefilter("error", ParserWarning)
@@ -560,10 +649,11 @@ def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.D
             with pd.read_csv(
                 content,
                 iterator=True,  # otherwise pandas counts the CPUs of the machine for every file
-                sep=dialect.separator,
-                decimal=dialect.decimal,
-                # utf-8 also skips the BOM, and is much faster
-                encoding="utf-8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
+                names=range(len(layout.names)),  # pandas takes as long to make names as for 100 rows
+                header=None,
+                sep=layout.dialect.parsed_separator,
+                decimal=layout.dialect.decimal,
+                encoding=layout.dialect.parsed_encoding,
                 skip_blank_lines=False,  # so that row numbers are line numbers
                 skipinitialspace=True,
                 index_col=False,
@@ -572,24 +662,25 @@ def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.D
             ) as reader:
                 frame = assembled(reader) if "chunksize" in special else reader.read()
         except (ParserError, ParserWarning) as error:
-            broken = find_broken_row(content, dialect.encoding, dialect.separator, str(error))
+            broken = find_broken_row(content, begin, layout, str(error))
             raise broken or ParserError(str(error)) from error
-    return without_blank_end(frame)
+    return frame
 
 
 def _repeated(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted(name for name, n in Counter(names).items() if n > 1))
+    return tuple(sorted(name for name, n in Counter(filter(None, names)).items() if n > 1))
 
 
 def _typed_table(
-    path: Path, file: io.BufferedIOBase, start: bytes, hints: Hints, as_text: Sequence[str], limits: Limits
+    path: Path, file: io.BufferedIOBase, start: bytes, config: DatasetConfig, limits: Limits
 ) -> Table | None:
     """The cells of a parquet file or workbook, detected from its first bytes; None for other files."""
     if start == PARQUET:
         return _parquet_table(path, file, limits)
     if start == ZIP and is_workbook(file):
-        content, skipped = sheet_text(path, file, hints.sheet, limits)
-        table = csv_table(path, content, WRITTEN, as_text)
+        content, skipped = sheet_text(path, file, config.sheet, limits)
+        above = None if config.skip_rows is None else max(config.skip_rows - skipped, 0)
+        table = csv_table(path, content, replace(config, **WRITTEN, skip_rows=above))
         return replace(table, first_row=table.first_row + skipped, of_sheet=True)
     return None
 
@@ -630,8 +721,8 @@ def cells_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
     Raises:
         InputError: see `read_table`.
     """
-    label, hints = Path(name), config.hints
-    with read_errors(label, hints.encoding), bounded(io.BytesIO(content), label, config.limits) as file:
-        table = csv_table(label, file, hints, config.as_text)
+    label = Path(name)
+    with read_errors(label, config.encoding), bounded(io.BytesIO(content), label, config.limits) as file:
+        table = csv_table(label, file, config)
         check_lengths(label, table.frame, config.limits)
     return table

@@ -1,35 +1,47 @@
 """Find the time column of a table.
 
-Join columns of years, months, days, hours and minutes, or of years and quarters, to one column of times.
+Join columns of years, months, days, hours and minutes to one column of times; also of years with quarters, ISO weeks
+or days of the year.
 
 Join a column of dates and a column of times of day.
 """
 
 import calendar
+import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Int64
-from pandas.api.types import is_datetime64_any_dtype, is_integer_dtype, is_numeric_dtype
+from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from informer.base.errors import InputError, listed
 from informer.read.cells import decoded, distinct, is_encoded
 from informer.read.date_text import date_formats, has_clock
 from informer.read.table import Table, shown
 
+log = logging.getLogger(__name__)
+
 YEARS = range(1000, 9000)
 """Years for which pandas can compute steps in both directions; near the years 1 and 9999 its offsets fail."""
 
 PART_NAMES = {
-    "year": {"year", "yr", "yyyy", "jahr", "annee", "année", "año", "anno", "jaar", "år"},
+    "year": {
+        *("year", "yr", "yyyy", "jahr", "annee", "année", "año", "anno", "jaar", "år"),
+        *("iso_year", "isoyear", "iso year", "meldejahr"),
+    },
     "quarter": {"quarter", "qtr", "quartal", "trimestre", "kwartaal", "kvartal"},
     "month": {"month", "mnth", "mon", "mo", "mm", "monat", "mois", "mes", "mese", "maand", "måned"},
     "day": {"day", "dd", "dy", "tag", "jour", "dia", "día", "giorno", "dag", "day of month", "day_of_month"},
+    "week": {
+        *("week", "wk", "kw", "iso_week", "isoweek", "iso week", "week_number", "weeknumber", "week number", "weeknum"),
+        *("week of year", "week_of_year", "weekofyear", "woche", "kalenderwoche", "meldewoche", "semaine"),
+        *("semana", "settimana", "uge", "uke", "vecka"),
+    },
+    "day of year": {"dayofyear", "day of year", "day_of_year", "doy", "yday", "julian day", "julian_day", "jday"},
     "hour": {"hour", "hr", "hours", "hh", "stunde", "heure", "hora", "ora", "uur"},
     "minute": {"minute", "minutes"},
     "second": {"second", "seconds"},
@@ -41,16 +53,19 @@ RANGES = {
     "quarter": range(1, 5),
     "month": range(1, 13),
     "day": range(1, 32),
+    "week": range(1, 54),
+    "day of year": range(1, 367),
     "hour": range(24),
     "minute": range(60),
     "second": range(60),
 }
 """Values of each part."""
 
-_FINER = ("month", "day", "hour", "minute", "second")
-"""Parts that follow the year; each needs those before it."""
+_DAYS = (("month", "day"), ("day of year",), ("week",), ("month",), ("quarter",))
+"""Parts that determine a day or the start of a period together with the year; the first that are there are used."""
 
 _SECONDS = {"hour": 3600, "minute": 60, "second": 1}
+"""Parts that follow a day; each needs those before it."""
 
 _MONTHS = {
     name.lower(): number
@@ -58,7 +73,17 @@ _MONTHS = {
     for number, name in enumerate(names)
     if name
 }
-_QUARTERS = {f"q{number}": number for number in RANGES["quarter"]}
+_NAMES = {
+    "month": _MONTHS,
+    "quarter": {f"q{number}": number for number in RANGES["quarter"]},
+    "week": {
+        f"{mark}{number:{width}}": number
+        for mark in ("w", "kw", "kw ")
+        for width in ("", "02")
+        for number in RANGES["week"]
+    },
+}
+"""Names of the numbers of a part, in small letters."""
 
 
 def are_years(column: str, cells: pd.Series) -> bool:
@@ -87,7 +112,7 @@ def month_columns(columns: Sequence[str]) -> list[str]:
 
 
 def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, str]:
-    """The columns of the parts of a time by part, the year first; empty unless there is at least a month or quarter.
+    """The columns of the parts of a time by part, the year first; empty unless there are those of _DAYS.
 
     Args:
         table: a table without a column of dates.
@@ -100,25 +125,20 @@ def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, 
             if part in columns:  # which of the two?
                 return {}
             columns[part] = column
-    parts = ["year"]
-    for part in _FINER:
-        if part not in columns:
+    within = next((parts for parts in _DAYS if columns.keys() >= {"year", *parts}), ())
+    parts = ["year", *within]
+    for part in _SECONDS:
+        if part not in columns or within not in _DAYS[:2]:
             break
         parts.append(part)
-    if parts == ["year"] and "quarter" in columns:
-        parts.append("quarter")
-    if (
-        "year" not in columns
-        or len(parts) == 1
-        or any(part in columns for part in ("day", "hour") if part not in parts)
-    ):
+    if not within or any(part in columns for part in ("day", "hour") if part not in parts):
         return {}
     return {part: columns[part] for part in parts}
 
 
 def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
-    """The table with one column in place of those of the parts: text such as 2024-01-31 or 2024Q1, to which times of
-    day in text may be joined, or timestamps if there are hours.
+    """The table with one column in place of those of the parts: text such as 2024-01-31, 2024-W05 or 2024Q1, to which
+    times of day in text may be joined, or timestamps if there are hours.
 
     Args:
         parts: see `find_calendar_columns`.
@@ -127,13 +147,20 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
         InputError: a cell is out of range, empty or not a whole number.
     """
     numbers = {part: _numbers(table, part, column) for part, column in parts.items()}
-    unit: Literal["M", "D"] = "D" if "day" in parts else "M"
-    month = numbers["month"] if "month" in parts else 3 * numbers["quarter"] - 2
-    months = (12 * (numbers["year"] - 1970) + month - 1).astype("datetime64[M]")
-    times = months.astype(f"datetime64[{unit}]")
-    if "day" in parts:
-        times = times + (numbers["day"] - 1)
-        _check_days(table, parts["day"], times.astype("datetime64[M]") != months)
+    years = (numbers["year"] - 1970).astype("datetime64[Y]")
+    if "week" in parts:
+        fourth = years.astype("datetime64[D]") + 3  # a day of the first ISO week; 1970 began on a Thursday
+        times = fourth - (fourth.astype(np.int64) + 3) % 7 + 7 * (numbers["week"] - 1)
+        _check(table, parts, "week", (times + 3).astype("datetime64[Y]") != years, "an ISO week of its year")
+    elif "day of year" in parts:
+        times = years.astype("datetime64[D]") + (numbers["day of year"] - 1)
+        _check(table, parts, "day of year", times.astype("datetime64[Y]") != years, "a day of its year")
+    else:
+        month = numbers["month"] if "month" in parts else 3 * numbers["quarter"] - 2
+        times = months = years.astype("datetime64[M]") + (month - 1)
+        if "day" in parts:
+            times = months.astype("datetime64[D]") + (numbers["day"] - 1)
+            _check(table, parts, "day", times.astype("datetime64[M]") != months, "a day of its month")
     if "hour" in parts:
         times = times.astype("datetime64[s]") + sum(
             numbers[part] * _SECONDS[part] for part in _SECONDS if part in parts
@@ -141,25 +168,27 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
     position = min(table.columns.index(column) for column in parts.values())
     frame = table.frame.drop(columns=list(parts.values()))
     name = next(name for name in ("date", "time", "timestamp", "_date") if name not in frame.columns)
-    cells = pd.Series(times if "hour" in parts else _written(times, "quarter" in parts), index=frame.index)
+    cells = pd.Series(times if "hour" in parts else _written(times, parts), index=frame.index)
     frame.insert(position, name, cells)
     return replace(table, frame=frame)
 
 
-def _written(times: np.ndarray, as_quarters: bool) -> pd.Series:
-    """Days or months as text, each distinct one made once."""
+def _written(times: np.ndarray, parts: Collection[str]) -> pd.Series:
+    """Periods as text, each distinct one made once."""
     distinct, indices = np.unique(times, return_inverse=True)
     texts = np.datetime_as_string(distinct).tolist()
-    if as_quarters:
+    if "quarter" in parts:
         texts = [f"{text[:4]}Q{(int(text[5:]) + 2) // 3}" for text in texts]
+    if "week" in parts:
+        texts = pd.DatetimeIndex(distinct).strftime("%G-W%V").tolist()
     return pd.Series(np.array(texts, dtype=object)[indices], dtype="str")
 
 
-def _check_days(table: Table, column: str, wrong: np.ndarray) -> None:
+def _check(table: Table, parts: Mapping[str, str], part: str, wrong: np.ndarray, expected: str) -> None:
     if wrong.any():
         row = int(wrong.argmax())
-        cell = shown(table.frame[column].iloc[row])
-        raise InputError(f"{table.at(row, column)}: expected a day of its month, found {cell}; fix it")
+        cell = shown(table.frame[parts[part]].iloc[row])
+        raise InputError(f"{table.at(row, parts[part])}: expected {expected}, found {cell}; fix it")
 
 
 def _part(column: str) -> str | None:
@@ -172,7 +201,7 @@ def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
     """The cells of a part as whole numbers; names of months and Q1 to Q4 are numbers too."""
     cells, allowed = decoded(table.frame[column]), RANGES[part]
     if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:
-        names = {"month": _MONTHS, "quarter": _QUARTERS}.get(part, {})
+        names = _NAMES.get(part, {})
         lower = cells.astype(str).str.strip().str.lower()
         cells = lower.map(names).where(lower.isin(names), pd.to_numeric(lower, errors="coerce"))
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
@@ -203,8 +232,30 @@ CLOCK_NAMES = {
 }
 """Column names (any case) for a time of day; the column right after the dates may have any name."""
 
+_TO = re.compile(r" - | ?\u2013 ?| to |/(?=\d{4}-)|-(?=\d{1,2}:\d{2}(?::\d{2})?$)")
+"""What may be between the ends of an interval in one cell."""
+
 _MIDNIGHT = r"[ T]00:00(?::00)?$"
 """The end of a date that is written as a time, as by workbooks."""
+
+
+def with_starts(table: Table) -> Table:
+    """The table with columns of intervals, such as 2024-01-01 00:00 - 01:00, replaced by their starts."""
+    # by types first: selecting a hundred thousand columns one by one is slow
+    types = zip(table.columns, table.frame.dtypes.array, strict=True)
+    starts: dict[str, pd.Series] = {}
+    for column in [column for column, dtype in types if not is_numeric_dtype(dtype) and len(table.frame)]:
+        cells = table.frame[column]
+        first = str(cells.array[0]).strip()
+        for to in _TO.finditer(first) if _is_text(cells) else ():
+            end = first[to.end() :]
+            if date_formats(first[: to.start()]) and (date_formats(end) or re.fullmatch(CLOCK, end)):
+                texts = decoded(cells).astype("str").str.strip()
+                # an offset from UTC, such as -05:00, has two values at most
+                if texts.iloc[:HEAD].str.rsplit(to[0], n=1).str[1].nunique() > 2:
+                    log.info("%s: times are the starts of the intervals of %r", table.name, column)
+                    starts[column] = texts.str.rsplit(to[0], n=1).str[0]
+    return replace(table, frame=table.frame.assign(**starts)) if starts else table
 
 
 def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) -> str | None:
@@ -273,6 +324,8 @@ def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
     """
     if is_integer_dtype(cells):
         return _hours(cells) if is_named else None
+    if is_float_dtype(cells):
+        return _points(cells) if is_named else None
     if not _is_text(cells):
         return None
     text = decoded(cells).astype("str").str.strip()
@@ -283,6 +336,20 @@ def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
             if part.startswith(r"\D"):
                 return _hours(pd.to_numeric(parts))
             return parts.str.replace(r"^(\d+) ?([AaPp])", r"\1:00 \2", regex=True)
+    return None
+
+
+def _points(numbers: pd.Series) -> pd.Series | None:
+    """Times of day with a point, as text: with minutes, as in 13.00, 13.15, 13.30, 13.45, or with parts of an hour, as
+    in 13.0, 13.25, 13.5, 13.75; None for others."""
+    if numbers.isna().any() or not len(numbers) or not numbers.between(0, 25, inclusive="left").all():
+        return None
+    hundredths = (numbers * 100).round().astype("int64")
+    hours, parts = hundredths // 100, np.unique(hundredths % 100)
+    for whole in (60, 100):
+        if np.array_equal(parts * len(parts), np.arange(len(parts)) * whole):
+            minutes = (hundredths % 100 * 60 // whole).map(":{:02d}".format)
+            return None if (starts := _hours(hours)) is None else starts.str.removesuffix(":00") + minutes
     return None
 
 
@@ -304,17 +371,24 @@ def _is_text(cells: pd.Series) -> bool:
 TIME_NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}
 """Column names (any case) for a time column."""
 
+ROW_NUMBERS = {"no", "no.", "nr", "number", "index", "idx", "id", "row", "row_id", "rownum", "obs", "instant", "#", ""}
+ROW_NUMBERS |= {"t", "step", "steps", "tick", "n", "i", "observation", "unnamed: 0"}
+"""Column names (any case) for the numbers of rows."""
+
 HEAD = 10_000
 """Number of rows by which columns of times are compared first."""
 
 _DATE = r"\s*(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?:\D|$)"
+
+LEAST_STEPS = 10
+"""Minimum number of columns with numbered names that may be steps in time."""
 
 _SHORT_YEAR = re.compile(r"\d{1,3}[-/.]\d{1,2}")
 """Cells such as 1-01, the first month of a first year."""
 
 
 def find_time_column(table: Table, time_col: str | None) -> str:
-    """`time_col`, otherwise the column of dates with the most detail, otherwise a column of years.
+    """`time_col`, otherwise the column of dates with the most detail, otherwise of years, otherwise of row numbers.
 
     A column of dates has one in its first cell. Those with a name in TIME_NAMES are preferred, unless another one has
     the same days and times of day. Of several that are alike, the one with the most distinct times is taken.
@@ -336,7 +410,23 @@ def find_time_column(table: Table, time_col: str | None) -> str:
     parts = calendar_parts(table.columns)  # a year next to a day is a part of a time
     if len(parts) == 1 and are_years(parts[0], table.frame[parts[0]]) and not month_columns(table.columns):
         return parts[0]
+    if numbers := [column for column in table.columns if is_row_number(column) and counts_rows(table.frame[column])]:
+        return numbers[0]
     raise InputError(f"{table.name}: no time column found among {listed(table.columns)}; {_advice(table)}")
+
+
+def is_row_number(column: str) -> bool:
+    """Whether a column is named after the number of a row."""
+    return column.strip().lower() in ROW_NUMBERS
+
+
+def counts_rows(cells: pd.Series) -> bool:
+    """Whether whole numbers rise by equal steps from row to row, from the first one again for each series."""
+    if len(cells) < 2 or not is_integer_dtype(cells):
+        return False
+    steps = cells.diff().iloc[1:]
+    again = cells.iloc[1:][steps != steps.iloc[0]]
+    return bool(steps.iloc[0] >= 1 and cells.iloc[0] >= 0 and (again == cells.iloc[0]).all())
 
 
 def dated_columns(table: Table) -> list[str]:
@@ -399,6 +489,27 @@ def _advice(table: Table) -> str:
             f"pandas.read_csv({table.name!r}).melt({columns}, var_name='month').to_csv('months.csv', index=False), and "
             "read that with dataset.sort=true"
         )
+    if len(table.columns) == 1 and re.search(r"\S(?: {2,}|\t)\S", table.columns[0]):
+        return (
+            "its columns seem to be separated by blanks, and some cells to be empty: write NA in them, or "
+            f"pandas.read_fwf({table.name!r}).to_csv('table.csv', index=False), and read that"
+        )
+    others = [column for column in table.columns if not re.fullmatch(r"\d{4}", column)]
+    reading = f"such as pandas.read_csv({table.name!r})"
+    if len(others) == 1 < len(table.columns) and month_columns([*map(str, table.frame[others[0]])]):
+        return (
+            f"its rows are months and its columns years: write one row per month, {reading}.rename(columns="
+            f"{{{others[0]!r}: 'month'}}).melt('month', var_name='year').to_csv('months.csv', index=False)"
+        )
+    steps = [column for column in table.columns if re.fullmatch(r"[^\W\d]+_?\d+", column)]
+    if len(steps) >= LEAST_STEPS and 2 * len(steps) > len(table.columns):
+        columns = [column for column in table.columns if column not in steps]
+        return (
+            f"if {steps[0]} to {steps[-1]} are steps in time, write one row per step, {reading}.melt({columns}, "
+            "var_name='date').assign(date=lambda frame: pandas.Timestamp('2024-01-01') + "
+            "pandas.to_timedelta(frame['date'].str.extract(r'(\\d+)$')[0].astype(int), 'D'))"
+            ".to_csv('steps.csv', index=False) with your first day"
+        )
     for column in table.columns:
         cell = str(table.frame[column].iloc[0]).strip() if len(table.frame) else ""
         if not is_numeric_dtype(table.frame[column]) and _SHORT_YEAR.fullmatch(cell):
@@ -409,10 +520,13 @@ def _advice(table: Table) -> str:
     parts = calendar_parts(table.columns)
     if len(parts) > 1:
         return (
-            f"{listed(parts)} may be parts of a time, which needs a year of four digits, a month (or quarter), and a "
-            "day if there are hours; add what is missing, or name a time column with dataset.time_col"
+            f"{listed(parts)} may be parts of a time, which needs a year of four digits, a month (or quarter, week, or "
+            "day of year), and a day if there are hours; add what is missing, or name a time column with "
+            "dataset.time_col"
         )
+    first = table.columns[:1]
+    numbers = f" (={first[0]} if it numbers the rows)" if first and counts_rows(table.frame[first[0]]) else ""
     return (
-        "name it with dataset.time_col; if the file has none, add one, such as frame.insert(0, 'date', "
+        f"name it with dataset.time_col{numbers}; if the file has none, add one, such as frame.insert(0, 'date', "
         "pandas.date_range('2024-01-01', periods=len(frame), freq='D'))"
     )

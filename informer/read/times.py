@@ -25,12 +25,12 @@ from jaxtyping import Float64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from informer.base.errors import InputError, Repair
-from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, WEEK, format_problems
+from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, STEP, WEEK, format_problems
 from informer.read.cells import codes_of, decoded, distinct, is_encoded
 from informer.read.date_text import date_formats, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
-from informer.read.time_columns import YEARS, are_years
+from informer.read.time_columns import YEARS, are_years, counts_rows
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,10 @@ def settle(
     if len(formats) == 1:
         return formats[0]
     cells = table.frame[column]
+    if WEEK in formats[-1]:
+        return next((each for each in formats if each == trained_format), None) or _period(
+            table, column, formats, parse
+        )
     if formats[0] == ISO and trained_format in (None, ISO) and _has_day_above_12(cells):
         return ISO
     for sample in (cells.iloc[:HEAD], cells):
@@ -93,6 +97,29 @@ def settle(
     if alike:
         return alike[0]
     return _by_step(table, column, {time_format: times[time_format] for time_format in holding})
+
+
+def _period(table: Table, column: str, formats: Sequence[str], parse: Parse) -> str:
+    """The format of years with a number such as 1990-1: months, ISO weeks, or quarters, if more than four rows have
+    the numbers 1 to 4.
+
+    Raises:
+        InputError: the numbers 01 to 04 may be quarters, or the first months of each year.
+    """
+    month, *quarter, week = formats
+    cells = distinct(table.frame[column])
+    times = parse(cells, month)
+    if times.hasnans and len(parse(cells, week).dropna()) > len(times.dropna()):
+        return week
+    if not quarter or set(times.month.dropna()) != {1, 2, 3, 4} or times.nunique() <= 4:
+        return month
+    if f"0{QUARTER}" in quarter[0]:
+        raise InputError(
+            f"{table.name}, column {column!r}: cells such as {shown(cells.iloc[0])} may be months or quarters, since "
+            f"none is above 04; set dataset.time_format='{quarter[0]}' or '{month}'"
+        )
+    log.info(f"{table.name}, column {column!r}: numbers 1 to 4 are quarters (dataset.time_format='{quarter[0]}')")
+    return quarter[0]
 
 
 def _has_day_above_12(cells: pd.Series) -> bool:
@@ -162,15 +189,9 @@ def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -
 
 
 def has_equal_steps(times: pd.DatetimeIndex) -> bool:
-    """Whether the distinct sorted times are one step apart; the same day of every nth month counts as a step."""
+    """Whether the distinct sorted times are one step apart."""
     unique = times[times.notna()].unique().sort_values()
-    if len(unique) < FEWEST:
-        return False
-    months = unique.year.to_numpy() * 12 + unique.month.to_numpy()
-    same_day = len(np.unique(unique.day)) == 1 and len(np.unique((unique - unique.normalize()).asi8)) == 1
-    if same_day and len(set(np.diff(months).tolist())) == 1:
-        return True
-    return Frequency.closest(unique)[1] == len(unique)
+    return len(unique) >= FEWEST and Frequency.closest(unique)[1] == len(unique)
 
 
 ZONES = (
@@ -178,11 +199,15 @@ ZONES = (
     "Europe/London",
     "Europe/Helsinki",
     "America/New_York",
+    "America/Chicago",
+    "America/Denver",
+    "America/Los_Angeles",
     "Australia/Sydney",
     "America/Santiago",
     "Pacific/Auckland",
 )
-"""One zone for each rule of clock changes; others with the same rule cannot be distinguished."""
+"""One zone for each rule of clock changes and offset from UTC, as far as these are usual; others cannot be told from
+them. Of local times, without offsets, only the rule is known: the first zone with it."""
 
 OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)\s*$")
 """The end of a time with an offset from UTC."""
@@ -334,6 +359,10 @@ _WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
 """Cells that pandas reads as a time with any format (now, today), and years with a sign."""
 
 
+YEARS_SEEN = range(1500, 2200)
+"""First numbers that are taken for years rather than for rows; those above USUAL_DAYS may be digits of dates."""
+
+
 def find_format(table: Table, column: str, configured: str | None, *, trained_format: str | None = None) -> str | None:
     """The format of a column's dates (see `parse_timestamps`), configured or detected; None for timestamps or no rows.
 
@@ -357,6 +386,8 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
     ):
         log.info(f"{table.name}, column {column!r}: numbers of days since 1899-12-30 (dataset.time_format=excel)")
         return EXCEL
+    if trained_format == STEP and is_integer_dtype(table.frame[column]):
+        return STEP
 
     def parse(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
         return parse_timestamps(replace(table, frame=cells.to_frame()), column, time_format)
@@ -490,9 +521,12 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
                 "time column with dataset.time_col",
                 Repair("time_format", "%Y%m%d"),
             )
+        if counts_rows(cells) and cells.iloc[0] < USUAL_DAYS[0] and cells.iloc[0] not in YEARS_SEEN:
+            log.info("%s, column %r: numbers of rows instead of times (dataset.time_format=step)", table.name, column)
+            return (STEP,)
         raise InputError(
-            f"{start}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), "
-            "or name the time column with dataset.time_col"
+            f"{start}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, excel for spreadsheet dates, or "
+            "step for numbers of rows), or name the time column with dataset.time_col"
         )
     first = str(cells.iloc[0]).strip()
     formats = date_formats(first)
@@ -518,6 +552,12 @@ def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
             return _of_days(pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan))
         if time_format in EPOCHS:
             counts = pd.to_numeric(cells, errors="coerce")
+            if time_format == STEP and (broken := (counts % 1 != 0) & counts.notna()).any():
+                row = int(broken.to_numpy().argmax())
+                raise InputError(
+                    f"{table.at(row, column)}: expected a whole number (dataset.time_format=step), found "
+                    f"{shown(cells.iloc[row])}"
+                )
             if is_float_dtype(counts):
                 return _of_floats(counts.to_numpy(np.float64, na_value=np.nan), EPOCHS[time_format])
             return pd.DatetimeIndex(pd.to_datetime(counts, unit=EPOCHS[time_format], errors="coerce"), name=None)
@@ -534,6 +574,8 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
     cells = table.frame[column]
     if is_integer_dtype(cells) and (width := digits_of(time_format)):  # a number has lost its leading zeros
         cells = cells.astype("str").str.zfill(width)
+    if time_format.endswith("%Z"):
+        return _with_names(decoded(cells).astype("str"), time_format, table, column)
     codes, texts = None, cells
     if is_encoded(cells):
         codes, once = codes_of(cells)
@@ -546,6 +588,22 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
             raise
         return with_offsets(decoded(cells).astype(str), time_format, table, column)
     return times if codes is None else times.take(codes)
+
+
+def _with_names(text: pd.Series, time_format: str, table: Table, column: str) -> pd.DatetimeIndex:
+    """Times with names of offsets, such as CET and CEST; in UTC if this is the only name."""
+    names = text.str.extract(r"([A-Z]+)\s*$")[0]
+    days = [pd.Timestamp(2024, month, 1, tz=zone) for zone in ("UTC", *ZONES) for month in (1, 7)]
+    offsets = {str(day.tzname()): day.strftime("%z") for day in days} | {"MEZ": "+0100", "MESZ": "+0200"}
+    bare = np.flatnonzero(text.notna() & ~names.isin(offsets))
+    if len(bare):
+        raise InputError(
+            f"{table.at(int(bare[0]), column)}: expected the name of a time zone such as CET, CEST, EST or EDT, found "
+            f"{shown(text.iloc[bare[0]])}; write offsets from UTC, such as +01:00"
+        )
+    numbered = text.str.replace(r"[A-Z]+\s*$", "", regex=True) + names.map(offsets)
+    times = with_offsets(numbered, time_format.replace("%Z", "%z"), table, column)
+    return times if names.nunique() > 1 else times.tz_convert("UTC")
 
 
 def digits_of(time_format: str) -> int:
@@ -574,12 +632,11 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
 def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:
     """The first day of quarters and ISO weeks, and its format; other cells and formats as they are."""
     if QUARTER in time_format:
-        pattern = re.escape(time_format).replace("%Y", r"(?P<year>\d{4})").replace(QUARTER, "(?P<quarter>[1-4])")
-        matches = [re.fullmatch(pattern, str(cell)) for cell in cells]
-        days = [
-            None if match is None else f"{match['year']}-{3 * int(match['quarter']) - 2:02d}-01" for match in matches
-        ]
-        return np.array(days, dtype=object), "%Y-%m-%d"
+        pattern = re.escape(time_format).replace("%Y", r"(?P<year>\d{4})").replace("%y", r"(?P<year>\d\d)")
+        pattern = pattern.replace(f"{QUARTER}st", f"{QUARTER}(?:st|nd|rd|th)").replace(QUARTER, "(?P<quarter>[1-4])")
+        matches = [re.fullmatch(pattern, str(cell).strip(), re.IGNORECASE) for cell in cells]
+        days = [None if match is None else f"{match['year']}-{3 * int(match['quarter']) - 2}-01" for match in matches]
+        return np.array(days, dtype=object), "%y-%m-%d" if "%y" in time_format else "%Y-%m-%d"
     if WEEK in time_format and not re.search("%[uwaA]", time_format):
         return np.array([f"{cell} 1" for cell in cells], dtype=object), f"{time_format} %u"
     return cells, time_format

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from pathlib import Path
+from typing import Any
 from warnings import catch_warnings
 
 from informer.base.errors import InputError, listed, reason_of
-from informer.config.data import Hints, Limits
+from informer.config.data import Limits
 from informer.read.limits import check_size
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 MOST_ROWS = 1_048_576
 """Maximum number of rows of a sheet in Excel; a damaged file may claim more."""
 
-WRITTEN = Hints(separator=",", decimal=".", thousands="", encoding="utf-8")
+WRITTEN: dict[str, Any] = {"separator": ",", "decimal": ".", "thousands": "", "encoding": "utf-8"}
 """Format of `sheet_text`."""
 
 _PARTS = {"[Content_Types].xml", "xl/workbook.xml"}

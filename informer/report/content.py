@@ -6,6 +6,7 @@ Units are given per field; NaN means unknown and is omitted from the page.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from informer.base.errors import signed_percent
 
@@ -88,72 +89,6 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """Coverage of an interval.
-
-    Args:
-        name: name of the interval, such as `80 %`.
-        expected: nominal coverage in percent.
-        overall: actual coverage in percent.
-        by_step, by_column: coverage by step and by column.
-    """
-
-    name: str
-    expected: float
-    overall: float
-    by_step: Sequence[float]
-    by_column: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResidualPlot:
-    """Forecast minus actual value, scaled.
-
-    Args:
-        edges: edges of the histogram's bins, one more than counts; values outside are counted in the outer bins.
-        counts: count of each bin.
-        bias_by_step: mean residual by step ahead.
-    """
-
-    edges: Sequence[float]
-    counts: Sequence[int]
-    bias_by_step: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossCurves:
-    """Losses of training.
-
-    Args:
-        training, validation: epochs and their losses; epoch 0 is before the first step.
-        baselines: validation losses by name.
-        units: label of the losses.
-        note: note on the baselines' losses.
-    """
-
-    training: tuple[Sequence[int], Sequence[float]]
-    validation: tuple[Sequence[int], Sequence[float]]
-    baselines: Mapping[str, float]
-    units: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionPicture:
-    """Weights of one layer on one window.
-
-    Args:
-        layer_name: name of the layer, such as `encoder 1.2`.
-        lengths: number of queries and of keys.
-        heads: one matrix per head, thinned if long.
-    """
-
-    layer_name: str
-    lengths: tuple[int, int]
-    heads: Sequence[Sequence[Sequence[float]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """Forecasts from one origin.
 
@@ -231,14 +166,18 @@ class Content:
         profiles: errors along each axis.
         columns: names of the forecast columns.
         main: the column that every chart of columns shows; empty: the last one.
-        coverage: coverage of intervals.
-        residuals: residuals of the model.
-        losses: losses of its training.
+        coverage: of each interval its `name` (`80 %`), the `expected` and the `overall` share of values inside, in
+            percent, and the shares `by_step` and `by_column`.
+        residuals: forecast minus actual value, scaled: `edges` and `counts` of a histogram, whose outer bins count the
+            values outside, and `bias_by_step`.
+        losses: of `training` and `validation`, as epochs and losses (epoch 0 is before the first step), of `baselines`
+            by name, their `units`, and a `note` on the baselines'.
         times: timestamps of the tracks, as ISO 8601 text.
         tracks: series that can be displayed.
         shown: how the tracks were selected, one sentence.
         series: scores of every series and column.
-        attention: attention maps of one window.
+        attention: weights of each layer on one window: `layer_name`, `lengths` (number of queries and of keys), and
+            `heads`, a matrix each, thinned if long.
         attention_window: description of that window.
         problems: problems found in the data.
         command: the command of the run.
@@ -260,14 +199,14 @@ class Content:
     profiles: list[Profile] = field(default_factory=list)
     columns: Sequence[str] = ()
     main: str = ""
-    coverage: list[Coverage] = field(default_factory=list)
-    residuals: ResidualPlot | None = None
-    losses: LossCurves | None = None
+    coverage: list[Mapping[str, Any]] = field(default_factory=list)
+    residuals: Mapping[str, Any] | None = None
+    losses: Mapping[str, Any] | None = None
     times: list[Sequence[str]] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)
     shown: str = ""
     series: list[SeriesScore] = field(default_factory=list)
-    attention: list[AttentionPicture] = field(default_factory=list)
+    attention: list[Mapping[str, Any]] = field(default_factory=list)
     attention_window: str = ""
     problems: list[str] = field(default_factory=list)
     command: str = ""

@@ -5,20 +5,32 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from informer.base.errors import InputError, counted
+from informer.checkpoint.paths import TOTALS_FACTS
 from informer.config.data import InputFormat
+from informer.config.plain import read_json
+from informer.inference.model import Forecast
 from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.transfer import SUMMARY
 from informer.inference.writing import LONG_FILE
-from informer.report.content import Content, Origin, Profile, Track
+from informer.inference.zero import MODEL, ZeroScores
+from informer.read.series import column_values
+from informer.report.content import Card, Content, Origin, Profile, TextTable, Tone, Track, signed
+from informer.scoring.bootstrap import Winner
 from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
 
+Item = TypeVar("Item")
+
 ENDINGS = (".forecast.csv", ".forecast.parquet", ".rolling.csv", ".rolling.parquet")
-MODEL = "forecast"
+TONES = {Winner.model: Tone.good, Winner.baseline: Tone.bad}
+MOST_BIASES = 3
+"""Maximum number of columns with a figure for the bias of their total."""
+
 HISTORY = 5
 """Rows of history on the page per row of forecast, at least MIN_HISTORY."""
 MIN_HISTORY = 200
@@ -54,8 +66,10 @@ def forecast_content(
     files = _files(path)
     before = _histories(path, files, history)
     actual_values = None if actuals is None else read_tidy(Path(actuals), input_format)
-    tables = [(file, read_tidy(file, input_format)) for file in files[: MAX_TRACKS * 4]]
-    earlier = {file: read_tidy(before[file], input_format) for file, _ in tables if file in before}
+    shown = files[: MAX_TRACKS * 4]
+    earlier = {file: read_tidy(before[file], input_format) for file in shown if file in before}
+    known = {file: set(each.frame["column"]) for file in shown if (each := actual_values or earlier.get(file))}
+    tables = [(file, read_tidy(file, input_format, known=known.get(file, ()))) for file in shown]
     tidy = [_of_file(file, table, earlier.get(file), actual_values, several=len(files) > 1) for file, table in tables]
     frame = pd.concat([forecast for forecast, _ in tidy], ignore_index=True)
     past = pd.concat([rows for _, rows in tidy], ignore_index=True)
@@ -67,7 +81,7 @@ def forecast_content(
         columns=list(dict.fromkeys(frame["column"])),
         facts={"forecasts": str(path), "history": history or "", "actual values": actuals or ""},
     )
-    chosen = _chosen(groups)
+    chosen = _evenly(groups)
     if len(chosen) < len(groups) or len(files) > len(tidy):
         content.shown = (
             f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
@@ -77,13 +91,94 @@ def forecast_content(
     past_rows = ROWS // len(chosen)
     tracks = [(key, _thinned(rows, per_track)) for key, rows in chosen]
     add_tracks(content, tracks, past, lines={"value": MODEL}, bands=bands_of(frame), n_rows=past_rows, history=HISTORY)
-    content.shown = " ".join(filter(None, [content.shown, _which_origins(frame, content.tracks)]))
+    n_origins, n_shown = frame["origin"].nunique(), max(len(track.origins) for track in content.tracks)
+    if 1 < n_shown < n_origins:
+        moves = f"The slider moves through {n_shown} of {n_origins:,} forecasts, evenly spaced."
+        content.shown = " ".join(filter(None, [content.shown, moves]))
     if not frame["actual"].isna().all():
         content.profiles = [_by_step(frame)]
+    content.remarks += dict.fromkeys(note for _, table in tables for note in table.notes)
     if any(table.in_utc for _, table in tables):
         content.remarks.append("Times are shown in UTC.")
     if past.empty and frame["actual"].isna().all():
         content.remarks.append("No history was found: set history=FILE to plot it before the forecasts.")
+    return content
+
+
+def add_totals(content: Content, folder: Path) -> None:
+    """Add the total of a run with its bias on the test part to the headline, if it was asked for."""
+    if not (folder / TOTALS_FACTS).exists():
+        return
+    facts = read_json(folder / TOTALS_FACTS)
+    content.verdict += f" Total: {facts['headline']}."
+    hint = f"of {counted(facts['tested'], 'test total')}, against the actual values"
+    known = {column: bias for column, bias in facts["bias"].items() if bias is not None}
+    for column, bias in list(known.items())[:MOST_BIASES]:
+        label = "Bias of the total" + (f" of {column}" if len(known) > 1 else "")
+        content.cards.append(Card(label=label, value=signed(bias), hint=hint))
+
+
+def untrained_content(
+    forecasts: Sequence[Forecast],
+    scores: ZeroScores | None,
+    verdict: str,
+    notes: Sequence[str],
+    levels: Sequence[int],
+    *,
+    title: str,
+    subtitle: str,
+    command: str,
+) -> Content:
+    """Content of a page on forecasts of a model that was not trained on the series.
+
+    Args:
+        forecasts: one of each series, with its history.
+        scores: of forecasts from earlier rows, if any.
+        verdict: these in words.
+        notes: on the data.
+        levels: of the intervals, in percent.
+        title, subtitle: name of the data, and the model in words.
+        command: repeats the forecasts.
+    """
+    columns = forecasts[0].targets
+    content = Content(
+        title=f"Forecast: {title}",
+        subtitle=subtitle,
+        verdict=f"{verdict[0].upper()}{verdict[1:]}.",
+        model=MODEL,
+        columns=list(columns),
+        problems=[*notes],
+        command=command,
+    )
+    if scores is not None and len(scores.scaled[MODEL]):
+        content.tone = TONES.get(scores.winner, Tone.level)
+        covered = {f"{level} %": f"{scores.coverage(level):.0f} %" for level in levels}
+        content.cards = [
+            Card(label="Error", value=f"{1 - scores.skill:.3g} ×", hint=f"that of {scores.best_baseline}"),
+            *(Card(label=f"{x} intervals cover", value=share, hint=f"should be {x}") for x, share in covered.items()),
+            Card(label="Test forecasts", value=f"{len(scores.actual):,}", hint="from earlier rows of the series"),
+        ]
+        rows = [[name, f"{errors.mean():.4g}"] for name, errors in scores.scaled.items()]
+        head = ["Forecaster", "mean absolute error / mean change over a season"]
+        content.tables.append(TextTable(title="Test forecasts from earlier rows", head=head, rows=rows))
+    keys = [(forecast, place) for forecast in forecasts for place in range(len(columns))]
+    chosen = _evenly(keys)
+    if len(chosen) < len(keys):
+        content.shown = f"The page shows {len(chosen)} of {len(keys):,} series and columns, evenly spaced."
+    several = len(forecasts) > 1
+    groups, past = [], []
+    for forecast, place in chosen:
+        key = (forecast.series.name if several else "", columns[place])
+        bands = {name: rows[:, place] for name, rows in forecast.bands.items()}
+        ahead = {"time": forecast.timestamps, MODEL: forecast.values[:, place], **bands}
+        groups.append((key, pd.DataFrame(ahead).assign(origin=np.datetime64("NaT", "ns"), actual=np.nan)))
+        history = {"time": forecast.series.timestamps, "value": column_values(forecast.series, [columns[place]])[:, 0]}
+        past.append(pd.DataFrame(history).assign(series=key[0], column=key[1]))
+    rows_each = ROWS // len(chosen)
+    before = pd.concat(past, ignore_index=True)
+    add_tracks(
+        content, groups, before, lines={MODEL: MODEL}, bands=list(forecasts[0].bands), n_rows=rows_each, history=HISTORY
+    )
     return content
 
 
@@ -132,9 +227,9 @@ def _of_file(
     return frame, past
 
 
-def _chosen(groups: list[tuple[tuple[str, str], pd.DataFrame]]) -> list[tuple[tuple[str, str], pd.DataFrame]]:
-    places = np.unique(np.linspace(0, len(groups) - 1, min(len(groups), MAX_TRACKS)).astype(int))
-    return [groups[int(i)] for i in places]
+def _evenly(items: Sequence[Item]) -> list[Item]:
+    """At most MAX_TRACKS of the items, evenly spaced."""
+    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(len(items), MAX_TRACKS)).astype(int))]
 
 
 def _verdict(frame: pd.DataFrame) -> str:
@@ -215,12 +310,6 @@ def iso(times: pd.DatetimeIndex) -> list[str]:
     """Timestamps as local text, without the time of day if all are midnight."""
     local = times.tz_localize(None)
     return list(local.strftime("%Y-%m-%d" if bool((local == local.normalize()).all()) else "%Y-%m-%d %H:%M:%S"))
-
-
-def _which_origins(frame: pd.DataFrame, tracks: list[Track]) -> str:
-    """A sentence for pages that leave out origins; empty for others."""
-    n, n_shown = frame["origin"].nunique(), max(len(track.origins) for track in tracks)
-    return f"The slider moves through {n_shown} of {n:,} forecasts, evenly spaced." if 1 < n_shown < n else ""
 
 
 def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, lines: Mapping[str, str], bands: Sequence[str]) -> Origin:

@@ -30,8 +30,11 @@ from informer.scoring.metrics import HEADINGS, RELATIVE
 ASSETS = Path(__file__).parent / "assets"
 DIGITS = 6
 """Significant digits of numbers in the page."""
+OWN_PAGE = b'<meta name="generator" content="informer">'
+"""What tells a page from one that is not replaced."""
 PHONE_COLUMNS = 4
 """Maximum number of scores next to each other on a phone; more are in two lines."""
+LOSSES_NOTE = "The training loss is the mean over the steps of an epoch; horizontal lines: baselines' validation losses"
 SIGNS = {Tone.good: "✓", Tone.level: "≈", Tone.bad: "!", Tone.neutral: "i"}
 _STATIC = (
     *("title", "subtitle", "verdict", "tone", "cards", "scaled", "original", "tables", "remarks", "problems"),
@@ -48,6 +51,11 @@ def to_html(content: Content) -> str:
     """
     library, packed = _library()
     script = _asset("page.js")
+    charts = {each.name: getattr(content, each.name) for each in fields(content) if each.name not in _STATIC}
+    charts["times"] = [_grid(times) for times in content.times]
+    about_losses = (
+        "" if content.losses is None else "; ".join(filter(None, [LOSSES_NOTE, content.losses["note"]])) + "."
+    )
     placeholders = {
         "csp": _policy([script, library]),
         "title": escape(content.title),
@@ -61,12 +69,12 @@ def to_html(content: Content) -> str:
         "shown": escape(content.shown),
         "cards_hidden": _hidden(not content.cards),
         "scores": _scores(content),
-        "scores_hidden": _hidden(not (content.scaled or content.original or content.remarks)),
+        "scores_hidden": _hidden(not (content.scaled or content.original or content.tables or content.remarks)),
         "coverage_hidden": _hidden(not content.coverage),
         "columns_hidden": _hidden(len(content.columns) < 2),
         "residuals_hidden": _hidden(content.residuals is None),
         "losses_hidden": _hidden(content.losses is None),
-        "losses_note": escape(_losses_note(content)),
+        "losses_note": escape(about_losses),
         "attention_hidden": _hidden(not content.attention),
         "attention_window": escape(content.attention_window),
         "series_hidden": _hidden(len(content.series) < 2),
@@ -82,7 +90,7 @@ def to_html(content: Content) -> str:
         "facts": _pairs(content.facts),
         "settings": _pairs(content.settings),
         "run_hidden": _hidden(not (content.facts or content.settings)),
-        "data": json_in_html(_chart_data(content)),
+        "data": json_in_html(charts),
         "library": packed,
         "script": script,
     }
@@ -96,11 +104,6 @@ def json_in_html(value: Any) -> str:
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
-
-
-def _chart_data(content: Content) -> dict[str, Any]:
-    values = {each.name: getattr(content, each.name) for each in fields(content) if each.name not in _STATIC}
-    return values | {"times": [_grid(times) for times in content.times]}
 
 
 def _grid(times: Sequence[str]) -> Sequence[str] | dict[str, Any]:
@@ -204,21 +207,10 @@ def _grouped_rows(rows: Sequence[Sequence[str]]) -> str:
     groups = []
     for name, group in groupby(rows, key=lambda row: row[0]):
         first, *other_rows = [row[1:] for row in group]
-        heading = f'<th scope="rowgroup" class="text" rowspan="{1 + len(other_rows)}">{_breakable(name)}</th>'
+        breakable = escape(name).replace(".", ".<wbr>")  # dotted keys wrap after their dots
+        heading = f'<th scope="rowgroup" class="text" rowspan="{1 + len(other_rows)}">{breakable}</th>'
         groups.append(f"<tbody>{_text_row(first, heading)}{''.join(map(_text_row, other_rows))}</tbody>")
     return "".join(groups)
-
-
-def _breakable(key: str) -> str:
-    """A dotted key that wraps after its dots."""
-    return escape(key).replace(".", ".<wbr>")
-
-
-def _losses_note(content: Content) -> str:
-    if content.losses is None:
-        return ""
-    note = "The training loss is the mean over the steps of an epoch; horizontal lines: baselines' validation losses"
-    return f"{note}; {content.losses.note}." if content.losses.note else f"{note}."
 
 
 def _score_table(title: str, rows: Sequence[ScoreRow], content: Content, without: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Content of a report on a trained model, from what its run or an evaluation has saved."""
+"""The report on a trained model, from what its run or an evaluation has saved, or on forecasts."""
 
 import json
 import math
@@ -9,47 +9,54 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich.console import Console
 
 from informer import checkpoint as checkpoints
-from informer.base.errors import InputError, counted, listed, skill_text
-from informer.checkpoint.format import COMBINED, Checkpoint
+from informer.base.console import logging_to, say
+from informer.base.errors import InputError, counted, listed, skill_text, with_addresses
+from informer.base.files import expanded, write_atomic
+from informer.checkpoint.format import COMBINED, MEMBER_ERRORS, Checkpoint
 from informer.checkpoint.paths import (
     ATTENTION,
     BY_SERIES,
     CONFIG,
     LOSSES,
     METRICS_FILE,
+    PAGE,
     TEST_FORECASTS,
+    check_output,
     read_facts,
+    resolve_latest,
+    resume_advice,
 )
 from informer.checkpoint.restore import restore_model
+from informer.config.commands import ReportConfig
 from informer.config.conversion import flat, from_plain
 from informer.config.overrides import command_line, shell_command, to_display, unquoted
 from informer.config.plain import nan_if_none, read_saved_yaml
 from informer.data.scaler import PanelScaler
-from informer.linear.maps import CombinationWeights
+from informer.linear.average import CombinationWeights
+from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
 from informer.report.content import (
-    AttentionPicture,
     Card,
     Content,
-    Coverage,
-    LossCurves,
     Profile,
-    ResidualPlot,
     ScoreRow,
     SeriesScore,
+    TextTable,
     Tone,
     signed,
 )
-from informer.report.forecasts import add_tracks, bands_of
+from informer.report.forecasts import add_totals, add_tracks, bands_of, contains_forecasts, forecast_content
+from informer.report.page import OWN_PAGE, to_html
 from informer.scoring.bootstrap import DRAWS, Interval, Winner
 from informer.scoring.intervals import nominal
 from informer.scoring.metrics import HEADINGS
 from informer.scoring.scores import START
-from informer.training.curves import LossTable, note_of, units_of
 from informer.training.run import NAME
+from informer.training.sinks import LossTable, note_of, units_of
 
 TONES = {
     Winner.model: Tone.good,
@@ -63,15 +70,25 @@ TONES = {
 NAMES = {"ridge": "ridge regression", "seasonal naive": "the seasonal naive", "naive": "the last value repeated"}
 """Baselines as the verdict names them."""
 
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+AXES = {
+    "hour": ("hour of the day", range(24), 0),
+    "weekday": ("weekday", WEEKDAYS, 0),
+    "month": ("month", MONTHS, 1),
+}
+"""By name of a breakdown of errors: title, labels, and the slot of the first label."""
+
 
 def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
-    """Add verdict, score tables, errors by step and column, and coverage.
+    """Add verdict, score tables, errors along each axis, coverage, residuals, and problems of the data.
 
     Args:
         content: content of the page.
         metrics: the result of `Evaluation.to_dict`.
     """
-    model, scores = str(metrics["model"]), metrics["scores"]
+    model, scores = str(metrics["model"]), _with_nan(metrics["scores"])
     content.model = model
     skill, rival = nan_if_none(metrics.get("skill")), metrics.get("best_baseline")
     interval = Interval(*map(nan_if_none, metrics.get("skill_interval", (None, None))))
@@ -80,15 +97,65 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
     content.verdict = str(metrics["verdict"]) if rival is None else _verdict(metrics, winner, skill, rival)
     if warning := metrics.get("warning"):
         content.verdict += f" The {warning}."
-    content.remarks = [*_certainty(interval, rival), *metrics.get("remarks", []), *content.remarks]
-    content.scaled, content.original = (_table(scores, model, units, rival) for units in ("scaled", "original"))
+    content.remarks = [*metrics.get("remarks", []), *content.remarks]
+    if not math.isnan(interval.low):
+        certainty = (
+            f"the 95 % interval of the skill against {rival}, {_ends(interval)}, is a bootstrap of {DRAWS:,} resamples "
+            "of test windows, in blocks of windows that overlap"
+        )
+        content.remarks.insert(0, certainty)
+    content.scaled, content.original = (_table(scores, units, rival) for units in ("scaled", "original"))
     scaled = {name: both["scaled"] for name, both in scores.items()}
-    content.columns = list(scaled[model]["by_column"])
-    content.profiles.append(_profile_of_steps(scaled, model))
-    if len(content.columns) > 1:
-        content.profiles.append(_profile_of_columns(scaled, content.columns))
-    content.coverage = [_coverage(name, means) for name, means in metrics.get("intervals", {}).items()]
-    content.cards += _cards(metrics, skill, interval, content)
+    own = scaled[model]["by_step"]
+    content.columns = columns = list(scaled[model]["by_column"])
+    by_step, by_column = dict[str, Any](), dict[str, Any]()
+    for metric in ("mse", "mae"):
+        by_step[metric] = {name: each["by_step"][metric] for name, each in scaled.items()}
+        by_column[metric] = {name: [each["by_column"][one][metric] for one in columns] for name, each in scaled.items()}
+    steps = list(range(1, len(own["mse"]) + 1))
+    content.profiles.append(
+        Profile(key="step", title="Error by step ahead", axis="steps ahead", labels=steps, **by_step)
+    )
+    if len(columns) > 1:
+        content.profiles.append(
+            Profile(key="column", title="Error by column", axis="column", labels=columns, **by_column)
+        )
+    # by level (`80`), or by the quantiles at both ends (`q10_q90`)
+    for name, means in _with_nan(metrics.get("intervals", {})).items():
+        coverage = {"name": f"{nominal(name):g} %", "expected": nominal(name), "overall": means["overall"]["coverage"]}
+        by_column_of = [column["coverage"] for column in means["by_column"].values()]
+        content.coverage.append(coverage | {"by_step": means["by_step"]["coverage"], "by_column": by_column_of})
+    content.cards += _cards(metrics["windows"], scores[model], skill, rival, interval, content)
+    breakdown = metrics.get("breakdown") or {}
+    note = f"Measured on {counted(metrics['windows'], 'test window')}."
+    for axis, errors in breakdown.get("by_time", {}).items():
+        title, labels, first = AXES[axis]
+        shown = [labels[slot - first] for slot in errors["slots"]]
+        mse, mae = errors["mse"], errors["mae"]
+        if len(shown) > 1:
+            content.profiles.append(
+                Profile(key=axis, title=f"Error by {title}", axis=axis, labels=shown, mse=mse, mae=mae, note=note)
+            )
+    if residuals := breakdown.get("residuals"):
+        content.residuals = residuals | {"bias_by_step": own["bias"]}
+    if start := breakdown.get(START):
+        mse, mae = ({model: own[metric], START: start[metric]} for metric in ("mse", "mae"))
+        full, without = (float(np.mean(mse[name])) for name in (model, START))
+        change = 1.0 - full / without if without > 0 else 0.0
+        gain = f"{'reduces' if change >= 0 else 'increases'} the MSE by {100 * abs(change):.1f} %"
+        note = f"The network {gain}: {full:.4g} instead of {without:.4g}. {note}"
+        title = "Contribution of the network"
+        content.profiles.append(
+            Profile(key="contribution", title=title, axis="steps ahead", labels=steps, mse=mse, mae=mae, note=note)
+        )
+    content.problems = list(metrics.get("problems", []))
+
+
+def _with_nan(node: Any) -> Any:
+    """Saved numbers, in which None stands for those that are not known."""
+    if isinstance(node, dict):
+        return {name: _with_nan(value) for name, value in node.items()}
+    return [_with_nan(value) for value in node] if isinstance(node, list) else math.nan if node is None else node
 
 
 def _verdict(saved: Mapping[str, Any], winner: Winner, skill: float, rival: str) -> str:
@@ -108,148 +175,50 @@ def _verdict(saved: Mapping[str, Any], winner: Winner, skill: float, rival: str)
     return str(saved["verdict"])
 
 
-def _certainty(interval: Interval, rival: str | None) -> list[str]:
-    """Remark on the interval of the skill."""
-    if math.isnan(interval.low):
-        return []
-    return [
-        f"the 95 % interval of the skill against {rival}, {_ends(interval)}, is a bootstrap of {DRAWS:,} resamples of "
-        "test windows, in blocks of windows that overlap"
-    ]
-
-
 def _ends(interval: Interval) -> str:
     return " to ".join(map(signed, interval))
 
 
-def _profile_of_steps(scaled: Mapping[str, Any], model: str) -> Profile:
-    mse, mae = (
-        {name: [nan_if_none(value) for value in scores["by_step"][metric]] for name, scores in scaled.items()}
-        for metric in ("mse", "mae")
-    )
-    steps = range(1, len(mse[model]) + 1)
-    return Profile(key="step", title="Error by step ahead", axis="steps ahead", labels=list(steps), mse=mse, mae=mae)
-
-
-def _profile_of_columns(scaled: Mapping[str, Any], columns: Sequence[str]) -> Profile:
-    mse, mae = (
-        {
-            name: [nan_if_none(scores["by_column"][column][metric]) for column in columns]
-            for name, scores in scaled.items()
-        }
-        for metric in ("mse", "mae")
-    )
-    return Profile(key="column", title="Error by column", axis="column", labels=list(columns), mse=mse, mae=mae)
-
-
-def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, content: Content) -> list[Card]:
-    overall, rival = saved["scores"][saved["model"]]["scaled"]["overall"], saved.get("best_baseline")
-    cards, columns = [], content.columns
+def _cards(
+    windows: int, scores: Mapping[str, Any], skill: float, rival: str | None, interval: Interval, content: Content
+) -> Iterator[Card]:
+    overall, columns = scores["scaled"]["overall"], content.columns
     if rival is not None and -math.inf < skill <= -1:
-        cards.append(Card(label="Squared error", value=f"{1 - skill:.3g} ×", hint=f"that of {rival}"))
+        yield Card(label="Squared error", value=f"{1 - skill:.3g} ×", hint=f"that of {rival}")
     elif rival is not None and not math.isnan(skill):
         certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
         hint = f"reduction of the squared error compared with {rival}{certain}"
-        cards.append(Card(label="Skill", value=signed(skill), hint=hint))
+        yield Card(label="Skill", value=signed(skill), hint=hint)
     if len(columns) == 1:
-        mae = nan_if_none(saved["scores"][saved["model"]]["original"]["overall"]["mae"])
-        cards.append(Card(label="Mean absolute error", value=f"{mae:.4g}", hint=f"in units of {columns[0]}"))
+        mae = scores["original"]["overall"]["mae"]
+        yield Card(label="Mean absolute error", value=f"{mae:.4g}", hint=f"in units of {columns[0]}")
     else:
         hint = "of columns scaled to variance 1 in training"
-        cards.append(Card(label="Mean squared error", value=f"{nan_if_none(overall['mse']):.4g}", hint=hint))
-    if not math.isnan(nan_if_none(overall.get("mase"))):
-        cards.append(
-            Card(
-                label="MASE",
-                value=f"{nan_if_none(overall['mase']):.3g}",
-                hint="error as a multiple of the seasonal naive's on training rows",
-            )
-        )
-    cards += [
-        Card(label=f"{each.name} intervals cover", value=f"{each.overall:.1f} %", hint=f"should be {each.expected:g} %")
-        for each in content.coverage[:2]
-    ]
-    cards.append(Card(label="Test forecasts", value=f"{saved['windows']:,}", hint="of rows not used in training"))
-    return cards
+        yield Card(label="Mean squared error", value=f"{overall['mse']:.4g}", hint=hint)
+    if not math.isnan(overall.get("mase", math.nan)):
+        hint = "error as a multiple of the seasonal naive's on training rows"
+        yield Card(label="MASE", value=f"{overall['mase']:.3g}", hint=hint)
+    for each in content.coverage[:2]:
+        hint = f"should be {each['expected']:g} %"
+        yield Card(label=f"{each['name']} intervals cover", value=f"{each['overall']:.1f} %", hint=hint)
+    yield Card(label="Test forecasts", value=f"{windows:,}", hint="of rows not used in training")
 
 
-def _table(scores: Mapping[str, Any], model: str, units: str, rival: str | None) -> list[ScoreRow]:
-    best = nan_if_none(scores[rival][units]["overall"]["mse"]) if rival else math.nan
+def _table(scores: Mapping[str, Any], units: str, rival: str | None) -> list[ScoreRow]:
+    best = scores[rival][units]["overall"]["mse"] if rival else math.nan
     rows = []
     for name, by_units in scores.items():
-        overall = {metric: nan_if_none(by_units[units]["overall"].get(metric)) for metric in HEADINGS}
+        overall = {metric: by_units[units]["overall"].get(metric, math.nan) for metric in HEADINGS}
         skill = 1.0 - overall["mse"] / best if best > 0 else math.nan
         rows.append(ScoreRow(name=name, metrics=overall, skill=skill))
     return rows
-
-
-def _coverage(name: str, means: Mapping[str, Any]) -> Coverage:
-    """Coverage of an interval level (`80`) or of the range between two quantiles (`q10_q90`)."""
-    expected = nominal(name)
-    return Coverage(
-        name=f"{expected:g} %",
-        expected=expected,
-        overall=nan_if_none(means["overall"]["coverage"]),
-        by_step=[nan_if_none(value) for value in means["by_step"]["coverage"]],
-        by_column=[nan_if_none(column["coverage"]) for column in means["by_column"].values()],
-    )
-
-
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-AXES = {
-    "hour": ("hour of the day", range(24), 0),
-    "weekday": ("weekday", WEEKDAYS, 0),
-    "month": ("month", MONTHS, 1),
-}
-"""By name of a breakdown of errors: title, labels, and the slot of the first label."""
-
-
-def add_breakdown(content: Content, metrics: Mapping[str, Any]) -> None:
-    """Add errors by time and without the network, residuals and problems of the data; metrics as in `add_scores`."""
-    breakdown, model = metrics.get("breakdown") or {}, content.model
-    note = f"Measured on {counted(metrics['windows'], 'test window')}."
-    for axis, errors in breakdown.get("by_time", {}).items():
-        title, labels, first = AXES[axis]
-        shown = [labels[slot - first] for slot in errors["slots"]]
-        mse, mae = errors["mse"], errors["mae"]
-        if len(shown) > 1:
-            content.profiles.append(
-                Profile(key=axis, title=f"Error by {title}", axis=axis, labels=shown, mse=mse, mae=mae, note=note)
-            )
-    by_step = metrics["scores"][model]["scaled"]["by_step"]
-    if residuals := breakdown.get("residuals"):
-        content.residuals = ResidualPlot(**residuals, bias_by_step=[nan_if_none(value) for value in by_step["bias"]])
-    if start := breakdown.get(START):
-        content.profiles.append(_contribution(model, by_step, start, note))
-    content.problems = list(metrics.get("problems", []))
-
-
-def _contribution(
-    model: str, by_step: Mapping[str, Sequence[float]], start: Mapping[str, Sequence[float]], note: str
-) -> Profile:
-    """Errors with and without the network, by step."""
-    mse, mae = ({model: by_step[metric], START: start[metric]} for metric in ("mse", "mae"))
-    full, without = (float(np.mean(mse[name])) for name in (model, START))
-    change = 1.0 - full / without if without > 0 else 0.0
-    verb = "reduces" if change >= 0 else "increases"
-    return Profile(
-        key="contribution",
-        title="Contribution of the network",
-        axis="steps ahead",
-        labels=range(1, len(mse[model]) + 1),
-        mse=mse,
-        mae=mae,
-        note=f"The network {verb} the MSE by {100 * abs(change):.1f} %: {full:.4g} instead of {without:.4g}. {note}",
-    )
 
 
 def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
     """Names, configuration, facts about the run, losses of its training."""
     run = source if source.is_dir() else source.parent
     config, facts = saved.config, read_facts(run)
+    settings: Mapping[str, Any] = read_saved_yaml(run / CONFIG) if (run / CONFIG).exists() else config
     name = str(config["dataset"]["name"])
     if name == "csv":  # the type of dataset, not its name
         path = Path(str(saved.data.get("path", name)))
@@ -258,20 +227,24 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
             name = listed(saved.targets, 2)
     frequency = Frequency.parse(saved.frequency)
     n_parameters = sum(parameter.numel() for parameter in restore_model(saved).parameters())
+    targets, inputs, made_of = saved.targets, saved.inputs, _made_of(saved)
+    what = targets[0] if len(targets) == 1 else counted(len(targets), "column")
+    history = lasting(config["seq_len"], frequency)
+    read = f"of {counted(len(inputs), 'column')}" if len(inputs) > len(targets) else "of history"
     content = Content(
         title=f"{name}: {lasting(config['pred_len'], frequency)} ahead",
-        subtitle=_task(saved, frequency),
+        subtitle=f"{what}: {adjective(frequency)} forecast from the last {history} {read}. Model: {made_of}.",
         verdict=f"No scores were saved: {shell_command('eval', ('checkpoint', source))} scores the model.",
-        columns=saved.targets,
-        main=config["target"] if config.get("target") in saved.targets else "",
+        columns=targets,
+        main=config["target"] if config.get("target") in targets else "",
         command=command_of(facts.get("command", [])),
-        settings={key: to_display(value) for key, value in flat(_settings(run, config)).items()},
+        settings={key: to_display(x) for key, x in flat(settings).items() if key.partition(".")[0] != "defaults"},
     )
     versions = facts.get("versions", {})
     content.facts = {
         "run": str(folder),
         "started": str(facts.get("started", "")).replace("T", " ").replace("+00:00", " UTC"),
-        "model": _made_of(saved),
+        "model": made_of,
         "parameters": f"{n_parameters:,}",
         "steps trained": (f"{saved.step:,} ({counted(saved.epoch, 'epoch')})" if saved.step else ""),
         "data": str(saved.data.get("path", "")),
@@ -280,16 +253,12 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
         "versions": ", ".join(f"{key} {value}" for key, value in versions.items() if value),
     }
     content.losses = _losses(run, config, saved)
+    if errors := saved.data.get(MEMBER_ERRORS):
+        weights = CombinationWeights.from_plain(saved.data[COMBINED]).by_name | {"average": 1.0}
+        rows = [[name, f"{error:.4g}", f"{weights[name]:.0%}"] for name, error in errors.items()]
+        head = ["Forecast", "mean squared error", "weight"]
+        content.tables.append(TextTable(title="Members of the average, on held-out rows", head=head, rows=rows))
     return content
-
-
-def _task(saved: Checkpoint, frequency: Frequency) -> str:
-    """What is forecast, from what, and with which model, as text."""
-    targets, inputs = saved.targets, saved.inputs
-    what = targets[0] if len(targets) == 1 else counted(len(targets), "column")
-    history = lasting(saved.config["seq_len"], frequency)
-    source = f"of {counted(len(inputs), 'column')}" if len(inputs) > len(targets) else "of history"
-    return f"{what}: {adjective(frequency)} forecast from the last {history} {source}. Model: {_made_of(saved)}."
 
 
 def _made_of(saved: Checkpoint) -> str:
@@ -300,30 +269,22 @@ def _made_of(saved: Checkpoint) -> str:
     return CombinationWeights.from_plain(shares).in_words.removeprefix("100% ")
 
 
-def _losses(run: Path, config: Mapping[str, Any], saved: Checkpoint) -> LossCurves | None:
+def _losses(run: Path, config: Mapping[str, Any], saved: Checkpoint) -> dict[str, Any] | None:
     """The losses of a run; None without a trained epoch."""
     if not (run / LOSSES).exists():
         return None
     table, loss = LossTable.read(run / LOSSES), from_plain(config).loss
-    training, validation = ((list(curve), list(curve.values())) for curve in (table.training, table.validation))
-    if not training[0]:
+    if not table.training:
         return None
     roots = PanelScaler.from_state(saved.scaler).roots(map(saved.inputs.index, saved.targets))
     notes = [note_of(loss), *(f"losses are those of scaled {root}s, unlike the scores" for root in roots)]
-    return LossCurves(
-        training=training,
-        validation=validation,
-        baselines=table.baselines,
-        units=units_of(loss),
-        note="; ".join(filter(None, notes)),
-    )
-
-
-def _settings(run: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    path = run / CONFIG
-    if not path.exists():
-        return config
-    return {key: value for key, value in read_saved_yaml(path).items() if key != "defaults"}
+    return {
+        "training": [list(table.training), list(table.training.values())],
+        "validation": [list(table.validation), list(table.validation.values())],
+        "baselines": table.baselines,
+        "units": units_of(loss),
+        "note": "; ".join(filter(None, notes)),
+    }
 
 
 def command_of(words: Sequence[str]) -> str:
@@ -362,7 +323,9 @@ def run_content(path: Path) -> Content:
         InputError: no readable checkpoint, or a damaged file of results.
     """
     folder = path if path.is_dir() else path.parent
-    source = path if not path.is_dir() or not _is_evaluation(path) else path.parent
+    # the folder of an evaluation has no model, its parent has
+    is_evaluation = path.is_dir() and not (path / checkpoints.BEST).exists()
+    source = path.parent if is_evaluation and (path.parent / checkpoints.BEST).exists() else path
     saved = checkpoints.load(source)
     content = described(folder, source, saved)
     if not (folder / METRICS_FILE).exists():
@@ -370,13 +333,13 @@ def run_content(path: Path) -> Content:
     try:
         metrics = _json(folder / METRICS_FILE)
         add_scores(content, metrics)
-        add_breakdown(content, metrics)
+        add_totals(content, folder)
         if (folder / TEST_FORECASTS).exists():
             _add_tracks(content, folder, saved, metrics)
         if (folder / ATTENTION).exists():
             attention = _json(folder / ATTENTION)
             content.attention_window = str(attention["window"])
-            content.attention = [AttentionPicture(**each) for each in attention["maps"]]
+            content.attention = list(attention["maps"])
     except (KeyError, TypeError, ValueError, OSError) as error:
         if isinstance(error, InputError):
             raise
@@ -384,11 +347,6 @@ def run_content(path: Path) -> Content:
     if (metrics.get("breakdown") or {}).get("is_idle"):
         content.remarks.append(IDLE if saved.step else f"{IDLE}: no step of training reduced the validation loss")
     return content
-
-
-def _is_evaluation(folder: Path) -> bool:
-    """Whether a folder has no model but its parent has."""
-    return not (folder / checkpoints.BEST).exists() and (folder.parent / checkpoints.BEST).exists()
 
 
 def _json(path: Path) -> Any:
@@ -452,3 +410,42 @@ def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[SeriesScore
     keys = ("series", "column", "windows", "mse", "skill")
     scores = [SeriesScore(**dict(zip(keys, each, strict=True))) for each in values]
     return sorted(scores, key=lambda score: (math.isnan(score.mse), -score.mse))
+
+
+def report(settings: ReportConfig, console: Console) -> Path:
+    """Write the page; returns its path.
+
+    Raises:
+        InputError: no run, evaluation or forecasts, or they cannot be read.
+    """
+    path = resolve_latest(settings.input)
+    output = Path(settings.output) if settings.output else (path if path.is_dir() else path.parent) / PAGE
+    inputs = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
+    inputs += [expanded(name) for name in (settings.history, settings.actuals) if name]
+    overwrite = settings.overwrite or not settings.output
+    check_output(output, [output], inputs=inputs, overwrite=overwrite, own=(None, OWN_PAGE))
+    with logging_to(console, quiet=True):
+        page = to_html(_content(path, settings))
+    write_atomic(output, with_addresses(page))
+    say(console, f"report: {output} ({len(page) / 1e6:.1f} MB)")
+    return output
+
+
+def _content(path: Path, settings: ReportConfig) -> Content:
+    is_run = path.is_dir() and (path / checkpoints.BEST).exists()  # a run directory may also contain forecasts
+    if contains_forecasts(path) and not is_run:
+        return forecast_content(path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset)
+    if path.is_file() and path.name.lower().endswith(SUFFIXES):
+        raise InputError(
+            f"input={path}: expected a run, an evaluation or forecasts, found another table; "
+            f"{shell_command('forecast', str(path))} forecasts a file and writes a report"
+        )
+    folder = path if path.is_dir() else path.parent
+    if not any((place / checkpoints.BEST).exists() for place in (folder, folder.parent)) and path.is_dir():
+        if (path / CONFIG).exists():
+            raise InputError(f"input={path}: interrupted before its first epoch ended; {resume_advice(path)}")
+        raise InputError(
+            f"input={path}: expected a run directory, the folder of an evaluation, or forecasts "
+            f"(*.forecast.csv, *.rolling.csv, forecasts.csv), found none of them"
+        )
+    return run_content(path)

@@ -1,6 +1,5 @@
-"""Comparison of finished runs: their scores, and the differences in their configuration.
-
-Settings in which runs differ, grouped by value: the form stays narrow for any number of runs.
+"""Comparison of finished runs: their scores, and the differences in their configuration, grouped by value, which stays
+narrow for any number of runs.
 """
 
 import json
@@ -13,16 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from informer.base.console import say
 from informer.base.errors import InputError, counted, listed, printable, signed_percent
-from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, read_facts, resolve_latest
+from informer.base.files import write_atomic
+from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, check_output, read_facts, resolve_latest
+from informer.config.commands import CompareConfig
 from informer.config.conversion import flat
 from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
 from informer.config.plain import nan_if_none, read_saved_yaml
 from informer.report.content import Content, Profile, ScoreRow, TextTable, Tone
+from informer.report.page import OWN_PAGE, to_html
 from informer.training.sinks import ARTIFACTS, DATABASE
 
 HEAD = ("Setting", "Value", "Runs")
@@ -36,21 +40,9 @@ FOLLOWS = ("decoder_attn", "attn")
 """The first attention mechanism is the second one unless set."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingDifference:
-    """A setting whose values differ.
-
-    Args:
-        key: name of the setting.
-        values: each value with the numbers of its runs, from 1; the value of run 1 first.
-    """
-
-    key: str
-    values: Sequence[tuple[str, Sequence[int]]]
-
-
-def find_differences(settings: Sequence[Mapping[str, str]]) -> list[SettingDifference]:
-    """Settings whose values differ among those configurations that have them, by name.
+def find_differences(settings: Sequence[Mapping[str, str]]) -> dict[str, dict[str, list[int]]]:
+    """Settings whose values differ among those configurations that have them, by name: each value with the numbers of
+    its runs, from 1; the value of run 1 first.
 
     Left out are keys that only one model family has (`model.family` already differs), files of different datasets
     (`dataset.name` differs), and the decoder's attention mechanism if it equals the encoder's in all runs.
@@ -59,20 +51,27 @@ def find_differences(settings: Sequence[Mapping[str, str]]) -> list[SettingDiffe
         settings: values by dotted key, one mapping per run.
     """
     named = [with_short_names(run_settings) for run_settings in settings]
-    keys = sorted({key for run_settings in named for key in run_settings})
-    differences = [
-        SettingDifference(key=key, values=_grouped([run_settings.get(key, NO_VALUE) for run_settings in named]))
-        for key in keys
-    ]
-    differing = [each for each in differences if sum(value != NO_VALUE for value, _ in each.values) > 1]
-    by_key = {each.key: each.values for each in differing}
-    implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in by_key else set()
-    return [each for each in differing if each.key not in implied and by_key.get(_followed(each.key)) != each.values]
+    differing: dict[str, dict[str, list[int]]] = {}
+    for key in sorted({key for run_settings in named for key in run_settings}):
+        values: dict[str, list[int]] = {}
+        for number, run_settings in enumerate(named, start=1):
+            values.setdefault(run_settings.get(key, NO_VALUE), []).append(number)
+        if len(values.keys() - {NO_VALUE}) > 1:
+            differing[key] = values
+    implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in differing else set()
+    implied |= {key for key in differing if _follows(key, differing)}
+    return {key: values for key, values in differing.items() if key not in implied}
 
 
-def rows_of(differences: Sequence[SettingDifference]) -> list[tuple[str, str, str]]:
+def _follows(key: str, differing: Mapping[str, Mapping[str, Sequence[int]]]) -> bool:
+    """Whether the key is of the first mechanism and has in all runs the values of the second, its default."""
+    slot, dot, name = key.partition(".")
+    return slot == FOLLOWS[0] and differing.get(f"{FOLLOWS[1]}{dot}{name}") == differing[key]
+
+
+def rows_of(differences: Mapping[str, Mapping[str, Sequence[int]]]) -> list[tuple[str, str, str]]:
     """Setting, value, and runs such as `1, 3-5`: one row per value."""
-    return [(each.key, value, _ranges(runs)) for each in differences for value, runs in each.values]
+    return [(key, value, _ranges(runs)) for key, values in differences.items() for value, runs in values.items()]
 
 
 def with_short_names(settings: Mapping[str, str]) -> dict[str, str]:
@@ -83,19 +82,6 @@ def with_short_names(settings: Mapping[str, str]) -> dict[str, str]:
         if target is not None:
             renamed[slot] = target.split(".")[-2] if target.count(".") > 1 else target
     return renamed
-
-
-def _followed(key: str) -> str:
-    """The key whose value this one takes by default; empty if none."""
-    slot, dot, name = key.partition(".")
-    return f"{FOLLOWS[1]}{dot}{name}" if slot == FOLLOWS[0] else ""
-
-
-def _grouped(values: Sequence[str]) -> list[tuple[str, list[int]]]:
-    groups: dict[str, list[int]] = {}
-    for number, value in enumerate(values, start=1):
-        groups.setdefault(value, []).append(number)
-    return list(groups.items())
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -154,12 +140,12 @@ class Comparison:
 
     Args:
         runs: the runs with scores.
-        differences: settings whose values differ between the runs.
+        differences: settings whose values differ between the runs, see `find_differences`.
         notes: notes, such as skipped runs.
     """
 
     runs: Sequence[ComparedRun]
-    differences: Sequence[SettingDifference]
+    differences: Mapping[str, Mapping[str, Sequence[int]]]
     notes: Sequence[str]
 
     def table(self) -> Table:
@@ -245,10 +231,15 @@ def compare_runs(paths: Iterable[Path]) -> Comparison:
                 reason = f"damaged: {error}"
         if reason is not None:
             left_out.setdefault(reason, []).append(str(folders[folder]))
-    notes = [_left_out_line(reason, names) for reason, names in left_out.items()]
+    notes = [
+        f"skipped, {reason}" if reason.startswith("damaged: ") else f"skipped, {reason}: {listed(names, MOST_NAMED)}"
+        for reason, names in left_out.items()
+    ]
     if not runs:
         raise InputError("runs: expected run directories with scores, found none" + "; ".join(["", *notes]))
-    runs = sorted(_with_unique_labels(runs, folders), key=lambda run: (math.isnan(run.skill), -run.skill))
+    names = Counter(run.name for run in runs)  # folders of the same name are named by the path that was given
+    runs = [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]
+    runs.sort(key=lambda run: (math.isnan(run.skill), -run.skill))
     if len({run.task for run in runs}) > 1:
         notes.append(
             "these runs have different data, horizons or test windows: their errors cannot be compared, and their "
@@ -282,46 +273,30 @@ def _without_scores(folder: Path) -> str | None:
     return f"without {METRICS_FILE} and {CONFIG}" if folder.is_dir() else "not a run directory"
 
 
-def _left_out_line(reason: str, runs: Sequence[str]) -> str:
-    if reason.startswith("damaged: "):
-        return f"skipped, {reason}"
-    return f"skipped, {reason}: {listed(runs, MOST_NAMED)}"
-
-
-def _with_unique_labels(runs: Sequence[ComparedRun], folders: Mapping[Path, Path]) -> list[ComparedRun]:
-    """Folders of the same name are named by the path that was given."""
-    names = Counter(run.name for run in runs)
-    return [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]
-
-
 def _read(folder: Path) -> ComparedRun:
     try:
-        return _parsed(folder)
+        saved: dict[str, Any] = json.loads((folder / METRICS_FILE).read_text(encoding="utf-8"))
+        scores = saved["scores"][saved["model"]]["scaled"]
+        settings = {
+            key: to_display(value)
+            for key, value in flat(read_saved_yaml(folder / CONFIG)).items()
+            if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
+        }
+        by_step = {metric: [nan_if_none(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
+        data = str(read_facts(folder).get("data", {}).get("sha256", ""))
+        made_of = "" if TIMED.match(folder.name) else f" ({_made_of(settings, scores['by_column'])})"
+        return ComparedRun(
+            folder=folder,
+            name=f"{folder.name}{made_of}",
+            skill=nan_if_none(saved.get("skill")),
+            rival=str(saved.get("best_baseline") or ""),
+            metrics={metric: nan_if_none(scores["overall"].get(metric)) for metric in SHOWN},
+            by_step=by_step,
+            settings=settings,
+            task=(data, str(len(by_step["mse"])), str(saved.get("windows")), *scores["by_column"]),
+        )
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise InputError(f"{folder}: expected the scores and configuration of a run, found: {error!r}") from error
-
-
-def _parsed(folder: Path) -> ComparedRun:
-    saved: dict[str, Any] = json.loads((folder / METRICS_FILE).read_text(encoding="utf-8"))
-    scores = saved["scores"][saved["model"]]["scaled"]
-    config = read_saved_yaml(folder / CONFIG)
-    settings = {
-        key: to_display(value)
-        for key, value in flat(config).items()
-        if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
-    }
-    by_step = {metric: [nan_if_none(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
-    data = str(read_facts(folder).get("data", {}).get("sha256", ""))
-    return ComparedRun(
-        folder=folder,
-        name=folder.name if TIMED.match(folder.name) else f"{folder.name} ({_made_of(settings, scores['by_column'])})",
-        skill=nan_if_none(saved.get("skill")),
-        rival=str(saved.get("best_baseline") or ""),
-        metrics={metric: nan_if_none(scores["overall"].get(metric)) for metric in SHOWN},
-        by_step=by_step,
-        settings=settings,
-        task=(data, str(len(by_step["mse"])), str(saved.get("windows")), *scores["by_column"]),
-    )
 
 
 def _made_of(settings: Mapping[str, str], columns: Iterable[str]) -> str:
@@ -333,3 +308,23 @@ def _made_of(settings: Mapping[str, str], columns: Iterable[str]) -> str:
 
 def _shown(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4g}"
+
+
+def compare(settings: CompareConfig, console: Console) -> Comparison:
+    """Print the tables, and write the page to `output` if given.
+
+    Raises:
+        InputError: no run has scores.
+    """
+    if settings.output:
+        check_output(Path(settings.output), [Path(settings.output)], overwrite=settings.overwrite, own=(None, OWN_PAGE))
+    comparison = compare_runs(resolve_latest(run) for run in settings.runs)
+    console.print(comparison.table())
+    for line in comparison.notes:
+        say(console, line)
+    if comparison.differences:
+        console.print(comparison.differences_table())
+    if settings.output:
+        write_atomic(Path(settings.output), to_html(comparison.content()))
+        say(console, f"page: {settings.output}")
+    return comparison

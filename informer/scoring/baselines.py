@@ -20,7 +20,6 @@ from informer.data.diagnosis import seasons_of
 from informer.data.windows import Batch, Windows
 from informer.linear.effects import NO_EFFECTS, KnownEffects
 from informer.linear.moments import ObservedRows, scaled_up, window_products
-from informer.networks.forecast_model import ForecastModel, at_least_zero
 from informer.networks.ops.gaps import carried, history_of
 from informer.read.series import Series
 from informer.scoring.metrics import to_float64
@@ -141,43 +140,6 @@ class RidgeForecast:
 FittedBaseline = SeasonalNaive | RidgeForecast
 
 
-@final
-@dataclass(frozen=True, eq=False, slots=True)
-class AtLeastZero:
-    """A baseline clipped at zero like the model it is compared with.
-
-    Args:
-        baseline: the fitted baseline.
-        places: indices of the targets whose forecasts are at least zero in data units.
-    """
-
-    baseline: FittedBaseline
-    places: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """Name in reports."""
-        return self.baseline.name
-
-    @property
-    def note(self) -> str:
-        """Note of the baseline, and the clipping."""
-        return f"{self.baseline.note}; not below zero where the model is not"
-
-    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
-        """Forecast in scaled units."""
-        return at_least_zero(self.baseline(batch), batch, self.places)
-
-
-Baseline = FittedBaseline | AtLeastZero
-
-
-def bounded(baselines: Sequence[FittedBaseline], model: ForecastModel) -> list[Baseline]:
-    """Baselines clipped at zero where the model is, so that clipping does not decide the comparison."""
-    places = model.non_negative
-    return [AtLeastZero(baseline, places) if places else baseline for baseline in baselines]
-
-
 def fit_ridge(
     train: Windows,
     val: Windows,
@@ -284,12 +246,16 @@ MOST_COLUMNS, MOST_SEASONS, MOST_NAMES = 12, 6, 3
 
 def best_seasonal_naive(data: Data) -> SeasonalNaive:
     """Seasonal naive with, for each target, the season of lowest error on the validation windows."""
+    return seasonal_naive_for(training_rows(data), data.columns, data.val)
+
+
+def training_rows(data: Data) -> list[Series]:
+    """The series without the rows of other parts."""
     slices = (slice(split.train.start, split.train.stop) for split in data.splits)
-    training = [
+    return [
         replace(series, timestamps=series.timestamps[rows], values=series.values[rows])
         for series, rows in zip(data.panel, slices, strict=True)
     ]
-    return seasonal_naive_for(training, data.columns, data.val)
 
 
 @torch.inference_mode()

@@ -1,11 +1,12 @@
 """Intervals around a forecast by conformal prediction with locally scaled errors (Lei et al. 2018, "Distribution-Free
 Predictive Inference for Regression", section 5.2).
 
-The half width of a level is, for each step and column, the ceil((n + 1) level)-th smallest of n absolute errors on
-calibration windows, which are used neither for fitting nor for model selection. Errors are divided by how much each
-window's history varies. The interval covers the level's share of actual values if these are distributed as in the
-calibration windows; overlapping windows and drifting series make this approximate. Errors are scaled, so each series
-has intervals in its own units.
+The half width of a level is, for each step and column, the ceil((n + m) level)-th smallest of n absolute errors on
+calibration windows, which are used neither for fitting nor for model selection, or the largest. m is 1 for windows far
+apart; k steps ahead those less than INDEPENDENT k rows apart have similar errors, and m is the number of windows that
+count as one. Errors are divided by how much each window's history varies, and by how large those of its series are. The
+interval covers the level's share of actual values if these are distributed as in the calibration windows; drifting
+series make this approximate. Errors are scaled, so each series has intervals in its own units.
 
 Windows whose history does not vary are calibrated separately (Mondrian conformal prediction, V. Vovk et al. 2005,
 "Algorithmic Learning in a Random World", section 4.5): before a product is launched every error is zero, which says
@@ -24,9 +25,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TypeVar, final
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -37,13 +39,9 @@ from informer.data.dataset import Data
 from informer.data.windows import Batch, DataUnits, Windows
 from informer.networks.forecast_model import ForecastModel, at_least_zero, model_forecast
 from informer.networks.models.base import point
-from informer.scoring.baselines import AtLeastZero, Baseline, SeasonalNaive
+from informer.scoring.baselines import FittedBaseline, SeasonalNaive
 from informer.scoring.metrics import Means, QuantileForecast, pinball
 from informer.scoring.recursion import with_forecast_history
-
-if TYPE_CHECKING:
-    from informer.data.dataset import Data
-
 
 DOES_NOT_FIT = "checkpoint: its calibration does not fit the model"
 NOTHING_LEARNED = "no calibration window with a varying history had an error, so the widths are not known"
@@ -76,8 +74,17 @@ MOST_RECENT = 1000
 MOST_ROLLED, ROLLED_ROWS, ROLLED_BLOCKS = 256, 64, 4
 """Calibration windows that are forecast recursively; this many rows, or blocks of pred_len rows if that is more."""
 
+FEWEST_WINDOWS = 32
+"""Least number of windows of several columns whose errors are computed one column at a time."""
+
 MOST_HALF_WIDTHS = 1 << 22
 """Maximum number of half widths that include recursive steps, 16 MiB; a larger model has fewer such steps, or none."""
+
+INDEPENDENT = 2
+"""Rows between windows with independent errors, per step ahead."""
+
+PSEUDO_WINDOWS = 4
+"""Windows with errors of the usual size that are added to those of each series, to find how large its errors are."""
 
 RECENT = "recent."
 """Prefix, in a scored checkpoint, of the calibration that includes test errors."""
@@ -87,29 +94,36 @@ RECENT = "recent."
 class Variation:
     """Unit of a window's errors: how much its history varies, relative to the usual variation.
 
-    unit = ((mean |x_t - x_(t - lag)| + LEAST usual) / ((1 + LEAST) usual))^power over the window's history. The mean
-    is the error of a seasonal naive forecast, in which seasons cancel. Above the largest variation of the calibration
-    windows the unit is proportional to the variation, since nothing is known there but the scale.
+    unit = factor ((mean |x_t - x_(t - lag)| + LEAST usual) / ((1 + LEAST) usual))^power over the window's history. The
+    mean is the error of a seasonal naive forecast, in which seasons cancel. Above the largest variation of the
+    calibration windows the unit is proportional to the variation, since nothing is known there but the scale.
 
     Args:
         lag: rows of a season; 1 if the history does not contain two seasons.
         power: 0: the same widths for all windows; 1: widths proportional to the variation.
         median, largest: median and maximum of the variation of each target over the calibration windows that vary,
             scaled; 0 without such windows.
+        factors: factor of each training series, by number. None: 1, as for series that training did not contain.
     """
 
     lag: int
     power: float
     median: Float[Tensor, "n"]
     largest: Float[Tensor, "n"]
+    factors: Float[Tensor, "s n"] | None = None
 
-    def unit(self, differences: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
-        """Units of windows with these `differences`; 1 where none is observed."""
+    def unit(self, differences: Float[Tensor, "b n"], series: Int[Tensor, "b"] | None = None) -> Float[Tensor, "b 1 n"]:
+        """Units of windows with these `differences`, of these training series; 1 where no difference is observed."""
         usual, largest = self.median.to(differences), self.largest.to(differences)
         known = differences.minimum(largest)
         relative = (known + LEAST * usual) / ((1 + LEAST) * usual)
         unit = relative**self.power * (differences / known).nan_to_num(1.0)
-        return torch.where((usual > 0) & ~differences.isnan(), unit, 1.0)[:, None]
+        unit = torch.where((usual > 0) & ~differences.isnan(), unit, 1.0)
+        if series is not None and self.factors is not None:
+            factors = F.pad(self.factors, (0, 0, 0, 1), value=1.0).to(unit)
+            last = len(self.factors)
+            unit = unit * factors[torch.where((series >= 0) & (series < last), series, last).to(unit.device)]
+        return unit[:, None]
 
 
 def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor, "b n"]:
@@ -142,6 +156,7 @@ class Calibration:
         history: Float[Tensor, "b seq_len n"],
         steps: int | None = None,
         constant: Bool[Tensor, "b n"] | None = None,
+        series: Int[Tensor, "b"] | None = None,
     ) -> Float[Tensor, "b steps n"]:
         """Scaled half widths of the interval of a level in percent, after this scaled history of the targets.
 
@@ -150,12 +165,13 @@ class Calibration:
             history: on any device, which is that of the result.
             steps: only the first steps.
             constant: targets without intervals as long as they do not vary; see `DataUnits`.
+            series: numbers of the training series, see `Batch`; None: new series.
         """
         variation = differences(history, self.variation.lag)
         varying, still = (table[level - 1, :steps].to(variation) for table in (self.half_widths, self.still))
         if constant is not None:
             still = still.where(~constant[:, None], torch.inf)
-        return torch.where((variation == 0)[:, None], still, varying * self.variation.unit(variation))
+        return torch.where((variation == 0)[:, None], still, varying * self.variation.unit(variation, series))
 
     def check(self, level: int) -> None:
         """Raise an InputError if the level is not a whole percentage, or no column has an interval of this level."""
@@ -197,15 +213,22 @@ class Calibration:
             "power": torch.tensor(self.variation.power),
             "usual": self.variation.median,
             "largest": self.variation.largest,
+            **({} if self.variation.factors is None else {FACTORS: self.variation.factors}),
         }
 
 
+FACTORS = "factors"
+"""Entry of the state with the factors of a panel's series."""
 Count = TypeVar("Count", int, Tensor)
 
 
-def rank(level: int, n: Count) -> Count:
-    """Rank of the half width among n errors, from 1; above n if n is too small for the level."""
-    return -(-(n + 1) * level // 100)
+def rank(level: int, n: Count, overlap: int | Tensor = 1) -> Count:
+    """Rank of the half width among n errors, from 1; above n if n is too small for the level.
+
+    Args:
+        overlap: m, see above.
+    """
+    return -(-(n + overlap) * level // 100)  # type: ignore[return-value]
 
 
 def min_windows(level: int) -> int:
@@ -241,29 +264,33 @@ def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibr
     state = newer if recent and newer else state
     if not state:
         return None
-    names = {"windows", "half_widths", "still", "lag", "power", "usual", "largest"}
-    if set(state) != names:
-        raise InputError(f"{DOES_NOT_FIT}: expected {sorted(names)}, found {sorted(state)}")
-    n, pred_len = len(checkpoint.targets), checkpoint.config["pred_len"]
-    for name in ("half_widths", "still"):
-        table = state[name]
-        steps = table.shape[1] if table.ndim == 3 else 0
-        if table.dtype is not torch.float32 or tuple(table.shape) != (len(LEVELS), steps, n) or steps < pred_len:
-            raise InputError(f"{DOES_NOT_FIT}: expected half widths ({len(LEVELS)}, at least {pred_len}, {n})")
-        if not (table >= 0).all():  # infinite: no interval
-            raise InputError(f"{DOES_NOT_FIT}: expected half widths of at least 0")
-    windows, lag, power = (state[name] for name in ("windows", "lag", "power"))
-    if state["still"].shape != state["half_widths"].shape or any(value.ndim for value in (windows, lag, power)):
-        raise InputError(f"{DOES_NOT_FIT}: expected half widths of one shape, and the numbers windows, lag and power")
-    if windows.dtype is not torch.int64 or not int(windows) >= 0:
-        raise InputError(f"{DOES_NOT_FIT}: expected a number of windows")
-    if lag.dtype is not torch.int64 or not int(lag) > 0 or float(power) not in POWERS:
-        raise InputError(f"{DOES_NOT_FIT}: expected a lag of at least 1 and a power of {sorted(POWERS)}")
-    for usual in (state["usual"], state["largest"]):
-        if usual.dtype is not torch.float32 or usual.shape != (n,) or not (usual.isfinite() & (usual >= 0)).all():
-            raise InputError(f"{DOES_NOT_FIT}: expected a variation of at least 0 for each of {n} targets")
-    variation = Variation(int(lag), float(power), state["usual"], state["largest"])
-    return Calibration(int(windows), state["half_widths"], variation, state["still"])
+    found = state["half_widths"].shape[1:2] if "half_widths" in state else ()
+    n, steps = len(checkpoint.targets), max([checkpoint.config["pred_len"], *found])
+    table, number, by_target = (len(LEVELS), steps, n), (), (n,)
+    expected = {
+        "windows": (torch.int64, number),
+        "half_widths": (torch.float32, table),
+        "still": (torch.float32, table),
+        "lag": (torch.int64, number),
+        "power": (torch.float32, number),
+        "usual": (torch.float32, by_target),
+        "largest": (torch.float32, by_target),
+    }
+    if FACTORS in state and state[FACTORS].ndim == 2:
+        expected[FACTORS] = torch.float32, (len(state[FACTORS]), n)
+    if set(state) != set(expected):
+        raise InputError(f"{DOES_NOT_FIT}: expected {sorted(expected)}, found {sorted(state)}")
+    for name, (dtype, shape) in expected.items():
+        tensor = state[name]
+        if tensor.dtype is not dtype or tuple(tensor.shape) != shape or not (tensor >= 0).all():
+            raise InputError(f"{DOES_NOT_FIT}: expected {name} of at least 0 and of shape {shape}, as {dtype}")
+    usual, largest, lag, power = (state[name] for name in ("usual", "largest", "lag", "power"))
+    if int(lag) < 1 or float(power) not in POWERS or torch.stack([usual, largest]).isinf().any():
+        raise InputError(
+            f"{DOES_NOT_FIT}: expected a lag of at least 1, finite variations, a power of {sorted(POWERS)}"
+        )
+    variation = Variation(int(lag), float(power), usual, largest, state.get(FACTORS))
+    return Calibration(int(state["windows"]), state["half_widths"], variation, state["still"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +303,16 @@ class Residuals:
         lag: lag of these differences.
         rolled: errors of the steps after pred_len, forecast recursively, on some of the windows; NaN where the actual
             value is not in a window that the model was not fitted on. None: no such steps.
+        series: number of each window's training series, -1 for a new one. None: all are new.
+        apart: rows from each window to the next one of its series, infinite for the last. None: they do not overlap.
     """
 
     errors: Float[Tensor, "w steps n"]
     differences: Float[Tensor, "w n"]
     lag: int
     rolled: "Residuals | None" = None
+    series: Int[Tensor, "w"] | None = None
+    apart: Float[Tensor, "w"] | None = None
 
     @classmethod
     def of(
@@ -290,9 +321,17 @@ class Residuals:
         actual: Float[Tensor, "w steps n"],
         history: Float[Tensor, "w seq_len n"],
         lag: int,
+        series: Int[Tensor, "w"],
     ) -> "Residuals":
-        """Residuals of some windows, from scaled values."""
-        return cls((forecast - actual).abs().float().cpu(), differences(history, lag).float().cpu(), lag)
+        """Residuals of some windows, from scaled values; `over` says how far apart they are."""
+        errors, variation = (forecast - actual).abs(), differences(history, lag)
+        return cls(errors.float().cpu(), variation.float().cpu(), lag, series=series.cpu())
+
+    def over(self, windows: Windows) -> "Residuals":
+        """The same with the distances of the windows that they are of."""
+        apart = F.pad(windows.starts.diff().float(), (0, 1), value=torch.inf).cpu()
+        is_last = F.pad(windows.series(torch.arange(len(windows))).diff() != 0, (0, 1), value=True).cpu()
+        return replace(self, apart=apart.masked_fill(is_last, torch.inf))
 
     def calibration(self, compared: int | None = None) -> Calibration:
         """Calibration with the power of POWERS that has the lowest interval score on these windows.
@@ -304,13 +343,14 @@ class Residuals:
         usual = varying.nanmedian(dim=0).values.nan_to_num(0.0)
         largest = varying.nan_to_num(0.0).amax(dim=0)
         every = max(self.errors.numel() // (compared or COMPARED), 1)
-        sample = Residuals(self.errors[::every], self.differences[::every], self.lag)
-        variations = [Variation(self.lag, power, usual, largest) for power in POWERS]
+        series = None if self.series is None else self.series[::every]
+        sample = Residuals(self.errors[::every], self.differences[::every], self.lag, series=series)
+        variations = [self._with_factors(Variation(self.lag, power, usual, largest)) for power in POWERS]
         variation = min(variations, key=lambda each: sample._interval_score(sample._calibration(each)))
         direct = self._calibration(variation)
         if self.rolled is None:
             return direct
-        later = self.rolled._calibration(variation)
+        later = self.rolled._calibration(variation, after=self.errors.shape[1])
         return Calibration(
             direct.windows,
             torch.cat([direct.half_widths, later.half_widths], dim=1),
@@ -323,17 +363,35 @@ class Residuals:
         rolled = self.rolled and self.rolled.scaled(factor)
         return replace(self, errors=self.errors * factor, rolled=rolled)
 
-    def _calibration(self, variation: Variation) -> Calibration:
+    def _with_factors(self, variation: Variation) -> Variation:
+        """With the mean error of each series, relative to the usual one of each step."""
+        if self.series is None or int(self.series.max()) < 1:
+            return variation
+        known = self.series >= 0
+        errors = self.errors.masked_fill((self.differences == 0)[:, None], torch.nan)[known]
+        relative = errors / variation.unit(self.differences[known])
+        relative = (relative / relative.nanmean(dim=0)).nanmean(dim=1)
+        table = torch.full((int(self.series.max()) + 1, relative.shape[1]), float(PSEUDO_WINDOWS))
+        n = table.index_add(0, self.series[known], (~relative.isnan()).float())
+        return replace(variation, factors=table.index_add(0, self.series[known], relative.nan_to_num(0.0)) / n)
+
+    def _calibration(self, variation: Variation, after: int = 0) -> Calibration:
+        """Calibration in these units; `after`: steps before the first one."""
         is_still = (self.differences == 0)[:, None]
         varying = self.errors.masked_fill(is_still, torch.nan)
-        counts, half_widths = _order_statistics(varying / variation.unit(self.differences))
+        step = torch.arange(after + 1, after + 1 + self.errors.shape[1])
+        apart = torch.full((len(self.errors),), torch.inf) if self.apart is None else self.apart
+        independent = (apart[:, None] / (INDEPENDENT * step)).clamp(max=1.0).sum(dim=0)
+        overlap = (len(apart) / independent).ceil().long()[:, None]
+        units = variation.unit(self.differences, self.series)
+        counts, half_widths = _order_statistics(varying / units, overlap)
         typical = varying.nanmean(dim=(0, 1)).nan_to_num(0.0)
         is_learned = (varying > ROUNDING).any(dim=1).any(dim=0)
         # no error at a level, but some above it: not certainty
         half_widths = torch.where(half_widths > 0, half_widths, LEAST * typical)
         half_widths = torch.where(is_learned, half_widths, torch.inf)
         least = half_widths * variation.unit(torch.zeros_like(self.differences[:1]))
-        _, still = _order_statistics(self.errors.masked_fill(~is_still, torch.nan))
+        _, still = _order_statistics(self.errors.masked_fill(~is_still, torch.nan), overlap)
         still = torch.where(least.isfinite(), torch.where(still.isfinite(), still, 0.0).maximum(least), still)
         still = torch.where(still > ROUNDING, still, torch.inf)
         return Calibration(int(counts[0].max()), half_widths, variation, still)
@@ -343,7 +401,7 @@ class Residuals:
         CHOSEN_AT, of the windows that vary, relative to each column's mean error (T. Gneiting and A. Raftery,
         "Strictly Proper Scoring Rules", 2007, equation 43)."""
         errors = self.errors.masked_fill((self.differences == 0)[:, None], torch.nan)
-        unit, size = calibration.variation.unit(self.differences), errors.nanmean(dim=(0, 1))
+        unit, size = calibration.variation.unit(self.differences, self.series), errors.nanmean(dim=(0, 1))
         total = 0.0
         for level in filter(calibration.supports, CHOSEN_AT):
             half = calibration.half_widths[level - 1] * unit
@@ -353,32 +411,31 @@ class Residuals:
         return total
 
 
-def _order_statistics(errors: Float[Tensor, "w steps n"]) -> tuple[Int[Tensor, "steps n"], Float[Tensor, "99 steps n"]]:
+def _order_statistics(
+    errors: Float[Tensor, "w steps n"], overlap: Int[Tensor, "steps 1"]
+) -> tuple[Int[Tensor, "steps n"], Float[Tensor, "99 steps n"]]:
     """Number of errors at each step, and the error of the rank of each level; infinite if they are too few."""
     counts = (~errors.isnan()).sum(dim=0)
     known = errors.nan_to_num(torch.inf, posinf=torch.inf)
     ordered = torch.cat([known, torch.full_like(known[:1], torch.inf)]).sort(dim=0).values
-    places = (rank(level, counts).minimum(counts + 1) - 1 for level in LEVELS)
-    return counts, torch.cat([ordered.gather(0, place[None]) for place in places])
+    most = [torch.where(rank(level, counts) > counts, counts + 1, counts) for level in LEVELS]
+    places = (rank(level, counts, overlap).minimum(last) - 1 for level, last in zip(LEVELS, most, strict=True))
+    return counts, torch.cat([ordered.gather(0, place.clamp(min=0)[None]) for place in places])
 
 
-def residuals_of(data: "Data", batch_size: int) -> "ResidualsFunction":
+def residuals_of(data: Data, batch_size: int) -> partial[Residuals]:
     """`residuals` for the data of a run, of recursive forecasts too if the model can continue from its own output."""
     columns, sizes = data.columns, data.sizes
     can_roll = not sizes.offset and set(columns.inputs) <= {*columns.targets, *columns.known}
+    most = MOST_HALF_WIDTHS // (len(LEVELS) * sizes.pred_len * len(columns.targets))
+    n_rolled = max(min(max(ROLLED_BLOCKS, -(-ROLLED_ROWS // sizes.pred_len)), most) - 1, 0)
     return partial(
         residuals,
         batch_size=batch_size,
         lag=lag_of(data.frequency.season, sizes.seq_len),
         targets=columns.positions(columns.targets),
-        n_rolled=rolled_blocks(sizes.pred_len, len(columns.targets)) if can_roll else 0,
+        n_rolled=n_rolled if can_roll else 0,
     )
-
-
-def rolled_blocks(pred_len: int, n: int) -> int:
-    """Number of blocks of pred_len rows after the first, for n targets."""
-    most = MOST_HALF_WIDTHS // (len(LEVELS) * pred_len * n)
-    return max(min(max(ROLLED_BLOCKS, -(-ROLLED_ROWS // pred_len)), most) - 1, 0)
 
 
 @torch.inference_mode()
@@ -409,17 +466,25 @@ def residuals(
     """
     forecast = partial(model_forecast, model) if isinstance(model, ForecastModel) else model
     if known is None:
-        chosen = windows.at(windows.starts[:: every_of(windows, most)])
+        chosen = windows.at(windows.starts[:: every_of(windows, most and affordable(model, most, len(targets)))])
         known = joined_errors(
             [
-                Residuals.of(forecast(batch), batch.target, batch.enc_x[:, :, list(targets)], lag)
+                Residuals.of(forecast(batch), batch.target, batch.enc_x[:, :, list(targets)], lag, batch.series)
                 for batch in chosen.batches(batch_size)
             ]
-        )
+        ).over(chosen)
     if n_rolled:
-        rolled = _rolled(forecast, windows, n_rolled, batch_size=batch_size, lag=lag, targets=targets)
+        fewer = affordable(model, MOST_ROLLED, len(targets))
+        rolled = _rolled(forecast, windows, n_rolled, most=fewer, batch_size=batch_size, lag=lag, targets=targets)
         known = replace(known, rolled=rolled)
     return known
+
+
+def affordable(model: object, most: int, n_targets: int) -> int:
+    """Windows of several columns to forecast in place of `most`: further members of an average forecast each column by
+    itself, in a millisecond."""
+    is_slow = isinstance(model, ForecastModel) and model.members
+    return max(most // n_targets, FEWEST_WINDOWS) if is_slow else most
 
 
 def every_of(windows: Windows, most: int | None = None) -> int:
@@ -428,31 +493,30 @@ def every_of(windows: Windows, most: int | None = None) -> int:
     return -(-len(windows) // min(max(MAX_NUMBERS // per_window, 1), most or len(windows)))
 
 
-ResidualsFunction = partial[Residuals]
-
-
 def _rolled(
     forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
     windows: Windows,
     n_blocks: int,
     *,
+    most: int,
     batch_size: int,
     lag: int,
     targets: Sequence[int],
 ) -> Residuals | None:
-    """Errors after pred_len rows, of evenly spaced windows; None if no window is followed by another."""
+    """Errors after pred_len rows, of at most `most` evenly spaced windows; None if no window is followed by another."""
     starts, pred_len = windows.starts, windows.sizes.pred_len
     # a later horizon must be that of a window which was held out as well; none crosses into another series
     first = starts[torch.isin(starts + pred_len, starts)]
     if not len(first):
         return None
-    errors, variations = [], []
-    for chosen in windows.at(first).thinned(MOST_ROLLED).starts.split(batch_size):
+    errors, variations, series, fewer = [], [], [], windows.at(first).thinned(most)
+    for chosen in fewer.starts.split(batch_size):
         batch, is_held_out = (
             windows.at(chosen).batch(torch.arange(len(chosen))),
             torch.ones_like(chosen, dtype=torch.bool),
         )
         variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
+        series.append(batch.series.cpu())
         rows, blocks = forecast(batch), []
         for block in range(1, n_blocks + 1):
             later = chosen + block * pred_len
@@ -462,17 +526,24 @@ def _rolled(
             error = (rows[:, -pred_len:] - batch.target).abs()
             blocks.append(error.masked_fill(~is_held_out[:, None, None], torch.nan).float().cpu())
         errors.append(torch.cat(blocks, dim=1))
-    return Residuals(torch.cat(errors), torch.cat(variations), lag)
+    return Residuals(torch.cat(errors), torch.cat(variations), lag, series=torch.cat(series)).over(fewer)
 
 
 def joined_errors(parts: Sequence[Residuals]) -> Residuals:
     """Concatenate residuals of the same lag."""
     rolled = [part.rolled for part in parts if part.rolled is not None]
+
+    def joined(name: str) -> Tensor | None:
+        found = [getattr(part, name) for part in parts]
+        return None if any(tensor is None for tensor in found) else torch.cat(found)
+
     return Residuals(
         torch.cat([part.errors for part in parts]),
         torch.cat([part.differences for part in parts]),
         parts[0].lag,
         joined_errors(rolled) if rolled else None,
+        series=joined("series"),
+        apart=joined("apart"),
     )
 
 
@@ -527,6 +598,7 @@ class IntervalScores:
         history: Float[Tensor, "b seq_len n"],
         halves: Mapping[int, Float[Tensor, "b pred_len n"]] | None = None,
         units: DataUnits | None = None,
+        series: Int[Tensor, "b"] | None = None,
     ) -> None:
         """Add the windows of one batch.
 
@@ -536,13 +608,17 @@ class IntervalScores:
             history: history of the targets.
             halves: half widths by level; None: those of the calibration.
             units: units of the targets; None: not transformed.
+            series: see `Calibration.half_width`.
         """
         standard = units.standard if units is not None else lambda values: values
         constant = None if units is None else units.constant
         forecast = point(output, self._levels)
         for level, means in self._conformal.items():
             assert self._calibration is not None
-            half = self._calibration.half_width(level, history, constant=constant) if halves is None else halves[level]
+            if halves is None:
+                half = self._calibration.half_width(level, history, constant=constant, series=series)
+            else:
+                half = halves[level]
             half = half[:, : forecast.shape[1]].to(forecast)
             width = standard(forecast + half) - standard(forecast - half)
             inside = (forecast - actual).abs() <= half
@@ -633,16 +709,17 @@ def model_quantiles(
     calibration: Calibration | None,
     history: Float[Tensor, "b seq_len n"],
     units: DataUnits,
+    series: Int[Tensor, "b"],
 ) -> QuantileForecast | None:
     """Quantiles that a model forecasts, or deciles from its intervals; None without either.
 
     Args:
         output: output of the model.
-        calibration, history, units: see `calibrated_quantiles`.
+        calibration, history, units, series: see `calibrated_quantiles`.
     """
     if model.quantiles:
         return lambda windows: zip(model.quantiles, output[windows].unbind(-1), strict=True)
-    return calibrated_quantiles(calibration, output, history, units, non_negative=model.non_negative)
+    return calibrated_quantiles(calibration, output, history, units, series, non_negative=model.non_negative)
 
 
 def calibrated_quantiles(
@@ -650,6 +727,7 @@ def calibrated_quantiles(
     forecast: Float[Tensor, "b within n"],
     history: Float[Tensor, "b seq_len n"],
     units: DataUnits,
+    series: Int[Tensor, "b"] | None = None,
     *,
     levels: Sequence[float] = DECILES,
     non_negative: Sequence[int] = (),
@@ -660,6 +738,7 @@ def calibrated_quantiles(
         calibration: half widths for at least as many steps as there are in `forecast`.
         forecast, history: scaled forecast and history of the targets.
         units: units of the targets.
+        series: see `Calibration.half_width`.
         levels: levels of the quantiles.
         non_negative: positions of the targets whose quantiles are at least zero in data units.
     """
@@ -671,7 +750,8 @@ def calibrated_quantiles(
         return None
     steps = forecast.shape[1]
     halves = {
-        percent: calibration.half_width(level, history, steps).to(forecast) for percent, level in intervals.items()
+        percent: calibration.half_width(level, history, steps, series=series).to(forecast)
+        for percent, level in intervals.items()
     }
 
     def quantiles(windows: slice) -> Iterator[tuple[float, Tensor]]:
@@ -689,89 +769,58 @@ def calibrated_quantiles(
 
 @final
 @dataclass(frozen=True, eq=False, slots=True)
-class CalibratedBaseline:
-    """A baseline with quantiles.
+class Baseline:
+    """A baseline next to a model, clipped at zero like it so that clipping does not decide the comparison.
 
     Args:
-        baseline: the fitted baseline, clipped like the model.
+        fitted: the fitted baseline.
+        places: indices of the targets whose forecasts are at least zero in data units.
         calibration: of its errors on windows that it was not fitted on; None: no quantiles.
         levels: levels of its quantiles.
     """
 
-    baseline: Baseline
+    fitted: FittedBaseline
+    places: tuple[int, ...] = ()
     calibration: Calibration | None = None
     levels: Sequence[float] = DECILES
 
     @property
     def name(self) -> str:
         """Name in reports."""
-        return self.baseline.name
+        return self.fitted.name
 
     @property
     def note(self) -> str:
-        """How it was fitted."""
-        return self.baseline.note
+        """How it was fitted, and the clipping."""
+        return f"{self.fitted.note}; not below zero where the model is not" if self.places else self.fitted.note
 
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         """Forecast in scaled units."""
-        return self.baseline(batch)
+        forecast = self.fitted(batch)
+        return at_least_zero(forecast, batch, self.places) if self.places else forecast
 
     def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
         """Quantiles around its forecast."""
-        fitted, places = (
-            (self.baseline.baseline, self.baseline.places)
-            if isinstance(self.baseline, AtLeastZero)
-            else (self.baseline, ())
-        )
+        history = batch.enc_x[:, :, list(self.fitted.positions)]
         return calibrated_quantiles(
-            self.calibration, forecast, batch.enc_x[:, :, list(fitted.positions)], batch.units,
-            levels=self.levels, non_negative=places,
+            self.calibration, forecast, history, batch.units, batch.series, levels=self.levels,
+            non_negative=self.places,
         )  # fmt: skip
 
+    def calibrated(self, fitted_on: Sequence[Windows], later: Sequence[Windows], *, season: int) -> "Baseline":
+        """The same with a calibration from windows that it was not fitted on: the later ones, and for the seasonal
+        naive, whose season is all that is fitted, the others too.
 
-def calibrate(baselines: Sequence[Baseline], data: Data, levels: Sequence[float] = ()) -> list[CalibratedBaseline]:
-    """Calibrate baselines of `fit_baselines` on windows that they were not fitted on: those of validation and
-    calibration, and for the seasonal naive, whose season is all that is fitted, those of training too.
-
-    Args:
-        baselines: clipped like the model.
-        data: the data they were fitted on.
-        levels: levels of the model's own quantiles; empty: DECILES.
-    """
-    later = [data.val] if data.calibration is None else [data.val, data.calibration]
-    return calibrated(baselines, [data.train], later, season=data.frequency.season, levels=levels)
-
-
-def calibrated(
-    baselines: Sequence[Baseline],
-    fitted_on: Sequence[Windows],
-    later: Sequence[Windows],
-    *,
-    season: int,
-    levels: Sequence[float] = (),
-) -> list[CalibratedBaseline]:
-    """See `calibrate`.
-
-    Args:
-        fitted_on, later: windows of one store, on which ridge was fitted and not.
-        season: usual season of the time step.
-    """
-    result = []
-    for baseline in baselines:
-        fitted = baseline.baseline if isinstance(baseline, AtLeastZero) else baseline
-        parts = [*fitted_on, *later] if isinstance(fitted, SeasonalNaive) else later
-        calibration = None
-        if sum(map(len, parts)):
-            windows = _evenly_spaced(parts, len(fitted.positions))
-            lag = lag_of(season, windows.sizes.seq_len)
-            errors = residuals(baseline, windows, batch_size=BATCH, lag=lag, targets=fitted.positions)
-            calibration = errors.calibration(COMPARED_FOR_QUANTILES)
-        result.append(CalibratedBaseline(baseline, calibration, tuple(levels) or DECILES))
-    return result
-
-
-def _evenly_spaced(parts: Sequence[Windows], n: int) -> Windows:
-    """Windows of these parts; `n` is the number of targets."""
-    windows = parts[0].at(torch.cat([part.starts for part in parts]))
-    most = MOST_VALUES // (windows.sizes.pred_len * n)
-    return windows.thinned(min(max(most, LEAST_WINDOWS), MOST_WINDOWS))
+        Args:
+            fitted_on, later: windows of one store, on which ridge was fitted and not.
+            season: usual season of the time step.
+        """
+        parts = [*fitted_on, *later] if isinstance(self.fitted, SeasonalNaive) else later
+        if not sum(map(len, parts)):
+            return self
+        windows, positions = parts[0].at(torch.cat([part.starts for part in parts])), self.fitted.positions
+        most = MOST_VALUES // (windows.sizes.pred_len * len(positions))
+        windows = windows.thinned(min(max(most, LEAST_WINDOWS), MOST_WINDOWS))
+        lag = lag_of(season, windows.sizes.seq_len)
+        errors = residuals(self, windows, batch_size=BATCH, lag=lag, targets=positions)
+        return replace(self, calibration=errors.calibration(COMPARED_FOR_QUANTILES))

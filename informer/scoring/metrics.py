@@ -102,8 +102,6 @@ def seasonal_scale(series: Iterable[Float[np.ndarray, "_ n"]], season: int) -> F
         In the units of `series`; nan if the column repeats exactly from season to season or no series is longer than a
         season: MASE is then undefined.
     """
-    if season < 1:
-        raise ValueError(f"season: expected at least 1, found {season}")
     total, n = np.zeros(()), np.zeros((), dtype=np.int64)
     for rows in series:
         differences = np.abs(rows[season:].astype(float) - rows[:-season])
@@ -157,7 +155,7 @@ class Means:
 
     def count(self, name: str) -> Float64[Tensor, "h n"]:
         """Number of values that count, per step and column."""
-        return self._of(name)[1]
+        return self._sums[name][1]
 
     def overall(self) -> dict[str, float]:
         """Means over all steps and columns."""
@@ -181,17 +179,11 @@ class Means:
         return {name: self.by_group(name).tolist() for name in self._groups}
 
     def _means(self, *axes: int) -> Scores:
-        self._of(None)
         means = {}
         for name in self._sums:
             total, n = self._sums[name].sum(dim=axes)
             means[name] = _finished(name, total / n).flatten().tolist()
         return means
-
-    def _of(self, name: str | None) -> Tensor:
-        if not self._sums:
-            raise ValueError("metrics: expected at least one window, found none")
-        return self._sums[name or next(iter(self._sums))]
 
 
 def _finished(name: str, mean: Tensor) -> Tensor:

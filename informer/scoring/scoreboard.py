@@ -14,13 +14,14 @@ Units of scoring: one per series, column and origin, with forecast, actual value
 """
 
 import json
+import logging
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,7 @@ from torch import Tensor
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import write_atomic
+from informer.base.quantiles import central_pairs
 from informer.checkpoint.paths import check_output
 from informer.config.commands import ScoreConfig
 from informer.config.data import DatasetConfig, InputFormat
@@ -43,7 +45,7 @@ from informer.data.seasonality import bridged
 from informer.data.windows import Batch, Store, Windows
 from informer.read.checks import LARGEST
 from informer.read.columns import has_words, number_columns, numbers
-from informer.read.frequency import Frequency
+from informer.read.frequency import Frequency, on_grid
 from informer.read.series import table_of_file
 from informer.read.table import Table, without
 from informer.read.time_columns import find_time_column
@@ -51,20 +53,13 @@ from informer.read.times import changing_zone, check_zones, find_format, parse_t
 from informer.scoring.baselines import fit_ridge, repeated
 from informer.scoring.bootstrap import Interval, skill_interval
 from informer.scoring.metrics import WQL, Means, Scores, pinball, point_cells, seasonal_scale
+from informer.scoring.receipts import logged
 from informer.scoring.scores import scores_table, tidy_csv
 
 Cells = Float64[np.ndarray, "u h"]
 
 
-def levels_of(bands: Sequence[str]) -> list[str]:
-    """Levels of the intervals that have both ends, as written in the column names."""
-    return [name[2:] for name in bands if name.startswith("lo") and f"hi{name[2:]}" in bands]
-
-
-def inside_cells(low: Cells, high: Cells, actual: Cells) -> Cells:
-    """100 if the actual value is inside the interval, 0 if not, NaN if any of them is missing."""
-    unknown = np.isnan(low) | np.isnan(high) | np.isnan(actual)
-    return np.where(unknown, np.nan, 100.0 * ((low <= actual) & (actual <= high)))
+log = logging.getLogger(__name__)
 
 
 def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[float, Cells]:
@@ -73,7 +68,7 @@ def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[floa
     Empty if there are neither intervals nor quantiles.
     """
     by_level: dict[float, Cells] = {}
-    for name, cells in bands.items():
+    for name, cells in sorted(bands.items(), key=lambda item: item[0].startswith("q")):  # intervals first
         end, number = re.fullmatch(r"(lo|hi|q)(.*)", name).groups()  # type: ignore[union-attr]
         share = float(number) / 100
         level = {"q": share, "lo": (1 - share) / 2, "hi": (1 + share) / 2}[end]
@@ -143,7 +138,12 @@ def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray,
     multiplicative classical decomposition (Makridakis, Spiliotis & Assimakopoulos 2020, "The M4 Competition", section
     2.3 and its public code). Missing values (NaN) are interpolated linearly.
     """
-    return np.stack([_naive2(bridged(history), season, steps) for history in histories])
+    forecasts = []
+    for history in map(bridged, histories):
+        factors = seasonal_factors(history, season) if is_seasonal(history, season) else np.ones(season)
+        places = np.arange(len(history), len(history) + steps) % season
+        forecasts.append(history[-1] / factors[(len(history) - 1) % season] * factors[places])
+    return np.stack(forecasts)
 
 
 def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.ndarray, "u h"], str] | None:
@@ -198,14 +198,6 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
     return batch.in_units(fitted(batch))[:, :, 0].numpy(), fitted.note
 
 
-def _naive2(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
-    if not is_seasonal(history, season):
-        return np.full(steps, history[-1])
-    factors = seasonal_factors(history, season)
-    places = np.arange(len(history), len(history) + steps) % season
-    return history[-1] / factors[(len(history) - 1) % season] * factors[places]
-
-
 def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
     """Whether the autocorrelation at one season exceeds its 90 % limits (Bartlett); False below three seasons."""
     n = len(history)
@@ -233,9 +225,26 @@ def seasonal_factors(history: Float64[np.ndarray, "_"], season: int) -> Float64[
 
 KEYS = ("series", "column", "time")
 """Columns of a tidy table before `value` and the bands."""
-BAND = re.compile(r"(?:(?P<target>.+)_)?(?P<end>lo|hi|q)(?P<level>\d+(?:\.\d+)?)")
-_SERIES = ("unique_id", "series", "id")
-_VALUE = ("y", "forecast", "value")
+
+_NUMBER = r"(\d*\.?\d+)"
+BANDS = (
+    (
+        rf"(?:(?P<target>.+?)[-_ .])?(?P<end>lo|hi)[-_ .]?(?P<level>{_NUMBER})",
+        None,
+    ),  # lo80; Nixtla: NHITS-lo-80; R: Lo 80
+    (rf"(?P<level>{_NUMBER})%_(?P<end>lower|upper)", None),  # fable
+    (rf"(?:(?P<target>.+?)[-_ .])?(?:q|ql|p|quantile_)(?P<quantile>{_NUMBER})", None),  # q10, p10; darts: y_q0.1
+    (r"(?P<quantile>0?\.\d+)", None),  # AutoGluon, GluonTS
+    (rf"(?P<target>.+) (?P<quantile>{_NUMBER})%", None),  # NeuralProphet
+    (r"(?P<target>.+)-(?P<quantile>median)", None),  # Nixtla
+    (r"(?P<target>yhat)_(?P<end>lower|upper)", (80, "Prophet")),
+    (r"(?P<target>mean)_ci_(?P<end>lower|upper)", (95, "statsmodels")),
+)
+"""Names of interval ends and quantiles; if the level is not part of the name, the default of the program."""
+POINTS = ("yhat", "Point Forecast", "Point.Forecast", "predictions", "mean", ".mean", "forecast", "y", "value")
+"""Names of point forecasts, the first of which is scored."""
+_SERIES = ("unique_id", "item_id", "series", "id")
+_VALUE = ("y", "forecast", "value", "target")
 _TIME = ("ds", "timestamp")
 
 
@@ -250,6 +259,7 @@ class Tidy:
         bands: suffixes of the bands, in order.
         timed: whether times are timestamps.
         in_utc: whether they had a zone, and are now in UTC.
+        notes: remarks on columns that are not used, or whose meaning is assumed.
     """
 
     name: str
@@ -257,13 +267,15 @@ class Tidy:
     bands: tuple[str, ...] = ()
     timed: bool = True
     in_utc: bool = False
+    notes: tuple[str, ...] = ()
 
 
-def read_tidy(path: Path, input_format: InputFormat | None = None) -> Tidy:
+def read_tidy(path: Path, input_format: InputFormat | None = None, *, known: Collection[str] | None = None) -> Tidy:
     """Read a file in one of the four layouts.
 
     Args:
         input_format: format of the file (delimiter, names of columns, ...). Default: detected.
+        known: for a file of forecasts, the columns of the actual values or the history, as far as they are known.
 
     Raises:
         InputError: the layout is not recognised, or a cell is not a number.
@@ -274,14 +286,10 @@ def read_tidy(path: Path, input_format: InputFormat | None = None) -> Tidy:
         raise table.without_rows()
     columns = table.columns
     if {"origin", "step", "column", "forecast"} <= set(columns) and columns[-1] != "step":
-        return _long(table, config, time=columns[list(columns).index("step") + 1], value="forecast")
-    time = _time_column(table, config)
-    if time is None:
-        return _rows(table)
-    value = next((name for name in _VALUE if name in columns), None)
-    if value is not None and (time in _TIME or "column" in columns):
-        return _long(table, config, time=time, value=value)
-    return _wide(table, config, time)
+        time: str | None = columns[list(columns).index("step") + 1]
+    else:
+        time = _time_column(table, config)
+    return _rows(table) if time is None else _timed(table, config, time, known)
 
 
 def _time_column(table: Table, config: DatasetConfig) -> str | None:
@@ -296,28 +304,25 @@ def _time_column(table: Table, config: DatasetConfig) -> str | None:
         return None
 
 
-class _Kind(NamedTuple):
-    """Whether a column of times contains timestamps, and whether these have a zone."""
+def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) -> tuple[pd.Series, bool, bool]:
+    """Times as timestamps or row numbers, whether they are timestamps, and whether these had a zone.
 
-    timed: bool
-    in_utc: bool
-
-
-def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) -> tuple[pd.Series, _Kind]:
-    """Times as timestamps or row numbers, and their kind; each time may occur once per value of the columns `by`."""
+    Each time may occur once per value of the columns `by`.
+    """
     cells = table.frame[column]
     if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
-        return cells, _Kind(timed=False, in_utc=False)
+        return cells, False, False
     groups = table.frame.groupby(list(by), sort=False).ngroup().to_numpy() if by and config.timezone else None
     time_format = find_format(table, column, config.time_format)
     times = parse_timestamps(table, column, time_format, timezone=config.timezone, groups=groups)
     if times.hasnans:
         row = int(np.flatnonzero(times.isna())[0])
         raise InputError(f"{table.at(row, column)}: expected a time, found {cells.iloc[row]!r}")
-    kind = _Kind(timed=True, in_utc=times.tz is not None)
-    if kind.in_utc:
-        times = times.tz_convert("UTC").tz_localize(None)
-    return pd.Series(times, index=cells.index), kind
+    if not by and (rounded := on_grid(times, None)) is not None:
+        times, note = rounded
+        log.info("%s: %s", table.name, note)
+    in_utc = times.tz is not None
+    return pd.Series(times.tz_convert("UTC").tz_localize(None) if in_utc else times, index=cells.index), True, in_utc
 
 
 def _series_column(table: Table, config: DatasetConfig, candidates: Sequence[str]) -> str | None:
@@ -346,40 +351,23 @@ def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: values[:, i] for i, name in enumerate(names)}
 
 
-def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy:
-    columns = [name for name in table.columns if name not in (time, value, "column", "step", "origin", "actual")]
-    # in forecasts of many series the bands are named after the target: y_lo80 next to y
-    bands = {name: match["end"] + match["level"] for name in columns if (match := BAND.fullmatch(name))}
-    # columns of a file written by this package are in this order: [series], origin, step, time; or series, time, column
-    leading = _before(table.columns, "origin" if "origin" in table.columns else time)
-    is_written = config.series_col is None and "column" in table.columns and len(leading) == 1
-    candidates = [name for name in columns if name not in bands]
-    series = leading[0] if is_written else _series_column(table, config, candidates)
-    by = [name for name in (series, "column", "origin") if name in table.columns]
-    times, kind = _times(table, time, config, by)
-    frame = pd.DataFrame({"time": times})
-    frame["series"] = table.frame[series].astype(str) if series else ""
-    frame["column"] = table.frame["column"].astype(str) if "column" in table.columns else value
-    extra = [name for name in ("actual",) if name in table.columns]
-    for name, cells in _numbers(table, [value, *bands, *extra]).items():
-        frame["value" if name == value else bands.get(name, name)] = cells
-    if "origin" in table.columns:
-        frame["origin"] = _times(table, "origin", config, [])[0]
-    return Tidy(name=table.name, frame=frame, bands=tuple(bands.values()), **kind._asdict())
-
-
-def _before(columns: Sequence[str], name: str) -> Sequence[str]:
-    """Columns to the left of `name`."""
-    return list(columns)[: list(columns).index(name)]
-
-
-def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
-    columns = [name for name in table.columns if name not in (time, "rolled")]
-    series = _series_column(table, config, columns)
-    times, kind = _times(table, time, config, [series] if series else [])
-    if series is None and times.duplicated().any():
+def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str] | None) -> Tidy:
+    """A table in layout long, wide or rolling; `known` as in `read_tidy`."""
+    columns = list(table.columns)
+    is_long = "column" in columns and any(name in columns for name in POINTS)  # as this package writes it
+    origin = next((name for name in ("origin", "cutoff") if name in columns), None)
+    origin = origin if is_long or known is not None else None
+    keys = [time, "rolled", *filter(None, [origin]), *(["column", "step", "actual"] if is_long else [])]
+    others = without(columns, keys)
+    # of a long table: [series], origin, step, time; or series, time, column
+    leading = columns[: columns.index(origin or time)]
+    is_written = is_long and config.series_col is None and len(leading) == 1
+    series = leading[0] if is_written else _series_column(table, config, others)
+    groups = list(filter(None, [series, "column" if is_long else None, origin]))
+    times, timed, in_utc = _times(table, time, config, groups)
+    if not groups and times.duplicated().any():
         again = times[times.duplicated()].iloc[0]
-        zone = changing_zone(pd.DatetimeIndex(times)) if kind.timed else None
+        zone = changing_zone(pd.DatetimeIndex(times)) if timed else None
         raise InputError(
             f"{table.name}, column {time}: duplicate timestamp {again}; name the column that separates the series, "
             "dataset.series_col=NAME"
@@ -387,23 +375,125 @@ def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
             else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; "
             f"{zone_advice(zone)}"
         )
-    values = list(number_columns(table, [name for name in columns if name != series]))
-    bands = {name: match for name in values if (match := BAND.fullmatch(name)) and match["target"] in values}
-    targets = [name for name in values if name not in bands]
-    if not targets:
-        raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(columns)}")
-    cells = _numbers(table, values)
-    suffixes = list(dict.fromkeys(match["end"] + match["level"] for match in bands.values()))
-    frames = []
-    for target in targets:
-        frame = pd.DataFrame({"time": times, "value": cells[target]})
-        frame["series"] = table.frame[series].astype(str) if series else ""
-        frame["column"] = target
-        for suffix in suffixes:
-            name = f"{target}_{suffix}"
-            frame[suffix] = cells[name] if name in bands else np.nan
-        frames.append(frame)
-    return Tidy(name=table.name, frame=pd.concat(frames, ignore_index=True), bands=tuple(suffixes), **kind._asdict())
+    numeric = {*number_columns(table, others), *_VALUE, *POINTS}  # text in the latter is an error
+    values = [name for name in others if name in numeric and name != series]
+    one_value = is_long or (known is None and (time in _TIME or series in _SERIES[:2]))
+    roles, notes = _roles(table.name, values, known, one_value=one_value, has_origin=origin is not None)
+    if not roles:
+        raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(others)}")
+    used = list(dict.fromkeys(name for by_role in roles.values() for name in by_role.values()))
+    if (unused := without(others, [*used, *filter(None, [series])])) and known is not None:
+        notes.append(f"{table.name}: columns that are not scored: {listed(unused)}{_level_advice(unused, roles)}")
+    cells = _numbers(table, [*used, *(["actual"] if is_long and "actual" in columns else [])])
+    keyed = pd.DataFrame({"time": times, "series": table.frame[series].astype(str) if series else ""})
+    if "actual" in cells:
+        keyed["actual"] = cells["actual"]
+    if origin is not None:
+        keyed["origin"] = _times(table, origin, config, [])[0]
+    frames = [
+        keyed.assign(
+            column=table.frame["column"].astype(str) if is_long else target,
+            **{role: cells[name] for role, name in by_role.items()},
+        )
+        for target, by_role in roles.items()
+    ]
+    bands = dict.fromkeys(role for by_role in roles.values() for role in by_role if role != "value")
+    return Tidy(
+        name=table.name,
+        frame=pd.concat(frames, ignore_index=True),
+        bands=tuple(bands),
+        timed=timed,
+        in_utc=in_utc,
+        notes=tuple(notes),
+    )
+
+
+def _roles(
+    file: str, values: Sequence[str], known: Collection[str] | None, *, one_value: bool, has_origin: bool
+) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """Columns of each target by what they contain: `value`, or the suffix of a band; and notes for the reader.
+
+    Args:
+        values: the columns of numbers.
+        known: as in `read_tidy`.
+        one_value: whether one column has all values.
+        has_origin: whether the rows are those of several origins.
+    """
+    names = POINTS if known is not None else _VALUE
+    named = next((name for name in names if name in values), None)
+    bands, notes = _bands(values, known, named) if known is not None else ({}, [])
+    points = without(values, bands)
+    if known is not None and "y" in points and not one_value:
+        forecasts = [name for name in points if name in {target for target, _ in bands.values()} - {"y"}]
+        others = without(points, [*known, "y"])
+        if has_origin or forecasts or named != "y":
+            points.remove("y")
+            named = named if named != "y" else None
+        elif others and "y" in known:
+            raise InputError(
+                f"{file}: expected one forecast of y, found y and {listed(others)}; if y has actual values, remove it, "
+                "otherwise remove the others"
+            )
+    targets = [name for name in points if known and name in known]
+    if one_value or not targets:
+        targets = [named] if named is not None and (one_value or known is not None) else points
+    medians = {target or next(iter(known or ["y"])): name for name, (target, band) in bands.items() if band == "q50"}
+    found = {target: target for target in targets} or medians
+    prefixes = {target for target, _ in bands.values()} - {None}
+    any_prefix = one_value or (len(found) == 1 and len(prefixes) < 2)
+    return {
+        target: {"value": name}
+        | {
+            band: column
+            for column, (prefix, band) in bands.items()
+            if prefix == target or (len(found) == 1 and (prefix is None or any_prefix))
+        }
+        for target, name in found.items()
+    }, notes
+
+
+def _bands(
+    names: Sequence[str], known: Collection[str], named: str | None
+) -> tuple[dict[str, tuple[str | None, str]], list[str]]:
+    """Target, if its name has one, and suffix (`lo80`, `q10`) of each band; and notes on levels that are assumed.
+
+    A name of a target is never a band: one in `known`, or that bands of other columns begin with.
+    """
+    found = {}
+    for (pattern, default), name in product(BANDS, without(names, known)):
+        if name not in found and (match := re.fullmatch(pattern, name, re.IGNORECASE)):
+            found[name] = match.groupdict(), default
+    targets = {parts.get("target") for parts, _ in found.values()}
+    # without a named target, lo80 may be a column of its own
+    found = {
+        name: each for name, each in found.items() if name not in targets and (each[0].get("target") or known or named)
+    }
+    levels = [parts["quantile"] for parts, _ in found.values() if parts.get("quantile", "median") != "median"]
+    unit = 100 if all(float(level) < 1 for level in levels) else 1
+    bands, notes = {}, []
+    for name, (parts, default) in found.items():
+        if (quantile := parts.get("quantile")) is not None:
+            level = 50.0 if quantile == "median" else unit * float(quantile)
+            end = "q"
+        else:
+            end = {"lower": "lo", "upper": "hi"}.get(parts["end"].lower(), parts["end"].lower())
+            level = float(parts.get("level") or 0)
+        if default is not None:
+            level, program = default
+            notes.append(
+                f"{parts['target']}: the level of its interval is not in the file; taken for {level} %, the default of "
+                f"{program}"
+            )
+        bands[name] = parts.get("target"), f"{end}{level:.10g}"
+    return bands, list(dict.fromkeys(notes))
+
+
+def _level_advice(unused: Sequence[str], targets: Collection[str]) -> str:
+    """How to name ends of intervals whose names have no level."""
+    if not any(re.search(r"(low|high|upp)(er)?(_bound)?$", name, re.I) for name in unused):
+        return ""
+    target = next(iter(targets))
+    return f"; the names of the ends of an interval contain its level, such as {target}_lo95 and {target}_hi95"
 
 
 def _rows(table: Table) -> Tidy:
@@ -477,21 +567,27 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> ScoredUnits:
     """
     actuals, history = named_alike(forecasts, actuals), named_alike(forecasts, history)
     rows, notes = _joined(forecasts, actuals)
+    notes = [*forecasts.notes, *notes]
     forecast_keys = set(zip(rows["series"], rows["column"], strict=True))
     rows_of = dict(list(history.frame.groupby(["series", "column"], sort=False)))
-    past = {key: _Past.of(rows_of[key], history) for key in rows_of if key in forecast_keys}
+    past = {key: rows_of[key].set_index("time")["value"].sort_index() for key in rows_of if key in forecast_keys}
+    has_step = {key: history.timed and len(each) > 1 for key, each in past.items()}
+    steps_of = {
+        key: step_of(pd.DatetimeIndex(each.index), history.name) if has_step[key] else None
+        for key, each in past.items()
+    }
     names, histories, groups = [], [], []
     without: list[str] = []
     for key, group in rows.groupby(["series", "column", "origin"], sort=False, dropna=False):
-        past_rows = past.get((key[0], key[1]))
+        pair = str(key[0]), str(key[1])
         if not group["actual"].notna().any():
             continue
         ordered = group.sort_values("time")
-        earlier = np.empty(0) if past_rows is None else past_rows.before(ordered["time"].iloc[0])
+        earlier = _before(past[pair], steps_of[pair], ordered["time"].iloc[0], history) if pair in past else np.empty(0)
         if not len(earlier):
-            without.append("/".join(str(each) for each in key[:2] if each))
+            without.append("/".join(filter(None, pair)))
             continue
-        names.append((str(key[0]), str(key[1])))
+        names.append(pair)
         histories.append(earlier)
         groups.append(ordered)
     if not groups:
@@ -538,7 +634,8 @@ def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
         some = merged.iloc[0]
         raise InputError(
             f"{actuals.name}: no actual value for any forecast of {forecasts.name} (the first is {some['series']} "
-            f"{some['column']} at {some['time']}); expected the same names of series and columns, and the same times"
+            f"{some['column']} at {some['time']}); expected the same names of series and columns "
+            f"({listed(list(actuals.frame['column'].unique()))}), and the same times"
         )
     n_missing = int((~has_actual).sum())
     notes = [f"{n_missing:,} of {len(merged):,} forecast values have no actual value"] if n_missing else []
@@ -563,53 +660,35 @@ def step_of(times: pd.DatetimeIndex, name: str) -> Frequency:
     return step
 
 
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """The rows of one series in the order of their times; `step` is None for files without times."""
+def _before(
+    past: pd.Series, step: Frequency | None, first: pd.Timestamp | np.integer, history: Tidy
+) -> Float64[np.ndarray, "_"]:
+    """Values before the first forecast, one for each step of the time from the first known one; of files without times,
+    all of them.
 
-    name: str
-    times: pd.DatetimeIndex
-    values: Float64[np.ndarray, "_"]
-    step: Frequency | None
-
-    @classmethod
-    def of(cls, rows: pd.DataFrame, history: Tidy) -> "_Past":
-        if not history.timed:
-            return cls(history.name, pd.DatetimeIndex([]), rows["value"].to_numpy(dtype=float), None)
-        rows = rows.sort_values("time")
-        times = pd.DatetimeIndex(rows["time"])
-        step = step_of(times, history.name) if len(times) > 1 else None
-        return cls(history.name, times, rows["value"].to_numpy(dtype=float), step)
-
-    def before(self, first: pd.Timestamp | np.integer) -> Float64[np.ndarray, "_"]:
-        """Values before the first forecast, one for each step of the time from the first known one; of files without
-        times, all of them."""
-        if not len(self.times):
-            return _from_first_known(self.values)
-        n = int(self.times.searchsorted(first))
-        if n == 0 or self.step is None:
-            return _from_first_known(self.values[:n])
+    Args:
+        past: values of one series by time, in order.
+        step: of their times; None for a single one, and for files without times.
+    """
+    n = int(past.index.searchsorted(first)) if history.timed else len(past)
+    values, times = past.to_numpy(dtype=float)[:n], past.index[:n]
+    if n and step is not None:
         # rows may be missing right before the forecast, too
-        strides = self.step.strides(pd.DatetimeIndex(self.times[:n].append(pd.DatetimeIndex([first]))))
+        strides = step.strides(pd.DatetimeIndex(times.append(pd.DatetimeIndex([first]))))
         if not strides[-1]:
             raise InputError(
-                f"{self.name}: expected steps of {self.step.code} up to the forecast at {first}, found "
-                f"{self.times[n - 1]}"
+                f"{history.name}: expected steps of {step.code} up to the forecast at {first}, found {times[-1]}"
             )
         missing = int(strides.sum()) - n
         if missing > max(MOST_MISSING, MOST_MISSING_SHARE * n):
             raise InputError(
-                f"{self.name}: expected a history up to the forecast at {first}, found {n:,} rows and {missing:,} "
-                f"missing ones at steps of {self.step.code}, up to {self.times[n - 1]}; leave out what is far before, "
-                "or add the rows in between"
+                f"{history.name}: expected a history up to the forecast at {first}, found {n:,} rows and {missing:,} "
+                f"missing ones at steps of {step.code}, up to {times[-1]}; leave out what is far before, or add the "
+                "rows in between"
             )
         places = np.concatenate([[0], np.cumsum(strides)])
         values = np.full(int(places[-1]), np.nan)
-        values[places[:-1]] = self.values[:n]
-        return _from_first_known(values)
-
-
-def _from_first_known(values: Float64[np.ndarray, "_"]) -> Float64[np.ndarray, "_"]:
+        values[places[:-1]] = past[:n]
     observed = np.flatnonzero(~np.isnan(values))
     return values[observed[0] :] if len(observed) else values[:0]
 
@@ -620,31 +699,15 @@ DIFFERENCES = ("mse", "mase")
 WRITTEN = ("scores.json", "scores.csv")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """Skill compared with a baseline: 1 - error / error of the baseline.
-
-    Args:
-        baseline: name of the baseline.
-        metric: name of the metric.
-        skill: positive if the forecast is better.
-        interval: 95 % interval of the skill, by paired bootstrap.
-    """
-
-    baseline: str
-    metric: str
-    skill: float
-    interval: Interval
-
-    @property
-    def sentence(self) -> str:
-        """One sentence for the reader."""
-        name = self.metric.upper()
-        if math.isnan(self.interval.low):
-            return f"{name}: {100 * self.skill:+.1f} % skill against {self.baseline}; too few values for an interval"
-        ends = f"{100 * self.interval.low:+.1f} % to {100 * self.interval.high:+.1f} %"
-        verdict = "may be due to chance" if self.interval.contains_zero else "better" if self.skill > 0 else "worse"
-        return f"{name}: {100 * self.skill:+.1f} % skill against {self.baseline}, 95 % interval {ends}: {verdict}"
+def sentence(difference: Mapping[str, Any]) -> str:
+    """One of `Scoreboard.differences` in words."""
+    skill, low, high = (difference[name] for name in ("skill", "low", "high"))
+    name = f"{'' if difference['forecaster'] == OWN else difference['forecaster'] + ', '}{difference['metric'].upper()}"
+    said = f"{name}: {100 * skill:+.1f} % skill against {difference['baseline']}"
+    if math.isnan(low):
+        return f"{said}; too few values for an interval"
+    verdict = "may be due to chance" if Interval(low, high).contains_zero else "better" if skill > 0 else "worse"
+    return f"{said}, 95 % interval {100 * low:+.1f} % to {100 * high:+.1f} %: {verdict}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -656,7 +719,8 @@ class Scoreboard:
         by_step: one value per step ahead.
         by_series: one value per series and column, in the order of `names`.
         names: pairs of series and column.
-        differences: skill compared with each baseline.
+        differences: skill compared with each baseline, 1 - error / error of the baseline: `forecaster`, `baseline`,
+            `metric`, `skill`, and `low` and `high`, its 95 % interval by paired bootstrap.
         notes: remarks for the reader.
     """
 
@@ -664,7 +728,7 @@ class Scoreboard:
     by_step: dict[str, Scores]
     by_series: dict[str, Scores]
     names: Sequence[tuple[str, str]]
-    differences: list[Difference]
+    differences: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
 
     def rows(self) -> Iterator[tuple[str, str, str, str | int, str, float]]:
@@ -679,11 +743,8 @@ class Scoreboard:
 
     def to_dict(self) -> dict[str, Any]:
         """Overall scores, scores by step, and differences, as plain containers for JSON."""
-        differences = [asdict(each) | each.interval._asdict() for each in self.differences]
-        for each in differences:
-            del each["interval"]
-        values = {"overall": self.overall, "by_step": self.by_step, "differences": differences, "notes": self.notes}
-        return cast(dict[str, Any], without_nan(values))
+        names = ("overall", "by_step", "differences", "notes")
+        return cast(dict[str, Any], without_nan({name: getattr(self, name) for name in names}))
 
     def save(self, folder: Path) -> None:
         """Write scores.json and scores.csv."""
@@ -692,29 +753,38 @@ class Scoreboard:
             write_atomic(folder / name, content)
 
     def table(self) -> RichTable:
-        """Overall scores, the forecast first; RMSE and MAPE, for which there is no room, are in the files."""
+        """Overall scores, the forecast first, without coverage; RMSE and MAPE, for which there is no room, are in the
+        files."""
         rows = [
-            ((name,), {metric: scores[metric] for metric in scores if metric not in ("rmse", "mape")})
+            ((name,), {metric: each for metric, each in scores.items() if not re.match("rmse|mape|coverage", metric)})
             for name, scores in self.overall.items()
         ]
         return scores_table(["forecaster"], rows, OWN)
 
+    def coverage(self) -> Iterator[str]:
+        """One line on the intervals of each forecaster that has some."""
+        for name, scores in self.overall.items():
+            covered = [f"{m.removeprefix('coverage')} % cover {scores[m]:.1f} %" for m in scores if "coverage" in m]
+            if covered:
+                yield f"intervals of {name}: {', '.join(covered)} of the actual values"
 
-def score_units(units: ScoredUnits, season: int) -> Scoreboard:
+
+def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
     """Score forecasts, and baselines on the same cells.
 
     Args:
         units: forecasts with actual values and histories.
         season: rows per season of the histories.
+        own: name of the forecaster.
     """
     notes = list(units.notes)
-    forecasts = _forecasts(units, season, notes)
+    forecasts = _forecasts(units, season, notes, own)
     scales = np.array([seasonal_scale([history[:, None]], season)[0] for history in units.histories])
     if np.isnan(scales).any():
         notes.append(f"MASE is undefined for {counted(int(np.isnan(scales).sum()), 'forecast')}: a constant history")
     # baselines are scored in the cells in which the forecast has an actual value
     actual = np.where(np.isnan(units.forecast), np.nan, units.actual)
-    quantiles = _quantiles(units, season, forecasts[NAIVE], actual, notes)
+    quantiles = _quantiles(units, season, forecasts[NAIVE], actual, notes, own)
     names = list(dict.fromkeys(units.names))
     place = {name: i for i, name in enumerate(names)}
     owners = torch.tensor([place[name] for name in units.names])
@@ -723,7 +793,7 @@ def score_units(units: ScoredUnits, season: int) -> Scoreboard:
         point = point_cells(_cells(values), _cells(actual), torch.from_numpy(scales)[:, None, None])
         errors[name] = {metric: point[metric][:, :, 0].numpy() for metric in DIFFERENCES}
         means[name] = Means(len(names))
-        inside = _inside_cells(units, actual) if name == OWN else {}
+        inside = _inside_cells(quantiles.get(own, {}), actual) if name == own else {}
         means[name].add(point | inside | _quantile_cells(quantiles.get(name, {}), actual), groups=owners)
     overall = _views({name: {key: [value] for key, value in each.overall().items()} for name, each in means.items()})
     return Scoreboard(
@@ -731,15 +801,15 @@ def score_units(units: ScoredUnits, season: int) -> Scoreboard:
         by_step=_views({name: each.by_step() for name, each in means.items()}),
         by_series=_views({name: each.by_groups() for name, each in means.items()}),
         names=names,
-        differences=_differences(errors),
+        differences=_differences(errors, own),
         notes=notes,
     )
 
 
-def _forecasts(units: ScoredUnits, season: int, notes: list[str]) -> dict[str, np.ndarray]:
+def _forecasts(units: ScoredUnits, season: int, notes: list[str], own: str) -> dict[str, np.ndarray]:
     """Forecasts by name, including baselines; adds remarks about them to `notes`."""
     steps = units.forecast.shape[1]
-    forecasts = {OWN: units.forecast, NAIVE: seasonal_naive(units.histories, season, steps)}
+    forecasts = {own: units.forecast, NAIVE: seasonal_naive(units.histories, season, steps)}
     fitted = ridge(units.histories, season, steps)
     if fitted is None:
         notes.append("no ridge baseline: a history is too short for it, or too little is observed")
@@ -751,7 +821,7 @@ def _forecasts(units: ScoredUnits, season: int, notes: list[str]) -> dict[str, n
 
 
 def _quantiles(
-    units: ScoredUnits, season: int, naive: np.ndarray, actual: np.ndarray, notes: list[str]
+    units: ScoredUnits, season: int, naive: np.ndarray, actual: np.ndarray, notes: list[str], name: str
 ) -> dict[str, dict[float, np.ndarray]]:
     """Quantiles by forecaster and level: those of the forecast, and of the seasonal naive in the same cells."""
     own = quantile_forecasts(units.forecast, units.bands)
@@ -767,8 +837,8 @@ def _quantiles(
             f"no WQL of the seasonal naive: the history of {counted(int(is_short.sum()), 'forecast')} is too short for "
             "quantiles of these levels"
         )
-        return {OWN: own}
-    return {OWN: own, NAIVE: found}
+        return {name: own}
+    return {name: own, NAIVE: found}
 
 
 def _cells(values: Cells) -> Float64[Tensor, "u h 1"]:
@@ -784,12 +854,14 @@ def _quantile_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str
     return cells
 
 
-def _inside_cells(units: ScoredUnits, actual: Cells) -> dict[str, Tensor]:
+def _inside_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str, Tensor]:
     """100 if the actual value is inside the interval of a level, 0 if not, NaN if one of them is missing."""
-    return {
-        f"coverage{level}": _cells(inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], actual))
-        for level in levels_of(list(units.bands))
-    }
+    cells = {}
+    for low, high in central_pairs(list(quantiles)):
+        inside = 100.0 * ((quantiles[low] <= actual) & (actual <= quantiles[high]))
+        unknown = np.isnan(quantiles[low] + quantiles[high] + actual)
+        cells[f"coverage{round(100 * (high - low), 6):g}"] = _cells(np.where(unknown, np.nan, inside))
+    return cells
 
 
 def _views(scores: Mapping[str, Scores]) -> dict[str, Scores]:
@@ -811,11 +883,11 @@ def _ratio(values: np.ndarray, of: np.ndarray) -> np.ndarray:
     return np.divide(values, of, out=np.full(values.shape, np.nan), where=of > 0)
 
 
-def _differences(errors: Mapping[str, Mapping[str, Cells]]) -> list[Difference]:
+def _differences(errors: Mapping[str, Mapping[str, Cells]], forecaster: str) -> list[dict[str, Any]]:
     """Skill compared with each baseline; resamples units, or blocks of steps if there is only one unit."""
-    differences = []
-    for name, metric in product([each for each in errors if each not in (OWN, NAIVE2)], DIFFERENCES):
-        own, baseline = errors[OWN][metric], errors[name][metric]
+    differences: list[dict[str, Any]] = []
+    for name, metric in product([each for each in errors if each not in (forecaster, NAIVE2)], DIFFERENCES):
+        own, baseline = errors[forecaster][metric], errors[name][metric]
         several, block = len(own) > 1, 1 if len(own) > 1 else math.isqrt(own.shape[1])
         own, baseline = (pd.DataFrame(each).mean(axis=1).to_numpy() if several else each[0] for each in (own, baseline))
         valid = ~np.isnan(own + baseline)
@@ -823,8 +895,40 @@ def _differences(errors: Mapping[str, Mapping[str, Cells]]) -> list[Difference]:
         if len(own) and baseline.mean() > 0:
             skill = 1.0 - float(own.mean() / baseline.mean())
             interval = skill_interval(own, baseline, block=block)
-            differences.append(Difference(baseline=name, metric=metric, skill=skill, interval=interval))
+            words = {"forecaster": forecaster, "baseline": name, "metric": metric}
+            differences.append(words | {"skill": skill} | interval._asdict())
     return differences
+
+
+def by_model(forecasts: Tidy, actuals: Tidy) -> dict[str, Tidy]:
+    """Forecasts of several models of one column by model, or the forecasts of one."""
+    names, known = forecasts.frame["column"].unique(), actuals.frame["column"].unique()
+    if len(names) == 1 or len(known) > 1 or known[0] in names:
+        return {OWN: forecasts}
+    models = {name: forecasts.frame[forecasts.frame["column"] == name].assign(column=known[0]) for name in names}
+    return {
+        name: replace(
+            forecasts, frame=frame, bands=tuple(band for band in forecasts.bands if frame[band].notna().any())
+        )
+        for name, frame in models.items()
+    }
+
+
+def joined(boards: Sequence[Scoreboard]) -> Scoreboard:
+    """The scores of several forecasters of the same values, next to the baselines."""
+
+    def together(scores: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        found = {name: each for by_name in scores for name, each in by_name.items()}
+        return {name: found[name] for name in sorted(found, key=(NAIVE, "ridge", NAIVE2).__contains__)}
+
+    return replace(
+        boards[0],
+        overall=together(board.overall for board in boards),
+        by_step=together(board.by_step for board in boards),
+        by_series=together(board.by_series for board in boards),
+        differences=[each for board in boards for each in board.differences],
+        notes=list(dict.fromkeys(note for board in boards for note in board.notes)),
+    )
 
 
 def score(settings: ScoreConfig, console: Console) -> Scoreboard:
@@ -833,21 +937,37 @@ def score(settings: ScoreConfig, console: Console) -> Scoreboard:
     Raises:
         InputError: a file cannot be read, or the files do not match.
     """
-    paths = [Path(name or "") for name in (settings.forecasts, settings.actuals, settings.history)]
+    names = settings.log or settings.forecasts, settings.actuals, settings.history or settings.actuals
+    paths = [Path(name or "") for name in names]
     if settings.output:
         written = [Path(settings.output, name) for name in WRITTEN]
         check_output(Path(settings.output), written, inputs=paths, overwrite=settings.overwrite)
     with logging_to(console, quiet=True):
-        forecasts, actuals, history = (read_tidy(path, settings.dataset) for path in paths)
-        units = gather_units(forecasts, actuals, history)
-        scoreboard = score_units(units, settings.season or _season(history))
+        actuals, history = (read_tidy(path, settings.dataset) for path in paths[1:])
+        known = set(actuals.frame["column"])
+        forecasts = read_log(paths[0]) if settings.log else read_tidy(paths[0], settings.dataset, known=known)
+        models = by_model(forecasts, actuals)
+        season = settings.season or _season(history)
+        scoreboard = joined(
+            [score_units(gather_units(each, actuals, history), season, name) for name, each in models.items()]
+        )
     console.print(scoreboard.table())
-    for line in [*scoreboard.notes, *(each.sentence for each in scoreboard.differences)]:
+    for line in [*scoreboard.coverage(), *scoreboard.notes, *map(sentence, scoreboard.differences)]:
         say(console, line)
     if settings.output:
         scoreboard.save(Path(settings.output))
         say(console, f"scores: {settings.output}")
     return scoreboard
+
+
+def read_log(path: Path) -> Tidy:
+    """The forecasts of a log, see `informer.scoring.receipts`."""
+    frame, notes = logged(path)
+    in_utc = pd.Timestamp(frame["time"].iloc[0]).tz is not None
+    times = {name: pd.to_datetime(frame[name], format="ISO8601", utc=True) for name in ("time", "origin")}
+    frame = frame.assign(**{name: each.dt.tz_localize(None) for name, each in times.items()})
+    bands = [str(name) for name in frame if name not in ("series", "column", "time", "origin", "value")]
+    return Tidy(name=str(path), frame=frame, bands=tuple(bands), in_utc=in_utc, notes=tuple(notes))
 
 
 def _season(history: Tidy) -> int:

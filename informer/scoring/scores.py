@@ -6,9 +6,9 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -31,15 +31,16 @@ from informer.linear.maps import effects_of
 from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
 from informer.networks.models.base import point
 from informer.read.frequency import Unit
-from informer.scoring.baselines import Baseline, FittedBaseline, best_seasonal_naive, bounded, fit_ridge
+from informer.scoring.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.scoring.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
 from informer.scoring.intervals import (
+    DECILES,
     MOST_RECENT,
-    CalibratedBaseline,
+    Baseline,
     Calibration,
     IntervalScores,
     Residuals,
-    calibrate,
+    affordable,
     every_of,
     joined_errors,
     lag_of,
@@ -62,68 +63,6 @@ from informer.scoring.metrics import (
 
 MOST_WORST = 5
 """Series named as the worst."""
-
-
-def by_series(errors: Mapping[str, Errors], series: Sequence[str], columns: Sequence[str], model: str) -> pd.DataFrame:
-    """One row per series, column and forecaster, the series with the highest scaled MSE of the model first.
-
-    Every observed value of a series has equal weight; a series without observed values is left out.
-
-    Columns: series, column (`all`, and each of several), windows, model, mse_scaled, mae_scaled, mae (in data units),
-    and for the model skill: 1 - MSE / MSE of the best baseline.
-
-    Args:
-        errors: errors of the model and the baselines over the same windows, by name.
-        series, columns: names of the series and the targets.
-        model: name of the model in `errors`.
-    """
-    names = ["all", *(columns if len(columns) > 1 else [])]
-
-    def means(of: ErrorMeans, metric: str) -> np.ndarray:
-        overall = of.by_group(metric)[:, None]
-        return np.hstack([overall, of.by_group(metric, columns=True)]) if len(columns) > 1 else overall
-
-    mse = {name: means(each.scaled, "mse") for name, each in errors.items()}
-    rivals = np.min([values for name, values in mse.items() if name != model], axis=0)
-    worst = np.argsort(-mse[model][:, 0], kind="stable")
-    shown = worst[~np.isnan(mse[model][worst, 0])]
-    windows = errors[model].scaled.group_windows
-    shape = (len(shown), len(names), len(errors))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        skill = 1 - mse[model] / rivals
-    tables = {
-        "mse_scaled": mse,
-        "mae_scaled": {name: means(each.scaled, "mae") for name, each in errors.items()},
-        "mae": {name: means(each.original, "mae") for name, each in errors.items()},
-        "skill": {name: skill if name == model else np.full_like(skill, np.nan) for name in errors},
-    }
-    keys = {
-        "series": np.array(series, dtype=object)[shown, None, None],
-        "column": np.array(names, dtype=object)[None, :, None],
-        "windows": windows.numpy()[shown, None, None],
-        "model": np.array([*errors], dtype=object)[None, None],
-    }
-    values = {name: np.stack([each[shown] for each in by_model.values()], axis=2) for name, by_model in tables.items()}
-    table = pd.DataFrame({name: np.broadcast_to(each, shape).ravel() for name, each in (keys | values).items()})
-    return table.replace([np.inf, -np.inf], np.nan)
-
-
-def worst_series(table: pd.DataFrame, model: str) -> str:
-    """One line: the series with the highest errors, and the number of series for which a baseline is better.
-
-    Args:
-        table: the result of `by_series`.
-        model: name of the model.
-    """
-    model_rows = table[(table["model"] == model) & (table["column"] == "all")]
-    named = ", ".join(
-        f"{name} {mse:.3g}" for name, mse in model_rows[["series", "mse_scaled"]].head(MOST_WORST).to_numpy()
-    )
-    behind = int((model_rows["skill"] < 0).sum())
-    return (
-        f"by series (metrics_by_series.csv): highest scaled MSE for {named}; "
-        f"a baseline is better for {behind} of {len(model_rows)}"
-    )
 
 
 def tidy_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -175,7 +114,7 @@ MAX_COLUMNS = 12
 """Maximum number of columns listed individually."""
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True)
 class Evaluation:
     """Scores of a model and its baselines over the same windows.
 
@@ -204,9 +143,8 @@ class Evaluation:
     breakdown: Mapping[str, Any] = field(default_factory=dict)
     problems: Sequence[str] = ()
     residuals: Residuals | None = None
-    baselines: Sequence[Baseline | CalibratedBaseline] = ()
+    baselines: Sequence[Baseline] = ()
     block: int = 1
-    _noise: Interval | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def windows(self) -> int:
@@ -229,15 +167,13 @@ class Evaluation:
             return 0.0 if model == 0.0 else math.nan if math.isnan(model) else -math.inf
         return 1.0 - model / baseline
 
-    @property
+    @cached_property  # seconds for many windows
     def noise(self) -> Interval:
         """95 % interval of the skill by a paired block bootstrap over windows; nan ends with too few windows."""
         if self.windows < FEWEST_BLOCKS * self.block:
             return Interval(math.nan, math.nan)
-        if self._noise is None:  # seconds for many windows
-            errors = (self.errors[name].by_window() for name in (self.model, self.best_baseline))
-            self._noise = skill_interval(*errors, block=self.block)
-        return self._noise
+        errors = (self.errors[name].by_window() for name in (self.model, self.best_baseline))
+        return skill_interval(*errors, block=self.block)
 
     @property
     def winner(self) -> Winner:
@@ -281,14 +217,56 @@ class Evaluation:
         losses = [means.overall()["pinball"] for means in self.quantiles.values()]
         return sum(losses) / len(losses) if losses else math.nan
 
-    @property
-    def worst_series(self) -> list[str]:
-        """Series of a panel with the highest scaled MSE of the model, the worst first."""
-        return self.by_series()["series"].unique()[:MOST_WORST].tolist()
-
     def by_series(self) -> pd.DataFrame:
-        """See the function of this name."""
-        return by_series(self.errors, self.series, self.columns, self.model)
+        """One row per series of a panel, column and forecaster, the series with the highest scaled MSE of the model
+        first.
+
+        Every observed value of a series has equal weight; a series without observed values is left out.
+
+        Columns: series, column (`all`, and each of several), windows, model, mse_scaled, mae_scaled, mae (in data
+        units), and for the model skill: 1 - MSE / MSE of the best baseline.
+        """
+        names = ["all", *(self.columns if len(self.columns) > 1 else [])]
+
+        def means(of: ErrorMeans, metric: str) -> np.ndarray:
+            overall = of.by_group(metric)[:, None]
+            return np.hstack([overall, of.by_group(metric, columns=True)]) if len(names) > 1 else overall
+
+        mse = {name: means(each.scaled, "mse") for name, each in self.errors.items()}
+        rivals = np.min([values for name, values in mse.items() if name != self.model], axis=0)
+        worst = np.argsort(-mse[self.model][:, 0], kind="stable")
+        shown = worst[~np.isnan(mse[self.model][worst, 0])]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            skill = 1 - mse[self.model] / rivals
+        unknown = np.full_like(skill, np.nan)
+        parts = [
+            pd.DataFrame(
+                {
+                    "series": np.repeat(np.array(self.series, dtype=object)[shown], len(names)),
+                    "column": np.tile(np.array(names, dtype=object), len(shown)),
+                    "windows": np.repeat(each.scaled.group_windows.numpy()[shown], len(names)),
+                    "model": name,
+                    "mse_scaled": mse[name][shown].ravel(),
+                    "mae_scaled": means(each.scaled, "mae")[shown].ravel(),
+                    "mae": means(each.original, "mae")[shown].ravel(),
+                    "skill": (skill if name == self.model else unknown)[shown].ravel(),
+                }
+            )
+            for name, each in self.errors.items()
+        ]
+        table = pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
+        return table.replace([np.inf, -np.inf], np.nan)
+
+    def worst_series(self) -> str:
+        """One line: the series with the highest errors, and the number of series for which a baseline is better."""
+        table = self.by_series()
+        rows = table[(table["model"] == self.model) & (table["column"] == "all")]
+        worst = rows[["series", "mse_scaled"]].head(MOST_WORST).to_numpy()
+        return (
+            f"by series (metrics_by_series.csv): highest scaled MSE for "
+            f"{', '.join(f'{name} {mse:.3g}' for name, mse in worst)}; "
+            f"a baseline is better for {int((rows['skill'] < 0).sum())} of {len(rows)}"
+        )
 
     @property
     def remarks(self) -> list[str]:
@@ -309,7 +287,7 @@ class Evaluation:
                 f"{scores['width']:.3g} wide in scaled units"
             )
         if self.series:
-            remarks.append(worst_series(self.by_series(), self.model))
+            remarks.append(self.worst_series())
         if sums.zero_actuals:
             remarks.append(f"MAPE in original units excludes {sums.zero_actuals} actual values that are zero")
         if sums.no_mase:
@@ -340,6 +318,17 @@ class Evaluation:
                 "problems": self.problems,
             }
         )
+
+    def overall(self) -> dict[str, Any]:
+        """The part of `to_dict` that fits on a screen: verdict, and errors and coverage over all test windows."""
+        facts = ("model", "windows", "best_baseline", "skill", "verdict", "warning", "problems")
+        return {name: getattr(self, name) for name in facts} | {
+            "errors": {
+                name: {units: getattr(errors, units).overall() for units in UNITS}
+                for name, errors in self.errors.items()
+            },
+            "intervals": {name: means.overall() for name, means in self.intervals.items()},
+        }
 
     def rows(self) -> Iterator[tuple[str, str, str, str | int, str, float]]:
         """Tidy rows (see `ROW`): over all, then per step (from 1), then per column."""
@@ -408,15 +397,8 @@ class Evaluation:
 
 
 ForecastFunction = Callable[[Batch], Float[Tensor, "b pred_len n"]]
-"""Scaled targets for a batch; must not use `batch.target` except for its shape."""
-
-
-@runtime_checkable
-class WithQuantiles(Protocol):
-    """A forecaster with quantiles."""
-
-    def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
-        """Quantiles around its forecast of this batch."""
+"""Scaled targets for a batch; must not use `batch.target` except for its shape. If it has a method `quantiles`, as
+`Baseline`, these are scored too."""
 
 
 START = "without the network"
@@ -511,7 +493,7 @@ def evaluate_all(
         batch, series = windows.batch(indices), windows.series(indices) if n_series else None
         for name, forecast in forecasts.items():
             ahead = forecast(batch)
-            quantiles = forecast.quantiles(batch, ahead) if isinstance(forecast, WithQuantiles) else None
+            quantiles = forecast.quantiles(batch, ahead) if hasattr(forecast, "quantiles") else None
             errors[name].add(ahead, batch.target, batch.units, quantiles, series)
             if breakdown is not None:
                 breakdown.add(name, ahead, batch, windows.starts[indices])
@@ -564,7 +546,7 @@ def compare(
     data: Data,
     name: str = "informer",
     batch_size: int = 256,
-    baselines: Sequence[Baseline | CalibratedBaseline] | None = None,
+    baselines: Sequence[Baseline] | None = None,
     breakdown: Breakdown | None = None,
 ) -> Evaluation:
     """Compare a forecaster with baselines on the same windows.
@@ -576,13 +558,13 @@ def compare(
             and penalty.
         name: name of the model in the report.
         batch_size: windows per batch.
-        baselines: fitted baselines, whose quantiles are scored if they are calibrated; None: `fit_baselines(data)`.
+        baselines: baselines, whose quantiles are scored if they are calibrated; None: `fit_baselines(data)`.
         breakdown: see `evaluate_all`.
 
     Raises:
         InputError: a part without windows.
     """
-    baselines = fit_baselines(data) if baselines is None else baselines
+    baselines = [Baseline(fitted) for fitted in fit_baselines(data)] if baselines is None else baselines
     series = [each.name for each in data.panel] if len(data.panel) > 1 else []
     errors = evaluate_all(
         {name: forecast} | {each.name: each for each in baselines},
@@ -623,29 +605,32 @@ class _Scored:
     def __init__(self, model: ForecastModel, data: Data, calibration: Calibration | None) -> None:
         self.model, self.calibration = model, calibration
         self.spread = IntervalScores(model.quantiles, calibration)
-        self._targets, self._every = data.columns.positions(data.targets), every_of(data.test, MOST_RECENT)
+        self._targets = data.columns.positions(data.targets)
+        self._every = every_of(data.test, affordable(model, MOST_RECENT, len(self._targets)))
+        self._kept = data.test.at(data.test.starts[:: self._every])
         self._lag = lag_of(data.frequency.season, data.sizes.seq_len)
         self._seen, self._residuals = 0, list[Residuals]()
         self._output = torch.empty(0)
 
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         self._output, history = model_output(self.model, batch), batch.enc_x[:, :, self._targets]
-        self.spread.add(self._output, batch.target, history, units=batch.units)
+        self.spread.add(self._output, batch.target, history, units=batch.units, series=batch.series)
         forecast = point(self._output, self.model.quantiles)
         chosen = slice(-self._seen % self._every, None, self._every)
-        self._residuals.append(Residuals.of(forecast[chosen], batch.target[chosen], history[chosen], self._lag))
+        errors = Residuals.of(forecast[chosen], batch.target[chosen], history[chosen], self._lag, batch.series[chosen])
+        self._residuals.append(errors)
         self._seen += len(forecast)
         return forecast
 
     def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
-        """See `WithQuantiles`."""
+        """Quantiles of its last forecast."""
         history = batch.enc_x[:, :, self._targets]
-        return model_quantiles(self.model, self._output, self.calibration, history, batch.units)
+        return model_quantiles(self.model, self._output, self.calibration, history, batch.units, batch.series)
 
     @property
     def residuals(self) -> Residuals:
         """Errors of at most MOST_RECENT windows."""
-        return joined_errors(self._residuals)
+        return joined_errors(self._residuals).over(self._kept)
 
 
 def score(
@@ -654,7 +639,7 @@ def score(
     *,
     batch_size: int,
     calibration: Calibration | None = None,
-    baselines: Sequence[CalibratedBaseline] | None = None,
+    baselines: Sequence[Baseline] | None = None,
 ) -> Evaluation:
     """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode.
 
@@ -671,7 +656,7 @@ def score(
     own, breakdown = _Scored(model, data, calibration), Breakdown(data)
     evaluation = compare(
         own, data.test, data=data, name=model.family, batch_size=batch_size, breakdown=breakdown,
-        baselines=baselines_for(model, data) if baselines is None else baselines,
+        baselines=baselines_for(data, model) if baselines is None else baselines,
     )  # fmt: skip
     parts = breakdown.to_dict()
     adds = adds_to_a_start(model, data.test)
@@ -704,12 +689,18 @@ def adds_to_a_start(model: ForecastModel, windows: Windows) -> bool:
 
 
 def baselines_for(
-    model: ForecastModel, data: Data, fitted: Sequence[FittedBaseline] | None = None
-) -> list[CalibratedBaseline]:
-    """Baselines for the comparison with a model: clipped at zero where it is, with quantiles of the same levels.
+    data: Data, model: ForecastModel | None = None, fitted: Sequence[FittedBaseline] | None = None
+) -> list[Baseline]:
+    """Baselines of `fit_baselines` calibrated on the windows of validation and calibration, see `Baseline.calibrated`.
 
     Args:
+        data: the data they are fitted on.
+        model: they are clipped at zero where it is, and have quantiles of its levels; None: not clipped, deciles.
         fitted: fitted baselines; None: `fit_baselines(data)`.
     """
-    clipped = bounded(fit_baselines(data) if fitted is None else fitted, model)
-    return calibrate(clipped, data, model.quantiles)
+    later = [data.val] if data.calibration is None else [data.val, data.calibration]
+    places, levels = ((), ()) if model is None else (model.non_negative, model.quantiles)
+    return [
+        Baseline(each, places, levels=levels or DECILES).calibrated([data.train], later, season=data.frequency.season)
+        for each in (fit_baselines(data) if fitted is None else fitted)
+    ]

@@ -24,13 +24,35 @@ from typing import final
 from informer.base.errors import counted
 from informer.base.start import Interrupted
 from informer.config.training import TrainConfig
-from informer.linear.fit import BLOCKS
+from informer.linear.fit import BLOCKS, CUT
 from informer.linear.maps import varying_in_words
 from informer.networks.models.linear import maps_config
 from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
-from informer.search.trials import Local, OutOfTime, Record, Start, Trial, TrialEngine, TrialRunner
+from informer.search.trials import Local, OutOfTime, Record, Start, Trial, TrialRunner
 
 log = logging.getLogger(__name__)
+
+
+PATIENCE = 3.0
+"""A budget lasts at most this many times as long where other programs have most of the processor."""
+
+
+@final
+class WorkClock:
+    """Seconds since its start in which this thread computed; at least those that passed divided by `patience`.
+
+    What a search finds within a budget therefore does not depend on what else the machine does.
+
+    Args:
+        patience: 1: the seconds that passed, for work that is done elsewhere.
+    """
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience, self._began, self._worked = patience, time.monotonic(), time.thread_time()
+
+    def __call__(self) -> float:
+        """The seconds."""
+        return max(time.thread_time() - self._worked, (time.monotonic() - self._began) / self._patience)
 
 
 @final
@@ -39,15 +61,13 @@ class Budget:
 
     Args:
         minutes: length of the budget. None: unlimited.
-        clock: returns the current time in seconds.
-        began: start of the budget, in seconds of `clock`. Default: now.
+        clock: returns the current time in seconds. Default: a `WorkClock`.
+        spent: seconds that were used before.
     """
 
-    def __init__(
-        self, minutes: float | None, *, clock: Callable[[], float] = time.monotonic, began: float | None = None
-    ) -> None:
-        self.clock = clock
-        self._begin = clock() if began is None else began
+    def __init__(self, minutes: float | None, *, clock: Callable[[], float] | None = None, spent: float = 0.0) -> None:
+        self.clock = clock or WorkClock()
+        self._begin = self.clock() - spent
         self.whole = math.inf if minutes is None else 60 * minutes
         self._end = self._begin + self.whole
 
@@ -157,9 +177,11 @@ class Search:
     runner: TrialRunner
     record: Record
     budget: Budget
-    engine: TrialEngine = field(default_factory=Local)
+    engine: Local = field(default_factory=Local)
     not_tried: list[str] = field(default_factory=list)
     """Steps skipped because the time budget was used up."""
+    enough: float = 0.0
+    """Estimated seconds of a budget with time for them."""
     _trials_end: float = -math.inf
     """Seconds of the budget that must be left when trials end."""
 
@@ -177,11 +199,11 @@ class Search:
         start = self._start(seq_lens)
         seconds = self.budget.left
         self._trials_end = seconds - TRIALS_SHARE * max(self._room(start), 0.0) if math.isfinite(seconds) else -math.inf
-        self._halve(networks(self.settings, [start.start.seq_len], n_targets=len(self.runner.source.columns.targets)))
+        self._halve(networks(self.settings, start.start.seq_len, n_targets=len(self.runner.source.columns.targets)))
         better = [trial for trial in self._networks() if trial.val_loss < (1 - LEAST_GAIN) * start.val_loss]
         ready = [trial for trial in better if self._is_ready(trial)]
         if len(ready) < len(better):
-            self.not_tried.append("a run of better networks, as long as their trials")
+            self._skip("a run of better networks, as long as their trials", 2 * self.budget.whole)
         taken = ready or [trial for trial in self._networks() if self._may_improve(trial, start)]
         return min(taken, key=lambda trial: trial.val_loss, default=start)
 
@@ -207,7 +229,7 @@ class Search:
         blocks = self._blocks()
         if blocks < (n_blocks := self.settings.trainer.calibration_blocks):
             blocks_text = f"{n_blocks} blocks, not {blocks}" if blocks else "blocks of all rows"
-            self.not_tried.append(f"intervals from {blocks_text}")
+            self._skip(f"intervals from {blocks_text}", SAFE * (FITS + n_blocks) * self.fit_seconds / BLOCKS_SHARE)
         return replace(chosen, trainer=replace(chosen.trainer, calibration_blocks=blocks))
 
     def _network(self, trial: Trial) -> TrainConfig:
@@ -221,7 +243,8 @@ class Search:
         length = {"trainer.max_epochs": epochs, "trainer.patience": epochs}
         length |= {} if fixed_lengths else {"trainer.max_steps": steps}
         room = self._room(trial)
-        minutes = None if math.isinf(room) else max(room, 1.0) / 60
+        # steps are counted, so that the command can be repeated; by the clock end only runs whose length is given
+        minutes = None if math.isinf(room) or not fixed_lengths else max(room, 1.0) / 60
         settings = replace(self.settings, trainer=trainer if not fixed_lengths else self.settings.trainer)
         resolved = with_values(settings, {**trial.values, **left_open(self.settings, length)})
         again = self.settings.trainer.refit
@@ -269,11 +292,14 @@ class Search:
             values = left_open(self.settings, {"seq_len": start.seq_len})
             loss = self.runner.trial(cheapest(self.settings, start.seq_len), steps=0, seconds=math.inf)
             fit_seconds = self.budget.clock() - fitting
+            if CUT in start.note:
+                self._skip("other settings of the linear forecast", 2 * self.budget.whole)
             start, loss = bounded(self.runner, start, loss)
-            if SAFE * (BLOCKS + 1) * fit_seconds <= VARYING_SHARE * self.budget.left:
+            wanted = SAFE * (BLOCKS + 1) * fit_seconds / VARYING_SHARE
+            if wanted <= self.budget.left:
                 start, loss = varied(self.runner, start, loss)
             else:
-                self.not_tried.append("weights that vary with the window")
+                self._skip("weights that vary with the window", self.budget.spent + wanted)
             closing = self.runner.closing_seconds(cheapest(self.settings, start.seq_len), steps=0)
             trial = Trial(
                 values=values, steps=0, val_loss=loss, seconds=self.budget.clock() - began, closing_seconds=closing,
@@ -319,11 +345,19 @@ class Search:
                 with suppress(OutOfTime):
                     trials.append(finish())
         if len(trials) < len(entrants):
-            self.not_tried.append(f"{len(entrants) - len(trials)} of {len(entrants)} networks at {steps} steps")
+            missing = len(entrants) - len(trials)
+            each = max([*(trial.seconds for trial in trials), *expected])
+            more = missing * each / TRIALS_SHARE if each else self.budget.whole
+            self._skip(f"{missing} of {len(entrants)} networks at {steps} steps", self.budget.whole + more)
         trials.sort(key=lambda trial: trial.val_loss)
         if trials:
             log.info(f"{counted(len(trials), 'network')}, {steps} steps: best validation loss {trials[0].val_loss:.5f}")
         return trials
+
+    def _skip(self, what: str, seconds: float) -> None:
+        """Note what is not tried; a budget of so many seconds would have time for it."""
+        self.not_tried.append(what)
+        self.enough = max(self.enough, seconds)
 
     def _allowed(self, n_trials: int) -> float:
         """Seconds for the next of `n_trials` in a row: twice its share, so that rounds with more steps can follow."""
@@ -336,7 +370,7 @@ class Search:
             self.budget.spend(recorded.seconds / self.engine.n_parallel)
             return lambda: self._recorded(recorded)
         wait = self.engine.begin(self.runner, values, steps=steps, seconds=seconds)
-        return lambda: self._recorded(Trial(values=values, steps=steps, **wait()._asdict()))
+        return lambda: self._recorded(wait())
 
     def _recorded(self, trial: Trial) -> Trial:
         self.record.add(trial)

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, get_args, get_type_hints
@@ -15,7 +15,7 @@ from informer.config.model import CalendarEmbed, InformerConfig, WindowSizes
 from informer.config.training import SEARCHED, LossKind, TrainConfig, check
 from informer.data.dataset import Source
 from informer.data.panel import divide
-from informer.data.seasonality import bridged, find_seasons, usual_periods
+from informer.data.seasonality import bridged, find_seasons
 from informer.read.split import cut_rows
 
 MOST_ROWS = 1024
@@ -73,18 +73,13 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
 
 
 def _replaced(node: Any, values: Values) -> Any:
-    kinds = get_type_hints(type(node))
-    return replace(node, **{name: _typed(value, kinds[name]) for name, value in values.items()})
-
-
-def _typed(value: Any, kind: Any) -> Any:
-    """Text as a member of the Enum that the field expects; other values unchanged."""
-    enums = [
-        candidate
-        for candidate in (kind, *get_args(kind))
-        if isinstance(candidate, type) and issubclass(candidate, Enum)
-    ]
-    return enums[0](value) if enums and isinstance(value, str) else value
+    """The node with these values; text becomes a member of the Enum that its field expects."""
+    hints, typed = get_type_hints(type(node)), dict(values)
+    for name, value in values.items():
+        for kind in (hints[name], *get_args(hints[name])):
+            if isinstance(value, str) and isinstance(kind, type) and issubclass(kind, Enum):
+                typed[name] = kind(value)
+    return replace(node, **typed)
 
 
 def left_open(settings: TrainConfig, values: Values) -> Values:
@@ -122,19 +117,15 @@ def lengths(settings: TrainConfig, source: Source) -> list[int]:
 def seasons(settings: TrainConfig, source: Source) -> list[int]:
     """Season lengths in rows: those found in the training rows of the targets, strongest first, then the calendar's."""
     strengths: dict[int, float] = defaultdict(float)
-    usual = usual_periods(source.panel[0].frequency)
-    for values in _training_columns(settings, source):
-        for season in find_seasons(bridged(values), usual_periods=usual):
-            strengths[season.period] += season.strength
-    strongest = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
-    return list(dict.fromkeys([*strongest, source.panel[0].frequency.season]))
-
-
-def _training_columns(settings: TrainConfig, source: Source) -> Iterator[Any]:
+    usual = source.panel[0].frequency.seasons
     positions = source.columns.positions(source.columns.targets)[:MOST_COLUMNS]
     for series in source.panel[: max(MOST_COLUMNS // len(positions), 1)]:
         train = cut_rows(series.timestamps, series.frequency, settings.dataset.split).train
-        yield from series.values[train.start : train.stop, positions].T
+        for values in series.values[train.start : train.stop, positions].T:
+            for season in find_seasons(bridged(values), usual_periods=usual):
+                strengths[season.period] += season.strength
+    strongest = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
+    return list(dict.fromkeys([*strongest, source.panel[0].frequency.season]))
 
 
 def _most_rows(settings: TrainConfig, source: Source) -> int:
@@ -151,7 +142,7 @@ def _most_rows(settings: TrainConfig, source: Source) -> int:
 def _takes(settings: TrainConfig, seq_len: int) -> bool:
     """Whether the given settings allow a network with this lookback window."""
     try:
-        return bool(networks(settings, [seq_len], n_targets=1))
+        return bool(networks(settings, seq_len, n_targets=1))
     except InputError:
         return False
 
@@ -185,23 +176,15 @@ def fixed_values(settings: TrainConfig) -> dict[str, Any]:
     }
 
 
-def label_len(settings: TrainConfig, seq_len: int) -> int:
-    """Rows of the start token for a lookback window, a multiple of the patch length."""
-    if "label_len" not in settings.search:
-        return settings.label_len
-    patch = patch_len(settings, seq_len)
-    return min(START_ROWS, seq_len // 2) // patch * patch
-
-
-def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) -> list[Values]:
-    """Networks of the first round: different shapes for the first lookback window, cheapest first; one for each other.
+def networks(settings: TrainConfig, seq_len: int, *, n_targets: int) -> list[Values]:
+    """Networks of the first round: different shapes for a lookback window, cheapest first.
 
     Raises:
         InputError: the given settings allow no network.
     """
-    first, *other_lengths = seq_lens
-    candidates = [_network(settings, first, *shape) for shape in _shapes(settings, first, n_targets)]
-    candidates += [_network(settings, seq_len, *_shapes(settings, seq_len, n_targets)[0]) for seq_len in other_lengths]
+    patch = patch_len(settings, seq_len)
+    shapes = [(patch, False), (patch, n_targets > 1), *([(1, False)] if seq_len <= MOST_TOKENS else [])]
+    candidates = [_network(settings, seq_len, *shape) for shape in shapes]
     sound = _sound(settings, candidates)
     if not sound:
         check(with_values(settings, candidates[0]))
@@ -224,22 +207,16 @@ def _sound(settings: TrainConfig, candidates: Sequence[Values]) -> list[Values]:
     return [values for values in different if not with_values(settings, values).problems()]
 
 
-def _shapes(settings: TrainConfig, seq_len: int, n_targets: int) -> list[tuple[int, bool]]:
-    """Pairs of patch_len and channel_independent, cheapest first."""
-    patch = patch_len(settings, seq_len)
-    unpatched = [(1, False)] if seq_len <= MOST_TOKENS else []
-    return [(patch, False), (patch, n_targets > 1), *unpatched]
-
-
 def cheapest(settings: TrainConfig, seq_len: int) -> Values:
     """The fastest network for a lookback window."""
-    return networks(settings, [seq_len], n_targets=1)[0]
+    return networks(settings, seq_len, n_targets=1)[0]
 
 
 def _network(settings: TrainConfig, seq_len: int, patch: int, channel_independent: bool) -> Values:
+    length = patch_len(settings, seq_len)
     values = {
         "seq_len": seq_len,
-        "label_len": label_len(settings, seq_len),
+        "label_len": min(START_ROWS, seq_len // 2) // length * length,
         **_widths(WIDTH if "model.d_model" in settings.search else _sizes(settings).d_model),
         "model.dropout": DROPOUT,
         "model.embed": EMBED,

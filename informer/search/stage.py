@@ -4,6 +4,8 @@ The command and `Forecaster.fit` call `train` and `resume`, with or without `mod
 """
 
 import logging
+import math
+import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,13 +15,14 @@ from typing import Any
 from rich.console import Console
 
 from informer.base.console import say
-from informer.base.errors import InputError, with_addresses
+from informer.base.errors import InputError, counted, with_addresses
 from informer.base.runtime import provenance, seed_everything
 from informer.base.start import Interrupted, StopRequest
 from informer.build import check_attention, read_dataset, with_static
 from informer.checkpoint.format import ATTRIBUTES, Checkpoint
 from informer.checkpoint.paths import LAST, LOG, SEARCH
 from informer.checkpoint.restore import attributes_in
+from informer.config.commands import EngineName
 from informer.config.data import OWN_PLACES
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command, to_display
@@ -27,9 +30,9 @@ from informer.config.training import TrainConfig
 from informer.data.dataset import Source
 from informer.data.recorded import find_again, own_cache
 from informer.scoring.scores import Evaluation
-from informer.search.search import Budget, Search
+from informer.search.search import PATIENCE, Budget, Search, WorkClock
 from informer.search.space import Values, cheapest, comparable, fixed_values, least_sizes, lengths, with_values
-from informer.search.trials import Record, Trial, TrialRunner, trial_engine
+from informer.search.trials import Record, TrialRunner, trial_engine
 from informer.training.folder import LENGTH, RunFolder
 from informer.training.run import RunContext, SearchResult, prepare, run_context, train_and_score, with_transform
 from informer.training.state import check_goes_on, check_training, extended, resumable
@@ -66,7 +69,7 @@ def train(
         InputError: a mistake of the user; nothing is written before training starts.
         Interrupted: Ctrl-C or SIGTERM; the run can be resumed.
     """
-    budget = Budget(settings.trainer.time_budget_minutes, began=began)
+    budget = _budget(settings, 0.0 if began is None else time.monotonic() - began)
     settings = prepare(settings, folder)
     if not settings.search:
         check_attention(settings)
@@ -199,97 +202,88 @@ def search_first(
             f"model=auto: expected one process, torchrun started {context.processes.size}; search in one, then train "
             "what it chose with: torchrun ... -m informer.train --config-dir=RUN_DIR --config-name=config"
         )
-    budget, folder = budget or Budget(settings.trainer.time_budget_minutes), context.folder
-    source = read(least_sizes(settings))
-    _check_same(source, folder.facts())
+    budget, folder = budget or _budget(settings), context.folder
+    source, facts = read(least_sizes(settings)), folder.facts().get("data", {})
+    now: dict[str, tuple[str, object]] = {"sha256": (source.provenance.sha256, source.provenance.path)}
+    if source.attributes:
+        now[ATTRIBUTES_SHA256] = source.attributes.sha256, source.attributes.where
+    for name, (checksum, where) in now.items():
+        if facts.get(name, checksum) != checksum:
+            raise InputError(
+                f"resume: expected the data that the search began with, {where} has changed since; start a new run"
+            )
     settings = with_static(settings, source)
     seq_lens = lengths(settings, source)
     check_attention(with_values(settings, cheapest(settings, seq_lens[-1])))
     common = comparable(settings, source, seq_lens)
-    data: dict[str, Any] = {"path": with_addresses(str(source.provenance.path)), "sha256": source.provenance.sha256}
-    if source.attributes:
-        data |= {ATTRIBUTES: source.attributes.columns, ATTRIBUTES_SHA256: source.attributes.sha256}
+    data: dict[str, Any] = {"path": with_addresses(str(source.provenance.path))}
+    data |= {name: checksum for name, (checksum, _) in now.items()}
+    data |= {ATTRIBUTES: source.attributes.columns} if source.attributes else {}
     folder.begin(settings, provenance() | {"seed": settings.seed, "data": data})
     context.start_log_file(folder.path / LOG)
-    _announce(settings, seq_lens)
-    settings = _transformed(settings, common, seq_lens, context)
+    minutes, given = settings.trainer.time_budget_minutes, fixed_values(settings)
+    within = "without a bound" if minutes is None else f"within {minutes:.3g} minutes, the run that follows included"
+    log.info(f"search on the validation part, {within} (trainer.time_budget_minutes): seq_len of {seq_lens}")
+    if given:
+        log.info(f"kept as given: {_phrase(given)}")
+    # the transform is chosen for a lookback window of medium length
+    medium = with_values(settings, cheapest(settings, seq_lens[len(seq_lens) // 2]))
+    resolved, note = with_transform(medium, common, context.device)
+    if note:
+        log.info(note)
+    settings = replace(settings, scaler=resolved.scaler)
+    console = context.console
     with trial_engine(settings, context.device) as engine, StopRequest() as stop, folder.as_latest():
-        trials = TrialRunner(settings=settings, source=common, device=context.device, stop=stop)
+        trials = TrialRunner(
+            settings=settings, source=common, device=context.device, stop=stop, clock=budget.clock
+        )  # fmt: skip
         search = Search(trials, Record(folder.path / SEARCH), budget, engine)
-        trial = _choose(search, seq_lens, folder, context.console)
+        try:
+            with console.status("searching") if console.is_terminal else nullcontext():
+                trial = search.choose(seq_lens)
+        except Interrupted as interrupted:
+            log.info(f"{interrupted}; continue the search with: {shell_command('train', ('resume', folder.path))}")
+            raise
         chosen = search.resolved(trial)
-    folder.chosen(chosen, _found(search, trial, chosen, budget))
-    _conclude(search, trial, chosen, context.console)
+    # `chosen` has no open keys, so its fixed values are those of all searched keys
+    found = {key: value for key, value in fixed_values(chosen).items() if key in search.settings.search}
+    linear = next(recorded for recorded in search.record.trials if not recorded.steps)
+    record = {
+        "budget_minutes": minutes,
+        "seconds": round(budget.spent, 1),
+        "trials": len(search.record.trials),
+        "given": given,
+        "chosen": found,
+        "linear_alone": not trial.steps,
+        "val_loss": trial.val_loss,
+        "linear_val_loss": linear.val_loss,
+        "linear": linear.start.note,
+        "not_tried": search.not_tried,
+        "enough_minutes": search.enough / 60,
+    }
+    folder.chosen(chosen, record)
+    console.print(search.record.table(trial))
+    if search.not_tried:
+        log.info(f"skipped, time budget used up: {skipped(record)}")
+    what = "" if trial.steps else "the linear forecast, which no network improved enough: "
+    log.info(f"chosen: {what}{_phrase(found)}; validation loss {trial.val_loss:.5f}")
     seed_everything(settings.seed)  # so that the run starts from the same weights as its trial
     fitted = trials.maps(chosen) if len(common.panel) == len(source.panel) else None
     return chosen, source, SearchResult(fitted, search.fit_seconds, lambda: budget.left)
 
 
-def _check_same(source: Source, facts: Mapping[str, Any]) -> None:
-    now: dict[str, tuple[str, object]] = {"sha256": (source.provenance.sha256, source.provenance.path)}
-    if source.attributes:
-        now[ATTRIBUTES_SHA256] = source.attributes.sha256, source.attributes.where
-    for name, (checksum, where) in now.items():
-        if facts.get("data", {}).get(name, checksum) != checksum:
-            raise InputError(
-                f"resume: expected the data that the search began with, {where} has changed since; start a new run"
-            )
+def skipped(record: Mapping[str, Any]) -> str:
+    """What a search has not tried for lack of time, and the budget that it wants; empty if it tried everything."""
+    if not record["not_tried"]:
+        return ""
+    minutes = counted(math.ceil(record["enough_minutes"]), "minute")
+    return f"{'; '.join(record['not_tried'])}: a budget of about {minutes} has time for that"
 
 
-def _transformed(settings: TrainConfig, source: Source, seq_lens: list[int], context: RunContext) -> TrainConfig:
-    """The configuration with a transform chosen for a lookback window of medium length."""
-    medium = with_values(settings, cheapest(settings, seq_lens[len(seq_lens) // 2]))
-    resolved, note = with_transform(medium, source, context.device)
-    if note:
-        log.info(note)
-    return replace(settings, scaler=resolved.scaler)
-
-
-def _announce(settings: TrainConfig, seq_lens: list[int]) -> None:
-    minutes = settings.trainer.time_budget_minutes
-    within = "without a bound" if minutes is None else f"within {minutes:.3g} minutes, the run that follows included"
-    log.info(f"search on the validation part, {within} (trainer.time_budget_minutes): seq_len of {seq_lens}")
-    if fixed := fixed_values(settings):
-        log.info(f"kept as given: {_phrase(fixed)}")
-
-
-def _choose(search: Search, seq_lens: list[int], folder: RunFolder, console: Console) -> Trial:
-    try:
-        with console.status("searching") if console.is_terminal else nullcontext():
-            return search.choose(seq_lens)
-    except Interrupted as interrupted:
-        log.info(f"{interrupted}; continue the search with: {shell_command('train', ('resume', folder.path))}")
-        raise
-
-
-def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) -> dict[str, Any]:
-    """Facts about a search for run.json; its trials are in search.csv."""
-    start = next(recorded for recorded in search.record.trials if not recorded.steps)
-    return {
-        "budget_minutes": search.settings.trainer.time_budget_minutes,
-        "seconds": round(budget.spent, 1),
-        "trials": len(search.record.trials),
-        "given": fixed_values(search.settings),
-        "chosen": _searched(search.settings, chosen),
-        "linear_alone": not trial.steps,
-        "val_loss": trial.val_loss,
-        "linear_val_loss": start.val_loss,
-        "linear": start.start.note,
-        "not_tried": search.not_tried,
-    }
-
-
-def _searched(settings: TrainConfig, chosen: TrainConfig) -> Values:
-    values = fixed_values(chosen)  # `chosen` has no open keys, so this returns all searched keys
-    return {key: value for key, value in values.items() if key in settings.search}
-
-
-def _conclude(search: Search, trial: Trial, chosen: TrainConfig, console: Console) -> None:
-    console.print(search.record.table(trial))
-    if search.not_tried:
-        log.info(f"skipped, time budget used up: {'; '.join(search.not_tried)}")
-    what = "" if trial.steps else "the linear forecast, which no network improved enough: "
-    log.info(f"chosen: {what}{_phrase(_searched(search.settings, chosen))}; validation loss {trial.val_loss:.5f}")
+def _budget(settings: TrainConfig, spent: float = 0.0) -> Budget:
+    """The time budget, of which some seconds are spent. Workers of Ray do not compute in this thread."""
+    patience = 1.0 if settings.engine is EngineName.ray else PATIENCE
+    return Budget(settings.trainer.time_budget_minutes, clock=WorkClock(patience), spent=spent)
 
 
 def _phrase(values: Values) -> str:

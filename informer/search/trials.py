@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 import torch
 from rich.box import SIMPLE
@@ -43,16 +43,14 @@ from informer.inference.ray_engine import capacity, cluster
 from informer.linear.fit import BLOCKS
 from informer.linear.maps import choose_varying, linear_fit
 from informer.linear.settings import in_words
-from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
 from informer.networks.models.linear import LinearMaps, LinearModelConfig, maps_config
-from informer.scoring.intervals import calibrate
-from informer.scoring.scores import fit_baselines
+from informer.scoring.scores import baselines_for
 from informer.search.space import Values, cheapest, with_values
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch, validate
 from informer.training.processes import Processes
-from informer.training.start import FittedMaps, fit_skip, freeze, new_network, start_of
+from informer.training.start import FittedMaps, fit_skip, freeze, new_network
 from informer.training.state import Checkpointer, State
 
 MOST_SHOWN = 12
@@ -134,18 +132,21 @@ def trial_key(values: Mapping[str, Any], steps: int) -> tuple[str, ...]:
     return (*(str(values.get(key, "")) for key in SEARCHED), str(steps))
 
 
-def _measured(row: Mapping[str, str]) -> dict[str, Any]:
-    return {name: float(row[name]) for name in MEASURED if name != "steps"}
-
-
-def _start(row: Mapping[str, str]) -> tuple[Start, float]:
-    """The linear forecast of a row and its `fit_seconds`; raises KeyError or ValueError if the row is damaged."""
+def _trial_of(row: Mapping[str, str]) -> Trial:
+    """The trial of a row; raises KeyError or ValueError if the row is damaged."""
+    values: dict[str, Any] = {key: row[key] for key in SEARCHED if row.get(key)}
+    measured: dict[str, Any] = {name: float(row[name]) for name in MEASURED if name != "steps"}
+    trial = Trial(values=values, steps=int(row["steps"]), **measured)
+    if trial.steps:
+        return trial
     kinds = (int, list, str, bool, list, float, float)
-    values = [json.loads(row[f"{LINEAR}{name}"]) for name in (*Start._fields, "fit_seconds")]
-    if wrong := [kind.__name__ for kind, value in zip(kinds, values, strict=True) if not isinstance(value, kind)]:
+    linear = [json.loads(row[f"{LINEAR}{name}"]) for name in (*Start._fields, "fit_seconds")]
+    if wrong := [kind.__name__ for kind, value in zip(kinds, linear, strict=True) if not isinstance(value, kind)]:
         raise ValueError(f"linear forecast: no {wrong[0]}")
-    *start, fit_seconds = values
-    return Start(*start), fit_seconds
+    start = Start(*linear[:-1])
+    return replace(
+        trial, values={"seq_len": start.seq_len} if "seq_len" in values else {}, start=start, fit_seconds=linear[-1]
+    )
 
 
 @final
@@ -160,37 +161,23 @@ class Record:
 
     path: Path
     trials: list[Trial] = field(default_factory=list)
-    _before: dict[tuple[str, ...], dict[str, str]] = field(init=False)
+    _before: dict[tuple[str, ...], Trial] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._before = self._rows() if self.path.exists() else {}
-
-    def _rows(self) -> dict[tuple[str, ...], dict[str, str]]:
-        """Rows of the file by trial, checked."""
-        text = read_text(self.path)
+        text = read_text(self.path) if self.path.exists() else ""
         try:
-            rows = list(csv.DictReader(io.StringIO(text), restval=""))
-            for row in rows:
-                _measured(row)
-                if int(row["steps"]) == 0:
-                    _start(row)
-            return {trial_key(row, int(row["steps"])): row for row in rows}
+            self._before = {trial.key: trial for trial in map(_trial_of, csv.DictReader(io.StringIO(text), restval=""))}
         except (csv.Error, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{self.path}: expected the trials of a search, found: {reason_of(error)}") from error
 
     def known(self, values: Mapping[str, Any], steps: int) -> Trial | None:
         """The trial if the file contains it, else None."""
-        row = self._before.get(trial_key(values, steps))
-        return None if row is None else Trial(values=values, steps=steps, **_measured(row))
+        trial = self._before.get(trial_key(values, steps))
+        return None if trial is None else replace(trial, values=values)
 
     def known_start(self) -> Trial | None:
         """The linear forecast if the file contains it, else None."""
-        row = next((row for row in self._before.values() if int(row["steps"]) == 0), None)
-        if row is None:
-            return None
-        start, fit_seconds = _start(row)
-        values = {"seq_len": start.seq_len} if row.get("seq_len") else {}
-        return Trial(values=values, steps=0, start=start, fit_seconds=fit_seconds, **_measured(row))
+        return next((trial for trial in self._before.values() if not trial.steps), None)
 
     def add(self, trial: Trial) -> None:
         """Store a finished trial and report progress."""
@@ -199,13 +186,12 @@ class Record:
         best = min(recorded.val_loss for recorded in self.trials)
         progress.report(Status(best=best, baseline=linear, baseline_name="linear forecast"))
         text = io.StringIO()
-        used = [*(recorded.values for recorded in self.trials), *self._before.values()]
-        names = [key for key in SEARCHED if any(key in values for values in used)]
+        rows = self._before | {recorded.key: recorded for recorded in self.trials}
+        names = [key for key in SEARCHED if any(key in recorded.values for recorded in rows.values())]
         start = [f"{LINEAR}{name}" for name in (*Start._fields, "fit_seconds")]
         writer = csv.DictWriter(text, [*names, *MEASURED, *start], lineterminator="\n", restval="")
         writer.writeheader()
-        rows = {recorded.key: recorded.cells for recorded in self.trials}
-        writer.writerows({**self._before, **rows}.values())
+        writer.writerows(recorded.cells for recorded in rows.values())
         write_atomic(self.path, text.getvalue())
 
     def table(self, chosen: Trial) -> Table:
@@ -335,17 +321,18 @@ class TrialRunner:
         what = f"searching: {settings.seq_len} rows of history, {'a network' if steps else 'linear forecast'}"
         progress.report(Status(doing=what))
         data, maps = self._fit(settings)
-        model = self._network(settings, data, maps)
+        seed_everything(settings.seed)  # the weights from which a run with the same seed starts
+        model = new_network(settings, data)
+        maps.give(model)
+        freeze(model, settings.trainer.freeze)
         trainer = replace(settings.trainer, max_epochs=max(steps, 1), max_steps=steps)
         checkpointer = Checkpointer(
             self._give_up, every_minutes=seconds / 60, stop=self.stop, processes=Processes(), device=self.device,
             clock=self.clock,
         )  # fmt: skip
         with Tracker({}, n_steps=steps, console=Console(quiet=True), activity=what) as tracker:
-            session = Session.begin(
-                replace(settings, trainer=trainer), model, data, tracker=tracker, checkpointer=checkpointer,
-                processes=Processes(),
-            )  # fmt: skip
+            run = replace(settings, trainer=trainer)
+            session = Session.begin(run, model.to(self.device), data, tracker=tracker, checkpointer=checkpointer)
             loss, seconds = _trained_loss(session, self.clock)
         self._paces[_shape_of(settings, steps)] = seconds / len(data.val)
         return loss
@@ -359,14 +346,11 @@ class TrialRunner:
         data = self._fit(settings)[0]
         scored = [data.test, data.calibration, data.val] if steps else [data.test, data.val]
         windows = sum(len(split) for split in scored if split is not None)
-        return windows * self._paces.get(_shape_of(settings, steps), 0.0) + self._baseline_seconds(data)
-
-    def _baseline_seconds(self, data: Data) -> float:
         if self._baseline is None:
             began = self.clock()
-            calibrate(fit_baselines(data), data)
+            baselines_for(data)
             self._baseline = self.clock() - began
-        return self._baseline
+        return windows * self._paces.get(_shape_of(settings, steps), 0.0) + self._baseline
 
     def n_windows(self, values: Values) -> int:
         """Number of training windows."""
@@ -374,8 +358,7 @@ class TrialRunner:
 
     def maps(self, settings: TrainConfig) -> FittedMaps | None:
         """The maps with which a run with these settings begins, if they were fitted."""
-        _, maps = self._fitted.get(_maps_key(settings), (None, None))
-        return maps if maps is not None and maps.weights else None
+        return self._fitted.get(_maps_key(settings), (None, None))[1]
 
     def _of_length(self, seq_len: int) -> TrainConfig:
         return with_values(self.settings, cheapest(self.settings, seq_len))
@@ -403,16 +386,10 @@ class TrialRunner:
             model = new_network(settings, data)
             note = fit_skip(model, settings, data)
             most = max(min(MOST_WINDOWS, MOST_FORECASTS // len(data.targets)), 1)
-            self._fitted[key] = replace(data, val=data.val.thinned(most)), FittedMaps(start_of(model), note or "")
+            assert model.maps is not None, "the search is of networks with linear maps"
+            fitted = FittedMaps(model.maps.state_dict(), note or "")
+            self._fitted[key] = replace(data, val=data.val.thinned(most)), fitted
         return self._fitted[key]
-
-    def _network(self, settings: TrainConfig, data: Data, maps: FittedMaps) -> ForecastModel:
-        """The network with the weights from which a run with the same seed starts."""
-        seed_everything(settings.seed)
-        model = new_network(settings, data)
-        model.load_state_dict(maps.weights, strict=False)
-        freeze(model, settings.trainer.freeze)
-        return model.to(self.device)
 
     def _give_up(self, state: State, is_best: bool) -> None:
         if not self.stop.signal:  # on a signal the checkpointer itself raises Interrupted
@@ -432,11 +409,11 @@ def _shape_of(settings: TrainConfig, steps: int) -> Shape:
 
 def _trained_loss(session: Session, clock: Callable[[], float]) -> tuple[float, float]:
     """Validation loss after the last step, and the seconds of that validation."""
-    progress = session.state.progress
+    state = session.state
     try:
-        while progress.step < session.last_step:
+        while state.step < session.last_step:
             train_epoch(session)
-            progress.epoch, progress.n_seen = progress.epoch + 1, 0
+            state.epoch, state.n_seen = state.epoch + 1, 0
         began = clock()
         loss = validate(session)
     except (InputError, torch.OutOfMemoryError):  # loss or gradient not finite, or not enough GPU memory
@@ -451,22 +428,14 @@ RETRIES = 2
 """How often a worker that dies is started again, and its trial repeated; more often, memory is probably short."""
 
 
-class Result(NamedTuple):
-    """A finished trial; the fields are those of `informer.search.trials.Trial`."""
+class Local:
+    """Runs trials in this process, one after the other."""
 
-    val_loss: float
-    seconds: float
-    closing_seconds: float
-
-
-class TrialEngine(Protocol):
-    """Runs trials."""
-
-    n_parallel: int
+    n_parallel = 1
     """Number of trials to begin before waiting for the first of them."""
 
-    def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Result]:
-        """Begin a trial.
+    def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Trial]:
+        """Begin a trial; here it runs when its result is asked for.
 
         Args:
             runner: knows the settings, the data and the linear forecast from which networks start.
@@ -475,29 +444,19 @@ class TrialEngine(Protocol):
         Returns:
             Waits for the trial, and raises what `TrialRunner.trial` raises.
         """
-
-
-@final
-class Local:
-    """In this process, one after the other."""
-
-    n_parallel = 1
-
-    def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Result]:
-        """See `TrialEngine`; the trial runs when its result is asked for."""
         return partial(measured, runner, values, steps=steps, seconds=seconds)
 
 
-def measured(runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Result:
-    """A trial and its duration."""
+def measured(runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Trial:
+    """A trial with its duration."""
     began = runner.clock()
     loss = runner.trial(values, steps=steps, seconds=seconds)
-    taken = runner.clock() - began
-    return Result(loss, taken, runner.closing_seconds(values, steps=steps))
+    taken, closing = runner.clock() - began, runner.closing_seconds(values, steps=steps)
+    return Trial(values=values, steps=steps, val_loss=loss, seconds=taken, closing_seconds=closing)
 
 
 @contextmanager
-def trial_engine(settings: TrainConfig, device: torch.device) -> Iterator[TrialEngine]:
+def trial_engine(settings: TrainConfig, device: torch.device) -> Iterator[Local]:
     """The configured engine; a local Ray cluster ends with the context.
 
     Raises:
@@ -513,7 +472,7 @@ def trial_engine(settings: TrainConfig, device: torch.device) -> Iterator[TrialE
 
 
 @final
-class OnRay:
+class OnRay(Local):
     """On the connected Ray cluster, by actors that each hold the data, one CPU (or GPU) and one thread.
 
     Args:
@@ -526,8 +485,8 @@ class OnRay:
         self._actors: list[Any] = []
         self._begun = 0
 
-    def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Result]:
-        """See `TrialEngine`."""
+    def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Trial]:
+        """See `Local`."""
         if not self._actors:
             self._start(runner)
         actor = self._actors[self._begun % self.n_parallel]
@@ -545,7 +504,7 @@ class OnRay:
         device = "cuda" if self._unit == "GPU" else runner.device.type
         self._actors = [make(runner.settings, source, device) for _ in range(self.n_parallel)]
 
-    def _wait(self, stop: StopRequest, trial: Any) -> Result:
+    def _wait(self, stop: StopRequest, trial: Any) -> Trial:
         import ray
         from ray.exceptions import RayError, RayTaskError
 
@@ -553,7 +512,7 @@ class OnRay:
             if stop.signal:
                 raise Interrupted(stop.signal)
         try:
-            result = ray.get(trial)
+            result: Trial | None = ray.get(trial)
         except RayTaskError as error:
             raise error.cause from error
         except RayError as error:
@@ -563,7 +522,7 @@ class OnRay:
             ) from error
         if result is None:
             raise OutOfTime
-        return Result(*result)
+        return result
 
 
 @final
@@ -578,9 +537,9 @@ class _Worker:
         lookback = max(maps["lookback"] for maps in settings.model.maps)
         self._runner.n_windows(cheapest(settings, lookback))  # so that no trial is charged for the fit
 
-    def measured(self, values: dict[str, Any], steps: int, seconds: float) -> tuple[float, ...] | None:
-        """`Result` as a plain tuple; None if the trial took too long."""
+    def measured(self, values: dict[str, Any], steps: int, seconds: float) -> Trial | None:
+        """The trial; None if it took too long."""
         try:
-            return tuple(measured(self._runner, values, steps=steps, seconds=seconds))
+            return measured(self._runner, values, steps=steps, seconds=seconds)
         except OutOfTime:
             return None

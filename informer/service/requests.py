@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from email.message import Message
 from typing import Any, NamedTuple, final
 
+import numpy as np
 import pandas as pd
 
 import informer
@@ -22,59 +22,29 @@ from informer.inference.writing import stamps, to_csv
 from informer.read.series import Series
 from informer.scoring.intervals import LEVELS
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Options of a request.
-
-    Args:
-        horizon: rows to forecast; None: pred_len.
-        levels: interval levels in percent.
-    """
-
-    horizon: int | None = None
-    levels: tuple[int, ...] = ()
-
-
 CSV, JSON = "text/csv", "application/json"
 
 FRAME, FUTURE = "frame", "future"
 """Keys of a JSON body."""
 
 
-class UnknownType(InputError):
-    """The body is neither CSV nor JSON."""
+class Refused(InputError):
+    """Ends a request with this status and error line."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
-    """The body of a request.
-
-    Args:
-        content: CSV text, or JSON `{"frame": ..., "future": ...}`; a table is a mapping of column names to lists, or a
-            list of rows.
-        type: CSV or JSON.
-        charset: encoding of CSV text; None: detected.
-    """
-
-    content: bytes
-    type: str
-    charset: str | None = None
-
-    @classmethod
-    def of(cls, content: bytes, content_type: str) -> "Body":
-        """A body with its type from the Content-Type header.
-
-        Raises:
-            UnknownType: another type.
-        """
-        header = Message()
-        header["Content-Type"] = content_type
-        media_type = header.get_content_type() if content_type else "none"
-        if media_type not in (CSV, JSON):
-            raise UnknownType(f"Content-Type: expected {CSV} or {JSON}, found {media_type}")
-        charset = header.get_param("charset")
-        return cls(content=content, type=media_type, charset=charset if isinstance(charset, str) else None)
+def media_type(content_type: str) -> tuple[str, str | None]:
+    """CSV or JSON, and the encoding of CSV text if it is named, from a Content-Type header."""
+    header = Message()
+    header["Content-Type"] = content_type
+    media_type = header.get_content_type() if content_type else "none"
+    if media_type not in (CSV, JSON):
+        raise Refused(415, f"Content-Type: expected {CSV} or {JSON}, found {media_type}")
+    charset = header.get_param("charset")
+    return media_type, charset if isinstance(charset, str) else None
 
 
 class Limits(NamedTuple):
@@ -94,12 +64,14 @@ class Limits(NamedTuple):
 
 
 def read_series(
-    model: TrainedModel, body: Body, input_format: InputFormat, limits: Limits, *, name: str = FRAME
+    model: TrainedModel, content: bytes, content_type: str, input_format: InputFormat, limits: Limits, *, name: str
 ) -> tuple[list[Series], Futures | None]:
     """The series of a request and their future covariates, checked against the model.
 
     Args:
-        body: body of the request.
+        content: CSV text, or JSON `{"frame": ..., "future": ...}`; a table is a mapping of column names to lists, or a
+            list of rows.
+        content_type: header of the request.
         input_format: format of CSV text, if different from the training data.
         limits: limits on each table, checked before it is read.
         name: name of a single series; if each series has its own scaler, it selects the scaler.
@@ -107,15 +79,21 @@ def read_series(
     Raises:
         InputError: the series cannot be forecast.
     """
+    kind, charset = media_type(content_type)
     futures = None
-    if body.type == CSV:
-        _check_text(body.content, limits)
-        series = model.reader.content(body.content, _encoded(input_format, body), name)
+    if kind == CSV:
+        _check_text(content, limits)
+        if charset is not None:
+            input_format = copy(input_format)
+            input_format.encoding = charset
+            if problems := input_format.problems():
+                raise InputError(f"Content-Type: {problems[0]}")
+        series = model.reader.content(content, input_format, name)
         if model.columns.future_covariates:
             names = listed(model.columns.future_covariates)
             raise InputError(f"future: expected future values of {names}; send JSON with {FRAME} and {FUTURE}")
     else:
-        frame, ahead = _json_tables(body.content, limits)
+        frame, ahead = _json_tables(content, limits)
         series = model.reader.frame(frame, name)
         futures = None if ahead is None else model.reader.future_frame(ahead, FUTURE)
     check_futures(model.columns, has_futures=futures is not None)
@@ -134,17 +112,6 @@ def _check_text(content: bytes, limits: Limits) -> None:
         counts = [line.count(separator) for separator in SEPARATORS]
         longest, cells = max(longest, *counts), cells + max(sum(counts[:-1]), counts[-1])
     limits.check(1 + longest, cells, "body")
-
-
-def _encoded(input_format: InputFormat, body: Body) -> InputFormat:
-    if body.charset is None:
-        return input_format
-    encoded = copy(input_format)
-    encoded.encoding = body.charset
-    problems = encoded.problems()
-    if problems:
-        raise InputError(f"Content-Type: {problems[0]}")
-    return encoded
 
 
 def _json_tables(content: bytes, limits: Limits) -> tuple[pd.DataFrame, pd.DataFrame | None]:
@@ -212,18 +179,15 @@ def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
     """
     if kind == CSV:
         return to_csv(forecasts, PredictConfig().digits), f"{CSV}; charset={forecasts[0].series.dialect.encoding}"
-    table: dict[str, list[Any]] = {}
-    for forecast in forecasts:
-        names = {key: [forecast.series.name] * len(forecast.values) for key in forecast.keys[:-1]}
-        columns = {name: _cells(values) for name, values in forecast.columns().items()}
-        for name, cells in (names | {forecast.keys[-1]: list(stamps(forecast))} | columns).items():
-            table.setdefault(name, []).extend(cells)
+    frames = [
+        forecast.frame().assign(**{forecast.keys[-1]: np.array(stamps(forecast), dtype=object)})
+        for forecast in forecasts
+    ]
+    table = {
+        name: [None if cell != cell else cell for cell in cells.tolist()]
+        for name, cells in pd.concat(frames, ignore_index=True).items()
+    }
     return json.dumps({"forecast": table}, allow_nan=False).encode(), JSON
-
-
-def _cells(values: Any) -> list[Any]:
-    cells: list[Any] = values.tolist()
-    return [None if cell != cell else cell for cell in cells]
 
 
 AT_ONCE = 16
@@ -231,10 +195,6 @@ AT_ONCE = 16
 
 MOST_NAMES = 100
 """Maximum number of series names, and of categories of a column, in a description."""
-
-
-class Busy(InputError):
-    """Too many requests in progress."""
 
 
 @final
@@ -258,54 +218,58 @@ class Service:
         """Count a request as in progress within the context.
 
         Raises:
-            Busy: too many requests are in progress.
+            Refused: too many requests are in progress.
         """
         if self._in_progress >= self.settings.max_requests:
-            raise Busy(f"busy: {self._in_progress} requests in progress, at most max_requests; try again")
+            raise Refused(503, f"busy: {self._in_progress} requests in progress, at most max_requests; try again")
         self._in_progress += 1
         try:
             yield
         finally:
             self._in_progress -= 1
 
-    def answer(self, body: Body, options: Options, *, name: str, kind: str) -> tuple[bytes, str]:
+    def answer(
+        self, content: bytes, content_type: str, *, horizon: str | None, levels: Sequence[int], name: str, kind: str
+    ) -> tuple[bytes, str]:
         """The forecasts for the body of a request, encoded, and their Content-Type.
 
         Args:
-            body: body of the request.
-            options: options of the forecast.
-            name: name of a single series.
+            content, content_type, name: see `read_series`.
+            horizon: rows to forecast, a span or a date; None: pred_len.
+            levels: interval levels in percent.
             kind: content type of the response.
 
         Raises:
             InputError: an error the client can fix.
         """
+        model, settings = self.model, self.settings
         self.is_answering = True
         try:
-            return to_body(self._forecasts(body, options, name), kind)
+            self._check_rows(horizon, None)
+            model.check_levels(levels, horizon)
+            limits = Limits(settings.max_columns + len(model.columns.inputs), settings.max_cells)
+            series, futures = read_series(model, content, content_type, settings.dataset, limits, name=name or FRAME)
+            for history in series:
+                self._check_rows(horizon, history)
+            ahead = [] if futures is None else [futures.of(history) for history in series]
+            for history, future in zip(series, ahead, strict=False):
+                model.check_future(history, future, horizon)
+            forecasts: list[Forecast] = []
+            for first in range(0, len(series), AT_ONCE):
+                part = slice(first, first + AT_ONCE)
+                forecasts += model.forecast(series[part], horizon=horizon, levels=levels, futures=ahead[part] or None)
+            return to_body(forecasts, kind)
         finally:
             self.is_answering = False
 
-    def _forecasts(self, body: Body, options: Options, name: str) -> list[Forecast]:
-        model, settings = self.model, self.settings
-        most = max(settings.max_horizon, model.sizes.pred_len)
-        if options.horizon is not None and options.horizon > most:
-            raise InputError(f"horizon: expected at most {most}, found {options.horizon}")
-        model.check_horizon(options.horizon)
-        model.check_levels(options.levels, options.horizon)
-        limits = Limits(settings.max_columns + len(model.columns.inputs), settings.max_cells)
-        series, futures = read_series(model, body, settings.dataset, limits, name=name or FRAME)
-        ahead = [futures.of(history) for history in series] if futures is not None else None
-        for history, future in zip(series, ahead or (), strict=ahead is not None):
-            model.check_future(history, future, options.horizon)
-        parts = [slice(first, first + AT_ONCE) for first in range(0, len(series), AT_ONCE)]
-        return [
-            forecast
-            for part in parts
-            for forecast in model.forecast(
-                series[part], horizon=options.horizon, levels=options.levels, futures=ahead[part] if ahead else None
-            )
-        ]
+    def _check_rows(self, horizon: str | None, series: Series | None) -> None:
+        """Raise an InputError if there are too many rows to forecast, after the series if there is one yet."""
+        rows, most = (
+            self.model.check_horizon(horizon, series),
+            max(self.settings.max_horizon, self.model.sizes.pred_len),
+        )
+        if rows > most:
+            raise InputError(f"horizon: expected at most {most}, found {rows}")
 
     def description(self) -> dict[str, Any]:
         """Inputs and outputs of the model, and the limits on requests."""

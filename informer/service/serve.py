@@ -23,7 +23,6 @@ from typing import Annotated, Any, final
 
 import uvicorn
 from fastapi import FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from rich.console import Console
 from starlette.datastructures import Headers
@@ -37,8 +36,9 @@ from informer.base.errors import InputError, is_out_of_memory, printable
 from informer.checkpoint.paths import forecasting_checkpoint
 from informer.config.commands import ServeConfig
 from informer.inference.model import TrainedModel
+from informer.read.cells import key_cells
 from informer.read.frequency import Frequency, adjective, lasting
-from informer.service.requests import CSV, FRAME, FUTURE, JSON, Body, Busy, Options, Service, UnknownType
+from informer.service.requests import CSV, FRAME, FUTURE, JSON, Refused, Service, media_type
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -123,7 +123,8 @@ def _example(description: Mapping[str, Any]) -> str:
     """A shortened example of a JSON body: every column that a request needs, or the first of many, targets first."""
     columns: dict[str, list[Any]] = {description["time_column"]: ["2024-01-01 00:00", "..."]}
     if description["series_column"] is not None:
-        columns[description["series_column"]] = [*description["series"][:1], "..."]
+        cells = key_cells(description["series_column"], next(iter(description["series"]), "..."))
+        columns |= {column: [cell, "..."] for column, cell in cells.items()}
     names = dict.fromkeys([*description["targets"], *description["inputs"]])
     columns |= {name: [1.0, "..."] for name in [*names][:MOST_COLUMNS]}
     if len(names) > MOST_COLUMNS:
@@ -173,14 +174,6 @@ FORECAST: dict[str, Any] = {
 """OpenAPI entries that FastAPI cannot derive from the signature."""
 
 
-class Refused(Exception):
-    """Ends a request with this status and error line."""
-
-    def __init__(self, status: int, line: str) -> None:
-        super().__init__(line)
-        self.status = status
-
-
 def build_app(service: Service) -> FastAPI:
     """Create the application with the routes of a service."""
 
@@ -200,14 +193,14 @@ def build_app(service: Service) -> FastAPI:
     @app.post("/forecast", summary="Forecast the rows after the end of a table", openapi_extra=FORECAST)
     async def forecast(
         request: Request,
-        horizon: Annotated[int | None, Query(description="Rows to forecast; default: pred_len.")] = None,
+        horizon: Annotated[str | None, Query(description="Rows, a span or the last date; default: pred_len.")] = None,
         intervals: Annotated[str, Query(description="Levels in percent, separated by commas: 80,95.")] = "",
         name: Annotated[str, Query(description="Name of a single series; selects its scaler, if it has its own.")] = "",
     ) -> Response:
         unknown = [key for key in request.query_params if key not in KEYS]
         if unknown:
             raise InputError(f"{unknown[0]}: unknown parameter, expected {', '.join(KEYS)}")
-        content, kind = await _answer(service, request, Options(horizon=horizon, levels=_levels(intervals)), name)
+        content, kind = await _answer(service, request, horizon=horizon, levels=_levels(intervals), name=name)
         return Response(content, media_type=kind)
 
     pages = ("/", "/docs")
@@ -248,16 +241,22 @@ def _name(host: str) -> str:
     return re.sub(r":\d*$", "", host.lower())
 
 
-async def _answer(service: Service, request: Request, options: Options, name: str) -> tuple[bytes, str]:
-    """Read the body, forecast, and encode the response, within the time limit; returns content and type."""
+async def _answer(service: Service, request: Request, **options: Any) -> tuple[bytes, str]:
+    """Read the body, forecast, and encode the response, within the time limit; returns content and type.
+
+    `options` are those of `Service.answer`.
+    """
     timeout, received = service.settings.timeout, False
     try:
         with service.admitted():
             async with asyncio.timeout(timeout):
-                content = await _content(request, service.settings.max_mb)
-                body = Body.of(content, request.headers.get("content-type", ""))
+                content, content_type = (
+                    await _content(request, service.settings.max_mb), request.headers.get("content-type", "")
+                )  # fmt: skip
                 received = True
-                answer = partial(service.answer, body, options, name=name, kind=_wanted(request, body))
+                accepted = [kind for kind in (CSV, JSON) if kind in request.headers.get("accept", "")]
+                kind = accepted[0] if len(accepted) == 1 else media_type(content_type)[0]
+                answer = partial(service.answer, content, content_type, kind=kind, **options)
                 return await asyncio.get_running_loop().run_in_executor(service.thread, answer)
     except TimeoutError as error:
         if not received:
@@ -279,13 +278,6 @@ async def _content(request: Request, max_mb: float) -> bytes:
     return bytes(content)
 
 
-def _wanted(request: Request, body: Body) -> str:
-    """Content type of the response."""
-    accepted = request.headers.get("accept", "")
-    named = [kind for kind in (CSV, JSON) if kind in accepted]
-    return named[0] if len(named) == 1 else body.type
-
-
 def _levels(text: str) -> tuple[int, ...]:
     """The levels of `intervals=80,95`."""
     levels = [level for level in text.strip("[]").split(",") if level.strip()]
@@ -302,24 +294,16 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(InputError)
     async def refused(request: Request, error: InputError) -> Response:
-        if isinstance(error, Busy):
-            return JSONResponse({"error": str(error)}, 503, headers={"Retry-After": "1"})
-        return failed(415 if isinstance(error, UnknownType) else 422, str(error))
+        response = failed(error.status if isinstance(error, Refused) else 422, str(error))
+        if response.status_code == 503:
+            response.headers["Retry-After"] = "1"
+        if response.status_code in (408, 413, 504):
+            response.headers["Connection"] = "close"  # the rest of the body is not read
+        return response
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=400)  # nobody reads it
-
-    @app.exception_handler(Refused)
-    async def over_a_limit(request: Request, error: Refused) -> Response:
-        response = failed(error.status, str(error))
-        response.headers["Connection"] = "close"  # the rest of the body is not read
-        return response
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        return failed(422, f"{first['loc'][-1]}: expected a whole number, found {first.get('input')!r:.50}")
 
     @app.exception_handler(HTTPException)
     async def no_route(request: Request, error: HTTPException) -> Response:

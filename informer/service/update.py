@@ -2,9 +2,11 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,12 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.base.console import logging_to
-from informer.base.errors import InputError, counted, listed
+from informer.base.errors import InputError, ReportError, counted, listed
 from informer.base.files import expanded, write_atomic
 from informer.base.runtime import pick_device, provenance, seed_everything
 from informer.base.start import StopRequest
 from informer.build import build_data, read_dataset
-from informer.checkpoint.format import MAPS, UNTIL, Checkpoint, saved_digest
+from informer.checkpoint.format import MAPS, UNTIL, Checkpoint
 from informer.checkpoint.paths import BEST, LAST, LOG, ROWS, forecasting_checkpoint, read_facts, resolve_latest
 from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config import conversion
@@ -30,17 +32,21 @@ from informer.config.model import WindowSizes
 from informer.config.training import Schedule, TrainConfig
 from informer.data.columns import Trained, renumbered
 from informer.data.dataset import Data
-from informer.data.panel import training_series
+from informer.data.panel import rows_dataset, rows_table, series_name_column, training_series
 from informer.data.recorded import Recorded, find_again
-from informer.data.rows import rows_dataset, rows_table, series_column
 from informer.data.scaler import PanelScaler
+from informer.data.store import series_numbers
 from informer.data.windows import Windows
 from informer.inference.rolling import moment_in
-from informer.linear.maps import all_runs
+from informer.linear.maps import all_runs, fit_model
 from informer.linear.select import starts_of
 from informer.networks.forecast_model import ForecastModel, model_forecast
+from informer.networks.models.linear import maps_config
+from informer.read.checks import outlier_text, outliers
 from informer.read.files import files_sha256
-from informer.read.series import Series
+from informer.read.series import Series, column_values
+from informer.read.split import cut_rows
+from informer.read.table import without
 from informer.read.times import check_zones
 from informer.scoring.scores import Evaluation, evaluate, fit_baselines, training_scale
 from informer.training.combination import combiner
@@ -50,7 +56,7 @@ from informer.training.loop import Session, fit
 from informer.training.optim import learning_rate
 from informer.training.processes import Processes
 from informer.training.run import conclude, data_facts, save_refit, score_best
-from informer.training.start import freeze, is_closed_form, refit
+from informer.training.start import freeze, is_closed_form
 from informer.training.state import Checkpointer, State, check_training
 
 log = logging.getLogger(__name__)
@@ -65,8 +71,8 @@ class JoinedRows:
     """Series of a model, older rows first.
 
     Args:
-        panel: in the order of training, with category codes.
-        n_old: number of rows of each series that the older run had.
+        panel: in the order of training, with category codes; then series that training did not have.
+        n_old: number of rows of each series that the older run had; 0 for a new series.
         changed: number of common rows with different values.
         compared: number of common rows.
         not_compared: number of rows of the newer file before the older ones.
@@ -84,9 +90,15 @@ class JoinedRows:
         return [len(series) - n_known for series, n_known in zip(self.panel, self.n_old, strict=True)]
 
     @property
+    def n_later(self) -> int:
+        """Number of steps after the last of the older rows, of the series with the most."""
+        return max(int((series.timestamps > self.last_old).sum()) for series in self.panel)
+
+    @property
     def last_old(self) -> pd.Timestamp:
-        """Last time of the older rows, of the first series."""
-        return self.panel[0].timestamps[self.n_old[0] - 1]
+        """Last time of the older rows."""
+        known = zip(self.panel, self.n_old, strict=True)
+        return max(series.timestamps[n_known - 1] for series, n_known in known if n_known)
 
 
 def older_rows(saved: Checkpoint, history: str | None) -> list[Series]:
@@ -106,7 +118,8 @@ def older_rows(saved: Checkpoint, history: str | None) -> list[Series]:
         can_differ=True,
         setting="history",
     )
-    panel, _ = _read(replace(trained, data_dir=data_dir), dataset, saved)
+    panel = _read(replace(trained, data_dir=data_dir), dataset, saved)
+    training_series(panel, saved.series, str(dataset.path or dataset.file))
     ends = [int(series.timestamps.searchsorted(moment_in(until, series, UNTIL), side="right")) for series in panel]
     if not any(end and str(series.timestamps[end - 1]) == until for series, end in zip(panel, ends, strict=True)):
         last = max(series.timestamps[-1] for series in panel)
@@ -116,11 +129,12 @@ def older_rows(saved: Checkpoint, history: str | None) -> list[Series]:
     return [
         replace(series, timestamps=series.timestamps[:end], values=series.values[:end])
         for series, end in zip(panel, ends, strict=True)
+        if end
     ]
 
 
 def newer_rows(saved: Checkpoint, path: str, input_format: InputFormat) -> list[Series]:
-    """The series of a file with later rows, in the order of training.
+    """The series of a file with later rows: those of training that it has, in the order of training, then others.
 
     Raises:
         InputError: problems in the file.
@@ -128,13 +142,10 @@ def newer_rows(saved: Checkpoint, path: str, input_format: InputFormat) -> list[
     trained = conversion.from_plain(saved.config)
     timezone = trained.dataset.timezone or saved.data.get("timezone")
     as_trained = replace(_as_trained(trained, saved), path=path, exclude=[], timezone=timezone)
-    ordered, panel = _read(trained, input_format.applied_to(as_trained), saved)
+    panel = _read(trained, input_format.applied_to(as_trained), saved)
     if isinstance(until := saved.data.get(UNTIL), str):
         check_zones(path, panel[0].timestamps.tz, pd.Timestamp(until).tz, "training")
-    if len(ordered) < len(panel):
-        new = [series.name for series in panel if series.name not in saved.series]
-        log.warning(f"{path}: left out series that were not in training: {listed(new)}; train again to include them")
-    return ordered
+    return panel
 
 
 def _as_trained(trained: TrainConfig, saved: Checkpoint) -> DatasetConfig:
@@ -149,33 +160,44 @@ def _as_trained(trained: TrainConfig, saved: Checkpoint) -> DatasetConfig:
     )
 
 
-def _read(trained: TrainConfig, dataset: DatasetConfig, saved: Checkpoint) -> tuple[list[Series], list[Series]]:
-    """The series of a file in the order of training and with its category codes, and all of its series."""
+def _read(trained: TrainConfig, dataset: DatasetConfig, saved: Checkpoint) -> list[Series]:
+    """The series of a file with the category codes of training: those of training in their order, then others."""
     shortest = WindowSizes(seq_len=1, label_len=0, pred_len=1)
     source = read_dataset(replace(trained, dataset=dataset), shortest, attributes_in(saved))
     panel = renumbered(source.panel, source.labels, saved.categories)
-    return training_series(panel, saved.series, str(source.provenance.path)), panel
+    if not saved.series:
+        return training_series(panel, [], str(source.provenance.path))
+    numbers = series_numbers(panel, saved.series)
+    return [panel[place] for place in np.argsort(np.where(numbers < 0, len(saved.series), numbers), kind="stable")]
 
 
 def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None, where: str) -> JoinedRows:
-    """Append the later rows of each series to its older ones.
+    """Append the later rows of each series to its older ones; series without later rows (closed stores) keep theirs.
 
     Args:
-        older, newer: the same series in the same order.
+        older, newer: series by name, or one each; those of `newer` that are not in `older` are new.
         fix: what to do if rows are missing between them; None: they are filled when the joined rows are read.
         where: the newer file, for errors.
 
     Raises:
-        InputError: a series has no later row, or rows are missing before the first.
+        InputError: no series has a later row, or rows are missing before the first.
     """
-    panel, changed, compared, not_compared = [], 0, 0, 0
-    for old, new in zip(older, newer, strict=True):
+    panel, changed, compared, not_compared, gone = [], 0, 0, 0, list[str]()
+    last, by_name = max(series.timestamps[-1] for series in older), {series.name: series for series in newer}
+    if len(older) == len(newer) == 1:  # files of any name
+        by_name = {older[0].name: newer[0]}
+    if all(series.timestamps[-1] <= last for series in by_name.values()):
+        raise InputError(
+            f"{where}: expected rows after {last}, the last row the run was trained on; the file ends at "
+            f"{max(series.timestamps[-1] for series in newer)}"
+        )
+    for old in older:
+        new = by_name.pop(old.name, old)
         after = int(new.timestamps.searchsorted(old.timestamps[-1], side="right"))
         if after == len(new):
-            raise InputError(
-                f"{where}: expected rows after {old.timestamps[-1]}, the last row the run was trained on"
-                f"{_of(old, older)}; the file ends at {new.timestamps[-1]}"
-            )
+            gone.append(f"{old.name} ({old.frequency.text(old.timestamps[-1])})")
+            panel.append(old)
+            continue
         _check_gap(old, new, after, fix=fix, where=where)
         both, places, mine = new.timestamps[:after].intersection(old.timestamps), new.timestamps, old.timestamps
         rows = new.values[places.get_indexer(both)], old.values[mine.get_indexer(both)]
@@ -189,7 +211,10 @@ def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str 
             )
         times = pd.DatetimeIndex(old.timestamps.append(new.timestamps[after:]))
         panel.append(replace(old, timestamps=times, values=np.concatenate([old.values, new.values[after:]])))
-    n_known = [len(series) for series in older]
+    if gone:
+        log.warning(f"{where}: no later rows of {listed(gone)}: trained on as before")
+    n_known = [*(len(series) for series in older), *(0 for _ in by_name)]
+    panel += by_name.values()
     return JoinedRows(panel=panel, n_old=n_known, changed=changed, compared=compared, not_compared=not_compared)
 
 
@@ -206,6 +231,26 @@ def _check_gap(old: Series, new: Series, after: int, *, fix: str | None, where: 
             f"{actual}; expected {expected} next: {fix}"
         )
     log.warning(f"{where}: filling missing rows between {old.timestamps[-1]} and {actual}")
+
+
+def _check_outliers(rows: JoinedRows, settings: UpdateConfig, older: "Older", where: str) -> None:
+    """Raise an error if later readings are far from all others, unless the user has said what to do about them."""
+    trained = older.settings.dataset
+    if (settings.dataset.outliers or trained.outliers) is not None:
+        return
+    cure = "dataset.outliers=missing" + ("" if trained.keeps_gaps else " dataset.fill=ffill")
+    lines = []
+    for (series, n_old), column in product(zip(rows.panel, rows.n_old, strict=True), older.checkpoint.inputs):
+        values = column_values(series, [column])[:, 0]
+        far = outliers(values)
+        if column not in (*older.checkpoint.categories, *trained.static_covariates) and (far >= n_old).any():
+            far = np.r_[far[far >= n_old], far[far < n_old]]
+            lines.append(
+                f"{where}{_of(series, rows.panel)}, {series.timestamps[far[0]]}, column {column!r}: "
+                f"{outlier_text(values, far)}; if it is wrong, set {cure}, if it is right, dataset.outliers=keep"
+            )
+    if lines:
+        raise ReportError(lines)
 
 
 def _of(series: Series, panel: Sequence[Series]) -> str:
@@ -267,7 +312,7 @@ def tuned(
     device = data.train.starts.device
     with StopRequest() as stop, Tracker({}, n_steps=steps, console=console) as tracker:
         checkpointer = Checkpointer(save, every_minutes=None, stop=stop, processes=Processes(), device=device)
-        session = Session.begin(tuning, model, data, tracker=tracker, checkpointer=checkpointer, processes=Processes())
+        session = Session.begin(tuning, model, data, tracker=tracker, checkpointer=checkpointer)
         session.state.continue_optimizer(training)
         fit(session)
     floor = model.non_negative
@@ -333,7 +378,9 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
         newer = newer_rows(older.checkpoint, where, settings.dataset)
         fix = None if settings.dataset.fill else "add them, or set dataset.fill=ffill|linear|zero"
         rows = joined_series(old_rows, newer, fix=fix, where=where)
+        _check_outliers(rows, settings, older, where)
         new_settings = _settings_of(older, rows, settings, folder)
+        rows = _long_enough(rows, new_settings, where)
         seed_everything(new_settings.seed)
         if settings.overwrite:
             folder.clear([Path(where), older.path, *([Path(settings.history)] if settings.history else [])])
@@ -352,25 +399,25 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
 
 def _settings_of(older: Older, rows: JoinedRows, settings: UpdateConfig, folder: RunFolder) -> TrainConfig:
     """The configuration of the new run: that of the older run, with the new run's rows as data."""
-    least, new, ends = 2 * older.settings.pred_len + 1, min(rows.new), {series.timestamps[-1] for series in rows.panel}
+    # without training steps the older network and the settings of its maps are from rows before its test part
+    least, new = 2 * older.settings.pred_len + 1 if settings.steps else 1, rows.n_later
     if new < least:
         raise InputError(
             f"{settings.input}: expected at least 2 pred_len + 1 = {least} rows after {rows.last_old}, "
-            f"for training, validation and test, found {new}; wait for more rows, and update from the same run"
+            f"for training, validation and test with steps={settings.steps}, found {new}; wait for more rows, and "
+            "update from the same run, or leave steps out"
         )
-    if len(ends) > 1:
-        raise InputError(
-            f"{settings.input}: expected series that end at the same time, found {min(ends)} to {max(ends)}; cut the "
-            "longer ones"
-        )
-    share, times = max(older.settings.pred_len, new // TEST_SHARE), rows.panel[0].timestamps
+    # the end that most series share that have new rows: of one that goes on, the others have no test window
+    ends = Counter(series.timestamps[-1] for series in rows.panel if series.timestamps[-1] > rows.last_old)
+    times = max((s.timestamps for s in rows.panel if s.timestamps[-1] == max(ends, key=ends.__getitem__)), key=len)
+    share = max(older.settings.pred_len, new // TEST_SHARE)
     split = SplitConfig(kind=SplitKind.dates, train=str(times[-2 * share]), val=str(times[-share]), test=None)
     trained = older.settings.dataset
     checkpoint, time_col = older.checkpoint, older.checkpoint.data["time_col"]
     dataset = rows_dataset(
         trained,
         folder.path / ROWS,
-        series_col=series_column(checkpoint.series, trained.series_col, [time_col, *checkpoint.inputs]),
+        series_col=series_name_column(checkpoint.series, trained.series_col, [time_col, *checkpoint.inputs]),
         time_col=time_col,
         timezone=trained.timezone or checkpoint.data.get("timezone"),
         frequency=checkpoint.frequency,
@@ -379,8 +426,28 @@ def _settings_of(older: Older, rows: JoinedRows, settings: UpdateConfig, folder:
         split=split,
     )
     fill = trained.fill if trained.keeps_gaps else settings.dataset.fill
-    dataset = replace(dataset, fill=fill, max_gap=settings.dataset.max_gap)
+    outliers_as = settings.dataset.outliers or trained.outliers
+    dataset = replace(dataset, fill=fill, max_gap=settings.dataset.max_gap, outliers=outliers_as)
     return replace(older.settings, dataset=dataset, run_dir=str(folder.path), device=settings.device, init_from=None)
+
+
+def _long_enough(rows: JoinedRows, settings: TrainConfig, where: str) -> JoinedRows:
+    """The rows without new series that are too short for a training window; they forecast with the shared map."""
+    least = settings.sizes.rows
+    names, keep = list[str](), list[int]()
+    for place, (series, n_old) in enumerate(zip(rows.panel, rows.n_old, strict=True)):
+        n_train = len(cut_rows(series.timestamps, series.frequency, settings.dataset.split).train)
+        names += [] if n_old else [series.name]
+        keep += [place] if n_old or n_train >= least else []
+    panel = [rows.panel[place] for place in keep]
+    joined = [name for name in names if name in {series.name for series in panel}]
+    if joined:
+        log.info(
+            f"{where}: new series, trained on from now on: {listed(joined)}; new models of their own need training"
+        )
+    if short := without(names, joined):
+        log.warning(f"{where}: left out new series with fewer than {least} rows for training: {listed(short)}")
+    return replace(rows, panel=panel, n_old=[rows.n_old[place] for place in keep])
 
 
 def _rows_again(
@@ -410,7 +477,7 @@ def _parent(older: Older, rows: JoinedRows, where: str) -> dict[str, Any]:
     before = read_facts(older.path).get("parent", {})
     return {
         "run": str(older.path),
-        "digest": saved_digest(older.path / BEST),
+        "digest": older.checkpoint.digest,
         "data_sha256": older.checkpoint.data["sha256"],
         "updates": 1 + before.get("updates", 0),
         "input": where,
@@ -431,27 +498,32 @@ def _fit_and_score(
     """Fit, calibrate, score and save."""
     saved, training = older.checkpoint, older.training
     model = restore_model(saved).to(data.train.starts.device)
-    is_fitted = model.maps is not None and is_closed_form(model, new_settings)
-    if is_fitted:
+    if is_fitted := model.maps is not None and is_closed_form(model, new_settings):
         runs = all_runs(data, with_test=False)
-        refit(model, new_settings, data, runs, finish=combiner(saved, data))
+        fit_model(model.maps, maps_config(new_settings.model), data, runs)
+        combiner(saved, data)(model.maps)
         log.info(f"linear maps: fitted on {sum(map(len, runs))} windows before the test part")
     if settings.steps:
         n_windows = (saved.data.get("windows") or {}).get("train", len(data.train))
         lr = settings.lr or last_rate(older.settings, training or {}, n_windows)
         training = tuned(model, new_settings, data, training, steps=settings.steps, lr=lr, console=console)
+    facts, until = saved.data | data_facts(data), saved.data["trained_until"]
+    is_same = not is_fitted and not settings.steps  # a network that is not trained further
     best = replace(
         saved, config=conversion.to_plain(new_settings), weights=model.state_dict(),
-        data=saved.data | data_facts(data), step=saved.step + settings.steps,
+        data=facts | ({"trained_until": until} if is_same else {}), step=saved.step + settings.steps,
     )  # fmt: skip
     checkpoint.save(folder.path / BEST, best)
     checkpoint.save(folder.path / LAST, replace(best, training=training, calibration=None))
-    unseen = None if is_fitted or settings.steps else _unseen(data, saved.data["trained_until"])
-    evaluation = score_best(
-        new_settings, data, folder, console, data.train.starts.device, fit_baselines(data), calibration_windows=unseen
-    )
+    unseen = _unseen(data, until) if is_same else None
+    evaluation = score_best(new_settings, data, folder, console, fit_baselines(data), calibration_windows=unseen)
     notes = [save_refit(new_settings, data, folder.path)] if is_fitted else []
-    return replace(evaluation, notes=(*evaluation.notes, *notes, _before(older, new_settings, data)))
+    # the older model has seen the other rows of a test part that is longer than the new rows
+    parts = [(series, split.test) for series, split in zip(data.panel, data.splits, strict=True) if split.test]
+    first_test = min(series.timestamps[test.start] for series, test in parts)
+    if first_test > moment_in(saved.data[UNTIL], data.panel[0], UNTIL):
+        notes.append(_before(older, new_settings, data))
+    return replace(evaluation, notes=(*evaluation.notes, *notes))
 
 
 def _unseen(data: Data, until: str) -> Windows:

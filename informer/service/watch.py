@@ -8,7 +8,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ import torch
 from jaxtyping import Float64
 from rich.console import Console
 from scipy.stats import t
+from torch import Tensor
 
 from informer import checkpoint
 from informer.base.console import logging_to, say
-from informer.base.errors import InputError, signed_percent
+from informer.base.errors import InputError, listed, signed_percent
 from informer.base.files import make_folder, write_atomic
 from informer.checkpoint.format import UNTIL, Checkpoint
 from informer.checkpoint.paths import WATCHED, check_output, forecasting_checkpoint, locate
@@ -30,17 +31,19 @@ from informer.config import conversion
 from informer.config.commands import WatchConfig
 from informer.config.overrides import shell_command
 from informer.config.plain import without_nan
-from informer.data.store import build_store, with_columns
-from informer.data.windows import Windows
+from informer.data.store import with_columns
+from informer.data.windows import Batch
 from informer.inference.model import TrainedModel
-from informer.inference.rolling import baselines_before, moment_in
+from informer.inference.rolling import baselines_before, moment_in, series_windows
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.report.content import Card, Content, Profile, TextTable, Tone
 from informer.report.page import to_html
-from informer.scoring.baselines import bounded
 from informer.scoring.bootstrap import Interval, skill_interval
+from informer.scoring.intervals import Baseline
+from informer.scoring.metrics import MaseScale
+from informer.scoring.scores import evaluate_all
 from informer.service.drift import find_drift
 from informer.service.update import joined_series, newer_rows, older_rows
 
@@ -62,6 +65,9 @@ FEWEST_HORIZONS = 8
 MOST_TESTS = 64
 """Maximum number of drift tests; more columns of series are thinned evenly."""
 
+MOST_NAMED = 3
+"""Maximum number of series named in a warning."""
+
 PERIODS = 12
 """Maximum number of periods for which scores are shown."""
 
@@ -81,39 +87,6 @@ class Verdict(Enum):
     """A baseline is better."""
 
 
-TONES = {
-    Verdict.ok: Tone.good,
-    Verdict.recalibrate: Tone.level,
-    Verdict.update: Tone.level,
-    Verdict.retrain: Tone.bad,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alarm:
-    """Drift test of one column of one series.
-
-    Args:
-        series, column: names; `series` is empty for a single series.
-        at: time of the row that raised the alarm; empty: no alarm.
-        after: number of rows up to the alarm, from 1; 0: no alarm.
-        evidence, bound, change: see `informer.service.drift.Drift`.
-    """
-
-    series: str
-    column: str
-    at: str
-    after: int
-    evidence: float
-    bound: float
-    change: float
-
-    @property
-    def whose(self) -> str:
-        """Series and column."""
-        return f"{self.series} {self.column}".strip()
-
-
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Findings:
     """Findings of monitoring.
@@ -125,7 +98,9 @@ class Findings:
         coverage: share of actual values inside the interval, for origins with non-overlapping horizons.
         level: interval level in percent; None: the model has no intervals.
         horizon: rows of a forecast.
-        alarms: the drift tests.
+        drift: a row per drift test: series (empty for a single one), column, at (time of the row that raised the alarm;
+            empty: no alarm), after (number of rows up to it, from 1; 0: no alarm), and evidence, bound, change (see
+            `informer.service.drift.Drift`).
     """
 
     model: str
@@ -133,7 +108,7 @@ class Findings:
     coverage: Float64[np.ndarray, "blocks"]
     level: int | None
     horizon: int
-    alarms: Sequence[Alarm]
+    drift: pd.DataFrame
 
     @property
     def mse(self) -> dict[str, float]:
@@ -172,9 +147,9 @@ class Findings:
         return abs(float(self.coverage.mean()) - share) <= max(OFF, noise)
 
     @property
-    def raised(self) -> list[Alarm]:
-        """The alarms that were raised, the first one first."""
-        return sorted((alarm for alarm in self.alarms if alarm.after), key=lambda alarm: alarm.after)
+    def raised(self) -> pd.DataFrame:
+        """The drift tests that raised an alarm, the first one first."""
+        return self.drift[self.drift["after"] > 0].sort_values("after", kind="stable")
 
     @property
     def periods(self) -> list[dict[str, Any]]:
@@ -202,11 +177,11 @@ class Findings:
                 f"{self.best_baseline} is better than {self.model} on the later half ({SURE:.0%} interval of the skill "
                 f"{low:+.1%} to {high:+.1%})"
             )
-        if self.raised:
-            first = self.raised[0]
+        if len(self.raised):
+            first = self.raised.iloc[0]
             return Verdict.update, (
-                f"level moved: {first.whose} by {first.change:+.1f} standard deviations, seen at {first.at} "
-                f"({len(self.raised)} of {len(self.alarms)} tests)"
+                f"level moved: {_whose(first)} by {first['change']:+.1f} standard deviations, seen at {first['at']} "
+                f"({len(self.raised)} of {len(self.drift)} tests)"
             )
         if not self.is_covering:
             return Verdict.recalibrate, (
@@ -218,6 +193,11 @@ class Findings:
 
 def _mse(origins: pd.DataFrame) -> dict[str, float]:
     return {str(name): float(error) for name, error in origins.drop(columns=INSIDE).mean().items()}
+
+
+def _whose(test: pd.Series) -> str:
+    """Series and column of a drift test."""
+    return f"{test['series']} {test['column']}".strip()
 
 
 def _skill(mse: Mapping[str, float], model: str) -> float:
@@ -240,7 +220,7 @@ def to_json(findings: Findings, facts: dict[str, Any]) -> str:
         "mse": findings.mse,
         "interval": findings.level,
         "coverage": float(findings.coverage.mean()) if len(findings.coverage) else None,
-        "drift": [asdict(alarm) for alarm in findings.alarms],
+        "drift": findings.drift.to_dict("records"),
         "periods": findings.periods,
     }
     return json.dumps(without_nan(plain | facts), indent=2) + "\n"
@@ -250,18 +230,21 @@ def to_content(findings: Findings, *, title: str, subtitle: str, command: str) -
     """Content of the page."""
     verdict, reason = findings.decide()
     periods, names = findings.periods, list(findings.mse)
-    covered = f"{findings.coverage.mean():.1%}" if len(findings.coverage) else "–"
     cards = [
         ("Skill", signed_percent(findings.skill), f"against {findings.best_baseline}, all origins"),
         ("Origins", f"{len(findings.origins):,}", "since the end of training"),
-        ("Coverage", covered, f"of {findings.level} % intervals" if findings.level else "no intervals"),
+        (
+            "Coverage",
+            f"{findings.coverage.mean():.1%}" if len(findings.coverage) else "–",
+            f"of {findings.level} % intervals" if findings.level else "no intervals",
+        ),
         ("Drift", f"{len(findings.raised)}", "columns whose level moved"),
     ]
     over_time = [
         (
             period["first"],
             str(period["origins"]),
-            *(f"{period['mse'][name]:.4g}" for name in names),
+            *(f"{error:.4g}" for error in period["mse"].values()),
             "–" if math.isnan(period["skill"]) else signed_percent(period["skill"]),
             "–" if math.isnan(period["coverage"]) else f"{period['coverage']:.1%}",
         )
@@ -269,44 +252,36 @@ def to_content(findings: Findings, *, title: str, subtitle: str, command: str) -
     ]
     drift = [
         (
-            alarm.whose,
-            f"{alarm.evidence:.2f}",
-            f"{alarm.bound:.2f}",
-            f"{alarm.change:+.2f}" if alarm.after else "–",
-            alarm.at or "no alarm",
+            _whose(test),
+            f"{test['evidence']:.2f}",
+            f"{test['bound']:.2f}",
+            f"{test['change']:+.2f}" if test["after"] else "–",
+            test["at"] or "no alarm",
         )
-        for alarm in findings.alarms
+        for _, test in findings.drift.iterrows()
     ]
+    profile = Profile(
+        key="over-time",
+        title="Error over time",
+        axis="first forecast value",
+        labels=[period["first"] for period in periods],
+        mse={name: [period["mse"][name] for period in periods] for name in names},
+        mae={},
+        note="Mean squared error of all origins of each period, scaled.",
+    )
+    head = ("first forecast value", "origins", *names, "skill", f"coverage of {findings.level or LEVEL} %")
+    level = "Level of the targets: logarithm of the evidence, alarm above the bound, change in standard deviations"
     return Content(
         title=title,
         subtitle=subtitle,
         verdict=f"{verdict.name}: {reason}.",
-        tone=TONES[verdict],
+        tone={Verdict.ok: Tone.good, Verdict.retrain: Tone.bad}.get(verdict, Tone.level),
         model=findings.model,
         cards=[Card(label=label, value=value, hint=hint) for label, value, hint in cards],
-        profiles=[
-            Profile(
-                key="over-time",
-                title="Error over time",
-                axis="first forecast value",
-                labels=[period["first"] for period in periods],
-                mse={name: [period["mse"][name] for period in periods] for name in names},
-                mae={},
-                note="Mean squared error of all origins of each period, scaled.",
-            )
-        ],
+        profiles=[profile],
         tables=[
-            TextTable(
-                title="Over time: scaled MSE, skill, coverage",
-                head=("first forecast value", "origins", *names, "skill", f"coverage of {findings.level or LEVEL} %"),
-                rows=over_time,
-            ),
-            TextTable(
-                title="Level of the targets: logarithm of the evidence, alarm above the bound, change in standard "
-                "deviations",
-                head=("column", "evidence", "bound", "change", "alarm at"),
-                rows=drift,
-            ),
+            TextTable(title="Over time: scaled MSE, skill, coverage", head=head, rows=over_time),
+            TextTable(title=level, head=("column", "evidence", "bound", "change", "alarm at"), rows=drift),
         ],
         command=command,
     )
@@ -322,36 +297,48 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
         until: last time of training.
         batch_size: windows per batch.
 
+    Series without an origin, such as closed stores, are left out with a warning.
+
     Raises:
-        InputError: a series without an origin, or a forecast is not finite.
+        InputError: no series has an origin, or a forecast is not finite.
     """
-    firsts = [_first(model, series, until) for series in panel]
-    pairs = list(zip(panel, firsts, strict=True))
+    lacking, pairs = list[str](), list[tuple[Series, int]]()
+    for series in panel:
+        try:
+            pairs.append((series, _first(model, series, until)))
+        except InputError as error:
+            lacking.append(str(error))
+    if not pairs:
+        raise InputError(lacking[0])
+    if lacking:
+        log.warning(f"{len(lacking)} series not watched: {listed(lacking, MOST_NAMED)}")
     before = [replace(series, timestamps=series.timestamps[:n], values=series.values[:n]) for series, n in pairs]
-    baselines = bounded(baselines_before(model, with_columns(before, model.columns.inputs)), model.model)
+    fitted, *_ = baselines_before(model, with_columns(before, model.columns.inputs))
+    baselines = [Baseline(each, model.model.non_negative) for each in fitted]
     calibration, positions = model.scored.calibration, model.columns.positions(model.columns.targets)
     has_intervals = calibration is not None and calibration.supports(LEVEL)
+    unknown = MaseScale(*np.full((2, len(positions)), np.nan))
     tables = []
     for series, first in pairs:
-        scores = []
-        for batch in _windows(model, series, first).batches(batch_size):
-            forecast = point(model_output(model.model, batch), model.quantiles).double()
-            actual = batch.units.standard(batch.target)
-            forecasts = {model.model.family: forecast} | {one.name: one(batch).double() for one in baselines}
-            row = {
-                name: (batch.units.standard(values) - actual).square().mean(dim=(1, 2))
-                for name, values in forecasts.items()
-            }
-            row[INSIDE] = torch.full((len(forecast),), torch.nan, dtype=torch.float64)
+        inside: list[Tensor] = []
+
+        def forecast(batch: Batch, inside: list[Tensor] = inside) -> Tensor:
+            ahead = point(model_output(model.model, batch), model.quantiles).double()
             if calibration is not None and has_intervals:
                 history = batch.enc_x[:, :, positions]
-                width = calibration.half_width(LEVEL, history, forecast.shape[1], batch.constant).to(forecast)
-                inside = ((forecast - batch.target).abs() <= width).double()
-                row[INSIDE] = inside.masked_fill(width.isinf(), torch.nan).nanmean(dim=(1, 2))
-            scores.append(pd.DataFrame({name: values.cpu().numpy() for name, values in row.items()}))
-        table = pd.concat(scores, ignore_index=True)
-        if not np.isfinite(table.drop(columns=INSIDE)).all(axis=None):
+                width = calibration.half_width(LEVEL, history, ahead.shape[1], batch.constant, batch.series)
+                is_inside = ((ahead - batch.target).abs() <= width.to(ahead)).double()
+                inside.append(is_inside.masked_fill(width.isinf(), torch.nan).nanmean(dim=(1, 2)).cpu())
+            return ahead
+
+        starts = range(first - model.sizes.first, len(series) - model.sizes.rows + 1)
+        forecasters = {model.model.family: forecast} | {one.name: one for one in baselines}
+        windows = series_windows(model, series, starts)
+        errors = evaluate_all(forecasters, windows, mase_scale=unknown, batch_size=batch_size)
+        table = pd.DataFrame({name: each.by_window() for name, each in errors.items()})
+        if not np.isfinite(table).all(axis=None):
             raise InputError(f"{series.name}: a forecast is not finite; look for extreme values in {series.name}")
+        table[INSIDE] = torch.cat(inside).numpy() if inside else np.nan
         tables.append(table.set_index(series.timestamps[first : first + len(table)]))
     blocks = np.concatenate([table[INSIDE].to_numpy()[:: model.sizes.pred_len] for table in tables])
     return Findings(
@@ -360,29 +347,22 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
         coverage=blocks if has_intervals else blocks[:0],
         level=LEVEL if has_intervals else None,
         horizon=model.sizes.pred_len,
-        alarms=_alarms(model, pairs),
+        drift=_drift(model, pairs),
     )
 
 
-def _alarms(model: TrainedModel, pairs: Sequence[tuple[Series, int]]) -> list[Alarm]:
+def _drift(model: TrainedModel, pairs: Sequence[tuple[Series, int]]) -> pd.DataFrame:
     """Compare the level of each target after training with that before."""
     channels = [(series, first, column) for series, first in pairs for column in model.columns.targets]
-    channels, alarms = channels[:: -(-len(channels) // MOST_TESTS)], []
+    channels, tests = channels[:: -(-len(channels) // MOST_TESTS)], []
     for series, first, column in channels:
         values = column_values(series, [column])[:, 0]
         test = find_drift(values[:first], values[first:], season=series.frequency.season, n_tests=len(channels))
-        alarms.append(
-            Alarm(
-                series=series.name if len(pairs) > 1 else "",
-                column=column,
-                at="" if test.alarm is None else str(series.timestamps[first + test.alarm]),
-                after=0 if test.alarm is None else test.alarm + 1,
-                evidence=test.evidence,
-                bound=test.bound,
-                change=test.change,
-            )
-        )
-    return alarms
+        after = 0 if test.alarm is None else test.alarm + 1
+        at = str(series.timestamps[first + after - 1]) if after else ""
+        name = series.name if len(pairs) > 1 else ""
+        tests.append((name, column, at, after, test.evidence, test.bound, test.change))
+    return pd.DataFrame(tests, columns=["series", "column", "at", "after", "evidence", "bound", "change"])
 
 
 def _first(model: TrainedModel, series: Series, until: str) -> int:
@@ -397,21 +377,11 @@ def _first(model: TrainedModel, series: Series, until: str) -> int:
     return first
 
 
-def _windows(model: TrainedModel, series: Series, first: int) -> Windows:
-    panel = with_columns([series], model.columns.inputs)
-    scaler = model.scaler.of(series.name, panel[0].values[: model.sizes.seq_len])
-    store = build_store(
-        panel, scalers=[scaler], calendar=model.calendar, device=model.device, trained=model.checkpoint.series
-    )
-    starts = torch.arange(first - model.sizes.first, len(series) - model.sizes.rows + 1)
-    return Windows.of_columns(store, model.columns, starts=starts, sizes=model.sizes)
-
-
 JSON, PAGE = "watch.json", "watch.html"
 
 
-def watch(settings: WatchConfig, console: Console) -> Verdict:
-    """Write the findings as JSON and as a page, and print and return the verdict.
+def watch(settings: WatchConfig, console: Console) -> tuple[Verdict, str]:
+    """Write the findings as JSON and as a page, and print and return the verdict and its reason.
 
     Raises:
         InputError: no run, the file has too few rows after the training data, or dataset.fill=mask.
@@ -436,7 +406,7 @@ def watch(settings: WatchConfig, console: Console) -> Verdict:
     if verdict is Verdict.update or verdict is Verdict.recalibrate:
         say(console, f"next: {shell_command('update', *words)}")
     say(console, f"{output / JSON}, {output / PAGE}")
-    return verdict
+    return verdict, reason
 
 
 def forecasting(name: str) -> tuple[Checkpoint, str]:
@@ -465,9 +435,9 @@ def _panel(settings: WatchConfig, saved: Checkpoint, until: str) -> Sequence[Ser
             "dataset.fill=mask: watch does not support missing values; score the model with informer predict "
             "mode=rolling, or set dataset.fill=ffill|linear|zero for a model trained without mask"
         )
-    newer = newer_rows(saved, settings.input or "", settings.dataset)
+    newer = _trained(newer_rows(saved, settings.input or "", settings.dataset), saved)
     try:
-        older = older_rows(saved, settings.history)
+        older = _trained(older_rows(saved, settings.history), saved)
     except InputError as error:
         if settings.history or any(
             int(series.timestamps.searchsorted(moment_in(until, series, UNTIL))) < trained.sizes.first
@@ -476,8 +446,13 @@ def _panel(settings: WatchConfig, saved: Checkpoint, until: str) -> Sequence[Ser
             raise
         log.warning(f"{error}; the rows of {settings.input} are compared with one another only")
         return newer
-    if all(new.timestamps[-1] <= old.timestamps[-1] for old, new in zip(older, newer, strict=True)):
+    last = max(series.timestamps[-1] for series in older)
+    if all(series.timestamps[-1] <= last for series in newer):
         return older  # no new rows: monitor the run's own test part, if it was not fitted on it
-    overlap = min(series.timestamps[-1] for series in older)
-    fix = f"add them, or give a file that begins at {overlap} or earlier, with dataset.fill=ffill|linear|zero"
+    fix = f"add them, or give a file that begins at {last} or earlier, with dataset.fill=ffill|linear|zero"
     return joined_series(older, newer, fix=fix, where=settings.input or "").panel
+
+
+def _trained(panel: Sequence[Series], saved: Checkpoint) -> list[Series]:
+    """The series that the model was trained on."""
+    return [series for series in panel if not saved.series or series.name in saved.series]

@@ -1,217 +1,36 @@
 """Visible output of a run: curves and figures, the console's progress bar, the epoch table.
 
-Log of steps: losses and gradient norms stay on the device and are read in bulk, to avoid synchronisation.
-
-Losses of a run as a table and a picture: training and validation by epoch, and the baselines'.
-
 Curves and pictures after an epoch, on validation windows: interval and quantile scores, forecasts, attention maps,
 weight norms, and the losses of the baselines.
 """
 
-import csv
-import io
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import torch
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from torch import Tensor
 
 from informer.base import progress
-from informer.base.errors import InputError
-from informer.base.files import reading, write_atomic
-from informer.base.plots import plot_attention, plot_losses, plot_windows, png, save_figure
+from informer.base.plots import plot_attention, plot_windows, png
 from informer.base.progress import Status
-from informer.checkpoint.paths import LOSSES, LOSSES_PICTURE
-from informer.config.training import Extra, LossConfig, LossKind
+from informer.config.training import Extra, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
 from informer.inference.explain import attention_maps
 from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
 from informer.networks.models.base import point
-from informer.scoring.baselines import Baseline
-from informer.scoring.intervals import REPORTED_LEVELS, Calibration, IntervalScores, residuals_of
+from informer.scoring.baselines import FittedBaseline
+from informer.scoring.intervals import REPORTED_LEVELS, IntervalScores, residuals_of
 from informer.scoring.metrics import pinball
-from informer.training.optim import Loss, observed_share
-from informer.training.processes import Processes
+from informer.training.optim import build_loss, observed_share
 from informer.training.sinks import Sink
 
 log = logging.getLogger(__name__)
-
-
-READ_EVERY = 20
-"""Steps between readings."""
-
-
-class StepRecord(NamedTuple):
-    """A finished step."""
-
-    loss: float
-    """Mean over its windows."""
-    gradient_norm: float
-    windows: Tensor
-    """Indices of its windows."""
-
-
-@final
-class StepLog:
-    """The steps since the last reading.
-
-    Args:
-        processes: each has a part of every loss.
-    """
-
-    def __init__(self, processes: Processes) -> None:
-        self._processes = processes
-        self._losses: list[Tensor] = []
-        self._norms: list[Tensor] = []
-        self._windows: list[Tensor] = []
-
-    def __len__(self) -> int:
-        return len(self._losses)
-
-    def add(self, loss: Tensor, gradient_norm: Tensor, windows: Tensor) -> None:
-        """Record a step, with this process's part of its loss, without synchronisation."""
-        self._losses.append(loss)
-        self._norms.append(gradient_norm)
-        self._windows.append(windows)
-
-    def read(self) -> list[StepRecord]:
-        """Fetch the recorded steps, oldest first, and clear them."""
-        if not self._losses:
-            return []
-        total_losses = self._processes.sum(torch.stack(self._losses))
-        losses, norms = torch.stack([total_losses, torch.stack(self._norms)]).tolist()
-        records = [StepRecord(*record) for record in zip(losses, norms, self._windows, strict=True)]
-        self._losses, self._norms, self._windows = [], [], []
-        return records
-
-
-TRAINING, VALIDATION = "train/loss", "val/loss"
-HEADER = ("epoch", "train_loss", "val_loss")
-NAMES = {
-    LossKind.mse: "MSE", LossKind.mae: "MAE", LossKind.huber: "Huber loss", LossKind.spectral: "spectral loss",
-    LossKind.quantile: "pinball loss",
-}  # fmt: skip
-
-
-def units_of(loss: LossConfig) -> str:
-    """Label of the losses of a run, for the axis of a chart."""
-    levels = f", mean of {', '.join(f'{level:g}' for level in loss.quantiles)}" if loss.quantiles else ""
-    return f"{NAMES[loss.kind]}{levels}, scaled"
-
-
-def note_of(loss: LossConfig) -> str:
-    """Note on the losses, for a chart."""
-    if loss.quantiles:
-        return "a baseline has one forecast, which is scored as every quantile"
-    if loss.training not in (None, loss.kind):
-        return f"the training loss is the {NAMES[loss.training]}, and not on the same scale"
-    return "" if loss.kind is LossKind.mse else "ridge is fitted for MSE, and scored by the same loss as the model"
-
-
-@dataclass(slots=True)
-class LossTable:
-    """Losses by epoch, in increasing order; epoch 0 is before the first step and has no training loss.
-
-    Args:
-        epochs: losses of each epoch by tag.
-        baselines: validation losses by name.
-    """
-
-    epochs: dict[int, dict[str, float]] = field(default_factory=dict)
-    baselines: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def training(self) -> dict[int, float]:
-        """Training loss of each epoch that has one."""
-        return {epoch: row[TRAINING] for epoch, row in self.epochs.items() if TRAINING in row}
-
-    @property
-    def validation(self) -> dict[int, float]:
-        """Validation loss of each epoch that has one."""
-        return {epoch: row[VALIDATION] for epoch, row in self.epochs.items() if VALIDATION in row}
-
-    def to_csv(self) -> str:
-        """CSV text: a header and a row per epoch; the columns of the baselines are constant."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*HEADER, *self.baselines])
-        for epoch, row in self.epochs.items():
-            writer.writerow([epoch, row.get(TRAINING, ""), row.get(VALIDATION, ""), *self.baselines.values()])
-        return text.getvalue()
-
-    @classmethod
-    def read(cls, path: Path) -> "LossTable":
-        """Read a table written by `to_csv`.
-
-        Raises:
-            InputError: the file is not such a table.
-        """
-        table = cls()
-        with reading(path), path.open(encoding="utf-8", errors="replace", newline="") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
-        if tuple(header[:3]) != HEADER or len(set(header)) < len(header):
-            raise InputError(
-                f"{path}: expected a table of losses ({', '.join(HEADER)}), found {','.join(header)!r:.60}"
-            )
-        for line, cells in enumerate(rows, start=2):
-            try:
-                epoch, *losses = int(cells[0]), *(float(cell) if cell else math.nan for cell in cells[1:])
-                named = dict(zip((TRAINING, VALIDATION, *header[3:]), losses, strict=True))
-            except (ValueError, IndexError) as error:
-                raise InputError(f"{path}, row {line}: expected numbers, found {','.join(cells)!r:.60}") from error
-            curves = {tag: named.pop(tag) for tag in (TRAINING, VALIDATION)}
-            table.epochs[epoch] = {tag: value for tag, value in curves.items() if not math.isnan(value)}
-            table.baselines = named
-        return table
-
-
-@final
-class LossFile(Sink):
-    """Writes losses.csv in a run directory at each `sync`, with whole epochs, and losses.png at the end of a run.
-
-    Args:
-        folder: run directory.
-        loss: the training loss.
-        n_rows: for a resumed run, number of rows of the existing table to keep.
-    """
-
-    def __init__(self, folder: Path, loss: LossConfig, *, n_rows: int = 0) -> None:
-        self._folder, self._loss, self.table = folder, loss, LossTable()
-        if n_rows and (folder / LOSSES).exists():
-            before = LossTable.read(folder / LOSSES)
-            self.table = LossTable(dict(list(before.epochs.items())[:n_rows]), before.baselines)
-
-    def scalar(self, tag: str, value: float, step: int) -> None:
-        """Record a point of a curve, if it is a loss per epoch."""
-        prefix, is_baseline, name = tag.partition(f"{VALIDATION}_")
-        if tag in (TRAINING, VALIDATION):
-            self.table.epochs.setdefault(step, {})[tag] = float(value)
-        elif is_baseline and not prefix:
-            self.table.baselines[name.replace("_", " ")] = float(value)
-
-    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """Plot the losses, if an epoch was trained."""
-        if self.table.training:
-            save_figure(_picture(self.table, self._loss), self._folder / LOSSES_PICTURE)
-
-    def sync(self) -> int:
-        """Write the table; returns the number of its rows."""
-        write_atomic(self._folder / LOSSES, self.table.to_csv(), durable=False)
-        return len(self.table.epochs)
-
-
-def _picture(table: LossTable, loss: LossConfig) -> Figure:
-    return plot_losses(table.training, table.validation, table.baselines, units=units_of(loss), note=note_of(loss))
 
 
 TRAINING_ACTIVITY = "training"
@@ -321,25 +140,23 @@ class Tracker(AbstractContextManager["Tracker"]):
             measured = steps_run - self._warm
             if measured >= MEASURED or now - self._began >= SOON:
                 self._is_estimated = True
-                self._warn((now - self._began) / measured * (self._n_steps - self._done) / 3600)
+                hours = (now - self._began) / measured * (self._n_steps - self._done) / 3600
+                if hours > LONG and self.activity == TRAINING_ACTIVITY:
+                    log.warning(
+                        f"training may take up to about {hours:.1f} hours; model=auto trainer.time_budget_minutes=10 "
+                        "keeps to a budget, trainer.steps_per_epoch=500 shortens epochs"
+                    )
         if self._is_piped and now - self._spoke >= EVERY:
             self._spoke = now
             log.info(f"step {self._done} of {self._n_steps}")
 
-    def _warn(self, hours: float) -> None:
-        if hours > LONG and self.activity == TRAINING_ACTIVITY:
-            log.warning(
-                f"training may take up to about {hours:.1f} hours; model=auto trainer.time_budget_minutes=10 keeps "
-                "to a budget, trainer.steps_per_epoch=500 shortens epochs"
-            )
-
-    def steps(self, first: int, records: Sequence[StepRecord]) -> None:
+    def steps(self, first: int, records: Sequence[tuple[float, float]]) -> None:
         """Record loss and gradient norm of the steps from `first` on."""
-        for step, record in enumerate(records, start=first):
-            self.scalars({"train/loss_step": record.loss, "train/gradient_norm": record.gradient_norm}, step)
+        for step, (loss, gradient_norm) in enumerate(records, start=first):
+            self.scalars({"train/loss_step": loss, "train/gradient_norm": gradient_norm}, step)
         for sink in self._sinks.values():
             sink.flush()
-        self.progress.update(self.task, loss=f"{records[-1].loss:.4f}")
+        self.progress.update(self.task, loss=f"{records[-1][0]:.4f}")
 
     def epoch(self, number: int, row: Mapping[str, float], *, is_best: bool) -> None:
         """Record an epoch and log its row; `row` has train_loss, val_loss, lr, samples_per_second, seconds."""
@@ -381,29 +198,26 @@ MOST_WINDOWS = 512
 would otherwise take longer than the loss."""
 
 
-def track_epoch(
-    tracker: Tracker, model: ForecastModel, data: Data, epoch: int, *, extras: Sequence[Extra], batch_size: int
-) -> None:
-    """Write the curves and pictures of an epoch; leaves the model in eval mode.
+def track_epoch(tracker: Tracker, model: ForecastModel, data: Data, epoch: int, trainer: TrainerConfig) -> None:
+    """Write the curves and pictures of an epoch, also those of `trainer.track_also`; leaves the model in eval mode.
 
     Args:
         tracker: receives them; what it does not keep is not computed.
         model: the network that is validated.
         data: its validation part is used.
         epoch: number of the epoch.
-        extras: additional curves and pictures (`trainer.track_also`).
-        batch_size: windows per batch.
+        trainer: says what is tracked, and the windows per batch.
     """
     if not tracker.is_recording:
         return
     model.eval()
     if tracker.takes_pictures:
         tracker.figure("val/forecast", forecast_figure(model, data), epoch)
-    tracker.scalars(interval_curves(model, data, batch_size=batch_size), epoch)
-    if Extra.weights in extras:
+    tracker.scalars(interval_curves(model, data, batch_size=trainer.eval_batch_size), epoch)
+    if Extra.weights in trainer.track_also:
         norms = {f"weights/{name}": float(parameter.detach().norm()) for name, parameter in model.named_parameters()}
         tracker.scalars(norms, epoch)
-    if Extra.attention in extras and tracker.takes_pictures:
+    if Extra.attention in trainer.track_also and tracker.takes_pictures:
         window = data.val.batch(torch.tensor([len(data.val) // 2]))
         for each in attention_maps(model, window):
             names = ["validation window"]
@@ -418,20 +232,23 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
     Intervals are calibrated on the calibration windows, as at the end of the run; their pinball loss is that of their
     ends as quantiles. Empty without quantiles and calibration windows.
     """
-    quantiles, calibration = model.quantiles, _calibration(model, data, batch_size)
+    quantiles, calibration = model.quantiles, None
+    if data.calibration is not None:
+        errors_of = residuals_of(data, batch_size)
+        calibration = errors_of(model, data.calibration, most=MOST_WINDOWS, n_rolled=0).calibration()
     if not quantiles and calibration is None:
         return {}
     scores, losses, n = IntervalScores(quantiles, calibration), dict.fromkeys(map(str, REPORTED_LEVELS), 0.0), 0.0
     for batch in data.val.thinned(MOST_WINDOWS).batches(batch_size):
         output = model_output(model, batch).float()
         history = batch.enc_x[:, :, data.columns.positions(data.targets)]
-        scores.add(output, batch.target, history, units=batch.units)
+        scores.add(output, batch.target, history, units=batch.units, series=batch.series)
         forecast, counted = point(output, quantiles), observed_share(batch.target)
         n += counted
         observed = ~batch.target.isnan()
         for level in REPORTED_LEVELS:
             if calibration is not None and calibration.supports(level):
-                half = calibration.half_width(level, history, forecast.shape[1]).to(forecast)
+                half = calibration.half_width(level, history, forecast.shape[1], series=batch.series).to(forecast)
                 ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
                 has_ends = observed & half.isfinite()
                 both = sum(pinball(end, batch.target, share)[has_ends].mean() for end, share in ends)
@@ -460,20 +277,17 @@ def forecast_figure(model: ForecastModel, data: Data) -> Figure:
     return plot_windows(history, predicted, actual, data.targets, target=data.columns.main)
 
 
-def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibration | None:
-    if data.calibration is None:
-        return None
-    return residuals_of(data, batch_size)(model, data.calibration, most=MOST_WINDOWS, n_rolled=0).calibration()
-
-
 @torch.inference_mode()
-def reference_losses(
-    baselines: Sequence[Baseline], data: Data, loss: Loss, *, n_quantiles: int, batch_size: int
-) -> dict[str, float]:
-    """Validation loss of each baseline, by name; with a quantile loss its forecast is scored as every quantile."""
+def reference_losses(baselines: Sequence[FittedBaseline], data: Data, settings: TrainConfig) -> dict[str, float]:
+    """Validation loss of each baseline, by name; with a quantile loss its forecast is scored as every quantile. None
+    with the likelihood of a distribution, which a single forecast does not have."""
+    if settings.loss.kind.is_distribution:
+        return {}
     sums, n = dict.fromkeys((tag_of(baseline.name) for baseline in baselines), 0.0), 0.0
-    for batch in data.val.batches(batch_size):
-        counted = observed_share(batch.target) if data.val.store.has_gaps else len(batch.target)
+    has_gaps, n_quantiles = data.val.store.has_gaps, len(settings.loss.quantiles)
+    loss = build_loss(settings.loss, has_gaps=has_gaps)
+    for batch in data.val.batches(settings.trainer.eval_batch_size):
+        counted = observed_share(batch.target) if has_gaps else len(batch.target)
         n += counted
         for baseline in baselines:
             forecast = baseline(batch)

@@ -51,6 +51,12 @@ log = logging.getLogger(__name__)
 LENGTH = ("trainer.max_epochs", "trainer.max_steps", "trainer.patience")
 """Keys that may change when a run, also a finished one, is continued."""
 
+MOVING = (
+    *("device", "data_dir", "run_dir", "resume", "init_from", *(f"dataset.{name}" for name in LOCATION_KEYS)),
+    *(*LENGTH, "trainer.save_every_minutes", "trainer.eval_batch_size"),
+)
+"""Keys in which config.yaml may differ from the checkpoints of its run: paths, device and length."""
+
 RUNS = "runs"
 """Default parent folder of run directories."""
 
@@ -229,27 +235,20 @@ class RunFolder:
             facts: versions and machine of the continuing process.
         """
         remove_temporary(self.path / name for name in FILES)
-        self._extend(settings)
+        saved = self._saved()
+        before = conversion.node_of(TrainerConfig, saved.get("trainer", {}))
+        length = {name: getattr(settings.trainer, name) for name in (key.removeprefix("trainer.") for key in LENGTH)}
+        if any(getattr(before, name) != value for name, value in length.items()):
+            for name in (*REPORT, BY_SERIES, REFIT):  # first: with them the run would count as finished
+                (self.path / name).unlink(missing_ok=True)
+            longer = saved | {"trainer": saved.get("trainer", {}) | length}
+            write_atomic(self.path / CONFIG, conversion.plain_to_yaml(longer))
         began = {name: fact for name, fact in self.facts().items() if name != "digests"}
         self._write_facts(began | {"resumed": [*began.get("resumed", []), facts]})
 
-    def _extend(self, settings: TrainConfig) -> None:
-        saved = self._saved()
-        before = conversion.node_of(TrainerConfig, saved.get("trainer", {}))
-        names = [key.removeprefix("trainer.") for key in LENGTH]
-        length = {name: getattr(settings.trainer, name) for name in names}
-        if all(getattr(before, name) == length[name] for name in names):
-            return
-        for name in (*REPORT, BY_SERIES, REFIT):  # first: with them the run would count as finished
-            (self.path / name).unlink(missing_ok=True)
-        longer = saved | {"trainer": saved.get("trainer", {}) | length}
-        write_atomic(self.path / CONFIG, conversion.plain_to_yaml(longer))
-
     def finish(self) -> None:
         """Record the digests of the final checkpoints, read from their files."""
-        from informer.checkpoint.format import saved_digest  # imports torch
-
-        digests = {name: saved_digest(self.path / name) for name in (BEST, LAST)}
+        digests = {name: checkpoint.load(self.path / name).digest for name in (BEST, LAST)}
         self._write_facts(self.facts() | {"digests": digests})
 
     def check_own(self, settings: TrainConfig, checkpoint: "Checkpoint", name: str) -> None:
@@ -264,7 +263,8 @@ class RunFolder:
             InputError: it was saved with another configuration.
         """
         run_settings, saved_settings = (
-            _lasting(config) for config in (settings, conversion.from_plain(checkpoint.config))
+            {key: value for key, value in conversion.flat(conversion.to_plain(config)).items() if key not in MOVING}
+            for config in (settings, conversion.from_plain(checkpoint.config))
         )
         different = [key for key in run_settings if run_settings[key] != saved_settings.get(key)]
         if different:
@@ -315,15 +315,3 @@ class RunFolder:
             if before is not None and is_own and not (self.path / LAST).exists():
                 point_latest(latest, before)
             raise
-
-
-MOVING = (
-    *("device", "data_dir", "run_dir", "resume", "init_from", *(f"dataset.{name}" for name in LOCATION_KEYS)),
-    *(*LENGTH, "trainer.save_every_minutes", "trainer.eval_batch_size"),
-)
-"""Keys in which config.yaml may differ from the checkpoints of its run: paths, device and length."""
-
-
-def _lasting(config: TrainConfig) -> dict[str, Any]:
-    """The settings that are equal in all checkpoints of a run, by dotted key."""
-    return {key: value for key, value in conversion.flat(conversion.to_plain(config)).items() if key not in MOVING}

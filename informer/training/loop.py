@@ -26,7 +26,7 @@ from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 from informer.networks.forecast_model import ForecastModel, model_output
-from informer.training.curves import READ_EVERY, StepLog, StepRecord, Tracker, track_epoch
+from informer.training.curves import Tracker, track_epoch
 from informer.training.optim import (
     EarlyStopping,
     Loss,
@@ -37,10 +37,9 @@ from informer.training.optim import (
     gradient_norm,
     learning_rate,
     observed_share,
-    set_learning_rate,
 )
 from informer.training.processes import Processes
-from informer.training.state import Checkpointer, Progress, State
+from informer.training.state import Checkpointer, State
 
 log = logging.getLogger(__name__)
 
@@ -86,60 +85,15 @@ class Compiled(nn.Module):
         return self.compiled(*inputs, **more)
 
 
+Step = tuple[Tensor, Tensor, Tensor]
+"""A finished step: this process's part of its loss and its gradient norm, which stay on the device to be read in bulk
+without synchronisation, and the indices of its windows."""
+
+READ_EVERY = 20
+"""Steps between readings."""
+
 NAMED = 3
 """Maximum number of windows listed."""
-
-
-def is_finite(record: StepRecord) -> bool:
-    """Whether loss and gradient norm are finite."""
-    return math.isfinite(record.loss) and math.isfinite(record.gradient_norm)
-
-
-def divergence(record: StepRecord, data: Data, *, step: int, epoch: int, learning_rate: float) -> InputError:
-    """The error that stops a run: the step, what is not finite, and its windows, most extreme first.
-
-    Args:
-        record: the first step that was not finite; the weights are those before it.
-        data: the record's indices refer to its training windows.
-        step, epoch: counted from 1.
-        learning_rate: learning rate of that step.
-    """
-    what = (
-        f"gradient norm is {record.gradient_norm}" if math.isfinite(record.loss) else f"training loss is {record.loss}"
-    )
-    return InputError(
-        f"step {step} (epoch {epoch}, learning rate {learning_rate:.3g}): {what}, expected a finite number; "
-        f"its {len(record.windows)} windows, those with the largest scaled values first: "
-        f"{_named(data, record.windows)}; lower optim.lr, set optim.clip_norm, or look for extreme values there"
-    )
-
-
-def _named(data: Data, windows: Tensor) -> str:
-    """`ETTh1.csv 2016-07-01 00:00:00 to 2016-07-05 23:00:00 (up to 3.1), ...`."""
-    batch = data.train.batch(windows)
-    magnitudes = [
-        values.abs().nan_to_num(0.0, posinf=math.inf).amax(dim=(1, 2)) for values in (batch.enc_x, batch.target)
-    ]
-    peaks = torch.maximum(*magnitudes)
-    most = peaks.argsort(descending=True)[:NAMED]
-    starts = data.train.starts[windows.to(most.device)][most]
-    firsts, lasts = (_times(data, starts + shift) for shift in (0, data.sizes.rows - 1))
-    named = [
-        f"{first} to {last} (up to {peak:.3g})"
-        for first, last, peak in zip(firsts, lasts, peaks[most].tolist(), strict=True)
-    ]
-    more = [] if len(windows) <= NAMED else [f"{len(windows) - NAMED} more"]
-    return f"{data.provenance.path.name} {', '.join([*named, *more])}"
-
-
-def _times(data: Data, rows: Tensor) -> list[str]:
-    """Timestamps of rows of the store."""
-    ends = np.cumsum([len(series) for series in data.panel])
-    times = []
-    for row in rows.tolist():
-        i = int(np.searchsorted(ends, row, side="right"))
-        times.append(str(data.panel[i].timestamps[row - ends[i]]))  # counted from the series' end
-    return times
 
 
 @dataclass(kw_only=True, slots=True)
@@ -171,7 +125,6 @@ class Session:
         *,
         tracker: Tracker,
         checkpointer: Checkpointer,
-        processes: Processes,
         resumed: Mapping[str, Any] | None = None,
     ) -> "Session":
         """A new or resumed training run.
@@ -180,8 +133,8 @@ class Session:
             settings: complete configuration of the run.
             model: updated in place, on the device of the data.
             tracker: receives curves and progress.
-            checkpointer: saves the state after each epoch, at regular intervals, and on a stop request.
-            processes: processes that share every batch.
+            checkpointer: saves the state after each epoch, at regular intervals, and on a stop request; its processes
+                share every batch.
             resumed: saved `State.training()`; None: a new run.
         """
         optimizer = build_optimizer(settings.optim, model)
@@ -190,6 +143,7 @@ class Session:
         state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
         if resumed is not None:
             state.restore(resumed)
+        processes = checkpointer.processes
         network = processes.wrap(model)
         return cls(
             settings=settings,
@@ -201,7 +155,7 @@ class Session:
             tracker=tracker,
             checkpointer=checkpointer,
             processes=processes,
-            ends_at=checkpointer.now() + 60.0 * (settings.trainer.max_minutes or inf),
+            ends_at=checkpointer.clock() + 60.0 * (settings.trainer.max_minutes or inf),
         )
 
     @property
@@ -209,7 +163,7 @@ class Session:
         """Whether the time limit is reached; a collective operation, so all processes must call it together."""
         if isinf(self.ends_at):
             return False
-        return bool(self.processes.maximum([float(self.checkpointer.now() >= self.ends_at)], self.device)[0])
+        return bool(self.processes.maximum([float(self.checkpointer.clock() >= self.ends_at)], self.device)[0])
 
     @property
     def device(self) -> torch.device:
@@ -224,15 +178,15 @@ class Session:
     @property
     def is_over(self) -> bool:
         """Whether no epoch is in progress or left."""
-        progress = self.state.progress
-        used_up = progress.epoch >= self.settings.trainer.max_epochs or progress.step >= self.last_step
-        return progress.n_seen == 0 and (used_up or self.state.stopping.should_stop or self.is_late)
+        state = self.state
+        used_up = state.epoch >= self.settings.trainer.max_epochs or state.step >= self.last_step
+        return state.n_seen == 0 and (used_up or state.stopping.should_stop or self.is_late)
 
     def rate(self, done: int) -> float:
         """Learning rate of the step after `done` steps, in the current epoch."""
         return learning_rate(
             self.settings.optim,
-            epoch=self.state.progress.epoch + 1,
+            epoch=self.state.epoch + 1,
             done=done / self.last_step,
         )
 
@@ -268,14 +222,14 @@ def fit(session: Session) -> EarlyStopping:
 def run_epoch(session: Session) -> None:
     """Finish the current epoch, or run the next: train, validate, report, save."""
     state = session.state
-    epoch, already, started = state.progress.epoch + 1, state.progress.n_seen, time.perf_counter()
-    rate = session.rate(state.progress.step)
+    epoch, already, started = state.epoch + 1, state.n_seen, time.perf_counter()
+    rate = session.rate(state.step)
     train_epoch(session)
-    step, n_seen, loss_sum = state.progress.step, state.progress.n_seen, state.progress.loss_sum
+    n_seen, loss_sum = state.n_seen, state.loss_sum
     trained_in = time.perf_counter() - started
     val_loss = validate(session)
     is_best = state.stopping.update(val_loss, epoch)
-    state.progress = Progress(epoch=epoch, step=step)
+    state.epoch, state.n_seen, state.loss_sum = epoch, 0, 0.0
     row = {
         "train_loss": loss_sum / n_seen,
         "val_loss": val_loss,
@@ -284,11 +238,7 @@ def run_epoch(session: Session) -> None:
         "seconds": time.perf_counter() - started,
     }
     session.tracker.epoch(epoch, row, is_best=is_best)
-    trainer = session.settings.trainer
-    track_epoch(
-        session.tracker, state.scored, session.data, epoch, extras=trainer.track_also,
-        batch_size=trainer.eval_batch_size,
-    )  # fmt: skip
+    track_epoch(session.tracker, state.scored, session.data, epoch, session.settings.trainer)
     session.checkpointer.is_due(together=True)  # the result is ignored: an epoch is always saved
     session.checkpointer.save(state, is_best=is_best)
 
@@ -301,19 +251,20 @@ def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
 
 def train_epoch(session: Session) -> None:
     """Train for the rest of the epoch, or up to the last step or the time limit; updates the state."""
-    progress, checkpointer, unread = session.state.progress, session.checkpointer, StepLog(session.processes)
+    state, checkpointer, unread = session.state, session.checkpointer, list[Step]()
     trainer, last_step = session.settings.trainer, session.last_step
-    order = window_order(session.data.train, seed=session.settings.seed, epoch=progress.epoch + 1)
+    order = window_order(session.data.train, seed=session.settings.seed, epoch=state.epoch + 1)
     order = order[: trainer.epoch_steps(len(order)) * trainer.batch_size]
-    set_training_mode(session.state.model, trainer.freeze)
-    while progress.n_seen < len(order) and progress.step < last_step:
-        indices = order[progress.n_seen : progress.n_seen + trainer.batch_size]
-        set_learning_rate(session.state.optimizer, session.rate(progress.step))
-        unread.add(*train_step(session, indices), indices)
-        progress.step += 1
-        progress.n_seen += len(indices)
+    set_training_mode(state.model, trainer.freeze)
+    while state.n_seen < len(order) and state.step < last_step:
+        indices = order[state.n_seen : state.n_seen + trainer.batch_size]
+        for group in state.optimizer.param_groups:
+            group["lr"] = session.rate(state.step)
+        unread.append((*train_step(session, indices), indices))
+        state.step += 1
+        state.n_seen += len(indices)
         session.tracker.advance()
-        is_reading = progress.n_seen == len(order) or progress.step == last_step or len(unread) == READ_EVERY
+        is_reading = state.n_seen == len(order) or state.step == last_step or len(unread) == READ_EVERY
         is_due = checkpointer.is_due(together=is_reading)
         if is_due or is_reading:
             _read(unread, session)
@@ -343,10 +294,10 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     model = session.state.model
     network = model.network
     if network is not None:
-        network.begin_step(session.state.progress.step / session.last_step)
+        network.begin_step(session.state.step / session.last_step)
     learns = network is not None and network.LEARNS_FROM_ACTUAL
     with autocast(session.settings.precision, session.device):
-        output = model_output(session.network, batch, with_actual=learns).float()
+        output = model_output(session.network, batch, with_actual=learns, for_loss=True).float()
     used = max(n, 1)  # a share without counted windows has no weight
     value = session.loss(output[:used], batch.target[:used]) * (n / len(indices))
     (value * session.processes.size).backward()  # gradients are averaged over processes
@@ -393,21 +344,52 @@ def mean_loss(
         batch = windows.batch(batches[i])
         counted = observed_share(batch.target) if windows.store.has_gaps else len(batches[i])
         counts[i] = counted
-        sums[i] = loss(model_output(model, batch).float(), batch.target) * counted
+        sums[i] = loss(model_output(model, batch, for_loss=True).float(), batch.target) * counted
         pause()
     n = processes.sum(counts).sum().item() if windows.store.has_gaps else len(windows)
     return processes.sum(sums).sum().item() / n
 
 
-def _read(unread: StepLog, session: Session) -> None:
-    """Fetch the steps since the last reading, for the curves and the epoch's mean loss."""
-    progress = session.state.progress
-    first = progress.step - len(unread) + 1
-    records = unread.read()
-    for step, record in enumerate(records, start=first):
-        if not is_finite(record):
-            rate = session.rate(step - 1)
-            raise divergence(record, session.data, step=step, epoch=progress.epoch + 1, learning_rate=rate)
+def divergence(session: Session, step: int, loss: float, norm: float, windows: Tensor) -> InputError:
+    """The error that stops a run: the step, what is not finite, and its windows, most extreme first.
+
+    Args:
+        step: the first step that was not finite, counted from 1; the weights are those before it.
+        loss, norm: its loss and gradient norm.
+        windows: indices of its training windows.
+    """
+    data, rate = session.data, session.rate(step - 1)
+    batch = data.train.batch(windows)
+    magnitudes = (x.abs().nan_to_num(0.0, posinf=math.inf).amax(dim=(1, 2)) for x in (batch.enc_x, batch.target))
+    peaks = torch.maximum(*magnitudes)
+    most = peaks.argsort(descending=True)[:NAMED]
+    ends, named = np.cumsum([len(series) for series in data.panel]), list[str]()
+    for start, peak in zip(
+        data.train.starts[windows.to(most.device)][most].tolist(), peaks[most].tolist(), strict=True
+    ):
+        i = int(np.searchsorted(ends, start, side="right"))
+        # rows counted from the series' end
+        first, last = (data.panel[i].timestamps[row - ends[i]] for row in (start, start + data.sizes.rows - 1))
+        named.append(f"{first} to {last} (up to {peak:.3g})")
+    named += [f"{len(windows) - NAMED} more"] if len(windows) > NAMED else []
+    what = f"gradient norm is {norm}" if math.isfinite(loss) else f"training loss is {loss}"
+    return InputError(
+        f"step {step} (epoch {session.state.epoch + 1}, learning rate {rate:.3g}): {what}, expected a finite number; "
+        f"its {len(windows)} windows, those with the largest scaled values first: {data.provenance.path.name} "
+        f"{', '.join(named)}; lower optim.lr, set optim.clip_norm, or look for extreme values there"
+    )
+
+
+def _read(unread: list[Step], session: Session) -> None:
+    """Fetch the steps since the last reading, for the curves and the epoch's mean loss, and forget them."""
+    state = session.state
+    first = state.step - len(unread) + 1
+    losses, norms, windows = zip(*unread, strict=True)
+    records = list(zip(session.processes.sum(torch.stack(losses)).tolist(), torch.stack(norms).tolist(), strict=True))
+    unread.clear()
+    for step, ((loss, norm), indices) in enumerate(zip(records, windows, strict=True), start=first):
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise divergence(session, step, loss, norm, indices)
         # one by one, so that the sum does not depend on when steps are read
-        progress.loss_sum += record.loss * len(record.windows)
+        state.loss_sum += loss * len(indices)
     session.tracker.steps(first, records)

@@ -28,8 +28,9 @@ from torch import Tensor, nn
 
 from informer.base.errors import InputError
 from informer.checkpoint.restore import check_numbers, differing_shape
-from informer.config.training import LossConfig, LossKind, OptimConfig, Precision, Schedule
+from informer.config.training import LossConfig, LossKind, OptimConfig, OptimKind, Precision, Schedule
 from informer.networks.forecast_model import ForecastModel
+from informer.networks.layers.distribution_head import LIKELIHOODS
 from informer.scoring.metrics import pinball
 
 
@@ -88,11 +89,14 @@ class GuardedAdam(torch.optim.Adam):
     Args:
         params: parameters on one device.
         lr, weight_decay: see `torch.optim.Adam`.
+        decoupled: weight decay of AdamW.
     """
 
-    def __init__(self, params: Iterable[nn.Parameter], *, lr: float, weight_decay: float) -> None:
+    def __init__(
+        self, params: Iterable[nn.Parameter], *, lr: float, weight_decay: float, decoupled: bool = False
+    ) -> None:
         params = list(params)
-        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=True)
+        super().__init__(params, lr=lr, weight_decay=weight_decay, decoupled_weight_decay=decoupled, fused=True)
         self.found_inf = torch.zeros((), device=params[0].device)
         """1 from the first non-finite step on."""
 
@@ -116,9 +120,10 @@ class GuardedAdam(torch.optim.Adam):
 
 
 def build_optimizer(config: OptimConfig, model: nn.Module) -> GuardedAdam:
-    """Adam over all trainable parameters."""
+    """The optimiser of all trainable parameters."""
     learnt = (p for p in model.parameters() if p.requires_grad)
-    return GuardedAdam(learnt, lr=config.lr, weight_decay=config.weight_decay)
+    is_decoupled = config.kind is OptimKind.adamw
+    return GuardedAdam(learnt, lr=config.lr, weight_decay=config.weight_decay, decoupled=is_decoupled)
 
 
 def learning_rate(config: OptimConfig, *, epoch: int, done: float) -> float:
@@ -129,12 +134,6 @@ def learning_rate(config: OptimConfig, *, epoch: int, done: float) -> float:
         Schedule.cosine: 0.5 * (1.0 + math.cos(math.pi * done)),
     }
     return config.lr * factors[config.schedule]
-
-
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Set the rate of every parameter group."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate
 
 
 def gradient_norm(model: nn.Module, clip_norm: float | None) -> torch.Tensor:
@@ -150,19 +149,17 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     """The precision to use on `device`: float32 or bf16."""
     if precision is not Precision.auto:
         return precision
-    return Precision.bf16 if _has_native_bf16(device) else Precision.float32
+    if device.type == "cuda":
+        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        has_bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return Precision.bf16 if has_bf16 else Precision.float32
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
     """Context for the forward pass of a step."""
     enabled = resolve_precision(precision, device) is Precision.bf16
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
-
-
-def _has_native_bf16(device: torch.device) -> bool:
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -176,6 +173,7 @@ def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
         LossKind.huber: F.huber_loss,
         LossKind.spectral: partial(spectral, alpha=config.alpha),
         LossKind.quantile: partial(mean_pinball, levels=config.quantiles),
+        **LIKELIHOODS,
     }
     return partial(observed_loss, loss=losses[config.kind]) if has_gaps else losses[config.kind]
 

@@ -56,7 +56,9 @@ class Processes:
         if size == 1:
             yield cls()
             return
-        if is_elastic() and _shares_store() and os.environ.get("RANK") == "0":
+        # restarted processes use the store of those that ended, which still contains their addresses
+        shares_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True)
+        if is_elastic() and shares_store and os.environ.get("RANK") == "0":
             log.warning(
                 "torchrun --max-restarts: restarted processes would read the addresses of processes that ended; set "
                 "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun"
@@ -67,7 +69,8 @@ class Processes:
             yield cls(dist.get_rank(), size)
             dist.destroy_process_group()  # not after an error: it needs all processes
         except RuntimeError as error:
-            if not _is_of_another(error):
+            # a collective operation failed: the cause is in another process
+            if not (isinstance(error, dist.DistError) or "gloo/" in str(error) or "NCCL" in str(error)):
                 raise
             raise InputError(
                 "another process of the run ended, or did not answer within trainer.collective_timeout_minutes="
@@ -124,16 +127,6 @@ def is_elastic() -> bool:
     return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
 
 
-def _shares_store() -> bool:
-    """Whether restarted processes use the store of those that ended, which still contains their addresses."""
-    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True)
-
-
-def _is_of_another(error: RuntimeError) -> bool:
-    """Whether a collective operation failed, so that the cause is in another process."""
-    return isinstance(error, dist.DistError) or "gloo/" in str(error) or "NCCL" in str(error)
-
-
 class _Sum(torch.autograd.Function):
     """The sum over processes; its gradient is also summed over processes."""
 
@@ -175,14 +168,11 @@ class WholeBatchNorm(nn.BatchNorm1d):
         n = sums[-1].detach()
         mean = sums[:-1] / n
         squares = _Sum.apply((rows - mean).square().sum(0))
-        self._track(mean.detach(), squares.detach() / (n - 1).clamp(min=1))
-        return ((wide - mean) * torch.rsqrt(squares / n + self.eps) * self.weight + self.bias).to(x.dtype)
-
-    def _track(self, mean: Tensor, variance: Tensor) -> None:
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
-        self.running_mean.lerp_(mean, self.momentum)
-        self.running_var.lerp_(variance, self.momentum)
+        self.running_mean.lerp_(mean.detach(), self.momentum)
+        self.running_var.lerp_(squares.detach() / (n - 1).clamp(min=1), self.momentum)
         self.num_batches_tracked.add_(1)
+        return ((wide - mean) * torch.rsqrt(squares / n + self.eps) * self.weight + self.bias).to(x.dtype)

@@ -22,7 +22,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timezone
 from functools import cache
@@ -58,7 +58,7 @@ from informer.checkpoint.format import (
     UNTIL,
     Checkpoint,
 )
-from informer.checkpoint.paths import LOG, LOSSES, REFIT
+from informer.checkpoint.paths import LOG, REFIT
 from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config import conversion
 from informer.config.data import DatasetConfig, NonNegative, Transform
@@ -71,20 +71,23 @@ from informer.data.scaler import POWERS, is_amount
 from informer.data.store import with_columns
 from informer.data.windows import Windows
 from informer.inference.rescore import save_results
-from informer.linear.maps import all_runs, chosen_maps
+from informer.inference.zero import network_seasons
+from informer.linear.maps import all_runs, chosen_maps, fit_model
 from informer.linear.moments import joined, runs_of
 from informer.linear.select import folds, starts_of
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.linear import maps_config
+from informer.networks.models.zero import HORIZON, ZeroConfig
 from informer.read.dialect import known_marks
-from informer.scoring.baselines import AtLeastZero, FittedBaseline, fit_ridge
+from informer.scoring.baselines import FittedBaseline, fit_ridge, training_rows
 from informer.scoring.bootstrap import Winner
 from informer.scoring.intervals import (
     MOST_RECENT,
     RECENT,
-    CalibratedBaseline,
+    Baseline,
     Calibration,
-    Residuals,
+    affordable,
+    every_of,
     joined_errors,
     residuals_of,
     shortfalls,
@@ -92,14 +95,14 @@ from informer.scoring.intervals import (
 )
 from informer.scoring.metrics import WQL
 from informer.scoring.scores import Evaluation, baselines_for, evaluate, fit_baselines, score, training_scale
-from informer.training.combination import combined, combiner, table_of
-from informer.training.curves import LossFile, Tracker, reference_losses, tag_of
+from informer.training.combination import combined, combiner
+from informer.training.curves import Tracker, reference_losses, tag_of
 from informer.training.folder import RunFolder
 from informer.training.loop import Session, check_compiler, fit
-from informer.training.optim import EarlyStopping, build_loss, resolve_precision
+from informer.training.optim import EarlyStopping, resolve_precision
 from informer.training.processes import Processes
 from informer.training.sinks import Sink, check_installed, open_sinks
-from informer.training.start import FittedMaps, calibration_errors, initial_network, is_closed_form, refit
+from informer.training.start import FittedMaps, calibration_errors, initial_network, is_closed_form
 from informer.training.state import EVENTS, Checkpointer, State, note_of_length
 
 log = logging.getLogger(__name__)
@@ -125,7 +128,7 @@ def saved_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
     """
     if path.exists():
         raise InputError(f"run_dir={path.parent}: expected a new folder, found {path.name} in it; choose another")
-    content = _content(table, path)
+    content = table.to_csv(index=False).encode() if path.suffix == ".csv" else table.to_parquet(index=False)
     write_atomic(path, content)
     try:
         yield Provenance(path, hashlib.sha256(content).hexdigest())
@@ -133,12 +136,6 @@ def saved_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
         if not RunFolder(path.parent).contains_run:
             path.unlink()
         raise
-
-
-def _content(table: pd.DataFrame, path: Path) -> bytes:
-    if path.suffix == ".csv":
-        return table.to_csv(index=False).encode()
-    return table.to_parquet(index=False)
 
 
 ROLES = ("features", "target", "targets", "past_covariates", "future_covariates")
@@ -168,7 +165,13 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
             "validation part too short to be divided: no calibration, so this model has no intervals; an 80 % interval "
             f"needs {needs} validation rows in a series (dataset.split.val), found {max(map(len, validation))}"
         )
-    _warn_of_rare_categories(data)
+    n_train = sum(len(split.train) for split in data.splits)
+    for name, categories in data.categories.items():  # such as names that never repeat
+        if name not in data.columns.static_covariates and n_train < FEW_ROWS * len(categories):
+            log.warning(
+                f"column {name!r}: {len(categories):,} categories in {n_train:,} training rows, too few rows to learn "
+                "an embedding of each; drop the column, or merge rare categories"
+            )
     precision = resolve_precision(settings.precision, device).value
     log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
     if settings.non_negative is NonNegative.auto and (names := non_negative(settings, data)):
@@ -177,31 +180,20 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
         )
     if settings.decoder_attn_reason:
         log.info(settings.decoder_attn_reason)
-    picked = picked_by_length(model)
-    if picked:
+    if picked := picked_by_length(model):
         log.info(f"attention by length: {', '.join(picked)}")
-
-
-def _warn_of_rare_categories(data: Data) -> None:
-    """Warn about columns with too few rows per category to learn embeddings, such as names that never repeat."""
-    n_rows = sum(len(split.train) for split in data.splits)
-    for name, categories in data.categories.items():
-        if name not in data.columns.static_covariates and n_rows < FEW_ROWS * len(categories):
-            log.warning(
-                f"column {name!r}: {len(categories):,} categories in {n_rows:,} training rows, too few rows to learn "
-                "an embedding of each; drop the column, or merge rare categories"
-            )
 
 
 def log_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:
     """Log the network's improvement over what was fitted before training."""
-    if settings.model.CLOSED_FORM and settings.trainer.max_steps == 0:
+    if settings.model.is_fitted_first and settings.trainer.max_steps == 0:
         return
     if stopping.start_loss:  # zero for a constant series: cannot be improved
         share = 1.0 - stopping.best_loss / stopping.start_loss
         what, fitted = ("the network", FITTED.get(settings.model.skip, "the closed form"))
         what = "training" if settings.model.CLOSED_FORM else what
-        start = fitted if settings.init_from is None else "the initial weights"
+        has_weights = settings.init_from is not None or isinstance(settings.model, ZeroConfig)
+        start = "the initial weights" if has_weights else fitted
         log.info(
             f"{what} reduced the validation loss of {start} by {share:.2%} "
             f"({stopping.start_loss:.5f}, now {stopping.best_loss:.5f})"
@@ -213,14 +205,18 @@ def better_command(settings: TrainConfig) -> str:
     dataset = settings.dataset
     data: list[Word] = [f"dataset={dataset.name}"]
     if dataset.path is not None:
-        dataset_settings = asdict(replace(dataset, name=DatasetConfig().name, path=None))
-        data = ["dataset=csv", ("dataset.path", dataset.path)]
-        data += changed_settings("dataset", dataset_settings, asdict(DatasetConfig()))
+        data = ["dataset=csv", ("dataset.path", dataset.path), *dataset_words(dataset)]
     roles = {name: getattr(settings, name) for name in ROLES}
     columns = changed_settings("", roles, {name: getattr(TrainConfig(), name) for name in ROLES})
     words = [*data, *columns, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
     command = shell_command("train", *words)
     return f"try: {command} (starts from the best linear map), or model=linear, which takes seconds"
+
+
+def dataset_words(dataset: DatasetConfig) -> list[str]:
+    """Settings of a file's data that differ from the defaults, except its path, as words of a command."""
+    usual = DatasetConfig()
+    return changed_settings("dataset", asdict(replace(dataset, name=usual.name, path=None)), asdict(usual))
 
 
 def data_facts(data: Data) -> dict[str, Any]:
@@ -303,19 +299,9 @@ it may raise RMSE."""
 
 Item = TypeVar("Item")
 
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Errors with one transform, an element per block; RMSE and MASE in scaled units without a transform, sMAPE in
-    percent."""
-
-    rmse: Float64[np.ndarray, "blocks"]
-    mase: Float64[np.ndarray, "blocks"]
-    smape: Float64[np.ndarray, "blocks"]
-
-    def relative(self, reference: "Scores") -> Float64[np.ndarray, "blocks"]:
-        """Mean of the errors, relative to those of `reference`."""
-        return (self.rmse / reference.rmse + self.mase / reference.mase + self.smape / reference.smape) / 3
+BlockErrors = Float64[np.ndarray, "3 blocks"]
+"""RMSE, MASE and sMAPE of each block with one transform; RMSE and MASE in scaled units without a transform, sMAPE in
+percent."""
 
 
 def with_transform(settings: TrainConfig, source: Source, device: torch.device) -> tuple[TrainConfig, str]:
@@ -327,7 +313,9 @@ def with_transform(settings: TrainConfig, source: Source, device: torch.device) 
     if settings.scaler.transform is not Transform.auto:
         return settings, ""
     plain = _with(settings, Transform.none)
-    if not _is_applicable(plain, source):
+    positions = source.columns.positions(source.columns.targets)
+    lows = [np.nanmin(series.values[:, positions], axis=0, initial=np.inf) for series in source.panel]
+    if not (np.min(lows, axis=0) >= 0).any():  # every target has a negative value
         return plain, ""
     panel = _evenly(source.panel, MOST_SERIES)
     targets = tuple(_evenly(source.columns.targets, MOST_TARGETS))
@@ -340,31 +328,31 @@ def with_transform(settings: TrainConfig, source: Source, device: torch.device) 
     return _with(settings, chosen), note
 
 
-def choose(scores: dict[Transform, Scores]) -> tuple[Transform, str]:
+def choose(scores: Mapping[Transform, BlockErrors]) -> tuple[Transform, str]:
     """The transform to use, and why."""
-    chosen, base = Transform.none, scores[Transform.none]
+    chosen = Transform.none
     for stronger in (Transform.sqrt, Transform.fourth_root):
         if _is_better(scores[stronger], scores[chosen]):
             chosen = stronger
     if chosen is Transform.none:
         return chosen, "scaler.transform=none: no root of the targets clearly forecasts better on held-out blocks"
-    best = scores[chosen]
+    rmse, mase, smape = scores[chosen].mean(axis=1)
+    base_rmse, base_mase, base_smape = scores[Transform.none].mean(axis=1)
     return chosen, (
-        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {best.mase.mean():.3g} instead of "
-        f"{base.mase.mean():.3g}, sMAPE {best.smape.mean():.3g} instead of {base.smape.mean():.3g} %, RMSE "
-        f"{best.rmse.mean():.3g} instead of {base.rmse.mean():.3g}"
+        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {mase:.3g} instead of "
+        f"{base_mase:.3g}, sMAPE {smape:.3g} instead of {base_smape:.3g} %, RMSE {rmse:.3g} instead of {base_rmse:.3g}"
     )
 
 
-def _is_better(candidate: Scores, other: Scores) -> bool:
+def _is_better(candidate: BlockErrors, other: BlockErrors) -> bool:
     """Whether the gain is large enough and consistent across blocks, and RMSE not much higher."""
-    is_known = all((errors > 0).all() for errors in (other.rmse, other.mase, other.smape))  # MASE may be undefined
-    if len(other.rmse) < 2 or not is_known:
+    n_blocks = other.shape[1]
+    if n_blocks < 2 or not (other > 0).all():  # MASE may be undefined
         return False
-    relative = candidate.relative(other)
-    error = relative.std(ddof=1) / len(relative) ** 0.5
+    relative = (candidate / other).mean(axis=0)
+    error = relative.std(ddof=1) / n_blocks**0.5
     is_gain = relative.mean() <= 1 - max(LEAST_GAIN, SURE * error)
-    return bool(is_gain and (candidate.rmse / other.rmse).mean() <= 1 + MOST_LOSS)
+    return bool(is_gain and (candidate[0] / other[0]).mean() <= 1 + MOST_LOSS)
 
 
 def _evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
@@ -376,14 +364,7 @@ def _with(settings: TrainConfig, transform: Transform) -> TrainConfig:
     return replace(settings, scaler=replace(settings.scaler, transform=transform))
 
 
-def _is_applicable(settings: TrainConfig, source: Source) -> bool:
-    """Whether some target has no negative value at all."""
-    targets = source.columns.positions(source.columns.targets)
-    lows = [np.nanmin(series.values[:, targets], axis=0, initial=np.inf) for series in source.panel]
-    return bool((np.min(lows, axis=0) >= 0).any())
-
-
-def _scores(settings: TrainConfig, source: Source, device: torch.device) -> Scores:
+def _scores(settings: TrainConfig, source: Source, device: torch.device) -> BlockErrors:
     data = build_data(settings, device, source=source)
     positions = data.columns.positions(data.targets)
     places = tuple(data.targets.index(name) for name in non_negative(settings, data))
@@ -395,10 +376,10 @@ def _scores(settings: TrainConfig, source: Source, device: torch.device) -> Scor
         held_out, fitted = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
         held_out = held_out.thinned(most)
         ridge = fit_ridge(fitted, held_out, positions, max_rows=MOST_ROWS)
-        errors = evaluate(AtLeastZero(ridge, places) if places else ridge, held_out, mase_scale=scale)
+        errors = evaluate(Baseline(ridge, places), held_out, mase_scale=scale)
         scaled = errors.scaled.overall()
         rows.append((scaled["rmse"], scaled["mase"], errors.original.overall()["smape"]))
-    return Scores(*np.array(rows).reshape(-1, 3).T)
+    return np.array(rows).reshape(-1, 3).T
 
 
 PROBE, MORE = 16, 4
@@ -406,6 +387,9 @@ PROBE, MORE = 16, 4
 
 LEAST, LEAST_VALUES = 128, 1 << 22
 """Minimum number of windows, or of their values, that are scored regardless of time."""
+
+MEMBER_FORECASTS = 50_000
+"""Maximum number of forecasts of the test part by members of an average that are not part of the model."""
 
 SAFE = 1.3
 """Safety factor on measured times."""
@@ -430,7 +414,6 @@ def score_best(
     data: Data,
     folder: RunFolder,
     console: Console,
-    device: torch.device,
     baselines: Sequence[FittedBaseline],
     searched: SearchResult | None = None,
     calibration_windows: Windows | None = None,
@@ -443,54 +426,38 @@ def score_best(
     Raises:
         InputError: the checkpoint belongs to another run.
     """
-    path = folder.path / checkpoint.BEST
+    path, device = folder.path / checkpoint.BEST, data.train.starts.device
     saved = checkpoint.load(path)
     folder.check_own(settings, saved, checkpoint.BEST)
     if settings.trainer.combine and COMBINED not in saved.data:
-        saved, losses = combined(saved, settings, data, device)
-        console.print(table_of(losses))
+        saved, table = combined(saved, settings, data, device)
+        console.print(table)
     saved = replace(saved, config=checkpoint_facts(settings, data)["config"])  # a continued run has another length
     best = restore_model(saved).to(device)
     unseen = data if calibration_windows is None else replace(data, calibration=calibration_windows)
     errors = calibration_errors(best, settings, unseen, finish=combiner(saved, data))
     calibration = None if errors is None else errors.calibration()
-    calibrated = baselines_for(best, data, baselines)
+    calibrated = baselines_for(data, best, baselines)
     evaluation = _scored(best, settings, data, calibration, calibrated, searched)
     facts: dict[str, Any] = {SHORTFALLS: shortfalls(evaluation.intervals, data.targets)}
     if (maps := best.maps) is not None and is_closed_form(best, settings):
         facts[MAPS] = chosen_maps(maps, maps_config(settings.model), data)
-    state = None
-    if settings.trainer.calibration:
-        state = _states(best, data, errors, calibration, settings, evaluation.residuals)
-    checkpoint.save(path, replace(saved, calibration=state, data=saved.data | facts))
+    state: dict[str, Tensor] = {}
+    if errors is not None and calibration is not None and settings.trainer.calibration:
+        state |= calibration.state()
+        # for forecasts after the end of the data: also the errors on the test part, the newest there are
+        errors_of = residuals_of(data, settings.trainer.eval_batch_size)
+        known = evaluation.residuals
+        if evaluation.windows < len(data.test):  # those of as many windows, however many were scored in time
+            every = every_of(data.test, affordable(best, MOST_RECENT, len(data.targets)))
+            chosen = data.test.at(data.test.starts[::every])
+            known = errors_of(best.eval(), chosen, n_rolled=0)
+        tested = errors_of(best.eval(), data.test, most=MOST_RECENT, known=known)
+        recent = (tested if errors.lag != tested.lag else joined_errors([errors, tested])).calibration()
+        if bool(recent.is_learned.any()):
+            state |= {f"{RECENT}{name}": tensor for name, tensor in recent.state().items()}
+    checkpoint.save(path, replace(saved, calibration=state or None, data=saved.data | facts))
     return evaluation
-
-
-def _states(
-    model: ForecastModel,
-    data: Data,
-    errors: Residuals | None,
-    calibration: Calibration | None,
-    settings: TrainConfig,
-    tested: Residuals | None,
-) -> dict[str, Tensor] | None:
-    """Tensors for the checkpoint of the scored model: its calibration, and one for forecasts after the end of the data
-    (prefix RECENT), which includes errors on the test part, the newest there are; None without earlier errors.
-
-    Args:
-        errors, calibration: errors on windows before the test part, and the calibration from them.
-        tested: errors on test windows.
-    """
-    if errors is None:
-        return None
-    errors_of = residuals_of(data, settings.trainer.eval_batch_size)
-    test_errors = errors_of(model.eval(), data.test, most=MOST_RECENT, known=tested)
-    newer = test_errors if errors.lag != test_errors.lag else joined_errors([errors, test_errors])
-    recent = newer.calibration()
-    state = {} if calibration is None else calibration.state()
-    if bool(recent.is_learned.any()):
-        state |= {f"{RECENT}{name}": tensor for name, tensor in recent.state().items()}
-    return state or None
 
 
 def _scored(
@@ -498,34 +465,40 @@ def _scored(
     settings: TrainConfig,
     data: Data,
     calibration: Calibration | None,
-    baselines: Sequence[CalibratedBaseline],
+    baselines: Sequence[Baseline],
     searched: SearchResult | None,
 ) -> Evaluation:
-    """Score on all test windows, or on evenly spaced ones if the time budget requires it."""
-    n_windows = len(data.test)
+    """Score on all test windows, or on evenly spaced ones if members would make more than MEMBER_FORECASTS, or if the
+    time budget requires it."""
+    n_windows, values = len(data.test), data.sizes.pred_len * len(data.targets)
+    blocks = len(data.targets) * -(-data.sizes.reach // HORIZON)
+    most = max(MEMBER_FORECASTS // blocks, LEAST) if model.members else n_windows
+    why = "further members of the average take a millisecond per forecast"
 
     def scores(of: Data) -> Evaluation:
         batch_size = settings.trainer.eval_batch_size
         return score(model, of, batch_size=batch_size, calibration=calibration, baselines=baselines)
 
-    least = max(LEAST, LEAST_VALUES // (data.sizes.pred_len * len(data.targets)))
-    if searched is None or math.isinf(searched.seconds_left()) or n_windows <= least:
-        return scores(data)
-    probes = [data.test.thinned(PROBE), data.test.thinned(MORE * PROBE)]
-    marks = [searched.seconds_left()]
-    for probe in probes:
-        scores(replace(data, test=probe))
-        marks.append(searched.seconds_left())
-    seconds = [earlier - later for earlier, later in pairwise(marks)]
-    # the difference cancels the fixed cost of scoring
-    pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
-    room = searched.seconds_left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
-    most = max(int(room / (SAFE * pace)), least) if pace > 0 else n_windows
+    # with further members a forecast takes as long however short it is
+    least = LEAST if model.members else max(LEAST, LEAST_VALUES // values)
+    if searched is not None and math.isfinite(searched.seconds_left()) and min(most, n_windows) > least:
+        probes = [data.test.thinned(PROBE), data.test.thinned(MORE * PROBE)]
+        marks = [searched.seconds_left()]
+        for probe in probes:
+            scores(replace(data, test=probe))
+            marks.append(searched.seconds_left())
+        seconds = [earlier - later for earlier, later in pairwise(marks)]
+        # the difference cancels the fixed cost of scoring
+        pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
+        room = searched.seconds_left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
+        in_time = max(int(room / (SAFE * pace)), least) if pace > 0 else n_windows
+        if in_time < most:
+            most, why = in_time, "as many as the time budget allowed"
     if most >= n_windows:
         return scores(data)
     fewer = data.test.thinned(most)
     evaluation = scores(replace(data, test=fewer))
-    note = f"scored on {len(fewer):,} evenly spaced of {n_windows:,} test windows, as many as the time budget allowed"
+    note = f"scored on {len(fewer):,} evenly spaced of {n_windows:,} test windows: {why}"
     stride = -(-n_windows // most)
     return replace(evaluation, notes=(*evaluation.notes, note), block=max(-(-evaluation.block // stride), 1))
 
@@ -610,51 +583,43 @@ def train_and_score(
     progress.report(Status(doing="preparing the data and fitting linear parts"))
     settings, chosen = with_transform(settings, source, context.device)
     data = build_data(settings, context.device, source=source)
+    if isinstance(settings.model, ZeroConfig) and not settings.model.seasons:
+        found = network_seasons(training_rows(data), data.targets)
+        settings = replace(settings, model=replace(settings.model, seasons=list(found)))
     if last is not None:
         _check_same_data(data, last)
     model = initial_network(settings, data, last, searched.maps if searched else None).to(context.device)
-    if not context.processes.is_main:
-        with _tracker(settings, {}, data, last, context.console) as tracker:
-            _train(settings, model, data, context, tracker, last)
-        return None
-    _record_start(settings, data, context, last, chosen)
-    log_run(settings, data, model, context.device)
     # fitted on first use: training reports values for which no baseline can be fitted
     baselines = cache(lambda: fit_baselines(data))
-    with (
-        context.folder.as_latest(),
-        _tracker(settings, _sinks(settings, context, last), data, last, context.console) as tracker,
-    ):
-        tracker.references = cache(lambda: _references(settings, data, baselines()))
+    with ExitStack() as open_files:
+        sinks: dict[str, Sink] = {}
+        if context.processes.is_main:
+            _record_start(settings, data, context, last, chosen)
+            log_run(settings, data, model, context.device)
+            open_files.enter_context(context.folder.as_latest())
+            positions = {} if last is None or last.training is None else last.training[EVENTS]
+            sinks = open_sinks(settings, context.folder.path, positions)
+        n_steps, done = settings.trainer.n_steps(len(data.train)), 0 if last is None else last.step
+        tracker = open_files.enter_context(Tracker(sinks, n_steps=n_steps, console=context.console, done=done))
+        tracker.references = cache(lambda: reference_losses(baselines(), data, settings))
         stopping = _train(settings, model, data, context, tracker, last)
+        if not context.processes.is_main:
+            return None
         log_gain(settings, stopping)
-        return _score_and_save(settings, data, context, tracker, baselines(), stopping, searched)
-
-
-def _score_and_save(
-    settings: TrainConfig,
-    data: Data,
-    context: RunContext,
-    tracker: Tracker,
-    baselines: Sequence[FittedBaseline],
-    stopping: EarlyStopping,
-    searched: SearchResult | None,
-) -> Evaluation:
-    """Score the best epoch, and save what the finished run contains: refit and scores."""
-    progress.report(Status(doing="scoring on held-out rows"))
-    evaluation = score_best(settings, data, context.folder, context.console, context.device, baselines, searched)
-    if settings.trainer.refit:
-        note = save_refit(settings, data, context.folder.path)
-        evaluation = replace(evaluation, notes=(*evaluation.notes, note))
-    plain = conversion.flat(conversion.to_plain(settings))
-    tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
-    context.folder.finish()
-    # last: a run with a report counts as finished, and is not resumed
-    conclude(evaluation, data, context.folder, context.console)
-    log.info(f"      tensorboard --logdir {context.folder.path}")
-    if evaluation.winner is Winner.baseline and "search" not in context.folder.facts():
-        log.info(better_command(settings))
-    return evaluation
+        progress.report(Status(doing="scoring on held-out rows"))
+        folder, console = context.folder, context.console
+        evaluation = score_best(settings, data, folder, console, baselines(), searched)
+        if settings.trainer.refit:
+            evaluation = replace(evaluation, notes=(*evaluation.notes, save_refit(settings, data, folder.path)))
+        plain = conversion.flat(conversion.to_plain(settings))
+        tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
+        folder.finish()
+        # last: a run with a report counts as finished, and is not resumed
+        conclude(evaluation, data, folder, console)
+        log.info(f"      tensorboard --logdir {folder.path}")
+        if evaluation.winner is Winner.baseline and "search" not in folder.facts():
+            log.info(better_command(settings))
+        return evaluation
 
 
 def save_refit(settings: TrainConfig, data: Data, folder: Path) -> str:
@@ -662,7 +627,9 @@ def save_refit(settings: TrainConfig, data: Data, folder: Path) -> str:
     forecasts; returns a note for the report."""
     saved, runs = checkpoint.load(folder), all_runs(data)
     model = restore_model(saved)
-    refit(model, settings, data, runs, finish=combiner(saved, data))
+    assert model.maps is not None, "see TrainConfig.problems"
+    fit_model(model.maps, maps_config(settings.model), data, runs)
+    combiner(saved, data)(model.maps)  # the weight of the network in a combination is in its head already
     windows = sum(map(len, runs))
     facts = saved.data | {REFITTED: windows}
     checkpoint.save(folder / REFIT, replace(saved, weights=model.state_dict(), data=facts))
@@ -692,50 +659,21 @@ def _record_start(settings: TrainConfig, data: Data, context: RunContext, last: 
     if last is None:
         context.folder.begin(settings, provenance() | {"seed": settings.seed, "data": data_facts(data)})
     else:
-        facts = provenance()
-        if context.device.type == "cpu":
-            _warn_of_threads(context.folder.facts(), facts)
+        facts, began = provenance(), context.folder.facts()
+        before = [each.get("threads") for each in (began, *began.get("resumed", []))]
+        other = next((threads for threads in before if threads not in (None, facts["threads"])), None)
+        if context.device.type == "cpu" and other is not None:  # which changes the rounding of sums
+            log.warning(
+                f"resume: the run began with {other} threads, and continues with {facts['threads']}: results will "
+                "differ in their last bits from those of an uninterrupted run; set OMP_NUM_THREADS="
+                f"{other} to keep them equal"
+            )
         context.folder.resume(settings, facts)
     context.start_log_file(context.folder.path / LOG)
     if chosen:
         log.info(chosen)
     if last is not None and (note := note_of_length(settings, last, len(data.train))):
         log.info(note)
-
-
-def _warn_of_threads(began: dict[str, Any], now: dict[str, Any]) -> None:
-    """Warn about another number of threads, which changes the rounding of sums."""
-    before = [facts.get("threads") for facts in (began, *began.get("resumed", []))]
-    other = next((threads for threads in before if threads not in (None, now["threads"])), None)
-    if other is not None:
-        log.warning(
-            f"resume: the run began with {other} threads, and continues with {now['threads']}: results will differ in "
-            f"their last bits from those of an uninterrupted run; set OMP_NUM_THREADS={other} to keep them equal"
-        )
-
-
-def _sinks(settings: TrainConfig, context: RunContext, last: Checkpoint | None) -> dict[str, Sink]:
-    positions = {} if last is None or last.training is None else last.training[EVENTS]
-    kinds, folder = settings.trainer.tracker, context.folder.path
-    sinks: dict[str, Sink] = {LOSSES: LossFile(folder, settings.loss, n_rows=positions.get(LOSSES, 0))} if kinds else {}
-    return sinks | open_sinks(kinds, folder, positions)
-
-
-def _references(settings: TrainConfig, data: Data, baselines: Sequence[FittedBaseline]) -> dict[str, float]:
-    quantiles, batch_size = len(settings.loss.quantiles), settings.trainer.eval_batch_size
-    loss = build_loss(settings.loss, has_gaps=data.val.store.has_gaps)
-    return reference_losses(baselines, data, loss, n_quantiles=quantiles, batch_size=batch_size)
-
-
-def _tracker(
-    settings: TrainConfig, sinks: Mapping[str, Sink], data: Data, last: Checkpoint | None, console: Console
-) -> Tracker:
-    return Tracker(
-        sinks,
-        n_steps=settings.trainer.n_steps(len(data.train)),
-        console=console,
-        done=0 if last is None else last.step,
-    )
 
 
 def _train(
@@ -746,39 +684,19 @@ def _train(
     tracker: Tracker,
     last: Checkpoint | None,
 ) -> EarlyStopping:
+    """Train, with last.pt, and best.pt whenever the state is the best so far, written by the first process."""
     if settings.compile:
         check_compiler(context.device)
-    save = _saving(settings, data, context, tracker)
-    try:
-        with StopRequest(second_ends=context.processes.size == 1) as stop:
-            minutes = settings.trainer.save_every_minutes
-            session = Session.begin(
-                settings,
-                model,
-                data,
-                tracker=tracker,
-                checkpointer=Checkpointer(
-                    save, every_minutes=minutes, stop=stop, processes=context.processes, device=context.device
-                ),
-                processes=context.processes,
-                resumed=None if last is None else last.training,
-            )
-            return fit(session)
-    except Interrupted as interrupted:
-        log.info(f"{interrupted}; saved. Continue with: {shell_command('train', ('resume', context.folder.path))}")
-        raise
-
-
-def _saving(settings: TrainConfig, data: Data, context: RunContext, tracker: Tracker) -> Callable[[State, bool], None]:
-    """A function that writes last.pt, and best.pt if the state is the best so far; only in the first process."""
-    facts, folder = checkpoint_facts(settings, data), context.folder.path
+    facts, folder, processes = checkpoint_facts(settings, data), context.folder.path, context.processes
 
     def save(state: State, is_best: bool) -> None:
+        if not processes.is_main:
+            return
         content = Checkpoint(
             **facts,
             weights=state.model.state_dict(),
-            epoch=state.progress.epoch,
-            step=state.progress.step,
+            epoch=state.epoch,
+            step=state.step,
             val_loss=state.stopping.best_loss,
             training=state.training() | {EVENTS: tracker.sync()},
         )
@@ -787,7 +705,19 @@ def _saving(settings: TrainConfig, data: Data, context: RunContext, tracker: Tra
             checkpoint.save(folder / checkpoint.BEST, best)
         checkpoint.save(folder / checkpoint.LAST, content)
 
-    return save if context.processes.is_main else lambda state, is_best: None
+    try:
+        with StopRequest(second_ends=processes.size == 1) as stop:
+            minutes = settings.trainer.save_every_minutes
+            checkpointer = Checkpointer(
+                save, every_minutes=minutes, stop=stop, processes=processes, device=context.device
+            )
+            resumed = None if last is None else last.training
+            return fit(
+                Session.begin(settings, model, data, tracker=tracker, checkpointer=checkpointer, resumed=resumed)
+            )
+    except Interrupted as interrupted:
+        log.info(f"{interrupted}; saved. Continue with: {shell_command('train', ('resume', context.folder.path))}")
+        raise
 
 
 def conclude(evaluation: Evaluation, data: Data, folder: RunFolder, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""Outputs for the curves of a run: TensorBoard, a CSV file, MLflow, or several of them.
+"""Outputs for the curves of a run: TensorBoard, a CSV file, MLflow, or several of them; its losses as a table.
 
 TensorBoard's event file, written synchronously.
 
@@ -14,15 +14,16 @@ from MLflow, so a resumed run queries the existing ones and sends only new ones.
 
 import csv
 import io
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Protocol, final
+from typing import Any, ClassVar, final
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -31,9 +32,40 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, hparams
 
 from informer.base.errors import InputError, reason_of
-from informer.base.files import AppendedFile, refuse_link, write_atomic, writing
-from informer.checkpoint.paths import CURVES, EVENTS, MLFLOW
-from informer.config.training import TrackerKind
+from informer.base.files import AppendedFile, reading, refuse_link, write_atomic, writing
+from informer.base.plots import plot_losses, save_figure
+from informer.checkpoint.paths import CURVES, EVENTS, LOSSES, LOSSES_PICTURE, MLFLOW
+from informer.config.training import LossConfig, LossKind, TrackerKind, TrainConfig
+
+
+class Sink:
+    """Receives curves. Methods raise an InputError if something cannot be written."""
+
+    TAKES_PICTURES: ClassVar[bool] = False
+    """False if `image` ignores them, so that none need be drawn."""
+
+    def scalar(self, tag: str, value: float, step: int) -> None:
+        """Add a point of a curve."""
+        raise NotImplementedError
+
+    def image(self, tag: str, png: bytes, step: int) -> None:
+        """Add a picture."""
+
+    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
+        """Add the scores of a finished run, the most important first; `settings` by dotted key."""
+        for tag, value in metrics.items():
+            self.scalar(tag, value, step)
+
+    def flush(self) -> None:
+        """Make everything received visible to other programs."""
+
+    def sync(self) -> int:
+        """Store everything received durably; returns the position to continue from."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Called when the run is finished or stopped."""
+
 
 LAYOUT = {
     "loss": {
@@ -76,21 +108,11 @@ def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
     return {key: value if isinstance(value, bool | int | float) else str(value) for key, value in non_empty.items()}
 
 
-def _ordered(experiment: Summary) -> Summary:
-    """The description of the table with `SHOWN` as its first columns."""
-    plugin = experiment.value[0].metadata.plugin_data
-    content = HParamsPluginData.FromString(plugin.content)
-    for each in content.experiment.hparam_infos:
-        each.differs = each.name in SHOWN
-    plugin.content = content.SerializeToString()
-    return experiment
-
-
 @final
-class EventFile(AppendedFile):
+class EventFile(AppendedFile, Sink):
     """The event file of a run; see `AppendedFile` for arguments and errors."""
 
-    TAKES_PICTURES: ClassVar[bool] = True
+    TAKES_PICTURES = True
 
     def __init__(self, path: Path, *, length: int = 0) -> None:
         super().__init__(path, length=length)
@@ -110,10 +132,14 @@ class EventFile(AppendedFile):
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Add the table of hyper-parameters, and the scores as curves with one point."""
         experiment, *session = hparams(_hparams(settings), dict(metrics))
-        for summary in (_ordered(experiment), *session):
+        plugin = experiment.value[0].metadata.plugin_data
+        content = HParamsPluginData.FromString(plugin.content)
+        for each in content.experiment.hparam_infos:
+            each.differs = each.name in SHOWN  # these are the first columns
+        plugin.content = content.SerializeToString()
+        for summary in (experiment, *session):
             self.summary(summary, step)
-        for tag, value in metrics.items():
-            self.scalar(tag, value, step)
+        super().final(settings, metrics, step)
 
     def summary(self, summary: Any, step: int = 0) -> None:
         """Add a summary for TensorBoard's plugins."""
@@ -133,7 +159,7 @@ MOST_POINTS, MOST_PARAMS, LONGEST_PARAM = 500, 100, 500
 
 
 @final
-class MlflowRun:
+class MlflowRun(Sink):
     """One run in MLflow; its id is stored in a file of the run directory.
 
     Args:
@@ -144,7 +170,7 @@ class MlflowRun:
         InputError: the server cannot be used; raised by every method.
     """
 
-    TAKES_PICTURES: ClassVar[bool] = True
+    TAKES_PICTURES = True
 
     def __init__(self, folder: Path, *, is_resumed: bool) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -154,38 +180,31 @@ class MlflowRun:
         self._metric, self._param = Metric, Param
         self._points: list[Any] = []
         self._there: dict[str, set[int]] = {}
-        file = folder / MLFLOW
+        self._is_resumed, file = is_resumed, folder / MLFLOW
         refuse_link(file)
         with _reaching():
-            self._client = MlflowClient(tracking_uri=_server(folder))
-            saved_id, self._is_resumed = self._known(file) if is_resumed else None, is_resumed
-            self.run_id: str = saved_id or self._new(folder)
+            place = folder.absolute().parent
+            self._client = MlflowClient(tracking_uri=os.environ.get(URI) or f"sqlite:///{place / DATABASE}")
+            if is_resumed and file.is_file():
+                self.run_id = file.read_text(encoding="utf-8", errors="replace")[:100].strip()
+                if not self.run_id.isalnum():
+                    raise InputError(
+                        f"{file}: expected the id of a run in MLflow, found {self.run_id!r:.40}; remove the file"
+                    )
+            else:
+                name = os.environ.get(EXPERIMENT, "informer")
+                if (experiment := self._client.get_experiment_by_name(name)) is None:
+                    local = None if URI in os.environ else (place / ARTIFACTS).as_uri()
+                    number = self._client.create_experiment(name, artifact_location=local)
+                else:
+                    number = experiment.experiment_id
+                self.run_id = self._client.create_run(number, run_name=folder.name).info.run_id
             self._client.update_run(self.run_id, status="RUNNING")
         write_atomic(file, self.run_id + "\n")
 
-    def _known(self, file: Path) -> str | None:
-        """The id in the file of a resumed run, if it has one."""
-        if not file.is_file():
-            return None
-        run_id = file.read_text(encoding="utf-8", errors="replace")[:100].strip()
-        if not run_id.isalnum():
-            raise InputError(f"{file}: expected the id of a run in MLflow, found {run_id!r:.40}; remove the file")
-        return str(self._client.get_run(run_id).info.run_id)
-
-    def _new(self, folder: Path) -> str:
-        return str(self._client.create_run(self._experiment(folder), run_name=folder.name).info.run_id)
-
-    def _experiment(self, folder: Path) -> str:
-        name = os.environ.get(EXPERIMENT, "informer")
-        existing = self._client.get_experiment_by_name(name)
-        if existing is not None:
-            return str(existing.experiment_id)
-        place = None if URI in os.environ else (folder.absolute().parent / ARTIFACTS).as_uri()
-        return str(self._client.create_experiment(name, artifact_location=place))
-
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Add a point of a curve, unless MLflow has it; points are sent in batches."""
-        if isfinite(value) and step not in self._steps_of(tag):
+        if math.isfinite(value) and step not in self._steps_of(tag):
             self._points.append(self._metric(tag, float(value), int(time.time() * 1000), step))
         if len(self._points) >= MOST_POINTS:
             self.flush()
@@ -208,8 +227,7 @@ class MlflowRun:
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Log scores and parameters, and finish the run. MLflow parameters are fixed, so changed ones become tags."""
-        for tag, value in metrics.items():
-            self.scalar(tag, value, step)
+        super().final(settings, metrics, step)
         self.flush()
         with _reaching():
             logged = self._client.get_run(self.run_id).data.params
@@ -242,10 +260,6 @@ class MlflowRun:
                 self._client.set_terminated(self.run_id, "KILLED")
 
 
-def _server(folder: Path) -> str:
-    return os.environ.get(URI) or f"sqlite:///{folder.absolute().parent / DATABASE}"
-
-
 @contextmanager
 def _reaching() -> Iterator[None]:
     """Turn errors of MLflow and of the connection into an InputError."""
@@ -256,75 +270,6 @@ def _reaching() -> Iterator[None]:
     except (MlflowException, OSError, ImportError) as error:
         where = os.environ.get(URI, DATABASE)
         raise InputError(f"trainer.tracker=mlflow: {where}: {reason_of(error, max_length=400)}") from error
-
-
-Positions = Mapping[str, int]
-"""Position of each sink when a checkpoint was saved, by its kind."""
-
-
-class Sink(Protocol):
-    """Receives curves. Methods raise an InputError if something cannot be written."""
-
-    TAKES_PICTURES: ClassVar[bool] = False
-    """False if `image` ignores them, so that none need be drawn."""
-
-    def scalar(self, tag: str, value: float, step: int) -> None:
-        """Add a point of a curve."""
-
-    def image(self, tag: str, png: bytes, step: int) -> None:
-        """Add a picture; ignored unless a sink defines it."""
-        return
-
-    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """Add the configuration by dotted key and the scores of a finished run, the most important first."""
-
-    def flush(self) -> None:
-        """Make everything received visible to other programs."""
-        return
-
-    def sync(self) -> int:
-        """Store everything received durably; returns the position to continue from."""
-
-    def close(self) -> None:
-        """Called when the run is finished or stopped."""
-        return
-
-
-def open_sinks(kinds: Sequence[TrackerKind], folder: Path, positions: Positions) -> dict[str, Sink]:
-    """The sinks of a run, by kind.
-
-    Args:
-        kinds: kinds of sinks.
-        folder: run directory.
-        positions: positions of a resumed run: later points are removed, or not sent again; empty: a new run.
-
-    Raises:
-        InputError: a file that cannot be written, or a package or server that is missing.
-    """
-    sinks: dict[str, Sink] = {}
-    try:
-        for kind in kinds:
-            sinks[kind.name] = _open(kind, folder, positions.get(kind.name, 0))
-    except InputError:
-        for sink in sinks.values():
-            sink.close()
-        raise
-    return sinks
-
-
-def check_installed(kinds: Sequence[TrackerKind]) -> None:
-    """Raise an InputError if a tracker's package is missing."""
-    if TrackerKind.mlflow in kinds and find_spec("mlflow") is None:
-        raise InputError("trainer.tracker=mlflow: mlflow not installed; pip install mlflow-skinny sqlalchemy alembic")
-
-
-def _open(kind: TrackerKind, folder: Path, position: int) -> Sink:
-    if kind is TrackerKind.tensorboard:
-        return EventFile(folder / EVENTS, length=position)
-    if kind is TrackerKind.csv:
-        return CurvesFile(folder / CURVES, length=position)
-
-    return MlflowRun(folder, is_resumed=position > 0)
 
 
 @final
@@ -345,13 +290,167 @@ class CurvesFile(AppendedFile, Sink):
         """Add a point of a curve."""
         self._write((tag, step, repr(float(value))))
 
-    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """Add the scores."""
-        for tag, value in metrics.items():
-            self.scalar(tag, value, step)
-
     def _write(self, row: Sequence[object]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(row)
         with writing(self.path):
             self._file.write(text.getvalue().encode())
+
+
+TRAINING, VALIDATION = "train/loss", "val/loss"
+HEADER = ("epoch", "train_loss", "val_loss")
+NAMES = {
+    LossKind.mse: "MSE", LossKind.mae: "MAE", LossKind.huber: "Huber loss", LossKind.spectral: "spectral loss",
+    LossKind.quantile: "pinball loss", LossKind.normal: "negative log-likelihood",
+    LossKind.student_t: "negative log-likelihood", LossKind.negative_binomial: "negative log-likelihood of counts",
+}  # fmt: skip
+
+
+def units_of(loss: LossConfig) -> str:
+    """Label of the losses of a run, for the axis of a chart."""
+    levels = (
+        f", mean of {', '.join(f'{level:g}' for level in loss.quantiles)}" if loss.kind is LossKind.quantile else ""
+    )
+    return f"{NAMES[loss.kind]}{levels}" + ("" if loss.kind is LossKind.negative_binomial else ", scaled")
+
+
+def note_of(loss: LossConfig) -> str:
+    """Note on the losses, for a chart."""
+    if loss.kind.is_distribution:
+        return "a baseline has one forecast, and no likelihood"
+    if loss.quantiles:
+        return "a baseline has one forecast, which is scored as every quantile"
+    if loss.training not in (None, loss.kind):
+        return f"the training loss is the {NAMES[loss.training]}, and not on the same scale"
+    return "" if loss.kind is LossKind.mse else "ridge is fitted for MSE, and scored by the same loss as the model"
+
+
+@dataclass(slots=True)
+class LossTable:
+    """Losses by epoch, in increasing order; epoch 0 is before the first step and has no training loss.
+
+    Args:
+        epochs: losses of each epoch by tag.
+        baselines: validation losses by name.
+    """
+
+    epochs: dict[int, dict[str, float]] = field(default_factory=dict)
+    baselines: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def training(self) -> dict[int, float]:
+        """Training loss of each epoch that has one."""
+        return {epoch: row[TRAINING] for epoch, row in self.epochs.items() if TRAINING in row}
+
+    @property
+    def validation(self) -> dict[int, float]:
+        """Validation loss of each epoch that has one."""
+        return {epoch: row[VALIDATION] for epoch, row in self.epochs.items() if VALIDATION in row}
+
+    def to_csv(self) -> str:
+        """CSV text: a header and a row per epoch; the columns of the baselines are constant."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*HEADER, *self.baselines])
+        for epoch, row in self.epochs.items():
+            writer.writerow([epoch, row.get(TRAINING, ""), row.get(VALIDATION, ""), *self.baselines.values()])
+        return text.getvalue()
+
+    @classmethod
+    def read(cls, path: Path) -> "LossTable":
+        """Read a table written by `to_csv`.
+
+        Raises:
+            InputError: the file is not such a table.
+        """
+        table = cls()
+        with reading(path), path.open(encoding="utf-8", errors="replace", newline="") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
+        if tuple(header[:3]) != HEADER or len(set(header)) < len(header):
+            raise InputError(
+                f"{path}: expected a table of losses ({', '.join(HEADER)}), found {','.join(header)!r:.60}"
+            )
+        for line, cells in enumerate(rows, start=2):
+            try:
+                epoch, *losses = int(cells[0]), *(float(cell) if cell else math.nan for cell in cells[1:])
+                named = dict(zip((TRAINING, VALIDATION, *header[3:]), losses, strict=True))
+            except (ValueError, IndexError) as error:
+                raise InputError(f"{path}, row {line}: expected numbers, found {','.join(cells)!r:.60}") from error
+            curves = {tag: named.pop(tag) for tag in (TRAINING, VALIDATION)}
+            table.epochs[epoch] = {tag: value for tag, value in curves.items() if not math.isnan(value)}
+            table.baselines = named
+        return table
+
+
+@final
+class LossFile(Sink):
+    """Writes losses.csv in a run directory at each `sync`, with whole epochs, and losses.png at the end of a run.
+
+    Args:
+        folder: run directory.
+        loss: the training loss.
+        n_rows: for a resumed run, number of rows of the existing table to keep.
+    """
+
+    def __init__(self, folder: Path, loss: LossConfig, *, n_rows: int = 0) -> None:
+        self._folder, self._loss, self.table = folder, loss, LossTable()
+        if n_rows and (folder / LOSSES).exists():
+            before = LossTable.read(folder / LOSSES)
+            self.table = LossTable(dict(list(before.epochs.items())[:n_rows]), before.baselines)
+
+    def scalar(self, tag: str, value: float, step: int) -> None:
+        """Record a point of a curve, if it is a loss per epoch."""
+        prefix, is_baseline, name = tag.partition(f"{VALIDATION}_")
+        if tag in (TRAINING, VALIDATION):
+            self.table.epochs.setdefault(step, {})[tag] = float(value)
+        elif is_baseline and not prefix:
+            self.table.baselines[name.replace("_", " ")] = float(value)
+
+    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
+        """Plot the losses, if an epoch was trained."""
+        table, loss = self.table, self._loss
+        if table.training:
+            curves = (table.training, table.validation, table.baselines)
+            save_figure(plot_losses(*curves, units=units_of(loss), note=note_of(loss)), self._folder / LOSSES_PICTURE)
+
+    def sync(self) -> int:
+        """Write the table; returns the number of its rows."""
+        write_atomic(self._folder / LOSSES, self.table.to_csv(), durable=False)
+        return len(self.table.epochs)
+
+
+def open_sinks(settings: TrainConfig, folder: Path, positions: Mapping[str, int]) -> dict[str, Sink]:
+    """The sinks of a run, by kind; losses.csv is written if there are any others.
+
+    Args:
+        settings: configuration of the run.
+        folder: run directory.
+        positions: position of each sink when the checkpoint of a resumed run was saved: later points are removed, or
+            not sent again; empty: a new run.
+
+    Raises:
+        InputError: a file that cannot be written, or a package or server that is missing.
+    """
+    kinds, sinks = settings.trainer.tracker, dict[str, Sink]()
+    if kinds:
+        sinks[LOSSES] = LossFile(folder, settings.loss, n_rows=positions.get(LOSSES, 0))
+    try:
+        for kind in kinds:
+            position = positions.get(kind.name, 0)
+            if kind is TrackerKind.tensorboard:
+                sinks[kind.name] = EventFile(folder / EVENTS, length=position)
+            elif kind is TrackerKind.csv:
+                sinks[kind.name] = CurvesFile(folder / CURVES, length=position)
+            else:
+                sinks[kind.name] = MlflowRun(folder, is_resumed=position > 0)
+    except InputError:
+        for sink in sinks.values():
+            sink.close()
+        raise
+    return sinks
+
+
+def check_installed(kinds: Sequence[TrackerKind]) -> None:
+    """Raise an InputError if a tracker's package is missing."""
+    if TrackerKind.mlflow in kinds and find_spec("mlflow") is None:
+        raise InputError("trainer.tracker=mlflow: mlflow not installed; pip install mlflow-skinny sqlalchemy alembic")

@@ -4,10 +4,11 @@ Fit the linear part of a model before its network is trained.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,32 +16,34 @@ from informer import checkpoint
 from informer.base.errors import InputError, one_of
 from informer.build import build_model, dims_of
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.restore import Transfer, restore_model, warm_start
+from informer.checkpoint.restore import restore_model, warm_start
 from informer.config.model import LinearSkip
-from informer.config.training import SLOTS, TrainConfig
+from informer.config.training import SLOTS, LossKind, TrainConfig
 from informer.data.calendar import mark_fields
 from informer.data.columns import Trained
 from informer.data.dataset import Data
+from informer.data.windows import Windows
 from informer.linear.maps import MOST_WINDOWS, fit_model, held_out_blocks
-from informer.linear.moments import WindowRun
 from informer.networks.forecast_model import ForecastModel
+from informer.networks.layers.distribution_head import MOST_COUNT
 from informer.networks.models.linear import LinearMaps, maps_config
+from informer.networks.models.zero import ZeroConfig, ZeroNetwork
+from informer.pretrained.weights import load
 from informer.read.frequency import Frequency
 from informer.scoring.baselines import RidgeForecast, fit_ridge
 from informer.scoring.intervals import Residuals, joined_errors, residuals_of
 
 log = logging.getLogger(__name__)
 
-
-MAPS = "maps."
-"""Prefix of the tensor names of skip=maps."""
+WINDOWS_EACH, MOST_OF_PANEL = 16, 8000
+"""Windows of each series of a panel from which intervals are calibrated, and of all together."""
 
 
 class FittedMaps(NamedTuple):
     """Closed-form maps of a network, fitted on its training windows.
 
     Args:
-        weights: tensors by their names in a network with maps.
+        weights: tensors by their names in the maps.
         note: description of the fit.
     """
 
@@ -48,35 +51,26 @@ class FittedMaps(NamedTuple):
     note: str
 
     def give(self, model: ForecastModel) -> None:
-        """Load the weights into a network with maps, or into the maps themselves."""
+        """Load the weights into the maps of a model."""
         assert model.maps is not None, "see TrainConfig.problems"
-        model.maps.load_state_dict({name.removeprefix(MAPS): tensor for name, tensor in self.weights.items()})
+        model.maps.load_state_dict(self.weights)
 
 
 def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | None:
-    """Fit the linear part, if the configuration has one; returns a description of the fit."""
+    """Fit the linear part, or load weights that come trained, if the configuration has them; returns a description."""
     config = settings.model
+    if isinstance(model.network, ZeroNetwork) and isinstance(config, ZeroConfig) and config.weights is not None:
+        try:
+            model.network.zero.load_state_dict(load(config.weights).state_dict())
+        except RuntimeError as error:
+            raise InputError(
+                f"model.weights={config.weights}: expected the sizes of these weights, found others; leave the widths "
+                "and layers as they are, or set model.weights=null for random weights"
+            ) from error
+        return f"weights {config.weights}, trained on generated series"
     if config.skip is LinearSkip.ridge:
         return fit_ridge_skip(model, data).note
     return None if model.maps is None else fit_model(model.maps, maps_config(config), data)
-
-
-def refit(
-    model: ForecastModel,
-    settings: TrainConfig,
-    data: Data,
-    runs: Sequence[WindowRun],
-    *,
-    finish: Callable[[LinearMaps], None],
-) -> None:
-    """Fit the linear maps of a model, but not its network, on these windows, with the settings chosen in training.
-
-    Args:
-        finish: applied to the maps; the weight of the network in a combination is in its head already.
-    """
-    assert model.maps is not None, "see TrainConfig.problems"
-    fit_model(model.maps, maps_config(settings.model), data, runs)
-    finish(model.maps)
 
 
 def calibration_errors(
@@ -98,37 +92,53 @@ def calibration_errors(
         return None
     errors_of = residuals_of(data, settings.trainer.eval_batch_size)
     maps, calibration, n_blocks = model.maps, data.calibration, settings.trainer.calibration_blocks
-    if not n_blocks or maps is None or not is_closed_form(model, settings):
-        return _enough(errors_of(model, calibration)) if calibration else None
-    blocks = held_out_blocks(maps, maps_config(settings.model), data, n_blocks=n_blocks, finish=finish)
-    errors = joined_errors(
-        [
-            errors_of(ForecastModel.of_maps(fitted), held_out, most=MOST_WINDOWS // n_blocks)
-            for fitted, held_out in blocks
-        ]
-    )
-    if calibration and model.network is not None:
-        network_error, maps_error = (
-            errors_of(forecaster, calibration).errors.nanmean() for forecaster in (model, ForecastModel.of_maps(maps))
-        )
-        if maps_error > 0:  # zero for constant columns
-            errors = errors.scaled(float(network_error / maps_error))
-    return _enough(errors)
+    if n_blocks and maps is not None and is_closed_form(model, settings):
+        most = max(MOST_WINDOWS, min(WINDOWS_EACH * len(data.panel), MOST_OF_PANEL))
+        fits = fits_on_blocks(model, maps, settings, data, finish=finish)
+        errors = joined_errors([errors_of(fitted, held_out, most=most // n_blocks) for fitted, held_out in fits])
+        if calibration and model.network is not None:
+            network_error, maps_error = (
+                errors_of(forecaster, calibration).errors.nanmean()
+                for forecaster in (model, ForecastModel.of_maps(maps, model.members))
+            )
+            if maps_error > 0:  # zero for constant columns
+                errors = errors.scaled(float(network_error / maps_error))
+    elif calibration:
+        errors = errors_of(model, calibration)
+    else:
+        return None
+    # without an error at some step of some target there are no intervals
+    return errors if bool(errors.errors.isfinite().any(dim=0).all()) else None
+
+
+def fits_on_blocks(
+    model: ForecastModel, maps: LinearMaps, settings: TrainConfig, data: Data, *, finish: Callable[[LinearMaps], None]
+) -> Iterator[tuple[ForecastModel, Windows]]:
+    """The maps of a model, fitted without each block of the rows before the test part, and the block's windows.
+
+    Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`.
+    """
+    n_blocks = settings.trainer.calibration_blocks
+    for fitted, held_out in held_out_blocks(maps, maps_config(settings.model), data, n_blocks=n_blocks, finish=finish):
+        yield ForecastModel.of_maps(fitted, model.members), held_out
+
+
+def held_out_fits(
+    model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[LinearMaps], None]
+) -> Iterator[tuple[ForecastModel, Windows]]:
+    """Windows before the test part with a model that was not fitted on them: `fits_on_blocks` of maps without a
+    network, and the model itself on the validation part otherwise."""
+    blocks, maps = settings.trainer.calibration_blocks, model.maps
+    if blocks and maps is not None and model.network is None and is_closed_form(model, settings):
+        yield from fits_on_blocks(model, maps, settings, data, finish=finish)
+    else:
+        parts = [part.starts for part in (data.val, data.calibration) if part is not None]
+        yield model, data.val.at(torch.cat(parts))
 
 
 def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
     """Whether the maps are as fitted, not trained further."""
     return model.network is not None or settings.trainer.max_steps == 0
-
-
-def _enough(errors: Residuals) -> Residuals | None:
-    """None if a step of some target is never observed, so has no error."""
-    return errors if bool(errors.errors.isfinite().any(dim=0).all()) else None
-
-
-def start_of(model: ForecastModel) -> Mapping[str, Tensor]:
-    """The tensors of a network's linear maps."""
-    return {name: tensor for name, tensor in model.state_dict().items() if name.startswith(MAPS)}
 
 
 def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
@@ -148,30 +158,30 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
     """A network with random weights from torch's generator, on the CPU.
 
     Raises:
-        InputError: see `build_model`; or `series_embedding` for a single series.
+        InputError: see `build_model`; or `series_embedding` for a single series, or counts that are none.
     """
+    if settings.loss.kind is LossKind.negative_binomial:
+        check_counts(data)
     if settings.model.series_embedding and not data.trained_series:
         raise InputError("model.series_embedding: expected several series (dataset.series_col), found one")
-    return build_model(settings.model, dims_of(data), **_slots(settings), quantiles=settings.loss.quantiles)
-
-
-def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: Checkpoint) -> Transfer:
-    """Load the weights of a checkpoint into a new network; returns which were used. Errors as in `warm_start`."""
-    older_marks = mark_fields(Frequency.parse(older.frequency), older.calendar)
-    return warm_start(
-        model,
-        older,
-        inputs=data.inputs,
-        targets=data.targets,
-        mark_sizes=dims_of(data).mark_sizes,
-        same_calendar=mark_fields(data.frequency, data.calendar) == older_marks,
-        slots=_slots(settings),
-        trained=Trained(data.trained_series, data.categories, data.masked),
+    slots = {slot: getattr(settings, slot) for slot in SLOTS}
+    return build_model(
+        settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles, loss=settings.loss.kind
     )
 
 
-def _slots(settings: TrainConfig) -> dict[str, Any]:
-    return {slot: getattr(settings, slot) for slot in SLOTS}
+def check_counts(data: Data) -> None:
+    """Raise an InputError, with its place, for a value of a target that is not 0, 1, 2, ..., `MOST_COUNT`."""
+    for series in data.panel:
+        for name in data.targets:
+            values = series.values[:, series.columns.index(name)]
+            wrong = ~np.isnan(values) & ~((values >= 0) & (values <= MOST_COUNT) & (values % 1 == 0))
+            if wrong.any():
+                at = wrong.argmax()
+                raise InputError(
+                    f"{series.name}, column {name}, {series.timestamps[at]}: loss=negative_binomial expects "
+                    f"counts from 0 to {MOST_COUNT:,}, found {values[at]:g}; use loss=student_t or normal"
+                )
 
 
 def initial_network(
@@ -194,7 +204,18 @@ def initial_network(
         return model
     model = new_network(settings, data)
     if settings.init_from is not None:
-        transfer = begin_with(model, settings, data, checkpoint.load(Path(settings.init_from)))
+        older = checkpoint.load(Path(settings.init_from))
+        older_marks = mark_fields(Frequency.parse(older.frequency), older.calendar)
+        transfer = warm_start(
+            model,
+            older,
+            inputs=data.inputs,
+            targets=data.targets,
+            mark_sizes=dims_of(data).mark_sizes,
+            same_calendar=mark_fields(data.frequency, data.calendar) == older_marks,
+            slots={slot: getattr(settings, slot) for slot in SLOTS},
+            trained=Trained(data.trained_series, data.categories, data.masked),
+        )
         log.info(f"init_from={settings.init_from}: {transfer}")
     elif fitted is not None:
         fitted.give(model)

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
@@ -32,9 +32,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True, slots=True)
-class Progress:
-    """Progress of a run."""
+class State:
+    """State of a run between two steps."""
 
+    model: ForecastModel
+    optimizer: GuardedAdam
+    stopping: EarlyStopping
+    average: WeightAverage | None = None
+    """Moving average of the weights (`optim.ema`)."""
     epoch: int = 0
     """Finished epochs, validation included."""
     step: int = 0
@@ -43,18 +48,6 @@ class Progress:
     """Windows of the current epoch that were trained on."""
     loss_sum: float = 0.0
     """Sum of the training loss over these windows."""
-
-
-@dataclass(kw_only=True, slots=True)
-class State:
-    """State of a run between two steps."""
-
-    model: ForecastModel
-    optimizer: GuardedAdam
-    stopping: EarlyStopping
-    progress: Progress = field(default_factory=Progress)
-    average: WeightAverage | None = None
-    """Moving average of the weights (`optim.ema`)."""
 
     @property
     def scored(self) -> ForecastModel:
@@ -67,8 +60,11 @@ class State:
         return average | {
             "optimizer": self.optimizer.state_dict(),
             "stopping": vars(self.stopping),
-            "progress": asdict(self.progress),
-            "rng": {"cpu": torch.get_rng_state(), "cuda": _cuda_rng()},
+            "progress": {name: getattr(self, name) for name in PARTS["progress"]},
+            "rng": {
+                "cpu": torch.get_rng_state(),
+                "cuda": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
+            },
         }
 
     def restore(self, training: Mapping[str, Any]) -> None:
@@ -82,7 +78,8 @@ class State:
             raise InputError(f"{STATE}: expected the entry {AVERAGE} if and only if optim.ema is set")
         self.continue_optimizer(training)
         vars(self.stopping).update(training["stopping"] | {"patience": self.stopping.patience})
-        self.progress = Progress(**training["progress"])
+        for name, value in training["progress"].items():
+            setattr(self, name, value)
         if self.average is not None:
             self.average.restore(training[AVERAGE])
         try:
@@ -171,10 +168,6 @@ def _checked_moments(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer)
     return dict(moments)
 
 
-def _cuda_rng() -> torch.Tensor | None:
-    return torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
-
-
 Save = Callable[[State, bool], None]
 """Saves the state; the flag says whether its validation loss is the lowest so far."""
 
@@ -205,15 +198,11 @@ class Checkpointer:
         self._save = save
         self._stop = stop
         self._seconds = None if every_minutes is None else 60.0 * every_minutes
-        self._processes = processes
+        self.processes = processes
         self._device = device
-        self._clock = clock
+        self.clock = clock
         self._saved_at = clock()
         self._signal = 0
-
-    def now(self) -> float:
-        """Time of the clock in seconds."""
-        return self._clock()
 
     def is_due(self, *, together: bool) -> bool:
         """Whether to save now.
@@ -221,10 +210,10 @@ class Checkpointer:
         Args:
             together: all processes call this at the same step; otherwise a run with several processes does not save.
         """
-        if self._processes.size > 1 and not together:
+        if self.processes.size > 1 and not together:
             return False
-        late = self._seconds is not None and self._clock() - self._saved_at >= self._seconds
-        requested, late_anywhere = self._processes.maximum([float(self._stop.signal), float(late)], self._device)
+        late = self._seconds is not None and self.clock() - self._saved_at >= self._seconds
+        requested, late_anywhere = self.processes.maximum([float(self._stop.signal), float(late)], self._device)
         self._signal = int(requested)
         return bool(requested or late_anywhere)
 
@@ -235,7 +224,7 @@ class Checkpointer:
             Interrupted: the last call of `is_due` found a stop request.
         """
         self._save(state, is_best)
-        self._saved_at = self._clock()
+        self._saved_at = self.clock()
         if self._signal:
             raise Interrupted(self._signal)
 

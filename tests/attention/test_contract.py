@@ -5,12 +5,14 @@ float64, unless a test says otherwise."""
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from entry_points import ROOT
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -39,8 +41,6 @@ EXCEPTIONS = {
     ),
     "gradcheck": dict.fromkeys(("hard", "vq"), "its gradient is straight-through, not that of its output"),
     "gradients in bfloat16": {"performer_trig": "its normaliser may come near 0, which magnifies rounding"},
-    "gradients of q and k": {"synthesizer": "does not look at them"},
-    "gradients of k": {"synthesizer_dense": "does not look at keys"},
     "training leaves no trace": {"em": "training moves its bases", "vq": "training moves its codes"},
     "causal selection": {"prob": "rows compete over the whole block, so only values are blind to the future"},
 }
@@ -183,8 +183,7 @@ def test_gradients_reach_everything(name, causal):
     torch.manual_seed(0)
     attn(*inputs).square().sum().backward()
     expected = dict(zip("qkv", inputs, strict=True)) | dict(attn.named_parameters())
-    unused = "qk" if name in EXCEPTIONS["gradients of q and k"] else ""
-    unused += "k" if name in EXCEPTIONS["gradients of k"] else ""
+    unused = [operand[0] for operand in attn.unread]
     for label, leaf in expected.items():
         if label in unused:
             continue
@@ -203,6 +202,20 @@ def test_projections_that_learn_are_those_that_are_read(name, causal):
     assert [n for n, p in layer.named_parameters() if p.requires_grad and p.grad is None] == []
     frozen = {n.partition(".")[0] for n, p in layer.named_parameters() if not p.requires_grad}
     assert frozen <= set(layer.attention.unread)
+
+
+def test_the_mechanism_of_the_tutorial_keeps_the_contract():
+    """Red if someone who copies it has a test that fails."""
+    text = (ROOT / "docs/tutorials/own_attention.md").read_text()
+    names: dict[str, object] = {"__name__": "mean"}
+    exec(re.search(r"```python\n(.*?)```", text, re.S)[1], names)
+    layer = AttentionLayer(12, names["MeanAttention"](AttentionSpec(2, 6, 9, 7))).double()
+    q, k, v = (torch.randn(3, 2, n, 6, dtype=torch.float64) for n in (9, 7, 7))
+    torch.testing.assert_close(layer.attention(q, k, v), layer.attention.weights(q, k) @ v)
+    layer(*(torch.randn(3, n, 12, dtype=torch.float64) for n in (9, 7))).sum().backward()
+    assert {n for n, p in layer.named_parameters() if p.grad is None} == {
+        f"{n}.{part}" for n in layer.attention.unread for part in ("weight", "bias")
+    }
 
 
 @pytest.mark.parametrize(("name", "causal"), BOTH)

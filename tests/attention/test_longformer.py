@@ -1,5 +1,7 @@
 """Longformer attention against a loop over pairs."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from naive import assert_blind_to_future, assert_drops_weights, draw, spec_of
@@ -34,6 +36,18 @@ def test_equals_the_formula(sizes, window, dilation, n_global, causal):
         sizes,
         pair_of(window, [dilation] * sizes[1], spread(sizes[2], n_global)),
         causal=causal,
+    )
+
+
+@pytest.mark.parametrize(("layer", "window"), [(0, 3), (1, 6), (2, 11), (5, 11)])
+def test_each_layer_has_its_window(layer, window):
+    """Red if a layer has the window of another, or a layer after the last has none."""
+    sizes = (1, 2, 40, 40, 4, 3)
+    assert_pattern(
+        lambda spec: LongformerAttention(replace(spec, layer_index=layer), window=[3, 6, 11]),
+        sizes,
+        pair_of(window, [1, 1], set()),
+        causal=False,
     )
 
 

@@ -6,7 +6,6 @@ from naive import draw, spec_of
 
 from informer.build import build_attention
 from informer.networks.attention.base import Attention
-from informer.networks.attention.full import FullAttention
 from informer.networks.attention.recurrent import FeatureState, KernelState, RecurrentAttention
 
 SIZES = (2, 3, 150, 150, 5, 4)  # three chunks of the causal forward
@@ -18,10 +17,12 @@ CASES = {
     "efficient row": ("efficient", {"normaliser": "row"}),
     "taylor": ("taylor", {}),
 }
+CACHED = {"full": ("full", {}), "dot": ("dot", {})}
+ALL = CASES | CACHED
 
 
 def make(case: str, sizes=SIZES, *, causal: bool = True) -> Attention:
-    name, params = CASES[case]
+    name, params = ALL[case]
     torch.manual_seed(0)
     return build_attention(name, spec_of(sizes, causal=causal), **params).double().eval()
 
@@ -34,7 +35,7 @@ def by_steps(attn, q, k, v):
     return torch.stack(rows, dim=2), state
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ALL)
 @pytest.mark.parametrize("scale", [0.5, 3.0])
 def test_steps_give_the_causal_rows(case, scale):
     """Red if a sum, a unit or the normaliser of `step` is off, or the mean of a row without one."""
@@ -96,7 +97,7 @@ def test_half_precision_sums_in_single(case):
     torch.testing.assert_close(output.float(), attn(q, k, v).float(), rtol=2**-6, atol=2**-6)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ALL)
 def test_gradients_are_those_of_the_whole_sequence(case):
     sizes = (1, 2, 6, 6, 3, 2)
     attn, leaves = make(case, sizes), [x.requires_grad_() for x in draw(sizes, scale=0.7)]
@@ -109,19 +110,27 @@ def test_gradients_are_those_of_the_whole_sequence(case):
 def test_a_state_may_be_gone_on_from_twice():
     """Red if a step writes into the state it is given."""
     q, k, v = (x[:, :, 0] for x in draw(SIZES))
-    for case in CASES:
+    for case in ALL:
         attn = make(case)
         state = attn.step(attn.initial_state(2, 4), q, k, v)[1]
         assert torch.equal(attn.step(state, q, k, v)[0], attn.step(state, q, k, v)[0])
 
 
 def test_which_mechanisms_have_it():
-    assert all(isinstance(make(case), RecurrentAttention) for case in CASES)
+    assert all(isinstance(make(case), RecurrentAttention) for case in ALL)
     assert isinstance(make("efficient feature").initial_state(1), FeatureState)
-    assert not isinstance(FullAttention(spec_of(SIZES)), RecurrentAttention)
+    assert not isinstance(build_attention("prob", spec_of(SIZES, causal=True)), RecurrentAttention)
 
 
-@pytest.mark.parametrize("case", CASES)
+def test_full_attention_keeps_the_precision_of_its_operands():
+    """Red if the empty state makes keys of half precision single."""
+    q, k, v = (x.bfloat16() for x in draw((1, 2, 5, 5, 4, 4)))
+    output, state = by_steps(make("full", (1, 2, 5, 5, 4, 4)).float(), q, k, v)
+    assert {output.dtype, state.k.dtype, state.v.dtype} == {torch.bfloat16}
+    assert torch.equal(state.k, k)
+
+
+@pytest.mark.parametrize("case", ALL)
 def test_a_layer_that_is_not_causal_has_no_recurrent_form(case):
     with pytest.raises(ValueError, match="causal"):
         make(case, causal=False).initial_state(2)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, Trained, done
 from torch import Tensor
 
 from informer.base.errors import InputError
@@ -144,8 +144,7 @@ def test_another_size_is_refused_next_to_other_attention() -> None:
 def test_the_log_names_what_is_fresh(folder: Path, trained: Trained) -> None:
     """From the command line, where the decoder's self-attention stays what it was."""
     arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "run_dir=run", "attn=linformer"]
-    outcome = call("train", *arguments, "attn@decoder_attn=prob", f"init_from={trained.run_dir}")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *arguments, "attn@decoder_attn=prob", f"init_from={trained.run_dir}")
     line = next(line for line in outcome.out.splitlines() if line.startswith("init_from="))
     assert "; other attention: attn; fresh: " in line
     assert "encoder.stacks.0.layers.1.attention.attention.proj_v" in line

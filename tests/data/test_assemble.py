@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
 from informer.read import table as assemble
 from informer.read import table as memory
 from informer.read import times as timestamps
@@ -29,7 +30,7 @@ def _short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def table_of(columns: dict[str, list[object]], path: Path, as_text: tuple[str, ...] = ()) -> Table:
     lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
     (path / "long.csv").write_text("\n".join(lines) + "\n")
-    return read_table(path / "long.csv", as_text=as_text)
+    return read_table(path / "long.csv", DatasetConfig(categorical=[*as_text]))
 
 
 DATES = [str(day) for day in pd.date_range("2024-01-01", periods=N)]

@@ -5,17 +5,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import SIZES, made, write
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig, Short, SplitConfig, SplitKind
-from informer.data import cache
-from informer.data.cache import dataset_cache
+from informer.config.data import Calendar, DatasetConfig, Ended, Short, SplitConfig, SplitKind
+from informer.config.model import CalendarEmbed
+from informer.data import store
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
+from informer.data.store import dataset_cache
 from informer.read.series import Series
 
 NOT_READING: Mapping[str, list[Any]] = {
@@ -25,6 +25,7 @@ NOT_READING: Mapping[str, list[Any]] = {
     "calendar": [["hour", "month"]],
     "holidays": ["DE"],
     "split": [SplitConfig(kind=SplitKind.rows, train=30, val=20, test=10)],
+    "ended": [Ended.forecast],
     "min_observed": [0.01],
 }
 """Other values of the settings that are declared not to affect reading, except places."""
@@ -58,7 +59,7 @@ def test_a_setting_is_in_the_key_unless_declared_not_to_affect_reading(field: An
 def test_settings_declared_not_to_affect_reading_do_not(tmp_path: Path) -> None:
     """Fails for a new one without an example of another value, and where rows depend on such a setting after all."""
     declared = {field.name for field in fields(DatasetConfig) if not field.metadata["reading"]}
-    places = {field.name for field in fields(DatasetConfig) if field.metadata["place"]}
+    places = {field.name for field in fields(DatasetConfig) if field.metadata.get("place")}
     assert NOT_READING.keys() == declared - places
     dataset = DatasetConfig(path=str(write(made(), tmp_path / "f.csv")), memmap=True, cache_dir=str(tmp_path / "usual"))
     expected = outcome(dataset)
@@ -70,8 +71,22 @@ def test_settings_declared_not_to_affect_reading_do_not(tmp_path: Path) -> None:
 
 def test_versions_of_libraries_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key(DatasetConfig())
-    monkeypatch.setattr(cache, "versions", lambda: {"pandas": "0"})
+    monkeypatch.setattr(store, "versions", lambda: {"pandas": "0"})
     assert key(DatasetConfig()) != before
+
+
+def test_marks_of_holidays_are_those_of_the_installed_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if marks of another version are read from the cache."""
+    dataset = DatasetConfig(path=str(write(made(), tmp_path / "f.csv")), memmap=True, cache_dir=str(tmp_path / "c"))
+    source = read_source(dataset, sizes=SIZES, roles=Roles(), data_dir=tmp_path)
+
+    def files(holidays: tuple[str, ...]) -> int:
+        store._shared_marks(source.panel, Calendar(CalendarEmbed.timeF, holidays=holidays), source.cache)
+        return len(list(tmp_path.rglob("*.float32")))
+
+    assert [files(()), files(("DE",)), files(("DE",))] == [1, 2, 2]
+    monkeypatch.setattr(store, "version", lambda name: f"another {name}")
+    assert [files(()), files(("DE",))] == [2, 3]
 
 
 def dates(n: int, pattern: str = "%Y-%m-%d") -> list[str]:
@@ -112,20 +127,6 @@ def test_a_cache_of_other_settings_is_not_used(
     )
     assert shared == alone
     assert shared[0] != shared[1]
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_missing_values_of_another_run_are_not_numbers(order: tuple[int, int], tmp_path: Path) -> None:
-    """A model would be trained on -999, or the numbers of the file be refused as missing."""
-    (tmp_path / "f.csv").write_text(SPOILT)
-    expected = pd.read_csv(tmp_path / "f.csv", parse_dates=["date"], index_col="date")
-    dataset = DatasetConfig(path=str(tmp_path / "f.csv"), memmap=True, cache_dir=str(tmp_path / "cache"))
-    for which in order:
-        if which:
-            with pytest.raises(InputError, match=r"row 8, column 'b': .*(missing|empty)"):
-                read(replace(dataset, missing_values=["-999"]))
-        else:
-            np.testing.assert_array_equal(read(dataset)[0].values, expected.to_numpy())
 
 
 def test_the_name_of_a_file_is_in_the_key(tmp_path: Path) -> None:

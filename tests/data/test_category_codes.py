@@ -12,7 +12,7 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Duplicates, Fill, ScalerConfig, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
-from informer.data.dataset import Data, lay_out, table_source
+from informer.data.dataset import Data, lay_out, read_source
 from informer.read.columns import coded, label, unknown
 from informer.read.table import table_of_frame
 
@@ -28,7 +28,7 @@ def frame_of(cells: list[object], **more: object) -> pd.DataFrame:
 
 def data_of(frame: pd.DataFrame, config: DatasetConfig = CONFIG, roles: Roles | None = None) -> Data:
     roles = roles or Roles(past_covariates=["kind"])
-    source = table_source(table_of_frame(frame, "t"), config, sizes=SIZES, roles=roles, provenance=None)
+    source = read_source(config, sizes=SIZES, roles=roles, table=table_of_frame(frame, "t"))
     calendar = CalendarEmbed.none
     return lay_out(source, config, sizes=SIZES, scaler=ScalerConfig(), calendar=calendar, device="cpu")
 
@@ -124,7 +124,7 @@ def test_the_scaler_leaves_codes_as_they_are(per_series: bool) -> None:
     """After loading a checkpoint too, and for a series that training did not have."""
     both = pd.concat([frame_of(["b", "a"] * 20, id=one) for one in ("one", "two")])
     config, roles = replace(CONFIG, series_col="id"), Roles(past_covariates=["kind"])
-    source = table_source(table_of_frame(both, "t"), config, sizes=SIZES, roles=roles, provenance=None)
+    source = read_source(config, sizes=SIZES, roles=roles, table=table_of_frame(both, "t"))
     scaler = ScalerConfig(per_series=per_series)
     data = lay_out(source, config, sizes=SIZES, scaler=scaler, calendar=CalendarEmbed.none, device="cpu")
     restored = type(data.scaler).from_state(data.scaler.state())

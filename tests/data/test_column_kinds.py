@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from informer.config.data import Calendar, DatasetConfig, Fill, ScalerConfig, ScalerKind, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
-from informer.data.dataset import Data, lay_out, table_source
+from informer.data.dataset import Data, lay_out, read_source
 from informer.read.table import table_of_frame
 
 SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=3)
@@ -90,7 +90,7 @@ def read(case: Case, frame: pd.DataFrame) -> Data:
         targets=["y"], past_covariates=case.names(ahead=False), future_covariates=case.names(ahead=True),
         static_covariates=case.static,
     )  # fmt: skip
-    source = table_source(table_of_frame(frame, "t"), config, sizes=SIZES, roles=roles, provenance=None)
+    source = read_source(config, sizes=SIZES, roles=roles, table=table_of_frame(frame, "t"))
     marks = Calendar(CalendarEmbed.timeF, case.fields or ("weekday",), ("US",) if case.holidays else ())
     scaler = ScalerConfig(kind=ScalerKind.standard, per_series=case.per_series)
     return lay_out(source, config, sizes=SIZES, scaler=scaler, calendar=marks, device="cpu")

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from stores import read_series
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig
+from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.read.dialect import Dialect, find_encoding, find_separator
+from informer.read.dialect import Dialect, find_encoding, find_layout
 from informer.read.number_marks import find_marks
 from informer.read.series import Series, series_from_table
-from informer.read.table import cells_of_content, read_table
+from informer.read.table import cells_of_content, read_pieces, read_table
 
 HEADERS = {
     "utf-8": ["größe", "温度", "c"],
@@ -77,7 +77,7 @@ def test_a_character_cut_by_the_end_of_the_head() -> None:
     ],
 )
 def test_separators(lines: list[str], separator: str) -> None:
-    assert find_separator(lines) == separator
+    assert find_layout("f", "\n".join(lines), DatasetConfig()).dialect.separator == separator
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_text_columns_keep_their_cells(tmp_path: Path) -> None:
     """Red if `as_text` reaches another column than the named one, with numbered columns or with pandas' names."""
     for header in ("date,store,a", 'date,store,"a"'):
         (tmp_path / "f.csv").write_text(f"{header}\n2020-01-01,001,NA\n2020-01-02,NA,2\n")
-        frame = read_table(tmp_path / "f.csv", as_text=["store"]).frame
+        frame = read_table(tmp_path / "f.csv", DatasetConfig(categorical=["store"])).frame
         assert list(frame["store"]) == ["001", "NA"]
         np.testing.assert_array_equal(frame["a"], [np.nan, 2.0])
 
@@ -210,3 +210,162 @@ def test_whole_numbers_beyond_all_floats_are_a_problem_of_the_cell(digits: int, 
     table = cells_of_content(path.read_bytes(), "f.csv", DatasetConfig())
     with pytest.raises(InputError, match=r"^f.csv, row 9, column 'a': expected a number, found '(inf|9+)"):
         series_from_table(table, DatasetConfig(), "f")
+
+
+DAYS = [f"2024-01-{day:02d}" for day in range(1, 31)]
+ROWS = "".join(f"{day},{0.5 + i},{3 * i}\n" for i, day in enumerate(DAYS))
+BLANKS = ROWS.replace(",", "   ")
+# what is around the rows -> text, lines before the rows, part of what is said
+LAYOUTS: dict[str, tuple[str, int, str]] = {
+    "a title": (f"Report\n\ndate,a,b\n{ROWS}", 3, "header in row 3, above it 'Report'"),
+    "a title with commas": (f"Sales, by region, all\ndate,a,b\n{ROWS}", 2, "header in row 2, above it 'Sales,by"),
+    "a title with a quotation mark": (f'"My ""own""\ntable"\nsize 5"\ndate,a,b\n{ROWS}', 4, "header in row 4"),
+    "a title of a spreadsheet": (f"Report,,\n,,\ndate,a,b\n{ROWS}", 3, "header in row 3, above it 'Report"),
+    "comments": (f"# station 12\n# 52.5,13.4,m\n#\ndate,a,b\n{ROWS}", 4, "header in row 4"),
+    "many comments": (200 * "% x y\n" + f"date,a,b\n{ROWS}", 201, "header in row 201"),
+    "names in a comment": (f"# station 12\n# date,a,b\n{ROWS}", 2, "header in row 2"),
+    "facts": (f"Latitude,52.5\nUpdated,2024-02-01\ndate,a,b\n{ROWS}", 3, "above it 'Latitude,52.5'"),
+    "facts in columns": (f"lat,lon,zone\n52.5,13.4,GMT\n\ndate,a,b\n{ROWS}", 4, "above it 'lat,lon,zone'"),
+    "units": (f"date,a,b\nyyyy-mm-dd,kW,%\n{ROWS}", 2, "header in row 1, below it 'yyyy-mm-dd,kW,%'"),
+    "a title and units": (f"Report\ndate,a,b\n,[kW],[%]\n{ROWS}", 3, "header in row 2, above it 'Report', below it"),
+    "a blank line below the names": (f"date,a,b\n\n{ROWS}", 2, ""),
+    "a blank line between rows": (f"date,a,b\n{ROWS}".replace("2024-01-20", "\n2024-01-20"), 1, ""),
+    "a note": (f"date,a,b\n{ROWS}Source: us\n", 1, "last row not read: 'Source: us'"),
+    "notes with commas": (f"date,a,b\n{ROWS}\nSource: a, b, c, d\nRevised: 2025\n", 1, "last 2 rows not read: 'Source"),
+    "a total": (f"date,a,b\n{ROWS}Total,500,600\n", 1, "last row not read: 'Total,500"),
+    "several blanks": (f"date   a   b\n{BLANKS}", 1, "separator several blanks"),
+    "one blank": (f"date a b\n{ROWS.replace(',', ' ')}", 1, "separator ' '"),
+    "blanks and tabs": (f"date   a\tb\n{BLANKS}".replace("   3", " \t 3"), 1, "several blanks"),
+    "aligned columns": (f"  date  a   b\n  {BLANKS}".replace("\n", "  \n  "), 1, "several blanks"),
+    "blanks below a title": (
+        f"Title: x, y\nUnits: m, s\n\ndate   a   b\n{BLANKS}",
+        4,
+        "header in row 4, above it 'Title: x, y'",
+    ),
+    "a sep line and a title": (f"sep=;\nReport\ndate;a;b\n{ROWS.replace(',', ';')}", 3, "header in row 3"),
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("what", LAYOUTS)
+def test_lines_that_are_no_rows(what: str, encoding: str, tmp_path: Path) -> None:
+    """Red if a row is lost or made, a name or a row number is wrong, or what is left out is not said."""
+    text, n_before, said = LAYOUTS[what]
+    (tmp_path / "f.csv").write_bytes(text.encode(encoding))
+    table = read_table(tmp_path / "f.csv")
+    assert table.columns == ["date", "a", "b"]
+    assert table.frame["date"].tolist() == DAYS
+    np.testing.assert_array_equal(table.frame[["a", "b"]], [[0.5 + i, 3 * i] for i in range(30)])
+    gap = ["between" in what and i >= 19 for i in range(30)]
+    assert table.lines.tolist() == [n_before + 1 + i + gap[i] for i in range(30)]
+    assert said in table.dialect.uncommon()
+
+
+@pytest.mark.parametrize("what", LAYOUTS)
+def test_lines_that_are_no_rows_in_pieces(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a later piece loses its first row, or the end of a piece is taken for that of the file."""
+    text, _, _ = LAYOUTS[what]
+    monkeypatch.setattr("informer.read.table.PIECE", text.index("2024-01-01") + 200)
+    (tmp_path / "f.csv").write_text(text)
+    pieces = list(read_pieces(tmp_path / "f.csv"))
+    assert len(pieces) > 1
+    assert [day for piece in pieces for day in piece.frame["date"]] == DAYS
+    assert np.concatenate([piece.lines for piece in pieces]).tolist() == read_table(tmp_path / "f.csv").lines.tolist()
+
+
+def test_blanks_separate_decimal_commas_between_a_title_and_a_note(tmp_path: Path) -> None:
+    """Red if decimals are read as a column of whole numbers, with the title as names."""
+    rows = "".join(f"{day}   0,{442 + i}\n" for i, day in enumerate(DAYS))
+    (tmp_path / "f.csv").write_text(f"Sales; by region, all\ndate   a\n{rows}Total\n")
+    frame = read_table(tmp_path / "f.csv").frame
+    assert frame["date"].tolist() == DAYS
+    np.testing.assert_allclose(frame["a"], [0.442 + i / 1000 for i in range(30)])
+
+
+def test_names_with_unquoted_separators_are_no_reason_to_separate_at_blanks(tmp_path: Path) -> None:
+    """Red if months of dates become the numbers of rows."""
+    rows = "".join(f"{month:02d} 01 2022 00.00Z,{month}\n" for month in (4, 7, 10))
+    (tmp_path / "f.csv").write_text(f"date, date,a, a\n{rows}")
+    with pytest.raises(InputError):
+        read_series(tmp_path / "f.csv", DatasetConfig())
+
+
+def test_rows_that_might_be_notes_are_kept(tmp_path: Path) -> None:
+    """Red if a row of data is left out."""
+    for last in ("Total,,\n" * 40, "2024-02-0,5,6\n", "sometime,5,6\n", "2024-01-31,,\n"):
+        (tmp_path / "f.csv").write_text(f"date,a,b\n{ROWS}{last}")
+        assert len(read_table(tmp_path / "f.csv").frame) > 30
+    named = "".join(f"Total,2024,{i}\nOther,2024,{i}\n" for i in range(20)) + "Total,2025,3\n"
+    (tmp_path / "f.csv").write_text(f"name,year,a\n{named}")
+    assert len(read_table(tmp_path / "f.csv").frame) == 41
+
+
+@pytest.mark.parametrize(
+    ("text", "hints", "columns"),
+    [
+        (f"one,two,three\nx,y,z\n{ROWS}", DatasetConfig(skip_rows=1), ["x", "y", "z"]),
+        (f"Year,A,A\n,low,high\n{ROWS}", DatasetConfig(header=2), ["Year", "A low", "A high"]),
+        (f"Year,A,A\n,low,high\n{ROWS}", DatasetConfig(), ["Year", "A low", "A high"]),
+        (f",A,\nYear,low,high\n{ROWS}", DatasetConfig(header=2, skip_rows=0), ["Year", "A low", "A high"]),
+        (ROWS, DatasetConfig(header=0), ["column_1", "column_2", "column_3"]),
+        (f"Report\n{ROWS}", DatasetConfig(header=0, skip_rows=1), ["column_1", "column_2", "column_3"]),
+    ],
+)
+def test_the_place_of_the_names_can_be_set(text: str, hints: DatasetConfig, columns: list[str], tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text(text)
+    table = read_table(tmp_path / "f.csv", hints)
+    assert (table.columns, len(table.frame)) == (columns, 30)
+
+
+AMOUNTS = {
+    "${:,.2f}": "$", "-${:,.2f}": "$", "$ {:,.0f}": "$", "({:,.2f})": "brackets", "(${:,.0f})": "$", "{:.2f}%": "%",
+    "{:.1f} %": "%", "\u2212{:.2f}": "signs of print", "{:.1f} kW": "kW", "{:.1f} m/s": "m/s", "{:,.0f} USD": "USD",
+    "USD {:,.2f}": "USD", "{:.2f}-": "signs of print", "\u00a3{:.0f}": "\u00a3", "{:.1f}\u00b0C": "\u00b0C",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("european", [False, True])
+@pytest.mark.parametrize("written", AMOUNTS)
+def test_amounts_are_numbers(written: str, european: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Red if a sign, a mark or a factor of a thousand is lost, or what is left out is not said."""
+    caplog.set_level("INFO", "informer")
+    numbers = np.array([1234.5, 53000.25, 12.75, 1000000.0, *range(100, 120)])
+    numbers = numbers.round(int(written.partition(".")[2][:1]))
+    cells = [written.format(number) for number in numbers]
+    if european:
+        cells = [cell.translate(str.maketrans(",.", ".,")) for cell in cells]
+    frame = pd.DataFrame({"date": DAYS[:24], "y": cells})
+    frame.loc[20, "y"] = None
+    frame.to_csv(tmp_path / "f.csv", index=False, sep=";" if european else ",")
+    series = read_series(tmp_path / "f.csv", DatasetConfig(fill=Fill.mask))
+    negative = written[0] in "-(\u2212" or written.endswith("-")
+    expected = np.where(np.arange(24) == 20, np.nan, -numbers if negative else numbers)
+    np.testing.assert_allclose(series.values[:, 0], expected)
+    assert AMOUNTS[written] in caplog.text
+
+
+@pytest.mark.parametrize(
+    "written", ["R{:.0f}", "{:.0f}K", "SKU{:.0f}", "{:.0f} AM", "no {:.0f}", "{:.0f}. of May", "#{}"]
+)
+def test_labels_are_no_amounts(written: str, tmp_path: Path) -> None:
+    """Red if names become numbers."""
+    cells = [written.format(number % 9) for number in range(24)]
+    pd.DataFrame({"date": DAYS[:24], "y": range(24), "z": cells}).to_csv(tmp_path / "f.csv", index=False)
+    assert read_series(tmp_path / "f.csv", DatasetConfig()).columns == ("y",)
+    pd.DataFrame({"date": DAYS[:24], "z": [f"{i} {'kWMW'[i % 2 * 2 :][:2]}" for i in range(24)]}).to_csv(
+        tmp_path / "f.csv", index=False
+    )
+    with pytest.raises(InputError, match=r"no numeric column .* found z \(text such as '0 kW'\)"):
+        read_series(tmp_path / "f.csv", DatasetConfig())
+
+
+def test_the_command_for_empty_cells_between_blanks_works(tmp_path: Path) -> None:
+    """The proposed command is run; red if the file that it writes has other cells."""
+    rows = [f"{day}  {'' if i == 5 else i:>4}  {2 * i:>4}" for i, day in enumerate(DAYS)]
+    (tmp_path / "f.txt").write_text("\n".join(["date           a     b", *rows]))
+    with pytest.raises(InputError, match="separated by blanks, and some cells to be empty") as error:
+        read_series(tmp_path / "f.txt", DatasetConfig())
+    assert "pandas.read_fwf('f.txt').to_csv('table.csv', index=False)" in str(error.value)
+    pd.read_fwf(tmp_path / "f.txt").to_csv(tmp_path / "table.csv", index=False)
+    read = read_series(tmp_path / "table.csv", DatasetConfig(fill=Fill.mask)).values
+    np.testing.assert_array_equal(read, [[np.nan if i == 5 else i, 2 * i] for i in range(30)])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from informer.base.errors import InputError
-from informer.read.frequency import Frequency, Unit
+from informer.read.frequency import Frequency, Unit, on_grid
 
 # spelling -> canonical code, unit, rows in a season, rows in a day
 OFFSETS = {
@@ -32,8 +32,6 @@ OFFSETS = {
     "4H": ("4h", Unit.hour, 6, 6),
     "7h": ("7h", Unit.hour, 24, None),
     "1D12h": ("36h", Unit.hour, 2, None),
-    "bh": ("bh", Unit.hour, 8, None),
-    "BH": ("bh", Unit.hour, 8, None),
     "24h": ("D", Unit.day, 7, 1),
     "d": ("D", Unit.day, 7, 1),
     "D": ("D", Unit.day, 7, 1),
@@ -87,7 +85,7 @@ def test_what_is_no_step_is_refused(text: str) -> None:
         Frequency.parse(text)
 
 
-INFERRED = ["s", "10s", "500ms", "min", "15min", "90min", "h", "7h", "36h", "bh", "D", "2D", "B", "W-MON", "2W-WED"]
+INFERRED = ["s", "10s", "500ms", "min", "15min", "90min", "h", "7h", "36h", "D", "2D", "B", "W-MON", "2W-WED"]
 INFERRED += ["SME", "SMS", "ME", "MS", "2MS", "BME", "BMS", "QE-DEC", "QS-JAN", "QE-JAN", "BQE-DEC", "YE-DEC", "YS-MAR"]
 INFERRED += ["BYS-JAN", "2YS-JAN", "4ME"]
 
@@ -114,6 +112,201 @@ def test_future_continues_the_grid(code: str) -> None:
     future = Frequency.parse(code).future(timestamps[12], 7)
     assert future.equals(timestamps[13:])
     assert len(Frequency.parse(code).future(timestamps[12], 0)) == 0
+
+
+def at_hours(step: str, hours: dict[int, tuple[str, str]], weeks: int = 5, zone: str | None = None) -> pd.DatetimeIndex:
+    """Rows from Monday, 26 February 2024 on, within the opening hours of each weekday."""
+    every = pd.date_range(
+        "2024-02-26", periods=weeks * 7 * (pd.Timedelta("1D") // pd.Timedelta(step)), freq=step, tz=zone
+    )
+    days = {day: hours.get(day, ("24:00", "24:00")) for day in range(7)}
+    clocks = every.strftime("%H:%M")
+    return every[[days[day][0] <= clock <= days[day][1] for day, clock in zip(every.day_of_week, clocks, strict=True)]]
+
+
+OFFICE = dict.fromkeys(range(5), ("09:00", "16:00"))
+SHOP = dict.fromkeys(range(5), ("08:30", "19:30")) | {5: ("09:00", "12:00")}
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "season", "seasons"),
+    [
+        (at_hours("1h", OFFICE), "h-MonTueWedThuFri0900-1600", 8, [8, 40]),
+        (at_hours("30min", SHOP), "30min-MonTueWedThuFri0830-1930-Sat0900-1200", 122, [122]),
+        (
+            at_hours("1h", dict.fromkeys(range(7), ("06:00", "22:00"))),
+            "h-MonTueWedThuFriSatSun0600-2200",
+            17,
+            [17, 119],
+        ),
+        (
+            at_hours("15min", dict.fromkeys(range(5), ("00:00", "23:45"))),
+            "15min-MonTueWedThuFri0000-2345",
+            96,
+            [96, 480],
+        ),
+        (at_hours("1h", OFFICE, zone="Europe/Berlin"), "h-MonTueWedThuFri0900-1600", 8, [8, 40]),
+    ],
+)
+def test_opening_hours(rows: pd.DatetimeIndex, code: str, season: int, seasons: list[int]) -> None:
+    """Fails if a closed hour is forecast, or is a gap; the last one has clocks set forward between its rows."""
+    step = inferred(rows[: 3 * len(rows) // 5])
+    assert (step.code, step.season, step.seasons, step.unit) == (code, season, seasons, Frequency.parse(code).unit)
+    assert Frequency.parse(code) == step
+    n = len(rows) // 3
+    assert step.future(rows[n], len(rows) - n - 1).equals(rows[n + 1 :])
+    assert step.past(rows[n], n).equals(rows[:n])
+    assert step.grid(rows[0], len(rows)).equals(rows)
+    assert step.strides(rows.delete([5, 6, n])).tolist() == [1] * 4 + [3] + [1] * (n - 8) + [2] + [1] * (
+        len(rows) - n - 2
+    )
+
+
+def test_what_are_no_opening_hours() -> None:
+    """Nights that are missing at times, one day's outages, and hours of daylight do not close a plant."""
+    every = pd.date_range("2024-02-26", periods=24 * 40, freq="h")
+    outages = every[~((every.day_of_week == 2) & (every.hour > 20)) | (every.day > 14)]
+    assert Frequency.closest(outages)[0].code == "h"
+    daylight = every[np.abs(every.hour - 12.5) < 3 + 0.1 * (every - every[0]).days]
+    assert Frequency.closest(daylight)[0].code == "h"
+    bar = at_hours("30min", dict.fromkeys(range(7), ("00:00", "05:00")), zone="Europe/Berlin")
+    assert Frequency.closest(bar)[0].code == "30min"  # one night has no 02:30
+    for wrong in ("h-Mon0900", "h-Mon1700-0900", "D-Mon0900-1600", "7h-Mon0900-1600", "h-Mon0900-1600Tue"):
+        with pytest.raises(InputError, match="frequency"):
+            Frequency.parse(wrong)
+    assert Frequency.parse("2bh").code == "2h-MonTueWedThuFri0900-1600"
+
+
+def test_numbered_rows_have_no_calendar() -> None:
+    step = Frequency.parse("10step")
+    assert (step.code, step.unit, step.season, step.per_day) == ("10step", Unit.step, 1, None)
+    assert [step.text(time) for time in step.future(pd.Timestamp(120, unit="s"), 2)] == ["130", "140"]
+
+
+def on_day(day: int, months: int = 1, n: int = 60) -> pd.DatetimeIndex:
+    """A day of every nth month, or the last one of shorter months."""
+    starts = pd.date_range("2004-01-01", periods=n, freq=f"{months}MS")
+    return pd.DatetimeIndex([start.replace(day=min(day, start.days_in_month)) for start in starts])
+
+
+def on_weekdays(*days: int, weeks: int = 30) -> pd.DatetimeIndex:
+    every = pd.date_range("2021-01-04", periods=7 * weeks, freq="D")
+    return every[np.isin(every.day_of_week, days)]
+
+
+def nth_weekday(nth: int, weekday: int, months: int = 1) -> pd.DatetimeIndex:
+    """The nth weekday of every nth month; -1 is the last."""
+    days = [
+        pd.date_range(start, periods=start.days_in_month)
+        for start in pd.date_range("2010-01-01", periods=40, freq=f"{months}MS")
+    ]
+    return pd.DatetimeIndex([month[month.day_of_week == weekday][nth] for month in days])
+
+
+@pytest.mark.parametrize(
+    ("times", "code", "unit", "season"),
+    [
+        (on_day(15), "MS-15", Unit.month, 12),
+        (on_day(28), "MS-28", Unit.month, 12),
+        (on_day(29), "MS-29", Unit.month, 12),
+        (on_day(30)[1:], "MS-30", Unit.month, 12),
+        (on_day(31), "ME", Unit.month, 12),
+        (on_day(10) + pd.Timedelta("13h"), "MS-10", Unit.month, 12),
+        (on_day(30).tz_localize("Europe/Berlin"), "MS-30", Unit.month, 12),
+        (on_day(15, 2), "2MS-15", Unit.month, 6),
+        (on_day(15, 3), "3MS-15", Unit.quarter, 4),
+        (on_day(20, 12), "12MS-20", Unit.year, 1),
+        (nth_weekday(0, 0), "WOM-1MON", Unit.month, 12),
+        (nth_weekday(-1, 4), "LWOM-FRI", Unit.month, 12),
+        (nth_weekday(2, 4, 3), "3WOM-3FRI", Unit.month, 4),
+        (on_weekdays(0, 1, 2, 3, 4, 5), "C-MonTueWedThuFriSat", Unit.business_day, 6),
+        (on_weekdays(6, 0, 1, 2, 3), "C-MonTueWedThuSun", Unit.business_day, 5),
+        (on_weekdays(0, 2, 4) + pd.Timedelta("8h"), "C-MonWedFri", Unit.business_day, 3),
+        (on_weekdays(5, 6), "C-SatSun", Unit.business_day, 2),
+        (on_weekdays(0, 1, 2, 3, 4), "B", Unit.business_day, 5),
+        (on_weekdays(2), "W-WED", Unit.week, 52),
+    ],
+)
+def test_days_of_months_and_open_days(times: pd.DatetimeIndex, code: str, unit: Unit, season: int) -> None:
+    """Red if rows before or after are on other days than those of the file, or the code reads as another step."""
+    step = inferred(times[:-12])
+    assert (step.code, step.unit, step.season) == (code, unit, season)
+    assert Frequency.parse(code) == step
+    assert step.future(times[-13], 12).equals(times[-12:])
+    assert step.past(times[12], 12).equals(times[:12])
+    np.testing.assert_array_equal(step.strides(times[[0, 1, 4, 20, -1]]), np.diff([0, 1, 4, 20, len(times) - 1]))
+
+
+def test_a_few_missing_days_are_no_closed_days() -> None:
+    """Red if a weekday without rows in two weeks is never forecast."""
+    days = pd.date_range("2024-01-01", periods=19)
+    assert Frequency.closest(days[days.day_of_week != 6])[0].code == "D"
+    days = pd.date_range("2024-01-01", periods=90)
+    step = Frequency.closest(days[(days.day_of_week != 6) | (days == days[48])])[0]
+    assert step.strides(days).min() == 1 or step.code == "C-MonTueWedThuFriSat"
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "earliest", "latest", "unit"),
+    [
+        ("2024-01-01 10:00", "10min", 0, 8, "s"),
+        ("2024-01-01 10:03", "10min", -3, 3, "s"),
+        ("2024-01-01 10:02:17", "10min", -4, 4, "s"),
+        ("2024-01-01 10:00", "10min", -140, 140, "s"),
+        ("2024-01-01 08:00", "D", -1000, 1000, "s"),
+        ("2024-01-01 16:00", "B", 0, 30, "s"),
+        ("2024-01-01", "s", -200, 200, "ms"),
+        ("2024-01-01", "333333333ns", 0, 0, "us"),
+        ("2024-01-01", "16666667ns", 0, 0, "us"),
+        ("2024-01-01", "16666667ns", 0, 0, "ms"),
+    ],
+)
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_times_with_jitter(first: str, step: str, earliest: int, latest: int, unit: str, zone: str | None) -> None:
+    """Red if the grid has another step or start, or if missing and double rows go."""
+    grid = pd.date_range(first, periods=300, freq=step).tz_localize("UTC").tz_convert(zone).as_unit("ns")
+    random = np.random.default_rng(0)
+    times = (grid + pd.to_timedelta(random.integers(earliest, latest + 1, 300), unit=unit)).as_unit(unit)
+    if zone is not None and step in ("D", "B"):
+        assert on_grid(times, None) is None  # calendar days are not all of one length
+        return
+    rounded = on_grid(times, None)
+    assert rounded is not None
+    assert rounded[0].equals(grid)
+    deviation = np.abs((times - grid) / pd.Timedelta("1s")).max()
+    assert float(rounded[1].split()[-3]) == pytest.approx(deviation, rel=0.01)
+    if step == "B":
+        return  # its gaps are weekends
+    damaged = times.delete([40, 41, 90]).insert(200, times[203])[::-1]
+    rounded = on_grid(damaged, None)
+    assert rounded is not None
+    assert rounded[0].equals(grid.delete([40, 41, 90]).insert(200, grid[203])[::-1])
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pd.date_range("2024-01-01", periods=400, freq="6h", tz="UTC").tz_convert("Europe/Berlin").tz_localize(None),
+        pd.date_range("2024-01-01", periods=400, freq="D", tz="Europe/Berlin").tz_convert("UTC"),
+        pd.date_range("2024-01-01", periods=40, freq="ME"),
+        pd.date_range("2024-01-01", periods=400, freq="10min").insert(7, pd.Timestamp("2024-01-01 01:04:11")),
+        pd.to_datetime(np.random.default_rng(0).integers(0, 400_000, 300).cumsum(), unit="s"),
+    ],
+    ids=["clock changes", "days in a zone", "months", "one wrong row", "events"],
+)
+def test_what_is_no_jitter(times: pd.DatetimeIndex) -> None:
+    """Red if rows that are on no grid, or hours off it, are moved."""
+    assert on_grid(times, None) is None
+
+
+def test_jitter_of_few_times_with_an_expected_step() -> None:
+    """Red if the rows of a forecast are put on another grid than those of training."""
+    times = pd.DatetimeIndex(["2024-01-01 10:00:07", "2024-01-01 10:10:05", "2024-01-01 10:20:06"])
+    rounded = on_grid(times, Frequency.parse("10min"))
+    assert rounded is not None
+    assert rounded[0].equals(pd.date_range("2024-01-01 10:00", periods=3, freq="10min"))
+    assert on_grid(times, Frequency.parse("h")) is None
+    assert Frequency.parse("333333333ns").season == 3 * 3600
 
 
 def test_three_months_of_31_days_are_months() -> None:
@@ -260,3 +453,80 @@ def test_seasons_return_to_the_same_phase() -> None:
         season = Frequency.parse(f"{hours}h").season
         assert season * hours % 24 == 0
         assert not np.any(np.arange(1, season) * hours % 24 == 0)
+
+
+@pytest.mark.parametrize(
+    ("span", "code", "rows"),
+    [
+        ("24", "h", 24),
+        (7, "MS", 7),
+        ("1day", "15min", 96),
+        ("2w", "h", 336),
+        ("2 weeks", "D", 14),
+        ("90min", "30min", 3),
+        ("1y", "MS", 12),
+        ("1year", "ME", 12),
+        ("2years", "QE-DEC", 8),
+        ("3 Months", "D", 90),
+        ("2w", "B", 10),
+        ("1w", "C-MonTueWedThuFriSat", 6),
+        ("1w", "h-MonTueWedThuFri0900-1600-Sat0900-1200", 44),
+        ("1year", "W-MON", 52),
+        ("3months", "MS-15", 3),
+        ("1year", "MS-30", 12),
+        ("1year", "12MS-15", 1),
+        ("1hour", "h-MonTueWedThuFri0900-1600", 1),
+    ],
+)
+def test_rows_of_a_span(span: int | str, code: str, rows: int) -> None:
+    assert Frequency.parse(code).rows_of(span) == rows
+
+
+BERLIN = "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "code", "first", "last"),
+    [
+        ("1day", "15min", "2024-03-31T00:00+01:00", "2024-03-31T23:45+02:00"),
+        ("1day", "15min", "2024-10-27T00:00+02:00", "2024-10-27T23:45+01:00"),
+        ("2days", "h", "2024-03-30T00:00+01:00", "2024-03-31T23:00+02:00"),
+        ("1week", "D", "2024-03-29T00:00+01:00", "2024-04-04T00:00+02:00"),
+        ("2024-03-31", "15min", "2024-03-30T12:00+01:00", "2024-03-31T23:45+02:00"),
+        ("2024-10-27T02:00+01:00", "15min", "2024-10-27T00:00+02:00", "2024-10-27T02:00+01:00"),
+        ("2024-10-28", "D", "2024-10-25T00:00+02:00", "2024-10-28T00:00+01:00"),
+        ("2024-06-30", "MS", "2024-01-01T00:00+01:00", "2024-06-01T00:00+02:00"),
+        ("2024-06-30", "h-MonTueWedThuFri0900-1600", "2024-06-27T09:00+02:00", "2024-06-28T16:00+02:00"),
+    ],
+)
+def test_rows_ahead_are_counted_by_the_clock(ahead: str, code: str, first: str, last: str) -> None:
+    """Red if a day of a clock change has 96 quarters of an hour, or the last day of a date is left out."""
+    step, ends = Frequency.parse(code), pd.to_datetime([first, last], utc=True).tz_convert(BERLIN)
+    before = step.past(ends[0], 3)
+    rows = step.rows_of(ahead, before)
+    future = step.future(before[-1], rows + 1)
+    assert (future[0], future[rows - 1]) == (ends[0], ends[1])
+
+
+@pytest.mark.parametrize(
+    ("span", "code"),
+    [
+        ("1h", "D"),
+        ("300 years", "h"),
+        ("300years", "MS"),
+        ("0", "h"),
+        ("soon", "h"),
+        ("1 fortnight", "h"),
+        ("2w", "step"),
+    ],
+)
+def test_what_is_no_span_of_rows(span: str, code: str) -> None:
+    with pytest.raises(InputError, match="horizon"):
+        Frequency.parse(code).rows_of(span)
+
+
+@pytest.mark.parametrize("code", ["h", "MS", "h-MonTueWedThuFri0900-1600"])
+def test_a_date_that_has_passed_is_no_end(code: str) -> None:
+    before = pd.date_range("2024-01-01", periods=3, freq="MS")
+    with pytest.raises(InputError, match="until=2024-02-28: expected a date after the last row, 2024-03-01"):
+        Frequency.parse(code).rows_of("2024-02-28", before)

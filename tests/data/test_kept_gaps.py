@@ -13,7 +13,7 @@ from informer.base.errors import ReportError
 from informer.config.data import DatasetConfig, Fill, ScalerConfig, ScalerKind
 from informer.config.model import WindowSizes
 from informer.data.scaler import PanelScaler, Scaler
-from informer.data.windows import gap_columns, least_rows, observed_rows, seen_before, well_observed
+from informer.data.windows import are_observed, masks_of, observed_rows
 from informer.read.split import Split
 
 MASK = DatasetConfig(fill=Fill.mask)
@@ -94,20 +94,16 @@ def test_windows_need_observed_rows(least: float, offset: int) -> None:
         history, horizon = known[:7], known[7 + offset :]
         if min(sum(history) / 7, sum(horizon) / 4) >= least - 1e-12 and any(history) and any(horizon):
             wanted.append(start)
-    assert well_observed(starts, observed, sizes, least).tolist() == wanted
-    histories = [row for row in range(70) if sum(observed[row : row + 7]) >= least_rows(7, least)]
-    assert seen_before(range(70), observed, 7, least) == histories
-
-
-def test_rows_that_are_a_share() -> None:
-    assert [least_rows(rows, share) for rows, share in ((10, 0.5), (10, 0.3), (7, 0.5), (3, 0.01))] == [5, 3, 4, 1]
+    found = are_observed(starts, 7, observed, least) & are_observed(starts + sizes.first, 4, observed, least)
+    assert starts[found].tolist() == wanted
 
 
 def test_masks_are_of_columns_with_gaps_in_training() -> None:
     frame = made(60)
     frame.loc[5, "b"] = frame.loc[50, "c"] = np.nan
     series = series_from_frame(frame, MASK, "mine")
-    assert gap_columns([series], [Split(range(40), range(40, 50), range(50, 60))]) == (1,)
+    split = Split(range(40), range(40, 50), range(50, 60))
+    assert masks_of([series], [split], keeps_gaps=True, trained=None) == (1,)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ScalerKind if kind is not ScalerKind.none])

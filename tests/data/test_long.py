@@ -10,7 +10,7 @@ from dataset_cases import SIZES
 from informer.base.errors import InputError, ReportError
 from informer.config.data import DatasetConfig, Short
 from informer.data import panel
-from informer.data.panel import LongTable, series_codes, table_panel
+from informer.data.panel import LongTable, read_panel, series_codes
 from informer.read.cells import dictionary_encoded
 from informer.read.series import Series, series_from_table
 from informer.read.table import Table, table_of_frame
@@ -33,7 +33,7 @@ FRAME = frame_of(z="2024-01-01", y="2024-01-01", x="2023-05-02 07:00", w="2024-0
 
 
 def read(frame: pd.DataFrame, config: DatasetConfig = CONFIG) -> list[Series]:
-    return table_panel(table_of_frame(frame, "sales"), config, SIZES)
+    return read_panel(table_of_frame(frame, "sales"), config, SIZES)
 
 
 @pytest.mark.parametrize("order", ["together", "by time"])

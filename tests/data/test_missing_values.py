@@ -1,5 +1,7 @@
 """Words and numbers that mean a missing value: read like empty cells, everywhere, and proposed where there are few."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +12,15 @@ from stores import read_series, series_from_frame
 
 from informer import Forecaster
 from informer.base.errors import ReportError
+from informer.commands.plan import find_subjects
+from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read import table as assemble
 from informer.read.checks import missing_words
+from informer.read.series import inspect_table
+from informer.read.table import table_of_frame
 
 WORDS = ["closed", "off line", "-999"]
 CONFIG = DatasetConfig(fill=Fill.mask, missing_values=WORDS)
@@ -159,3 +165,67 @@ def test_a_word_without_letters_is_one_line(folder: Path) -> None:
     outcome = call("train", "dataset=csv", "dataset.path=own.csv", "dataset.missing_values=['']")
     assert outcome.status == 2
     assert outcome.err == "error: dataset.missing_values: expected words such as closed, found ''\n"
+
+
+USUAL = np.random.default_rng(1).normal(20, 3, 600).round(2)
+MARKS = [-200, -9999, -99.9, -32768, 999, 9999.9, 1e20]
+"""Numbers that mean a missing value in a column of about 10 to 30."""
+ORDINARY = {
+    "zeros": np.where(np.arange(600) % 50, USUAL, 0),
+    "counts": np.random.default_rng(2).poisson(0.3, 600) * 1.0,
+    "lumps": np.where(np.arange(600) % 40, np.random.default_rng(2).poisson(50, 600), 1000.0),
+    "clipped": np.minimum(USUAL * 4.5, 100),
+    "two states": np.where(np.arange(600) % 3, 0.0, 5000.0),
+    "heavy tails": np.exp(USUAL / 3).round(1),
+    "one spike": np.where(np.arange(600) == 7, -9999, USUAL),
+    "prices": np.random.default_rng(3).choice([9.99, 19.99, 99.99], 600),
+    "debts": np.random.default_rng(4).normal(0, 99, 600).round(),
+}
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("n", [5, 30])
+def test_numbers_far_from_the_others_are_named(mark: float, n: int, folder: Path) -> None:
+    """With the argument that reads them as missing, for which `repair=auto` asks."""
+    rows = np.random.default_rng(n).choice(600, n, replace=False)
+    values = USUAL.copy()
+    values[rows] = mark
+    date = pd.date_range("2024-01-01", periods=600, freq="h")
+    pd.DataFrame({"date": date, "y": values}).to_csv("f.csv", index=False)
+    outcome = call("inspect", "f.csv")
+    argument = f"dataset.missing_values=[{mark:g}]" if mark < 1e6 else "dataset.missing_values=['1e+20']"
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("warning:")]
+    assert f"f.csv, row {rows.min() + 2}, column 'y': {mark:g} in {n} of 600 cells, far from" in line
+    assert (
+        f"if it means a missing value, set {argument} dataset.fill=mask, if it is right, dataset.outliers=keep" in line
+    )
+    assert "warning" not in call("inspect", "f.csv", "dataset.outliers=keep").out
+    read = read_series(Path("f.csv"), DatasetConfig(missing_values=[f"{mark:g}"], fill=Fill.mask))
+    assert np.flatnonzero(np.isnan(read.values[:, 0])).tolist() == sorted(rows)
+    (plain,), _ = find_subjects(ForecastConfig(input="f.csv"))
+    assert (plain.panel[0].values[:, 0] == values).all()
+    assert line.removeprefix("warning:  ") in plain.warnings
+    asked = ForecastConfig(input="f.csv", repair=RepairMode.auto)
+    with pytest.raises(ReportError, match=re.escape(f"add repair=auto {argument}")):
+        find_subjects(asked)
+    (repaired,), _ = find_subjects(replace(asked, dataset=DatasetConfig(missing_values=[f"{mark:g}"])))
+    expected = pd.Series(values).where(values != mark)
+    filled = expected if repaired.dataset.fill is Fill.mask else expected.interpolate()
+    np.testing.assert_allclose(repaired.panel[0].values[:, 0], filled)
+
+
+@pytest.mark.parametrize("what", ORDINARY)
+def test_ordinary_numbers_are_not_named(what: str, folder: Path) -> None:
+    """Zero, counts, a maximum that a sensor reaches often, and single spikes."""
+    date = pd.date_range("2024-01-01", periods=600, freq="h")
+    pd.DataFrame({"date": date, "y": ORDINARY[what]}).to_csv("f.csv", index=False)
+    assert "missing_values" not in call("inspect", "f.csv").out
+
+
+def test_several_codes_of_missing_values_are_named_together() -> None:
+    values = USUAL.copy()
+    values[:5], values[10:15], values[20:30] = -9999, -8888, 999
+    date = pd.date_range("2024-01-01", periods=600, freq="h").astype(str)
+    table = table_of_frame(pd.DataFrame({"date": date, "y": values}), "mine")
+    _, report = inspect_table(table, DatasetConfig(), "mine")
+    assert sorted(report.far) == ["-8888", "-9999", "999"]

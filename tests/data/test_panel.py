@@ -9,19 +9,19 @@ import pandas as pd
 import pytest
 import torch
 from dataset_cases import SIZES, made, write
-from stores import series_from_frame
+from stores import load_data, series_from_frame
 
 from informer.base.errors import InputError, ReportError
-from informer.config.data import DatasetConfig, ScalerConfig, ScalerKind, Short, SplitConfig, SplitKind
+from informer.config.data import DatasetConfig, ScalerConfig, Short, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed
-from informer.data.cache import Cache
 from informer.data.calendar import calendar_marks
 from informer.data.columns import Columns, Roles
-from informer.data.dataset import Data, load_data
+from informer.data.dataset import Data
 from informer.data.history import future_index, history_batch
 from informer.data.large import mapped_panel
 from informer.data.panel import left_padded
 from informer.data.scaler import PanelScaler
+from informer.data.store import Cache
 from informer.read.frequency import Frequency
 from informer.read.table import read_table
 
@@ -320,7 +320,7 @@ def test_the_other_columns_are_read_as_without_names(header: str, tmp_path: Path
     words += ["-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", ""]
     lines = [header, "a,7,1.5,7,1", *(f"{word},{word},{word},7,{word}" for word in words), "b,x,2.5,8,True", ",,,,"]
     (path := tmp_path / "f.csv").write_text("\n".join(lines))
-    table = read_table(path, as_text=["id"]).frame
+    table = read_table(path, DatasetConfig(categorical=["id"])).frame
     expected = pd.read_csv(path, skipinitialspace=True)[:-1]
     assert list(table.columns) == ["note", "id", "x", "x.1", "y"]
     pd.testing.assert_frame_equal(table.drop(columns="id"), expected.drop(columns="id"), check_column_type=False)
@@ -391,18 +391,6 @@ def test_roles_reach_the_windows(tmp_path: Path) -> None:
     following = data.test.batch(torch.tensor([0 + PRED, 5 + PRED]))
     assert torch.equal(batch.dec_x[:, LABEL:, 1], following.enc_x[:, -PRED:, 1])
     assert not batch.dec_x[:, LABEL:, 0].any()
-
-
-@pytest.mark.parametrize("kind", ScalerKind)
-def test_every_kind_of_scaler_serves_each_series(kind: ScalerKind, tmp_path: Path) -> None:
-    series = frames()
-    data = load(folder(series, tmp_path), ScalerConfig(kind=kind, per_series=True))
-    batch = data.test.batch(torch.arange(len(data.test)))
-    place = data.test.series(torch.arange(len(data.test))).tolist()
-    first = place.index(3)
-    n = len(series["s"])
-    rows = series["s"][["a", "b", "c"]][n - 20 : n - 20 + PRED]
-    np.testing.assert_allclose(batch.in_units(batch.target)[first], rows, rtol=1e-4, atol=1e-3)
 
 
 def test_rows_before_and_after_a_clock_change_keep_the_time_of_day(tmp_path: Path) -> None:

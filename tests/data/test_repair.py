@@ -5,14 +5,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from dataset_cases import made, write
+from dataset_cases import SIZES, made, write
 from entry_points import call
 from stores import read_series, series_from_frame
 
 from informer.base.errors import Repair, ReportError
-from informer.config.data import DatasetConfig, Duplicates, Fill, repaired
+from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers, repaired
+from informer.data.columns import Roles
+from informer.data.dataset import read_source
 from informer.data.diagnosis import diagnose, survey_file
-from informer.data.rows import rows_dataset, rows_table
+from informer.data.panel import rows_dataset, rows_table
+from informer.read.checks import outliers
 from informer.read.series import inspect_table
 from informer.read.table import table_of_frame
 
@@ -290,3 +293,84 @@ def test_a_proposed_cure_cures(kind: str) -> None:
     if kind in ("one row", "only an empty column", "uneven", "far date"):
         assert not any(problem.repairs for problem in problems)
         assert not any("set dataset.f" in problem.line for problem in problems)
+
+
+RNG = np.random.default_rng(0)
+WAVE = 40 + 8 * np.sin(np.arange(400) / 4) + RNG.normal(0, 1, 400)
+
+
+@pytest.mark.parametrize("rows", [(399,), (0,), (200,), (17, 18, 300)])
+@pytest.mark.parametrize("value", [1e9, -1e9, 1e30, 9999.0, -999.0, 700.0])
+def test_readings_far_from_all_others_are_found(rows: tuple[int, ...], value: float) -> None:
+    values = WAVE.copy()
+    values[list(rows)] = value
+    values[5] = np.nan
+    assert outliers(values).tolist() == list(rows)
+
+
+def test_an_outlier_may_be_next_to_a_larger_one_or_among_zeros() -> None:
+    values = WAVE.copy()
+    values[[100, 399]] = 1e12, -5e4
+    assert outliers(values).tolist() == [100, 399]
+    rare = RNG.poisson(0.3, 400).astype(float)
+    rare[200] = 1e9
+    assert outliers(rare).tolist() == [200]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        RNG.standard_t(3, 5000),
+        RNG.lognormal(0, 1, 5000),
+        RNG.poisson(0.1, 500),
+        np.where(RNG.random(500) < 0.9, 0, RNG.negative_binomial(1, 0.05, 500)),
+        2.0 ** np.arange(60),
+        np.r_[np.zeros(50), 5],
+        np.r_[np.full(50, 7.0), 70],
+        np.r_[WAVE, 1000 * WAVE[:3]],
+        np.r_[-WAVE, -1e6 * WAVE[:5]],
+        np.full(50, np.nan),
+        np.full(50, np.inf),
+        np.r_[WAVE[:8], 1e9],
+    ],
+    ids=[
+        *("t3", "lognormal", "counts", "bulk orders", "doubling", "first sale", "constant", "level", "negative level"),
+        *("empty", "infinite", "nine values"),
+    ],
+)
+def test_heavy_tails_growth_counts_and_new_levels_are_no_outliers(values: np.ndarray) -> None:
+    assert outliers(values.astype(float)).tolist() == []
+
+
+def test_outliers_are_named_and_read_as_missing_in_their_own_column(tmp_path: Path) -> None:
+    """The clean column has the same value twice, where it is usual. Red if it is changed."""
+    frame = pd.DataFrame(
+        {"date": pd.date_range("2024-01-01", periods=400, freq="h"), "a": WAVE, "b": 9000 + 100 * WAVE}
+    )
+    frame.loc[[200, 399], ["a", "b"]] = 9999.0
+    path = write(frame, tmp_path / "mine.csv")
+    survey = survey_file(path, DatasetConfig())
+    line = f"mine.csv, row 202, column 'a': 9999 is far from all others ({frame['a'].drop([200, 399]).min():.6g} to "
+    assert len(survey.problems) == 1
+    assert survey.problems[0].startswith(line)
+    assert "(2 such cells)" in survey.problems[0]
+    assert Repair("outliers", Outliers.missing) in survey.repairs
+    kept, missing = survey.panel[0].values.T[::-1]
+    np.testing.assert_array_equal(kept, frame["b"])
+    np.testing.assert_array_equal(missing, frame["a"].mask(frame["a"] == 9999))
+    assert any("row 202, column 'a': outliers=missing: 9999" in line for line in survey.log)
+    assert not survey_file(path, DatasetConfig(outliers=Outliers.keep)).problems
+
+
+def test_outliers_of_one_of_many_series(tmp_path: Path) -> None:
+    """Red if the series of a long table, which are read together, keep one, or if another series changes."""
+    times = pd.date_range("2024-01-01", periods=400, freq="h")
+    parts = [pd.DataFrame({"name": f"s{i}", "date": times, "y": WAVE + 100 * i}) for i in range(4)]
+    expected = np.stack([part["y"].to_numpy() for part in parts])
+    expected[2, 399] = np.nan
+    parts[2].loc[399, "y"] = 1e9
+    path = write(pd.concat(parts, ignore_index=True), tmp_path / "long.csv")
+    dataset = DatasetConfig(path=str(path), series_col="name", outliers=Outliers.missing, fill=Fill.mask)
+    panel = read_source(dataset, sizes=SIZES, roles=Roles(), data_dir=tmp_path).panel
+    np.testing.assert_array_equal([series.values[:, 0] for series in panel], expected)
+    assert [len(series.repairs) for series in panel] == [0, 0, 2, 0]

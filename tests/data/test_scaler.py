@@ -1,4 +1,4 @@
-"""The scaler against moments computed by numpy, in both libraries, there and back."""
+"""The scaler against moments computed by numpy."""
 
 import json
 
@@ -24,23 +24,21 @@ def expected(kind: ScalerKind, values: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ScalerKind)
-def test_scales_by_its_formula_and_back(kind: ScalerKind) -> None:
+def test_scales_by_its_formula(kind: ScalerKind) -> None:
     scaler = Scaler.fit(kind, [VALUES])
     new = VALUES[::-1].copy()[None] * 1.5
     np.testing.assert_allclose(scaler.transform(new), expected(kind, new), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(scaler.inverse(scaler.transform(new)), new, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ScalerKind)
 @pytest.mark.parametrize("constant", [0.0, 4.0, 1e9, 0.1])
-def test_constant_columns_are_finite_and_come_back(kind: ScalerKind, constant: float) -> None:
+def test_constant_columns_are_finite(kind: ScalerKind, constant: float) -> None:
     values = np.column_stack([np.full(19, constant), np.arange(19.0)])
     scaler = Scaler.fit(kind, [values])
     scaled = scaler.transform(values)
     assert np.isfinite(scaled).all()
     if kind is not ScalerKind.none:
         np.testing.assert_allclose(scaled[:, 0], 0, atol=1e-6)
-    np.testing.assert_allclose(scaler.inverse(scaled), values, rtol=1e-12)
     # a step away from the constant is in units of it, not a blow-up
     step = 1 if kind is ScalerKind.none or constant == 0 else 1 / constant
     np.testing.assert_allclose(scaler.transform(values + 1)[:, 0] - scaled[:, 0], step, rtol=1e-6)
@@ -59,8 +57,6 @@ def test_a_series_own_scaler_sees_its_rows_alone_and_survives_plain_text(kind: S
     fitted = PanelScaler.fit(ScalerConfig(kind=kind, per_series=True), parts)
     for own in (fitted, PanelScaler.from_state(json.loads(json.dumps(fitted.state())))):
         np.testing.assert_allclose(own.of("y", VALUES[:2]).transform(VALUES), expected(kind, VALUES), atol=1e-12)
-        back = own.of("x", VALUES[:2]).inverse(expected(kind, VALUES))
-        np.testing.assert_allclose(back, VALUES if kind is ScalerKind.none else parts["x"], atol=1e-9)
         # a series that training did not know is scaled by what is known of it
         np.testing.assert_allclose(own.of("new", VALUES).transform(VALUES), expected(kind, VALUES), atol=1e-12)
 
@@ -85,14 +81,6 @@ def test_scaled_categories_are_refused(part: str, value: float, shared: bool) ->
         PanelScaler.from_state(state)
 
 
-@pytest.mark.parametrize("kind", ScalerKind)
-def test_state_survives_plain_text(kind: ScalerKind) -> None:
-    scaler = Scaler.fit(kind, [VALUES])
-    back = Scaler.from_state(json.loads(json.dumps(scaler.state())))
-    assert back.kind is kind
-    np.testing.assert_array_equal(back.transform(VALUES), scaler.transform(VALUES))
-
-
 @pytest.mark.parametrize("kind", [ScalerKind.standard, ScalerKind.minmax, ScalerKind.robust])
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e-20, 1e-9])
 def test_small_values_are_no_constant(kind: ScalerKind, size: float) -> None:
@@ -100,7 +88,6 @@ def test_small_values_are_no_constant(kind: ScalerKind, size: float) -> None:
     unit = np.column_stack([VALUES, np.linspace(-0.5, 0.5, len(VALUES))])
     usual, small = Scaler.fit(kind, [unit]), Scaler.fit(kind, [unit * size / 500])
     np.testing.assert_allclose(small.transform(unit * size / 500), usual.transform(unit), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(small.inverse(usual.transform(unit)), unit * size / 500, rtol=1e-9, atol=size * 1e-9)
 
 
 def test_values_of_common_size_are_fitted_as_they_are() -> None:

@@ -10,7 +10,7 @@ from stores import read_series, series_from_frame
 
 from informer import Forecaster
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig
+from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read.series import Series, series_from_table, with_whole_times
@@ -48,6 +48,69 @@ def test_parts_of_times_are_joined(freq: str, names: tuple[str, ...], tmp_path: 
     series = read(parts(times, *names), tmp_path)
     assert list(series.timestamps) == list(times)
     assert series.columns == ("load",)
+
+
+@pytest.mark.parametrize(("year", "week"), [("year", "week"), ("Meldejahr", "KW")])
+@pytest.mark.parametrize("style", ["{}", "W{:02d}", "KW {}"])
+def test_years_and_iso_weeks(year: str, week: str, style: str, tmp_path: Path) -> None:
+    """Red if week 1 begins on 1 January, or week 53 is left out; forecasts are written as 2030-W01."""
+    times = pd.date_range("2009-12-28", periods=400, freq="W-MON")
+    iso = times.isocalendar()
+    frame = pd.DataFrame({year: iso["year"], week: [style.format(one) for one in iso["week"]], "cases": 7})
+    series = read(frame, tmp_path)
+    assert (list(series.timestamps), series.time_format) == (list(times), "%G-W%V")
+    frame.loc[frame.index[60], week] = style.format(53)
+    with pytest.raises(InputError, match=f"row 62, column '{week}': expected an ISO week of its year, found '.*53'"):
+        read(frame, tmp_path)
+
+
+def test_years_and_days_of_the_year(tmp_path: Path) -> None:
+    """Red if day 60 of a leap year is in March, or hours are left out."""
+    frame = pd.DataFrame({"Year": HOURS.year, "DOY": HOURS.day_of_year, "Hour": HOURS.hour, "load": LOAD})
+    assert list(read(frame, tmp_path).timestamps) == list(HOURS)
+    days = pd.date_range("2023-06-01", periods=800)
+    frame = pd.DataFrame({"year": days.year, "day of year": days.day_of_year, "load": np.arange(800)})
+    assert list(read(frame, tmp_path).timestamps) == list(days)
+    frame.loc[700, "year"] = 2023
+    frame.loc[700, "day of year"] = 366
+    with pytest.raises(InputError, match=r"row 702, column 'day of year': expected a day of its year, found '366'"):
+        read(frame, tmp_path)
+
+
+@pytest.mark.parametrize("style", ["{0}-{1}", "{1}/{0}", "{0}Q{1}", "{0}q{1}", "{0}:Q{1}", "Q{1} {0}", "Q{1}/{0}",
+                                   "{0}-{1}{2} Quarter", "{1}{2} quarter {0}", "{1}. Quartal {0}", "Q{1}-{3}",
+                                   "{1}Q{3}", "{1}Q{0}", "{3}Q{1}"])  # fmt: skip
+def test_quarters_as_offices_write_them(style: str, folder: Path) -> None:
+    """Red if quarters are read as months, or forecasts are written in another way."""
+    times = pd.date_range("1986-07-01", periods=130, freq="QS")
+    cells = [
+        style.format(time.year, time.quarter, ("st", "nd", "rd", "th")[time.quarter - 1], f"{time.year % 100:02d}")
+        for time in times
+    ]
+    frame = pd.DataFrame({"period": cells[:120], "gdp": np.arange(120) % 4 + 0.5})
+    assert list(read(frame, folder).timestamps) == list(times[:120])
+    if style not in ("{0}-{1}{2} Quarter", "{1}Q{3}"):
+        return  # one forecast takes a second
+    assert call("forecast", "f.csv", "model=linear", "horizon=4", "output=o").status == 0
+    (written,) = Path("o/forecasts").glob("*.csv")
+    assert pd.read_csv(written, dtype=str)["period"].tolist() == cells[120:124]
+
+
+def test_numbers_after_a_year(tmp_path: Path) -> None:
+    """Red if months are read as quarters or weeks, or weeks as months."""
+    months = pd.date_range("1990-01-01", periods=40, freq="MS")
+    for style in ("{0.year}-{0.month}", "{0:%Y-%m}", "{0.month}/{0.year}"):
+        for times in (months, months[:4], months[:3], months[::12]):
+            frame = pd.DataFrame({"period": map(style.format, times), "a": np.arange(len(times)) + 0.5})
+            assert list(read(frame, tmp_path).timestamps) == list(times)
+    weeks = pd.date_range("2019-12-30", periods=160, freq="W-MON")
+    frame = pd.DataFrame({"period": weeks.strftime("%G-%V"), "a": np.arange(160) + 0.5})
+    assert list(read(frame, tmp_path).timestamps) == list(weeks)
+    quarters = pd.date_range("2000-01-01", periods=40, freq="QS")
+    frame = pd.DataFrame({"period": [f"{time.year}-{time.quarter:02d}" for time in quarters], "a": 1.5})
+    with pytest.raises(InputError, match=r"'2000-01' may be months or quarters.*dataset\.time_format='%Y-0%q'"):
+        read(frame, tmp_path)
+    assert list(read(frame, tmp_path, time_format="%Y-0%q").timestamps) == list(quarters)
 
 
 @pytest.mark.parametrize("style", ["%b", "%B"])
@@ -266,6 +329,63 @@ def test_numbers_that_look_like_months_are_still_an_error(tmp_path: Path) -> Non
         read_series(tmp_path / "f.csv", DatasetConfig())
 
 
+def test_late_rows_are_on_their_grid(folder: Path) -> None:
+    """Red if times of a sensor are refused, rounded without a note, or if rounding hides missing and double rows."""
+    grid = pd.date_range("2024-01-01 10:00", periods=400, freq="10min")
+    late = grid + pd.to_timedelta(np.random.default_rng(0).integers(0, 9, 400), unit="s")
+    frame = pd.DataFrame({"time": late.astype(str), "load": LOAD})
+    assert list(read(frame, folder).timestamps) == list(grid)
+    done = call("inspect", "f.csv")
+    assert "times rounded to steps of 10min, from which they are up to 8 s off" in done.out
+    assert "problems: none" in done.out
+    with pytest.raises(
+        InputError, match=r"expected 2024-01-01 11:10:00 .*, found 2024-01-01 11:20:00: 1 row is missing"
+    ):
+        read(frame.drop(index=7), folder)
+    again = pd.concat([frame[:8], frame[7:8].assign(time=str(late[7] + pd.Timedelta("2s"))), frame[8:]])
+    with pytest.raises(InputError, match=r"row 10, column 'time': duplicate timestamp 2024-01-01 11:10:00"):
+        read(again, folder)
+    frame[300:].to_csv("actual.csv", index=False)
+    forecast = pd.DataFrame({"time": grid[300:306].astype(str), "load": LOAD[300:306] + 0.25})
+    forecast.to_csv("forecast.csv", index=False)
+    frame[:300].to_csv("history.csv", index=False)
+    scored = call("score", "forecasts=forecast.csv", "actuals=actual.csv", "history=history.csv")
+    assert "0.25" in scored.out, scored.err
+
+
+@pytest.mark.parametrize("mark", [" - ", "-", " \u2013 ", " to ", "/"])
+@pytest.mark.parametrize("end", ["%H:%M", "%Y-%m-%d %H:%M"])
+def test_intervals_in_one_cell_begin_at_their_start(mark: str, end: str, tmp_path: Path) -> None:
+    """Red if the end of an interval is read as an offset from UTC, or an offset as an end."""
+    if mark in ("-", "/") and (mark == "/") != (len(end) > 5):
+        return  # 2024-01-01/01:00 and 10:00-2024-01-01 are not written
+    hours = HOURS[:60]
+    cells = hours.strftime("%Y-%m-%d %H:%M") + mark + (hours + pd.Timedelta("1h")).strftime(end)
+    assert list(read(pd.DataFrame({"MTU": cells, "load": LOAD[:60]}), tmp_path).timestamps) == list(hours)
+    local = HOURS.tz_localize("Etc/GMT+5")
+    cells = local.strftime("%Y-%m-%d %H:%M") + "-05:00"
+    assert list(read(pd.DataFrame({"MTU": cells, "load": LOAD}), tmp_path).timestamps) == list(local)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Europe/London", "America/New_York", "America/Los_Angeles", "UTC"])
+@pytest.mark.parametrize("style", ["%Y-%m-%d %H:%M %Z", "%d.%m.%Y %H:%M:%S %Z"])
+def test_names_of_offsets(zone: str, style: str, tmp_path: Path) -> None:
+    """Red if CEST is read as CET, or the hours of a clock change are doubled or left out."""
+    times = pd.date_range("2023-10-20", periods=400, freq="h", tz=zone)
+    frame = pd.DataFrame({"time": times.strftime(style), "load": LOAD})
+    series = read(frame, tmp_path)
+    assert (list(series.timestamps), str(series.timestamps.tz)) == (list(times), zone)
+    frame.loc[5, "time"] = frame.loc[5, "time"].rpartition(" ")[0] + " IST"
+    with pytest.raises(InputError, match="row 7, column 'time': expected the name of a time zone such as CET"):
+        read(frame, tmp_path)
+
+
+def test_one_name_of_an_offset_all_year_has_no_clock_changes(tmp_path: Path) -> None:
+    times = pd.date_range("2024-01-01", periods=8000, freq="h", tz="Etc/GMT-1")
+    frame = pd.DataFrame({"time": times.strftime("%Y-%m-%d %H:%M CET"), "load": 1.5 + np.arange(8000) % 7})
+    assert list(read(frame, tmp_path).timestamps) == list(times)
+
+
 def _label(hour: int, style: str) -> str | int:
     return {
         "range": f"{hour:02d}:00-{(hour + 1) % 24:02d}:00",
@@ -353,3 +473,129 @@ def test_the_line_with_the_separator_is_no_header(line: str, tmp_path: Path) -> 
     path.write_text(line + "\n".join(["Datum;Wert", *rows[:5], "06.01.2024;1;2", *rows[6:]]), encoding="utf-8")
     with pytest.raises(InputError, match=r"f\.csv, row 8: expected 2 cells"):
         read_series(path, DatasetConfig())
+
+
+WIDE = {
+    "days": ("2023-01-{:02d}", range(1, 29), "2023-01-01", "D"),
+    "days of Americans": ("1/{}/23", range(1, 29), "2023-01-01", "D"),
+    "years": ("{}", range(1990, 2018), "1990-01-01", "YS"),
+    "years of the World Bank": ("{0} [YR{0}]", range(1990, 2018), "1990-01-01", "YS"),
+    "years of R": ("X{}", range(1990, 2018), "1990-01-01", "YS"),
+}
+
+
+@pytest.mark.parametrize("what", WIDE)
+def test_dates_as_names_of_columns(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A row is a series from its first value on; red if a value is lost or gets another time."""
+    pattern, numbers, first, step = WIDE[what]
+    values = np.arange(84.0).reshape(3, 28)
+    values[1, :3] = np.nan
+    frame = pd.DataFrame(values, columns=[pattern.format(number) for number in numbers])
+    frame.insert(0, "page", ["a", "b", "c"])
+    frame.loc[0.5, "page"] = "without values"
+    frame.sort_index().to_csv(tmp_path / "wide.csv", index=False)
+    caplog.set_level("INFO", "informer")
+    panel = read_panel([tmp_path / "wide.csv"], DatasetConfig(series_col="page"), None)
+    assert [series.name for series in panel] == ["a", "b", "c"]
+    times = pd.date_range(first, periods=28, freq=step)
+    for k, series in enumerate(panel):
+        begin = 3 * (k == 1)
+        assert series.timestamps.equals(times[begin:])
+        np.testing.assert_array_equal(series.values[:, 0], values[k, begin:])
+    assert "28 columns named after dates are read as rows" in caplog.text
+    assert "without rows 3, which have no value" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("names", "n_rows"), [([*map(str, range(2010, 2020))], 12), ([f"d_{i}" for i in range(1, 41)], 2)]
+)
+def test_the_command_for_steps_as_names_of_columns_works(names: list[str], n_rows: int, tmp_path: Path) -> None:
+    """The proposed command is run, and the file that it writes is read."""
+    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    values = np.arange(float(n_rows * len(names))).reshape(n_rows, -1)
+    wide = pd.DataFrame(values, columns=names)
+    wide.insert(0, "x", months[:n_rows])
+    wide.to_csv(tmp_path / "f.csv", index=False)
+    with pytest.raises(InputError, match="no time column found") as error:
+        read_panel([tmp_path / "f.csv"], DatasetConfig(), None)
+    command = str(error.value).partition("such as pandas")[2].removesuffix(" with your first day")
+    written = command.split("to_csv('")[1].split("'")[0]
+    code = f"pandas{command}".replace("'f.csv'", repr(str(tmp_path / "f.csv")))
+    exec(code.replace(repr(written), repr(str(tmp_path / written))), {"pandas": pd})
+    key = "x" if n_rows < 12 else None
+    panel = read_panel([tmp_path / written], DatasetConfig(series_col=key), None)
+    read = np.concatenate([series.values[:, 0] for series in panel])
+    np.testing.assert_array_equal(read, (values if key else values.T).ravel())
+
+
+@pytest.mark.parametrize(
+    ("minutes", "clocks"),
+    [
+        ([0], ["{hour}.00"]),
+        ([0, 30], ["{hour}.00", "{hour}.30"]),
+        ([0, 30], ["{hour}.0", "{hour}.5"]),
+        ([0, 15, 30, 45], ["{hour:02}.00", "{hour:02}.15", "{hour:02}.30", "{hour:02}.45"]),
+        ([0, 15, 30, 45], ["{hour}", "{hour}.25", "{hour}.5", "{hour}.75"]),
+    ],
+)
+def test_times_of_day_with_a_point_in_a_column(minutes: list[int], clocks: list[str], folder: Path) -> None:
+    """Red if 13.30 is taken for 13:18, or 13.5 for 13:50."""
+    times = [f"{hour:02}:{minute:02}" for hour in range(24) for minute in minutes]
+    cells = [clock.format(hour=hour) for hour in range(24) for clock in clocks]
+    rows = [f"{day},{cell},{k}" for day in ("2024-05-13", "2024-05-14") for k, cell in enumerate(cells)]
+    (folder / "f.csv").write_text("\n".join(["date,time,load", *rows]))
+    (read,) = read_panel([folder / "f.csv"], DatasetConfig(), None)
+    assert read.timestamps.strftime("%H:%M").tolist() == 2 * times
+
+
+@pytest.mark.parametrize(("name", "first", "step"), [("t", 1, 1), ("time", 0, 1), ("Step", 100, 5), ("cycle", 1, 1)])
+def test_rows_with_numbers_instead_of_times(
+    name: str, first: int, step: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Red if they are refused, get dates, or have a calendar; the last needs `time_col`."""
+    numbers = first + step * np.arange(200)
+    pd.DataFrame({name: numbers, "load": LOAD[:200]}).to_csv("f.csv", index=False)
+    named = [f"dataset.time_col={name}"] if name == "cycle" else []
+    done = call("forecast", "f.csv", *named, "model=zero", "horizon=6", "output=o")
+    assert done.status == 0
+    written = pd.read_csv(folder / "o" / "forecasts" / "f.forecast.csv")
+    assert written[name].tolist() == (numbers[-1] + step * np.arange(1, 7)).tolist()
+    assert f"200 numbered rows, {first} to {numbers[-1]}; columns load" in done.out
+    assert f"to {numbers[-1] + 6 * step})" in done.out
+
+
+def test_series_with_numbers_instead_of_times(folder: Path) -> None:
+    """Each begins with 1; years, days since 1970 and a column next to dates are not numbers of rows."""
+    frame = pd.DataFrame({"t": [*range(1, 41), *range(1, 51)], "shop": ["a"] * 40 + ["b"] * 50, "load": LOAD[:90]})
+    frame.to_csv("f.csv", index=False)
+    one, other = read_panel([folder / "f.csv"], DatasetConfig(series_col="shop"), None)
+    assert (len(one), len(other), one.frequency.code, other.time_format) == (40, 50, "step", "step")
+    with pytest.raises(InputError, match="expected dates, found numbers such as 1990"):
+        read(pd.DataFrame({"time": range(1990, 2020), "load": LOAD[:30]}), folder)
+    with pytest.raises(InputError, match=r"row 4, column 't': expected 3 \(step step\), found 5: 2 rows are missing"):
+        read(pd.DataFrame({"t": [1, 2, 5, 6, 7], "load": LOAD[:5]}), folder, time_col="t", time_format="step")
+    dated = pd.DataFrame({"t": range(1, 31), "date": pd.date_range("2024-01-01", periods=30), "load": LOAD[:30]})
+    assert (read(dated, folder).columns, read(dated, folder).time_col) == (("load",), "date")
+
+
+def test_numbers_of_rows_are_whole(folder: Path) -> None:
+    frame = pd.DataFrame({"t": [0.5, 1.0, 1.5, 2.0], "load": LOAD[:4]})
+    with pytest.raises(InputError, match=r"row 2, column 't': expected a whole number .*, found '0.5'"):
+        read(frame, folder, time_col="t", time_format="step")
+
+
+def test_opening_hours_that_differ_may_be_read_as_gaps(folder: Path) -> None:
+    """Red if the step that is set is refused, or the proposed setting does not read the file."""
+    times = pd.date_range("2024-02-26", periods=24 * 28, freq="h")
+    parts = [times[(times.hour >= first) & (times.hour < 20)] for first in (10, 8)]
+    frame = pd.concat(
+        [pd.DataFrame({"date": part, "shop": name, "load": 1.5}) for name, part in zip("ab", parts, strict=True)]
+    )
+    frame.to_csv("shops.csv", index=False)
+    alone = read(frame[frame["shop"] == "a"].drop(columns="shop"), folder, frequency="h", fill=Fill.mask)
+    assert (alone.frequency.code, len(alone)) == ("h", 24 * 27 + 10)
+    with pytest.raises(InputError, match=r"to read closed hours as gaps, set dataset\.frequency=h dataset\.fill=mask"):
+        read_panel([folder / "shops.csv"], DatasetConfig(series_col="shop"), None)
+    config = DatasetConfig(series_col="shop", frequency="h", fill=Fill.mask)
+    one, other = read_panel([folder / "shops.csv"], config, None)
+    assert [int(np.isfinite(series.values).sum()) for series in (one, other)] == [280, 336]

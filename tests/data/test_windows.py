@@ -60,9 +60,12 @@ def test_batches_hold_every_window_once() -> None:
         batches = list(windows.batches(batch_size))
         assert [len(batch.target) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
         for name, part in whole._asdict().items():
-            if part is None:  # no transform
-                continue
-            assert torch.equal(torch.cat([getattr(batch, name) for batch in batches]), part)
+            if isinstance(part, torch.Tensor):  # there is no transform
+                assert torch.equal(torch.cat([getattr(batch, name) for batch in batches]), part)
+        values, marks = (torch.cat(parts) for parts in zip(*(batch.before(9) for batch in batches), strict=True))
+        assert torch.equal(values[:, 4:], whole.enc_x)
+        assert torch.equal(marks[:, 4:], whole.enc_mark)
+        assert torch.equal(values[2, :4], windows.store.values[[0, 0, 0, 1]]), "the first row, repeated"
 
 
 @pytest.mark.cuda
@@ -81,12 +84,6 @@ def test_windows_on_the_gpu_are_those_of_the_cpu() -> None:
     for here, other in zip(*(each.batches(8) for each in (windows, there)), strict=True):
         moved = [(part, own) for part, own in zip(other, here, strict=True) if own is not None]
         assert all(part.is_cuda and torch.equal(part.cpu(), own) for part, own in moved)
-
-
-def test_a_batch_size_below_one_is_refused() -> None:
-    windows, _ = over(20, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(20), targets=[0])
-    with pytest.raises(ValueError, match="batch_size: expected at least 1, found 0"):
-        next(windows.batches(0))
 
 
 @pytest.mark.parametrize(

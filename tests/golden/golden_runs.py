@@ -20,8 +20,9 @@ STORED = Path(__file__).parent / "results"
 MOST_VALUES = 8
 """Values stored of a longer column, evenly spaced."""
 DIGITS = 6
-CLOSE = 1e-4
-"""Relative tolerance for numbers, of columns relative to their largest value: processors round differently."""
+CLOSE = 3e-4
+"""Relative tolerance for numbers, of columns relative to their largest value: processors round differently, which 12
+steps of `informer_long` make 1.4e-4."""
 CLOSE_TEXT = 0.02
 """Relative tolerance for numbers in sentences, which have few digits."""
 
@@ -72,7 +73,7 @@ for _skip in ("none", "linear", "ridge", "maps"):
 
 _DECODED = f"{LARGE} model.decoding=step"
 _MAPS = f"model=tiny {_DECODED} model.skip=maps"
-_REFITTED = "trainer.combine=true trainer.refit=true"
+_REFITTED = "trainer.combine=[naive] trainer.refit=true"
 _case("one_pass_maps_floor", "gaps", f"{TINY} model.skip=maps model.floor=true {_REFITTED}", PREDICT, ROLLING)
 _case("step_maps_varying", "gaps", f"{_MAPS} model.varying=[day,last] model.channel_independent=true")
 _case("step_ridge_categories", "categories", f"model=tiny {SMALL} model.decoding=step model.skip=ridge")
@@ -108,7 +109,7 @@ _case("informer_plus_long", "long", f"model=informer_plus {LARGE} optim.schedule
 _case("informer_plus_attributes", "attributes", f"model=informer_plus {LARGE} model.skip=maps scaler=minmax")
 _case("informer_stack_long", "long", f"model=informer_stack {SIZES} {SMALL}")
 _case("informer_stack_step", "covariates", f"model=informer_stack {SIZES} {_DECODED} model.distil=none")
-_case("roots", "counts", "model=linear scaler.transform=auto trainer.combine=true non_negative=all")
+_case("roots", "counts", "model=linear scaler.transform=auto trainer.combine=[naive] non_negative=all")
 
 UPDATE = "update input={name}.newer.csv"
 _case("update_linear_short", "short", "model=linear", UPDATE, *UPDATED)

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import torch
 from published_files import published_folder
-from stores import one_series
+from stores import load_data, one_series
 
 from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
-from informer.data.dataset import Data, load_data
+from informer.data.dataset import Data
 from informer.data.windows import Windows
 
 MONTHS = SplitConfig(kind=SplitKind.months, train=12, val=4, test=4)

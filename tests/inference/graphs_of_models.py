@@ -1,4 +1,5 @@
-"""Export a network of every mechanism and print, as JSON, how far its numbers are off (run by test_export.py).
+"""Export a network of every mechanism and print, as JSON, how far its numbers are off (run by test_export.py); without
+arguments the rows of the table in docs/attention.md.
 
 A program of its own, because the import hook of the tests decorates every function with shape checks, and those cannot
 be traced. Numbers are compared here again, with other windows and numbers of windows than the export itself looks at.
@@ -18,21 +19,28 @@ from onnx_registry import registry_once
 from torch import Tensor
 
 from informer.base.errors import InputError
-from informer.build import attention_node, build_model, resolve_decoder
+from informer.build import attention_names, attention_node, build_model, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.conversion import to_plain
-from informer.config.model import CalendarEmbed, InformerConfig, Shortening
+from informer.config.model import CalendarEmbed, Decoding, EmbedPadding, InformerConfig, Shortening
 from informer.config.training import LossConfig, LossKind, TrainConfig
 from informer.inference.export import INPUTS, example, exported
 from informer.networks.models.base import ModelDims
 
 DIMS = {"enc_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
 
+VARIANTS = ["by_steps", "eliminate", "global_tokens", "no_calendar", "quantiles", "student_t"]
+"""Networks with something about them beyond a mechanism."""
+
 
 def checkpoint(
-    attn: dict[str, Any], quantiles: Sequence[float] = (), embed: CalendarEmbed = CalendarEmbed.timeF, **sizes: Any
+    attn: dict[str, Any],
+    quantiles: Sequence[float] = (),
+    embed: CalendarEmbed = CalendarEmbed.timeF,
+    kind: LossKind = LossKind.quantile,
+    **sizes: Any,
 ) -> Checkpoint:
     """One layer of encoder and decoder with the mechanism `attn`, fresh weights."""
     torch.manual_seed(0)
@@ -40,9 +48,9 @@ def checkpoint(
     dims = DIMS | ({"mark_sizes": ()} if embed is CalendarEmbed.none else {})
     slots = {"attn": attn, "decoder_attn": resolve_decoder(attn, {})[0], "cross_attn": attention_node("full")}
     lengths = {key: DIMS[key] for key in ("seq_len", "label_len", "pred_len")}
-    loss = LossConfig(kind=LossKind.quantile if quantiles else LossKind.mse, quantiles=[*quantiles])
+    loss = LossConfig(kind=kind if quantiles else LossKind.mse, quantiles=[*quantiles])
     scaler = {"kind": "none", "center": [0.0, 0.0], "scale": [1.0, 1.0]}
-    network = build_model(config, ModelDims(**dims), **slots, quantiles=quantiles)
+    network = build_model(config, ModelDims(**dims), **slots, quantiles=quantiles, loss=kind)
     return Checkpoint(
         config=to_plain(TrainConfig(model=config, loss=loss, **slots, **lengths)), dims=dims, inputs=["a", "b"],
         targets=["a"], future_covariates=[], frequency="D", scaler={"kind": "none", "shared": scaler, "own": {}},
@@ -69,7 +77,9 @@ def network(name: str) -> Checkpoint:
     full, etc = attention_node("full"), attention_node("etc") | {"radius": 3, "n_global": 0}
     own = {"global_tokens": 2, "encoder_stacks": [2]}
     variants = {
+        "by_steps": lambda: checkpoint(full, decoding=Decoding.step, embed_padding=EmbedPadding.causal),
         "quantiles": lambda: checkpoint(full, quantiles=(0.1, 0.5, 0.9, 0.99)),
+        "student_t": lambda: checkpoint(full, quantiles=(0.1, 0.5, 0.99), kind=LossKind.student_t),
         "no_calendar": lambda: checkpoint(full, embed=CalendarEmbed.none),
         "global_tokens": lambda: checkpoint(etc, **own),
         "eliminate": lambda: checkpoint(full, distil=Shortening.eliminate, encoder_stacks=[2]),
@@ -87,6 +97,13 @@ def difference(saved: Checkpoint, form: ExportFormat) -> float | str:
     model = restore_model(saved)
     with torch.no_grad():
         return max(float((run(x) - model(*x)).abs().max()) for x in (example(saved, n) for n in (1, 5, 64)))
+
+
+def outcome(found: float | str) -> str:
+    """What the table in docs/attention.md says of it."""
+    if isinstance(found, float):
+        return "same numbers" if found < 1e-5 else f"differs by {found:.0e}"
+    return "refused"
 
 
 def read_once() -> None:
@@ -120,4 +137,9 @@ if __name__ == "__main__":
     for argument in sys.argv[1:]:
         form, name = argument.split(":")
         forms.setdefault(name, []).append(ExportFormat(form))
-    print(json.dumps({key: found for name in forms for key, found in differences(name, forms[name]).items()}))
+    if forms:
+        print(json.dumps({key: found for name in forms for key, found in differences(name, forms[name]).items()}))
+    else:
+        for name in (*attention_names(), *VARIANTS):
+            found = differences(name, [ExportFormat.torch_export, ExportFormat.onnx]).values()
+            print(f"| `{name}` | {' | '.join(outcome(each) for each in found)} |", flush=True)

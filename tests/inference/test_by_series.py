@@ -11,7 +11,7 @@ from entry_points import SMALL, call
 
 from informer.data.windows import DataUnits
 from informer.scoring.metrics import Errors, MaseScale
-from informer.scoring.scores import Evaluation, by_series, worst_series
+from informer.scoring.scores import Evaluation
 
 
 def errors_of(values: np.ndarray, owners: np.ndarray | None = None, scale: float = 2.0) -> Errors:
@@ -29,7 +29,8 @@ def test_means_of_each_series_worst_first() -> None:
     own, naive, ridge = np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 2, 2, 2, 2]), np.array([9.0, 9, 1, 9, 9])
     owners = np.array([0, 0, 2, 2, 2])
     errors = {name: errors_of(values, owners) for name, values in (("net", own), ("naive", naive), ("ridge", ridge))}
-    by_name = by_series(errors, ["a", "b", "c"], ["y"], "net")
+    evaluation = Evaluation(model="net", columns=["y"], errors=errors, series=["a", "b", "c"])
+    by_name = evaluation.by_series()
     assert list(by_name["series"]) == ["c"] * 3 + ["a"] * 3
     assert list(by_name["model"]) == ["net", "naive", "ridge"] * 2
     assert list(by_name["windows"]) == [3] * 3 + [2] * 3
@@ -40,7 +41,7 @@ def test_means_of_each_series_worst_first() -> None:
     assert first["skill"] == pytest.approx(1 - (50 / 3) / 4)
     assert by_name["skill"].isna().tolist() == [False, True, True] * 2
     del errors["ridge"]
-    line = worst_series(by_series(errors, ["a", "b", "c"], ["y"], "net"), "net")
+    line = evaluation.worst_series()
     assert line.endswith("highest scaled MSE for c 16.7, a 2.5; a baseline is better for 1 of 2")
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, Trained, call, call_export
+from entry_points import ROOT, SMALL, Trained, call, call_export
+from graphs_of_models import VARIANTS, outcome
 
 from informer import checkpoint
 from informer.base.errors import InputError
@@ -20,8 +21,6 @@ from informer.inference import export
 from informer.inference.export import exported
 
 SAMPLE = ROOT / "data" / "sample.csv"
-VARIANTS = ["eliminate", "global_tokens", "no_calendar", "quantiles"]
-"""Networks with something about them beyond a mechanism."""
 CONVERTED = ["auto", "efficient", "full", "linear", "performer", "prob", *VARIANTS]
 """Mechanisms whose ONNX graphs are made here; a graph takes seconds, and all of them minutes."""
 
@@ -54,6 +53,27 @@ def test_an_onnx_graph_gives_the_eager_numbers(differences: dict[str, float | st
     found = differences[f"onnx:{name}"]
     assert isinstance(found, float), found
     assert found < 1e-5
+
+
+def table() -> dict[str, list[str]]:
+    """Rows of the table of exports in the documentation."""
+    text = (ROOT / "docs" / "attention.md").read_text().partition("| network | torch.export | ONNX |")[2]
+    rows = [line.strip("| ").split(" | ") for line in text.partition("\n\n")[0].splitlines()[2:]]
+    return {name.strip("`"): cells for name, *cells in rows}
+
+
+def test_every_mechanism_is_in_the_table_of_exports() -> None:
+    """Red if a mechanism is added without a row, or a row is of none."""
+    assert [*table()] == [*attention_names(), *VARIANTS]
+
+
+@pytest.mark.slow
+def test_the_table_of_exports_is_what_comes_out(differences: dict[str, float | str]) -> None:
+    """Red if a network converts now and the table says that it does not, or the other way round."""
+    said = table()
+    for key, found in differences.items():
+        form, name = key.split(":")
+        assert said[name][form == "onnx"].startswith(outcome(found)), key
 
 
 def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> None:
@@ -158,3 +178,17 @@ def test_the_model_is_not_written_over_by_its_description(trained: Trained, fold
     assert outcome.status == 2
     assert "output=model.json: has the ending" in outcome.err
     assert not any(folder.iterdir())
+
+
+@pytest.mark.parametrize("form", ["onnx", "torch_export"])
+def test_a_model_with_members_outside_of_it_is_refused(
+    form: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if the exported model would forecast something else without a word."""
+    monkeypatch.setattr("informer.training.combination.average_weights", lambda *given, **more: np.array([0.6, 0.4]))
+    keys = ["model=linear", *SMALL[1:], "trainer.combine=[theta]"]
+    assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
+    outcome = call("export", "checkpoint=run", f"format={form}")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "contains 40% theta" in outcome.err
+    assert call("export", "checkpoint=run", "format=safetensors").status == 0

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from stores import read_series
 
 from informer import Forecaster
-from informer.config.commands import Format
+from informer.config.commands import Format, PredictConfig
 from informer.config.data import DatasetConfig, InputFormat
-from informer.inference.files import InputFile, Job, forecast_files
+from informer.inference.job import InputFile, Job, forecast_files
 from informer.inference.model import Forecast
 from informer.inference.writing import Writer, to_csv
 
@@ -42,12 +42,8 @@ def forecast_bytes(forecaster: Forecaster, checkpoint: Path, path: Path, named: 
     """Content of the file that a job writes for one file."""
     job = Job(
         checkpoint=checkpoint,
-        input_format=InputFormat(**named),
-        future=None,
-        horizon=None,
-        levels=(),
+        settings=PredictConfig(dataset=InputFormat(**named), batch_size=1),
         writer=Writer(folder=path.parent / "out", format=Format.csv, plots=False),
-        batch_size=1,
         has_many_inputs=False,
     )
     (row,), _ = forecast_files(forecaster.trained, job, [InputFile(path, "table")])

@@ -38,11 +38,14 @@ def test_windows_are_thinned_to_the_time_that_is_left(monkeypatch, tmp_path, sec
     monkeypatch.setattr(scoring, "SAFE", 1.0)
     for name, value in (("PROBE", 4), ("MORE", 3), ("LEAST", 20), ("LEAST_VALUES", 1)):
         monkeypatch.setattr(scoring, name, value)
-    settings = SimpleNamespace(trainer=SimpleNamespace(eval_batch_size=32, refit=refit))
+    settings, model = (
+        SimpleNamespace(trainer=SimpleNamespace(eval_batch_size=32, refit=refit)),
+        SimpleNamespace(members=()),
+    )
     searched = SearchResult(None, 15.0, lambda: scorer.left)
-    scored = scoring._scored(None, settings, data, None, [], searched)
+    scored = scoring._scored(model, settings, data, None, [], searched)
     assert scored.windows == scorer.scored[-1] == most
     assert any("evenly spaced of 96 test windows" in note for note in scored.notes) == (most < 96)
     assert scored.block == math.ceil(5 / math.ceil(96 / most))
-    alone = scoring._scored(None, settings, replace(data), None, [], None)
+    alone = scoring._scored(model, settings, replace(data), None, [], None)
     assert alone.windows == 96

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,20 +24,18 @@ from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
 from informer.data.windows import Batch, DataUnits
 from informer.inference.rescore import trained_data
-from informer.scoring.baselines import AtLeastZero, SeasonalNaive
+from informer.scoring.baselines import SeasonalNaive
 from informer.scoring.intervals import (
     DECILES,
-    CalibratedBaseline,
+    Baseline,
     Calibration,
     Residuals,
     Variation,
-    calibrate,
-    calibrated,
     calibrated_quantiles,
     differences,
 )
 from informer.scoring.metrics import WQL, Errors, MaseScale
-from informer.scoring.scores import baselines_for, compare, evaluate, fit_baselines, training_scale
+from informer.scoring.scores import baselines_for, compare, evaluate, training_scale
 
 LEVELS = (0.1, 0.5, 0.9)
 
@@ -181,16 +180,18 @@ def test_levels_that_a_calibration_lacks(levels: tuple[float, ...], n: int) -> N
     assert calibrated_quantiles(None, torch.zeros(2, 3, 1), torch.zeros(2, 4, 1), units_of(2, [0.0], [1.0])) is None
 
 
-def half_by_hand(errors: np.ndarray, percent: int) -> float:
-    """The ceil((n + 1) level)-th smallest."""
-    return float(np.sort(errors)[math.ceil((len(errors) + 1) * percent / 100) - 1])
+def half_by_hand(errors: np.ndarray, percent: int, starts: Sequence[int] = (), step: int = 0) -> float:
+    """The ceil((n + m) level)-th smallest; m windows one row apart count as one, two for each step from 1."""
+    gaps = [*np.diff(starts), np.inf] if len(starts) else [np.inf]
+    overlap = math.ceil(len(gaps) / sum(min(gap / (2 * (step + 1)), 1) for gap in gaps))
+    return float(np.sort(errors)[min(math.ceil((len(errors) + overlap) * percent / 100), len(errors)) - 1])
 
 
 def test_baselines_are_calibrated_on_windows_they_were_not_fitted_on(tmp_path: Path) -> None:
     """Half widths by hand, without a variation of windows: ridge's from validation, the seasonal naive's from training
     too. Red if ridge's come from training windows, or the test part is read."""
     data = made(tmp_path)
-    naive, ridge = calibrate(fit_baselines(data), data)
+    naive, ridge = baselines_for(data)
     for baseline, starts in ((naive, [*range(267), *range(271, 367)]), (ridge, range(271, 367))):
         parts = [data.train, data.val] if baseline is naive else [data.val]
         assert sorted(torch.cat([part.starts for part in parts]).tolist()) == list(starts)
@@ -202,7 +203,7 @@ def test_baselines_are_calibrated_on_windows_they_were_not_fitted_on(tmp_path: P
         errors = (baseline(batch) - batch.target).abs() / calibration.variation.unit(changes)
         for percent in (20, 80):
             for step, column in ((0, 0), (4, 1)):
-                wanted = half_by_hand(errors[:, step, column].numpy(), percent)
+                wanted = half_by_hand(errors[:, step, column].numpy(), percent, list(starts), step)
                 assert calibration.half_widths[percent - 1, step, column].item() == pytest.approx(wanted, rel=1e-5)
 
 
@@ -210,7 +211,7 @@ def test_windows_for_calibration_are_few(tmp_path: Path, monkeypatch: pytest.Mon
     """Red if a long series makes the baselines expensive."""
     data = made(tmp_path)
     monkeypatch.setattr("informer.scoring.intervals.MOST_WINDOWS", 50)
-    naive, ridge = calibrate(fit_baselines(data), data)
+    naive, ridge = baselines_for(data)
     assert (naive.calibration.windows, ridge.calibration.windows) == (math.ceil(363 / 8), 48)
 
 
@@ -218,8 +219,8 @@ def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
     """A series around zero whose forecasts are at least zero: no error is that of a negative forecast."""
     windows = windows_over(torch.randn(60, 1, generator=torch.Generator().manual_seed(2)), seq_len=6, pred_len=2)
     batch = windows.batch(torch.arange(len(windows)))
-    baseline = AtLeastZero(SeasonalNaive(1, [0]), (0,))
-    (found,) = calibrated([baseline], [windows], [windows.at(windows.starts[:0])], season=1)
+    baseline = Baseline(SeasonalNaive(1, [0]), (0,))
+    found = baseline.calibrated([windows], [windows.at(windows.starts[:0])], season=1)
     assert found.calibration is not None
     changes = differences(batch.enc_x, found.calibration.variation.lag)
     errors = (baseline(batch) - batch.target).abs() / found.calibration.variation.unit(changes)
@@ -232,8 +233,8 @@ def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
 def test_the_table_has_a_last_column_if_some_forecaster_has_quantiles(tmp_path: Path) -> None:
     """Red if it exceeds 80 characters with values of tens of thousands, or shows no `-` for a forecaster without."""
     data = made(tmp_path)
-    baselines = calibrate(fit_baselines(data), data)
-    without = CalibratedBaseline(baselines[1].baseline)
+    baselines = baselines_for(data)
+    without = Baseline(baselines[1].fitted)
     compared = compare(baselines[0], data.test, data=data, name="net", baselines=[baselines[0], without])
     large = replace(compared, errors=dict(compared.errors))
     for errors in large.errors.values():
@@ -250,7 +251,7 @@ def test_the_table_has_a_last_column_if_some_forecaster_has_quantiles(tmp_path: 
         assert shown["net"] == shown["seasonal naive"] == f"{getattr(naive, units).overall()[WQL]:.4g}"
         assert shown["ridge"] == "-"
     console = Console(width=80, file=io.StringIO())
-    console.print(compare(baselines[0].baseline, data.test, data=data).table())
+    console.print(compare(baselines[0].fitted, data.test, data=data).table())
     assert "WQL" not in console.file.getvalue()
 
 
@@ -311,7 +312,7 @@ def test_a_quantile_model_is_scored_at_its_own_levels(folder: Path) -> None:
     ratio = 2 * saved["mean_pinball"] / scaled["informer"][WQL]  # mean |y|, the same for all
     assert ratio == pytest.approx(actual_size(Path("run")), rel=1e-4)
     with trained_data(load(Path("run")), torch.device("cpu"), scratch=Path("run")) as data:
-        for baseline in baselines_for(restore_model(load(Path("run"))), data):
+        for baseline in baselines_for(data, restore_model(load(Path("run")))):
             assert tuple(baseline.levels) == (0.1, 0.5, 0.9)
             batch = data.test.batch(torch.arange(len(data.test)))
             half = baseline.calibration.half_width(80, history_of(batch, data))

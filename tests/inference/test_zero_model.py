@@ -14,9 +14,10 @@ from scipy.stats import norm
 from informer import Forecaster
 from informer.base.errors import InputError
 from informer.inference.model import Forecast
-from informer.inference.zero import Histories, ZeroModel, ZeroScores, at_level, network_seasons
-from informer.pretrained import network
-from informer.pretrained.network import LEVELS, NEWEST, VERSIONS, load, weights_path
+from informer.inference.zero import Histories, ZeroModel, ZeroScores, network_seasons
+from informer.networks.models.zero import LEVELS, at_level
+from informer.pretrained import weights
+from informer.pretrained.weights import NEWEST, VERSIONS, load, weights_path
 from informer.read.frequency import Frequency
 from informer.read.series import Series
 
@@ -61,7 +62,7 @@ def test_weights_have_their_digest_and_are_small(version):
 def test_damaged_weights_are_refused(monkeypatch, tmp_path):
     damaged = tmp_path / "weights"
     damaged.write_bytes(weights_path(NEWEST).read_bytes()[:-4] + b"0000")
-    monkeypatch.setattr(network, "weights_path", lambda version: damaged)
+    monkeypatch.setattr(weights, "weights_path", lambda version: damaged)
     with pytest.raises(InputError, match="missing or damaged"):
         load()
 
@@ -159,9 +160,9 @@ def test_scores_use_no_later_row(model):
     before = scores_of(model, series, 6)
     series.values[-6:] += 50
     after = scores_of(model, series, 6)
-    assert before.errors["zero"].max() < before.errors["seasonal naive"].max()
+    assert before.errors["forecast"].max() < before.errors["seasonal naive"].max()
     np.testing.assert_array_equal(before.quantiles, after.quantiles)
-    assert after.errors["zero"][-1] > before.errors["zero"][-1] + 30
+    assert after.errors["forecast"][-1] > before.errors["forecast"][-1] + 30
 
 
 def test_errors_of_scores_match_their_definition(model):
@@ -181,20 +182,38 @@ def test_too_short_for_scores(model):
     assert model.backtest([series_of(a=SEASONAL[:10])], ["a"], (12, 1), horizon=6) is None
 
 
-def test_command_forecasts_without_training(tmp_path, monkeypatch):
+@pytest.mark.parametrize("words", [["model=zero"], []], ids=["zero", "auto"])
+def test_command_forecasts_without_training(words, tmp_path, monkeypatch):
+    """60 rows are too few for `model=auto` to train on for 12 ahead."""
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"date": MONTHS, "sales": SEASONAL.round(1)}).to_csv("shop.csv", index=False)
-    outcome = call("forecast", "shop.csv", "model=zero", "horizon=12", "output=out")
+    outcome = call("forecast", "shop.csv", *words, "horizon=12", "output=out")
     assert outcome.status == 0, outcome.err
-    assert "which comes trained" in outcome.out
+    assert "was trained on generated series" in outcome.out
+    assert ("60 rows are too few to train on" in outcome.out) == (not words)
     table = pd.read_csv("out/forecasts/shop.forecast.csv")
     assert list(table) == ["date", "sales", "sales_lo80", "sales_hi80", "sales_lo95", "sales_hi95"]
     assert table.date[0] == "2023-01-01"
     metrics = json.loads(Path("out/metrics.json").read_text())
-    assert metrics["model"] == NEWEST
-    assert metrics["mae"]["sales"]["zero"] < metrics["mae"]["sales"]["seasonal naive"]
+    assert NEWEST in metrics["model"]
+    assert metrics["mae"]["sales"]["forecast"] < metrics["mae"]["sales"]["seasonal naive"]
+    page = Path("out/report.html").read_text()
+    assert metrics["model"] in page
+    assert f"{metrics['mase']['seasonal naive']:.4g}" in page
     repeated = next(line for line in outcome.out.splitlines() if line.startswith("Repeat")).split()[1:]
-    assert repeated == ["informer", "forecast", "shop.csv", "model=zero", "horizon=12"]
+    assert repeated == ["informer", "forecast", "shop.csv", "horizon=12", *words]
+
+
+def test_weights_with_theta_come_from_other_forecasts_than_those_they_are_scored_on():
+    """Rows of the second half are changed; red if the weight of the first half's forecasts stays the same."""
+    model, rng = ZeroModel(device="cpu", with_theta=True), np.random.default_rng(0)
+    series = np.cumsum(rng.normal(size=120))
+    before = model.backtest([series_of(a=series)], ["a"], (1, 1), horizon=4)
+    other = np.where(np.arange(120) < 100, series, series[100] + 40 * rng.normal(size=120))
+    after = ZeroModel(device="cpu", with_theta=True).backtest([series_of(a=other)], ["a"], (1, 1), horizon=4)
+    same = len(before.actual) // 4
+    np.testing.assert_array_equal(before.actual[:same], after.actual[:same])
+    assert not np.allclose(before.quantiles[:same], after.quantiles[:same])
 
 
 def test_three_rows_are_enough(tmp_path, monkeypatch):

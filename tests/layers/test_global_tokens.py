@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from entry_points import SMALL, call
+from test_shortening import DIMS, batch
 from torch import Tensor
 
 from informer import checkpoint
@@ -15,9 +16,7 @@ from informer.data.windows import Batch
 from informer.inference.explain import attention_maps
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.models.base import ModelDims
 
-DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1,), seq_len=26, label_len=5, pred_len=4)
 ETC = attention_node("etc") | {"radius": 2, "n_global": 0}
 BIGBIRD = attention_node("bigbird_etc") | {"window": 4, "n_global": 0, "n_random": 2}
 
@@ -28,12 +27,6 @@ def network(attn: dict = ETC, **config: object) -> ForecastModel:
     full = attention_node("full")
     given = InformerConfig(**(sizes | config))
     return build_model(given, DIMS, attn=attn, decoder_attn=full, cross_attn=full).double()
-
-
-def batch() -> list[Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    shapes = [(26, 3), (26, 1), (9, 3), (9, 1)]
-    return [torch.randn(2, *shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
 
 def attended(layer: AttentionLayer, tokens: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,10 +106,6 @@ def test_a_token_carries_what_is_far_away() -> None:
 def test_what_has_no_tokens_is_refused(attn: dict, config: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
         network(attn, **config)
-
-
-def test_values_out_of_range_are_refused() -> None:
-    assert "model.global_tokens: expected at least 0, found -1" in InformerConfig(global_tokens=-1).problems()
 
 
 TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2"]

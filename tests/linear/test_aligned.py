@@ -8,10 +8,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.linear_model import Ridge
 
 from informer.config.model import CalendarEmbed
-from informer.linear.features import OriginFeatures
 from informer.linear.moments import Moments, Normal
 from informer.linear.select import fit_own, fit_shared
-from informer.linear.settings import MapSettings
+from informer.linear.settings import MapSettings, OriginFeatures
 from informer.linear.solve import Layout, solve
 
 SEASON, SEQ, STEPS = 5, 17, (0, 2, 3, 6, 9, 14)

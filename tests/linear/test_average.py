@@ -15,8 +15,7 @@ from informer.data.dataset import Data
 from informer.linear.fit import BLOCKS, LinearFit, Products, best_mean, candidates_of, prepare, products_of
 from informer.linear.moments import in_order
 from informer.linear.select import folds
-from informer.linear.settings import LinearConfig, MapSettings, in_words
-from informer.networks.forecast_model import at_least_history
+from informer.linear.settings import MapSettings, in_words
 
 
 @pytest.fixture
@@ -27,8 +26,10 @@ def data() -> Data:
 @pytest.fixture
 def fit(data: Data) -> LinearFit:
     positions = data.columns.positions(data.targets)
-    config = LinearConfig(lookbacks=[6, 12, 24])
-    return prepare(data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar, config=config)
+    lookbacks = [6, 12, 24]
+    return prepare(
+        data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar, lookbacks=lookbacks
+    )
 
 
 def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit) -> None:
@@ -105,13 +106,3 @@ def test_what_others_have_otherwise_is_said() -> None:
     other = MapSettings(lookback=96, last=True, own=10.0, naive=0.25, weight=0.25)
     assert other.unlike(first) == "96 rows minus their last value own maps (penalty 10) with 25% of the seasonal naive"
     assert in_words([first, other]) == f"{first.in_words}; averaged (75%) with: {other.unlike(first)} (25%)"
-
-
-@pytest.mark.parametrize("quantiles", [False, True])
-def test_no_forecast_below_the_history(quantiles: bool) -> None:
-    history = torch.tensor([[[1.0, 5.0], [2.0, 4.0]]])
-    forecast = torch.tensor([[[0.0, 4.5], [1.5, 3.0], [-1.0, 9.0]]])
-    expected = torch.tensor([[[1.0, 4.5], [1.5, 4.0], [1.0, 9.0]]])
-    if quantiles:
-        forecast, expected = (one[..., None].expand(1, 3, 2, 2) for one in (forecast, expected))
-    assert torch.equal(at_least_history(forecast, history), expected)

@@ -11,15 +11,13 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.linear_model import Ridge
 
-from informer.base.errors import InputError
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks, mark_fields
 from informer.data.windows import Store, Windows, WindowSizes
-from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.fit import prepare
 from informer.linear.moments import MomentSource, WindowRun, joined, runs_of, window_products
 from informer.linear.select import SHARED, CrossValidation, FoldMoments, fit_own, fit_shared, fold_moments, folds
-from informer.linear.settings import LinearConfig, MapSettings
+from informer.linear.settings import Group, MapSettings, OriginFeatures, cycles_of
 from informer.linear.solve import Layout, blended, normal_equations
 from informer.read.frequency import Frequency
 
@@ -192,8 +190,8 @@ def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
     """With and without room to keep the moments of every block."""
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
-    config = LinearConfig(chosen=[SETTINGS[0]])
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=config)
+    config = {"chosen": [SETTINGS[0]]}
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, **config)
     blocks = folds(joined(fit.train, fit.val), 5, PRED)
     for room in (10**9, 0):
         monkeypatch.setattr("informer.linear.fit.KEPT_BYTES", room)
@@ -315,20 +313,20 @@ def test_a_cycle_is_offered_when_the_marks_show_it_and_two_of_it_were_seen():
     assert cycles_of((), 24 * 731, 24) == ()
 
 
-def prepared(train, val, config=LinearConfig()):  # noqa: B008 (it is immutable)
-    return prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=config)
+def prepared(train, val, **options):
+    return prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, **options)
 
 
 def parts_of(data, train, val):
     return windows_of(data, train), windows_of(data, val)
 
 
-@pytest.mark.parametrize(("config", "n"), [(LinearConfig(average=1), 1), (LinearConfig(chosen=SETTINGS[:2]), 2)])
+@pytest.mark.parametrize(("config", "n"), [({"average": 1}, 1), ({"chosen": SETTINGS[:2]}, 2)])
 def test_the_maps_forecast_what_least_squares_forecasts(config, n):
     """The whole way: choose, fit, average, forecast a batch; no series is known, one map a column."""
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
-    fit = prepared(train, val, config)
+    fit = prepared(train, val, **config)
     fitted = fit.fit(fit.strengths()[0], fit.train)
     batch = everything(windows_of(data, range(330, 380)))
     rows = everything(train)
@@ -356,18 +354,12 @@ def test_rows_after_validation_change_nothing():
     assert torch.equal(fitted[0].extra, fitted[1].extra)
 
 
-def test_a_part_without_windows_is_an_error():
-    data = store((400,))
-    with pytest.raises(InputError, match="without any"):
-        prepared(*parts_of(data, range(250), []))
-
-
 def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
     """Against scikit-learn's weighted ridge; red if a restless series, here four times as large, decides for all."""
     data = store((200, 200), seed=4)
     data.values[200:] *= 4.0
     train, val = parts_of(data, [*range(120), *range(200, 320)], [*range(130, 160), *range(330, 360)])
-    fit = prepare(train, val, [1], frequency=HOURLY, calendar=CalendarEmbed.none, config=LinearConfig())
+    fit = prepare(train, val, [1], frequency=HOURLY, calendar=CalendarEmbed.none)
     strengths = MapSettings(lookback=SEQ, own=inf, shared=2.0, taper=0.0)
     fitted = fit.fit([strengths], fit.train)
     values = data.values[:, 1].double().numpy()
@@ -413,8 +405,8 @@ def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
     """A clock that moves a second whenever it is read: moments of the longest lookback take one for each column."""
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
-    config = LinearConfig(lookbacks=[4, 8, SEQ])
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=config)
+    config = {"lookbacks": [4, 8, SEQ]}
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, **config)
     ticks = itertools.count(-1_000_000)
     for most, longest in ((0.0, 4), (COLUMNS * ((8 + PRED) / (SEQ + PRED)) ** 2, 8), (COLUMNS, SEQ)):
         choice, best = fit.choose(lambda: float(-next(ticks)), most)
@@ -425,7 +417,7 @@ def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
 def test_the_penalty_is_chosen_even_if_time_is_up():
     """Red if the penalties of the first pass are skipped for lack of time, or if anything else is tried."""
     train, val = parts_of(store((400,)), range(250), range(260, 320))
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF)
     choice, best = fit.choose(lambda: -1.0)
     trials = [MapSettings(lookback=choice.start, own=inf, shared=shared) for shared in SHARED]
     assert best == min(trials, key=lambda one: choice.validation.losses(one).mean())

@@ -16,8 +16,9 @@ from test_family import DIMS
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.windows import Store
+from informer.linear.average import CombinationWeights
 from informer.linear.effects import KnownEffects, fit_known
-from informer.linear.maps import CombinationWeights, add_naive, fold_known
+from informer.linear.maps import add_naive, fold_known
 from informer.networks.models.linear import LinearMaps, LinearModelConfig
 from informer.scoring.baselines import RidgeForecast
 

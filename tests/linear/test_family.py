@@ -12,14 +12,12 @@ from entry_points import SMALL, call
 from test_closed_form import COLUMNS, EVERYTHING, HOURLY, PRED, SEQ, everything, forecast_of, store, windows_of
 
 from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import mark_sizes
-from informer.linear.features import Group
 from informer.linear.fit import prepare
 from informer.linear.maps import set_weights
-from informer.linear.settings import LinearConfig, MapSettings
+from informer.linear.settings import Group, MapSettings
 from informer.networks.models import linear
 from informer.networks.models.base import ModelDims
 from informer.networks.models.linear import LinearMaps, LinearModelConfig
@@ -53,7 +51,7 @@ def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: lis
     data = store((400, 400)[:n_series])
     train = windows_of(data, [*range(250), *range(400, 650 if n_series == 2 else 400)])
     val = windows_of(data, range(260, 320))
-    fit = prepare(train, val, positions, frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
+    fit = prepare(train, val, positions, frequency=HOURLY, calendar=CalendarEmbed.timeF)
     fitted = fit.fit(CHOICES[name], fit.train)
     dims = replace(DIMS, c_out=len(positions), targets=tuple(positions), n_series=n_series)
     network = LinearMaps(LinearModelConfig(), dims).double()
@@ -65,20 +63,6 @@ def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: lis
     assert expected.std() > 0.1
     output = network(x, mark, batch.dec_x, batch.dec_mark, series)
     torch.testing.assert_close(output, expected, atol=1e-10, rtol=0)
-
-
-def test_maps_that_do_not_fit_the_network_are_an_error() -> None:
-    data = store((400,))
-    fit = prepare(
-        windows_of(data, range(250)),
-        windows_of(data, range(260, 320)),
-        [0, 1],
-        frequency=HOURLY,
-        calendar=CalendarEmbed.timeF,
-        config=LinearConfig(),
-    )
-    with pytest.raises(InputError, match="linear maps of shape"):
-        set_weights(fit.fit(CHOICES["less the last value"], fit.train), LinearMaps(LinearModelConfig(), DIMS))
 
 
 def test_columns_share_a_map_where_their_own_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

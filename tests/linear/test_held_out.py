@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from informer.linear.moments import Moments, WindowRun
-from informer.linear.select import Fold, evenly_ordered, fold_moments, folds
+from informer.linear.select import Fold, fold_moments, folds
 
 SERIES = np.random.default_rng(0).normal(size=(2, 120))
 
@@ -46,10 +46,3 @@ def test_no_more_channels_than_there_is_time_for(blocks: list[Fold]) -> None:
     kept, _ = fold_moments(blocks, channels, slowly, lambda: clock[0])
     assert kept == [(0, 0), (0, 2), (0, 4), (0, 8), (0, 12)]
     assert clock[0] >= 60.0
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 16])
-def test_spread(n: int) -> None:
-    order = evenly_ordered(n)
-    assert sorted(order) == list(range(n))
-    assert n < 16 or order[:4] == [0, 8, 4, 12]

@@ -8,8 +8,8 @@ from stores import one_series
 
 from informer.config.model import CalendarEmbed
 from informer.data.windows import Store
-from informer.linear.features import OriginFeatures
 from informer.linear.moments import LEAST_SHARE, Moments, MomentSource, ObservedRows, WindowRun, carried_rows, scaled_up
+from informer.linear.settings import OriginFeatures
 
 SEQ, PRED = 6, 4
 FEATURES = OriginFeatures(2, 2, (), ("hour",), CalendarEmbed.timeF)

@@ -18,8 +18,9 @@ from informer.config.model import VARY_WITH, CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks, mark_sizes
 from informer.data.windows import Store, Windows
 from informer.linear import varying
-from informer.linear.features import OriginFeatures, cycle_turns
-from informer.linear.maps import CombinationWeights, add_naive
+from informer.linear.average import CombinationWeights
+from informer.linear.maps import add_naive
+from informer.linear.settings import OriginFeatures, cycle_turns
 from informer.networks.forecast_model import ForecastModel, model_output
 from informer.networks.models.base import Inputs, ModelDims
 from informer.networks.models.linear import LinearMaps, LinearModelConfig, VaryingMaps
@@ -180,7 +181,7 @@ def test_an_average_with_the_seasonal_naive_contains_them() -> None:
 def test_every_command_takes_them(folder: Path) -> None:
     """Red if a file loses the weights, or a refit, intervals or an export do not know them."""
     run = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12", "trainer.refit=true"]
-    run += ["model.varying=[week,last]", "model.varying_penalty=0.3", "trainer.combine=true", "run_dir=run"]
+    run += ["model.varying=[week,last]", "model.varying_penalty=0.3", "trainer.combine=[naive]", "run_dir=run"]
     outcome = call("train", *run)
     assert outcome.status == 0, outcome.err
     assert "weights vary with day of week, last value (penalty 0.3)" in outcome.out

@@ -17,7 +17,7 @@ from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
-from informer.config import families
+from informer.config import model as families
 from informer.config.conversion import model_of
 from informer.config.model import InformerConfig
 from informer.networks.models import base
@@ -158,7 +158,7 @@ def test_two_families_do_not_share_a_name() -> None:
         pass
 
     with pytest.raises(ValueError, match="another family is called 'informer'"):
-        families.register(Other)
+        families.register_family(Other)
 
 
 def test_files_from_before_there_were_families_are_the_informer() -> None:

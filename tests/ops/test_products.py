@@ -9,7 +9,7 @@ from torch import nn
 
 from informer.networks.ops import products as module
 from informer.networks.ops.dropout import Dropout, dropout, dropout_product, dropped
-from informer.networks.ops.products import CircularConv3, Linear, OuterSum, add_product_, linear, product
+from informer.networks.ops.products import Conv3, Linear, OuterSum, add_product_, linear, product
 
 NEEDS_ONEDNN = pytest.mark.skipif(not module.HAS_ONEDNN, reason="this build of torch has no oneDNN product")
 
@@ -47,6 +47,13 @@ def test_float32_on_the_cpu_takes_onednn_and_float64_does_not(onednn: bool) -> N
     weight = torch.randn(3, 4, requires_grad=True)
     assert ("OneDnn" in type(linear(torch.randn(2, 4), weight).grad_fn).__name__) is onednn
     assert "OneDnn" not in type(linear(torch.randn(2, 4).double(), weight.double()).grad_fn).__name__
+
+
+def test_a_causal_convolution_sees_rows_before() -> None:
+    """Against torch's convolution of rows after two of zeros. Red if a row sees a later one."""
+    conv, x = Conv3(4, 6, causal=True).double(), torch.randn(3, 8, 4, dtype=torch.float64)
+    expected = F.conv1d(F.pad(x.transpose(1, 2), (2, 0)), conv.weight, conv.bias).transpose(1, 2)
+    torch.testing.assert_close(conv(x), expected)
 
 
 @pytest.mark.usefixtures("onednn")
@@ -98,7 +105,7 @@ def test_a_product_is_added_in_the_dtype_of_the_sum(dtype: torch.dtype) -> None:
 def test_the_convolution_under_autocast_is_that_of_rounded_operands() -> None:
     """Red if gradients under autocast are transposed, rolled the wrong way, or of another type than their operand."""
     torch.manual_seed(2)
-    conv, x = CircularConv3(4, 6), torch.randn(3, 8, 4, requires_grad=True)
+    conv, x = Conv3(4, 6), torch.randn(3, 8, 4, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
         out = conv(x)
     assert out.dtype == torch.bfloat16
@@ -150,7 +157,7 @@ def test_linear_under_autocast_and_on_nothing() -> None:
 def test_circular_convolution_and_its_gradients_equal_torchs(length: int, dtype: torch.dtype) -> None:
     """Red if the taps are reversed, the padding is not circular, or a gradient goes to another row."""
     torch.manual_seed(2)
-    ours = CircularConv3(4, 6).to(dtype)
+    ours = Conv3(4, 6).to(dtype)
     theirs = nn.Conv1d(4, 6, 3, padding=1, padding_mode="circular").to(dtype)
     theirs.load_state_dict(ours.state_dict())
     x, grad = torch.randn(2, length, 4, dtype=dtype, requires_grad=True), torch.randn(2, length, 6, dtype=dtype)

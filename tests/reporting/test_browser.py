@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import COLUMN, HOSTILE
-from entry_points import call
+from entry_points import done
 
 from informer.inference.rescore import MAX_TRACKS
 from informer.report.content import Content, Origin, Profile, SeriesScore, Track
@@ -79,8 +79,7 @@ def phone(browser: Any) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def page(browser: Any, panel_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Opened:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    outcome = call("report", str(panel_run), f"output={path}")
-    assert outcome.status == 0, outcome.err
+    done("report", str(panel_run), f"output={path}")
     return Opened(browser, path)
 
 
@@ -89,10 +88,7 @@ def rolled(panel_run: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.Data
     """The forecasts of every origin, as another command writes them."""
     output = tmp_path_factory.mktemp("rolled")
     data = panel_run.parent / "data.csv"
-    outcome = call(
-        "predict", f"checkpoint={panel_run}", f"input={data}", "mode=rolling", "stride=1", f"output={output}"
-    )
-    assert outcome.status == 0, outcome.err
+    done("predict", f"checkpoint={panel_run}", f"input={data}", "mode=rolling", "stride=1", f"output={output}")
     return pd.read_csv(output / "data.rolling.csv")
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import COLUMN, HOSTILE
-from entry_points import call
+from entry_points import call, done, refusal
 
 from informer.config.data import InputFormat
 from informer.config.overrides import to_hydra, unquoted
@@ -167,8 +167,7 @@ def test_forecasts_in_the_report_are_those_of_rolling_mode(panel_run: Path, cont
     levels = [name.removesuffix(" %") for name in content.tracks[0].origins[0].bands]
     intervals = f"intervals=[{','.join(levels)}]"
     data = panel_run.parent / "data.csv"
-    outcome = call("predict", f"checkpoint={panel_run}", f"input={data}", "mode=rolling", "stride=1", intervals)
-    assert outcome.status == 0, outcome.err
+    done("predict", f"checkpoint={panel_run}", f"input={data}", "mode=rolling", "stride=1", intervals)
     rolled = pd.read_csv("forecasts/data.rolling.csv")
     for track in content.tracks:
         own = rolled[(rolled["store"] == track.series) & (rolled["column"] == track.column)]
@@ -187,8 +186,7 @@ def test_the_last_forecast_in_the_report_is_the_one_that_predict_writes(panel_ru
     """Red when the page shows forecasts of held-out rows only, or other ones than the file beyond the data."""
     levels = [name.removesuffix(" %") for name in content.tracks[0].origins[-1].bands]
     data = panel_run.parent / "data.csv"
-    outcome = call("predict", f"checkpoint={panel_run}", f"input={data}", f"intervals=[{','.join(levels)}]")
-    assert outcome.status == 0, outcome.err
+    done("predict", f"checkpoint={panel_run}", f"input={data}", f"intervals=[{','.join(levels)}]")
     ahead = pd.read_csv("forecasts/data.forecast.csv")
     for track in content.tracks:
         rows, origin = ahead[ahead["store"] == track.series], track.origins[-1]
@@ -223,11 +221,10 @@ def test_a_network_that_adds_nothing_is_named_and_has_no_maps(panel_run: Path, f
     with_network = run_content(Path("run"))
     assert with_network.attention
     assert not any(line.startswith(IDLE) for line in with_network.remarks)
-    outcome = call(
+    done(
         "train", "dataset=csv", f"dataset.path={panel_run.parent / 'data.csv'}", "dataset.series_col=store",
         "model=tiny", "model.skip=ridge", "seq_len=48", "pred_len=6", "trainer.max_steps=0", "run_dir=start",
     )  # fmt: skip
-    assert outcome.status == 0, outcome.err
     content = run_content(Path("start"))
     assert content.attention == []
     assert any(line.startswith(IDLE) for line in content.remarks)
@@ -252,8 +249,7 @@ def test_a_page_is_made_of_what_the_run_saved(panel_run: Path, folder: Path, mon
 def test_the_folder_of_an_evaluation_is_a_report_too(panel_run: Path, folder: Path) -> None:
     shutil.copytree(panel_run, "run")
     assert call("eval", "checkpoint=run", "plots=none").status == 0
-    outcome = call("report", "run/eval", "output=page.html")
-    assert outcome.status == 0, outcome.err
+    done("report", "run/eval", "output=page.html")
     assert page_data(folder / "page.html")["tracks"]
 
 
@@ -262,10 +258,8 @@ def test_forecasts_with_history_and_actual_values(panel_run: Path, folder: Path)
     times = sorted(whole["when"].unique())
     whole[whole["when"] < times[-6]].to_csv("history.csv", index=False)
     whole[whole["when"] >= times[-6]].to_csv("later.csv", index=False)
-    outcome = call("predict", f"checkpoint={panel_run}", "input=history.csv", "output=out")
-    assert outcome.status == 0, outcome.err
-    outcome = call("report", "out", "history=history.csv", "actuals=later.csv")
-    assert outcome.status == 0, outcome.err
+    done("predict", f"checkpoint={panel_run}", "input=history.csv", "output=out")
+    done("report", "out", "history=history.csv", "actuals=later.csv")
     page = page_data(folder / "out" / "report.html")
     forecast = pd.read_csv("out/history.forecast.csv")
     assert {(each["series"], each["column"]) for each in page["tracks"]} == {
@@ -333,9 +327,7 @@ def test_origins_before_the_rows_that_fit_are_left_out(folder: Path, monkeypatch
     ],
 )
 def test_what_is_no_run_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
-    outcome = call("report", *arguments)
-    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome.err
-    assert message in outcome.err
+    assert message in refusal("report", *arguments)
     assert list(folder.iterdir()) == []
 
 
@@ -346,13 +338,11 @@ def test_local_times_of_forecasts_over_a_clock_change(folder: Path) -> None:
     for name, rows in (("a.forecast.csv", times), ("a.csv", before)):
         local = rows.strftime("%d.%m.%Y %H:%M")
         pd.DataFrame({"Zeit": local, "Last": np.arange(len(rows)) + 0.5}).to_csv(name, index=False)
-    outcome = call("report", "a.forecast.csv", "output=page.html")
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
-    assert "local time 2024-10-27 02:00:00 occurs twice" in outcome.err
-    assert "set dataset.timezone=Europe/Berlin" in outcome.err
+    error = refusal("report", "a.forecast.csv", "output=page.html")
+    assert "local time 2024-10-27 02:00:00 occurs twice" in error
+    assert "set dataset.timezone=Europe/Berlin" in error
     zone = "dataset.timezone=Europe/Berlin"
-    outcome = call("report", "a.forecast.csv", "history=a.csv", "output=page.html", zone)
-    assert outcome.status == 0, outcome.err
+    done("report", "a.forecast.csv", "history=a.csv", "output=page.html", zone)
     content = forecast_content(
         Path("a.forecast.csv"), history="a.csv", input_format=InputFormat(timezone="Europe/Berlin")
     )

@@ -82,6 +82,101 @@ def test_files_that_do_not_fit_are_one_line(folder: Path, truth: pd.DataFrame, c
     assert message in outcome.err
 
 
+@pytest.fixture
+def days(folder: Path) -> pd.DataFrame:
+    """Columns ds, y and f of 14 days, whose forecast f is 2 too high; with history.csv and actuals.csv as files."""
+    times = pd.date_range("2023-01-01", periods=414, freq="D").astype(str)
+    values = 100 + 20 * np.sin(np.arange(414) * 2 * np.pi / 7) + np.random.default_rng(0).normal(0, 1, 414)
+    table = pd.DataFrame({"unique_id": "a", "ds": times, "y": values.round(2)})
+    table[:400].to_csv("history.csv", index=False)
+    table[400:].to_csv("actuals.csv", index=False)
+    return table[400:].assign(f=table["y"] + 2)
+
+
+SHARES = (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9)
+
+# what another program writes, from `days`; the interval of 80 % holds every other actual value
+OTHERS = {
+    "nixtla": lambda d, lo, hi: {"unique_id": "a", "ds": d.ds, "NHITS": d.f, "NHITS-lo-80": lo, "NHITS-hi-80": hi},
+    "nixtla, median": lambda d, lo, hi: {
+        "unique_id": "a", "ds": d.ds, "MQ-median": d.f, "MQ-lo-80.0": lo, "MQ-hi-80.0": hi
+    },
+    "nixtla, origins": lambda d, lo, hi: {
+        "unique_id": "a", "ds": d.ds, "cutoff": "2024-02-04", "TFT": d.f, "TFT-lo-80": lo, "TFT-hi-80": hi, "y": d.y
+    },
+    "own, merged": lambda d, lo, hi: {"unique_id": "a", "ds": d.ds, "y": d.f, "y-lo-80": lo, "y-hi-80": hi},
+    "prophet": lambda d, lo, hi: {
+        "ds": d.ds, "trend": 100.0, "yhat_lower": lo, "yhat_upper": hi, "yhat": d.f, "y": d.y
+    },
+    "statsmodels": lambda d, lo, hi: {
+        "date": d.ds, "mean": d.f, "mean_se": 1.0, "mean_ci_lower": lo, "mean_ci_upper": hi
+    },
+    "autogluon": lambda d, lo, hi: {"item_id": "a", "timestamp": d.ds, "mean": d.f} | {
+        f"{q}": {0.1: lo, 0.9: hi}.get(q, d.f + 4 * (q - 0.5)) for q in SHARES
+    },
+    "chronos": lambda d, lo, hi: {
+        "item_id": "a", "timestamp": d.ds, "target_name": "y", "predictions": d.f, "0.1": lo, "0.5": d.f, "0.9": hi
+    },
+    "gluonts": lambda d, lo, hi: {"item_id": "a", "date": d.ds, "p10": lo, "p50": d.f, "p90": hi},
+    "darts": lambda d, lo, hi: {"time": d.ds, "y_q0.1": lo, "y_q0.5": d.f, "y_q0.9": hi},
+    "neuralprophet": lambda d, lo, hi: {"ds": d.ds, "yhat1": d.f, "yhat1 10.0%": lo, "yhat1 90.0%": hi},
+    "R forecast": lambda d, lo, hi: {"date": d.ds, "Point Forecast": d.f, "Lo 80": lo, "Hi 80": hi},
+    "R forecast, names checked": lambda d, lo, hi: {"date": d.ds, "Point.Forecast": d.f, "Lo.80": lo, "Hi.80": hi},
+    "fable": lambda d, lo, hi: {"date": d.ds, ".mean": d.f, "80%_lower": lo, "80%_upper": hi},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", OTHERS)
+def test_files_of_other_programs(folder: Path, days: pd.DataFrame, program: str) -> None:
+    """Red if a band is another value or none, or if the actual values next to the forecasts are scored."""
+    low = days["y"].where(np.arange(14) % 2 == 0, days["y"] + 1) - 0.5
+    pd.DataFrame(OTHERS[program](days, low, days["f"] + 3)).to_csv("forecasts.csv", index=False)
+    outcome = call("score", "forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv", "output=s")
+    assert outcome.status == 0, outcome.err
+    found = json.loads(Path("s/scores.json").read_text())
+    level = 95 if program == "statsmodels" else 80
+    assert found["overall"]["forecast"]["mae"] == pytest.approx(2.0)
+    assert found["overall"]["forecast"][f"coverage{level}"] == pytest.approx(50.0)
+    assert f"{level} % cover 50.0 %" in outcome.out
+    notes = "\n".join(found["notes"])
+    assert ("the default of" in notes) == (program in ("prophet", "statsmodels"))
+    unused = {"prophet": "trend, y", "statsmodels": "mean_se", "nixtla, origins": "y", "chronos": "target_name"}.get(
+        program
+    )
+    assert ("not scored" in notes) == (unused is not None)
+    assert unused is None or f"forecasts.csv: columns that are not scored: {unused}" in notes
+
+
+def test_several_models_of_another_program(folder: Path, days: pd.DataFrame) -> None:
+    table = pd.DataFrame({"unique_id": "a", "ds": days["ds"], "NHITS": days["f"], "Theta": days["y"] - 1})
+    table.assign(**{"NHITS-lo-80": days["y"], "NHITS-hi-80": days["f"]}).to_csv("forecasts.csv", index=False)
+    outcome = call("score", "forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv", "output=s")
+    assert outcome.status == 0, outcome.err
+    overall = json.loads(Path("s/scores.json").read_text())["overall"]
+    assert list(overall) == ["NHITS", "Theta", "seasonal naive", "ridge", "naive2"]
+    assert [overall[name]["mae"] for name in ("NHITS", "Theta")] == pytest.approx([2.0, 1.0])
+    assert overall["NHITS"]["coverage80"] == 100.0
+    assert "coverage80" not in overall["Theta"]
+    assert "Theta, MSE: " in outcome.out
+
+
+def test_columns_that_are_not_understood(folder: Path, days: pd.DataFrame) -> None:
+    """An interval without a level is named with a cure, which works; y next to a model may be either."""
+    table = pd.DataFrame({"ds": days["ds"], "forecast": days["f"], "forecast_lower": 0.0, "forecast_upper": 300.0})
+    given = ["forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv"]
+    table.to_csv("forecasts.csv", index=False)
+    outcome = call("score", *given)
+    assert "not scored: forecast_lower, forecast_upper" in outcome.out
+    assert "such as forecast_lo95 and forecast_hi95" in outcome.out
+    table.columns = ["ds", "forecast", "forecast_lo95", "forecast_hi95"]
+    table.to_csv("forecasts.csv", index=False)
+    assert "intervals of forecast: 95 % cover 100.0 %" in call("score", *given).out
+    days[["unique_id", "ds", "y", "f"]].to_csv("forecasts.csv", index=False)
+    outcome = call("score", *given)
+    assert outcome.status == 2
+    assert "expected one forecast of y, found y and f; if y has actual values, remove it" in outcome.err
+
+
 def test_a_history_far_before_the_forecasts(folder: Path) -> None:
     """Red if an array with an element for each of two billion missing seconds is made, or a million are refused."""
     for n, day in ((1_000_000, "2024-01-12"), (2_000_000_000, "2087-05-18")):

@@ -19,7 +19,7 @@ from informer.build import read_dataset
 from informer.search import search as story
 from informer.search.search import FILES_SHARE, RUN, Budget, Search
 from informer.search.space import Values, comparable, least_sizes, lengths
-from informer.search.trials import Local, OutOfTime, Record, Start, Trial, TrialEngine, TrialRunner
+from informer.search.trials import Local, OutOfTime, Record, Start, Trial, TrialRunner
 
 MAPS = {"lookback": 48, "last": False, "taper": 1.0, "shared": 10.0, "naive": 0.0, "groups": {}}
 
@@ -68,7 +68,7 @@ class World:
         return 1.0 - self.gain(values, steps)
 
     def search(
-        self, path: Path, minutes: float | None, *overrides: str, engine: TrialEngine | None = None
+        self, path: Path, minutes: float | None, *overrides: str, engine: Local | None = None
     ) -> tuple[Search, Trial]:
         runner, budget = trial_runner(*overrides, clock=self.clock), Budget(minutes, clock=self.clock)
         search = Search(runner, Record(path), budget, engine or Local())
@@ -104,7 +104,7 @@ def test_the_winner_takes_the_rest_of_the_budget(folder: Path, monkeypatch: pyte
     left = 180.0 - world.clock.now
     assert trial.steps < resolved.trainer.max_steps <= story.RUN_STEPS * trial.steps
     assert resolved.trainer.max_steps * world.cost * RUN <= left - FILES_SHARE * 180.0
-    assert resolved.trainer.max_minutes == pytest.approx((left - FILES_SHARE * 180.0) / 60)
+    assert resolved.trainer.max_minutes is None, "steps are counted, so that the clock does not end the run"
 
 
 def test_time_that_is_left_goes_to_a_network_that_comes_close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_time_is_kept_for_scores(scores: float, folder: Path, monkeypatch: pytes
     world.closing_cost = scores
     search, trial = world.search(folder / "search.csv", 3.0)
     assert (trial.steps == 0) is (scores == 1e4)
-    seconds = 60 * search.resolved(trial).trainer.max_minutes if trial.steps else 0.0
+    seconds = RUN * world.cost * search.resolved(trial).trainer.max_steps if trial.steps else 0.0
     assert world.clock.now + seconds + (scores if trial.steps else 0.0) <= 180.0
 
 

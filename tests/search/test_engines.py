@@ -18,7 +18,7 @@ from informer.search.trials import Local
 PROGRAM = ROOT / "tests" / "search_on_ray.py"
 
 
-class InGroups(Local):  # type: ignore[misc]
+class InGroups(Local):
     """Four trials are begun before the first is waited for."""
 
     n_parallel = 4

@@ -86,7 +86,7 @@ def test_what_is_given_is_the_only_one(folder: Path) -> None:
     write(folder / "a.csv", 500, period=24)
     config = settings(folder / "a.csv", "seq_len=77", "model.d_model=48", "pred_len=6")
     assert tried(config) == [77]
-    for values in networks(config, [77], n_targets=1):
+    for values in networks(config, 77, n_targets=1):
         assert not {"seq_len", "model.d_model"} & set(values)
         resolved = with_values(config, values)
         assert (resolved.seq_len, resolved.model.d_model) == (77, 48)
@@ -99,7 +99,7 @@ def test_every_network_is_one(pred_len: int, overrides: list[str], folder: Path)
     config = composed("dataset=sample", "model=auto", f"pred_len={pred_len}", *overrides)
     candidates = tried(config)
     for seq_len in candidates:
-        first = networks(config, [seq_len], n_targets=4)
+        first = networks(config, seq_len, n_targets=4)
         for values in [*first, *variants(config, first[-1]), cheapest(config, seq_len)]:
             resolved = with_values(config, values)
             assert resolved.problems() == []
@@ -111,17 +111,17 @@ def test_every_network_is_one(pred_len: int, overrides: list[str], folder: Path)
 
 def test_tokens_are_cut_where_the_horizon_allows(folder: Path) -> None:
     config = composed("dataset=sample", "model=auto", "pred_len=24")
-    widths = {values["model.patch_len"] for values in networks(config, [336], n_targets=4)}
+    widths = {values["model.patch_len"] for values in networks(config, 336, n_targets=4)}
     assert widths == {1, 8}
     assert all(math.gcd(24, 336) % width == 0 for width in widths)
-    alone = {values["model.channel_independent"] for values in networks(config, [336], n_targets=1)}
+    alone = {values["model.channel_independent"] for values in networks(config, 336, n_targets=1)}
     assert alone == {False}, "one column has none to be apart from"
 
 
 def test_what_leaves_no_network_is_refused() -> None:
     config = composed("dataset=sample", "model=auto", "model.n_heads=5")
     with pytest.raises(InputError, match=r"model\.d_model: expected a multiple of model\.n_heads=5, found 32"):
-        networks(config, [48], n_targets=1)
+        networks(config, 48, n_targets=1)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.config.data import DatasetConfig, InputFormat, Limits
 from informer.inference import model as predictor
-from informer.inference.files import LONGEST, Row
+from informer.inference.job import LONGEST, Row
 from informer.inference.reader import Reader
 from informer.read.limits import LIMITS, open_table
 from informer.read.table import read_table
@@ -110,7 +110,7 @@ def test_the_limit_of_a_line_counts_lines(packed: bool, end: str, tmp_path: Path
 def test_the_limit_of_a_file_counts_what_is_unpacked(packed: bool, tmp_path: Path) -> None:
     path, content = tmp_path / "a.csv", table(2000)
     path.write_bytes(gzip.compress(content) if packed else content)
-    read_table(path, limits=Limits(file_mb=len(content) / 1e6))
+    read_table(path, DatasetConfig(max_file_mb=len(content) / 1e6))
     with pytest.raises(InputError, match=r"a\.csv: more than .* MB uncompressed; .* dataset.max_file_mb"):
         read_series(path, DatasetConfig(max_file_mb=(len(content) - 1) / 1e6))
 
@@ -121,7 +121,7 @@ def test_rows_of_a_parquet_file_are_counted_before_they_are_read(tmp_path: Path)
     pd.DataFrame({"date": pd.Timestamp("2024"), "a": np.zeros(1_000_000)}).to_parquet(path)
     assert path.stat().st_size < 100_000
     with pytest.raises(InputError, match="more than 1 MB uncompressed"):
-        read_table(path, limits=Limits(file_mb=1.0))
+        read_table(path, DatasetConfig(max_file_mb=1.0))
 
 
 @pytest.mark.parametrize("row", [0, 1, 3000])

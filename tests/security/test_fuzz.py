@@ -28,9 +28,19 @@ def test_no_drawn_file_is_misread(fuzz: ModuleType, seed: int) -> None:
     assert (done, wrong) == (N_CASES, [])
 
 
-@pytest.mark.parametrize(("name", "cases"), [("checkpoint", 60), ("flips", 150), ("run_dir", 60)])
-def test_no_change_is_a_traceback(fuzz: ModuleType, name: str, cases: int) -> None:
-    """Red if an entry is used before its kind was looked at, or a flipped bit is not seen."""
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("series", 40),
+        pytest.param("test_rows", 8, marks=pytest.mark.slow),
+        ("checkpoint", 60),
+        ("flips", 150),
+        ("run_dir", 60),
+    ],
+)
+def test_no_drawn_case_fails(fuzz: ModuleType, name: str, cases: int) -> None:
+    """Red if a series gets another name or value, a choice depends on test rows, an entry is used before its kind was
+    looked at, or a flipped bit is not seen."""
     done, wrong = fuzz.run_part(name, seed=0, first=0, cases=cases, until=float("inf"))
     assert (done, wrong) == (cases, [])
 
@@ -39,9 +49,10 @@ def test_texts_that_are_used_as_they_are(fuzz: ModuleType, tmp_path: Path) -> No
     """Red if a text of the right kind but with no meaning is used: a zone such as `a, newline, b` opened a file."""
     checkpoints, runs, mutations = map(importlib.import_module, ("fuzz_checkpoint", "fuzz_runs", "mutations"))
     whole, wrong = runs.entries("best.pt"), []
-    for key in ("time_col", "time_format", "timezone", "path"):
+    places = [("data", key) for key in ("time_col", "time_format", "timezone", "path")]
+    for key in [*places, ("config", "dataset", "clock_col")]:
         for text in (value for value in mutations.REPLACEMENTS if isinstance(value, str)):
-            checkpoints.write(tmp_path / "changed.pt", mutations.mutated(whole, ("data", key), text))
+            checkpoints.write(tmp_path / "changed.pt", mutations.mutated(whole, key, text))
             try:
                 checkpoints.use(tmp_path / "changed.pt")
             except checkpoints.InputError as error:
@@ -117,13 +128,13 @@ def test_a_misreading_is_told(fuzz: ModuleType, tmp_path: Path) -> None:
     drawing = importlib.import_module("fuzz_dialect")
     times = pd.date_range("2024-03-04", periods=30, freq="D")
     content = "\n".join(["date,a", *(f"{time.date()},{i}.5" for i, time in enumerate(times))]).encode()
-    meant = np.arange(30.0)[:, None] + 0.5
+    late, meant = np.zeros(30, dtype=np.int64), np.arange(30.0)[:, None] + 0.5
     rng = np.random.default_rng(0)
-    assert drawing.check(drawing.Written(content, times, meant, ""), tmp_path, rng) is None
+    assert drawing.check(drawing.Written(content, times, meant, "", late), tmp_path, rng) is None
     for wrong in (
-        drawing.Written(content, times, meant * 1000, ""),
-        drawing.Written(content, times + pd.Timedelta(days=1), meant, ""),
-        drawing.Written(content, times, np.hstack([meant, meant]), ""),
+        drawing.Written(content, times, meant * 1000, "", late),
+        drawing.Written(content, times + pd.Timedelta(days=1), meant, "", late),
+        drawing.Written(content, times, np.hstack([meant, meant]), "", late),
     ):
         assert drawing.check(wrong, tmp_path, rng) is not None
 

@@ -117,7 +117,14 @@ def test_unknown_intervals_are_null(served: Served) -> None:
         ("", {"rows": 5}, 422, "expected at least seq_len=24 rows of history, found 5"),
         ("?horizon=51", {}, 422, "horizon: expected at most 50, found 51"),
         ("?horizon=0", {}, 422, "horizon: expected at least 1, found 0"),
-        ("?horizon=many", {}, 422, "horizon: expected a whole number, found 'many'"),
+        (
+            "?horizon=many",
+            {},
+            422,
+            "horizon: expected a number of rows, or of seconds, minutes, hours, days, weeks, "
+            "months, years, such as 2weeks, found 'many'",
+        ),
+        ("?horizon=3days", {}, 422, "horizon: expected at most 50, found 72"),
         ("?intervals=80,x", {}, 422, "intervals: expected whole percentages from 1 to 99, such as 80,95"),
         ("?levels=80", {}, 422, "levels: unknown parameter, expected horizon, intervals, name"),
         ("", {"type": "text/plain"}, 415, "Content-Type: expected text/csv or application/json, found text/plain"),

@@ -1,13 +1,14 @@
-"""The average of network, linear maps and seasonal naive: what it forecasts, how it is chosen, that it is made once."""
+"""The average of a model and other members: what it forecasts, how it is chosen, that it is made once."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, call, refusal
 from test_configs import composed
 
 from informer import checkpoint
@@ -17,9 +18,16 @@ from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
 from informer.data.windows import Batch
-from informer.linear.maps import CombinationWeights, apply
-from informer.networks.forecast_model import ForecastModel, model_output
-from informer.training.combination import _chosen, _offered, _singles, choose, repeated_rows
+from informer.inference.model import TrainedModel
+from informer.linear.average import CombinationWeights, average_weights
+from informer.linear.maps import apply, held_out_blocks
+from informer.linear.theta import theta
+from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
+from informer.networks.models.zero import LEVELS
+from informer.pretrained.weights import NEWEST, load
+from informer.read.series import column_values
+from informer.report.run import run_content
+from informer.training.combination import choose, repeated_rows
 from informer.training.run import save_refit
 from informer.training.start import initial_network
 
@@ -76,48 +84,47 @@ def test_the_naive_forecast_repeats_the_season_of_the_data(period: int, expected
     assert repeated.tolist() == [200 - expected + step % expected for step in range(26)]
 
 
-def losses_of(forecasts: dict[str, np.ndarray], actual: np.ndarray) -> np.ndarray:
-    parts = [
-        one.network * forecasts["network"] + one.linear * forecasts["linear"] + one.naive * forecasts["naive"]
-        for one in _offered(has_network=True, has_naive=True)
-    ]
-    return np.stack([(part - actual) ** 2 for part in parts])
+def products_of(*errors: np.ndarray) -> np.ndarray:
+    return np.array([[(one * other).mean() for other in errors] for one in errors])
 
 
-def test_as_good_as_the_best_single_one_or_better_on_validation() -> None:
-    """Whatever the three are worth; red if the rule prefers simplicity to what is measured."""
+def test_weights_are_the_inverse_squared_errors_of_the_best_subset() -> None:
+    """Against a loop over all subsets; red if correlations are ignored, or an average is preferred to what is best."""
     random = np.random.default_rng(0)
-    offered = _offered(has_network=True, has_naive=True)
-    singles = [i for i, one in enumerate(offered) if 1.0 in one.to_plain().values()]
-    assert singles == _singles(offered)
     for _ in range(50):
-        actual = random.normal(size=200)
-        forecasts = {
-            name: actual + random.uniform(0.1, 2) * random.normal(size=200) for name in ("network", "linear", "naive")
-        }
-        losses = losses_of(forecasts, actual)
-        chosen = _chosen(losses, np.ones(200), 20.0, singles)
-        assert losses[chosen].mean() <= losses[singles].mean(axis=1).min()
+        shared = random.normal(size=400)
+        errors = [random.uniform(0.1, 2) * (shared + random.uniform(0, 2) * random.normal(size=400)) for _ in range(4)]
+        products = products_of(*errors)
+        weights, least = average_weights(products, 1e9), np.inf
+        for chosen in (x for n in range(1, 5) for x in combinations(range(4), n)):
+            own = np.array([1 / products[i, i] if i in chosen else 0.0 for i in range(4)])
+            own /= own.sum()
+            if ((own == 0) | (own >= 0.05)).all():
+                least = min(least, np.mean(sum(w * error for w, error in zip(own, errors, strict=True)) ** 2))
+        average = sum(w * error for w, error in zip(weights, errors, strict=True))
+        assert np.mean(average**2) == pytest.approx(least)
+        assert least <= min(np.diag(products))
 
 
 def test_a_forecast_that_adds_nothing_gets_no_weight() -> None:
     """The network is the linear forecast and some noise: by itself a little worse, in an average never worth it."""
     random = np.random.default_rng(1)
-    actual = random.normal(size=400)
-    linear = actual + 0.3 * random.normal(size=400)
-    noisy, naive = linear + 0.05 * random.normal(size=400), actual + 3 * random.normal(size=400)
-    losses = losses_of({"network": noisy, "linear": linear, "naive": naive}, actual)
-    offered = _offered(has_network=True, has_naive=True)
-    assert offered[_chosen(losses, np.ones(400), 40.0, _singles(offered))] == CombinationWeights(0.0, 1.0, 0.0)
+    linear = 0.3 * random.normal(size=400)
+    network, naive = linear + 0.05 * random.normal(size=400), 3 * random.normal(size=400)
+    assert average_weights(products_of(network, linear, naive), 1e9).tolist() == [0.0, 1.0, 0.0]
 
 
-def test_one_horizon_is_too_little_to_leave_the_linear_forecast_for_a_chance_gain() -> None:
-    """Windows of one horizon share nearly all rows: what they agree on may be luck."""
-    offered = _offered(has_network=True, has_naive=False)
-    gain = np.array([0.3, -0.1, 0.2, 0.25, -0.15, 0.3, 0.1, -0.05])
-    losses = np.stack([1 - one.network * gain for one in offered])
-    assert offered[_chosen(losses, np.ones(8), 1.0, _singles(offered))].network == 0.0
-    assert offered[_chosen(losses, np.ones(8), 8.0, _singles(offered))].network == 1.0
+def test_few_horizons_move_the_weights_little() -> None:
+    products = np.diag([1.0, 4.0])
+    few, many = (average_weights(products, horizons)[0] for horizons in (1.0, 1e9))
+    assert many == pytest.approx(0.8)
+    assert few == pytest.approx(1 / (1 + 4 ** (-1 / 3)))
+
+
+def test_members_that_gain_little_are_left_out() -> None:
+    """They cost a millisecond per forecast."""
+    assert average_weights(np.array([[1.0, 0.995], [0.995, 1.0]]), 1e9, n_own=1).tolist() == [1.0, 0.0]
+    assert average_weights(np.array([[1.0, 0.95], [0.95, 1.0]]), 1e9, n_own=1).tolist() == [0.5, 0.5]
 
 
 def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_path: Path) -> None:
@@ -129,12 +136,37 @@ def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_pa
     frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=n, freq="h"), "y": y})
     frame.to_csv(tmp_path / "file.csv", index=False)
     given = ["dataset=csv", f"dataset.path={tmp_path / 'file.csv'}", "model=linear", "seq_len=48", "pred_len=24"]
-    settings = composed(*given, "trainer.calibration=0")
+    settings = composed(*given, "trainer.calibration=0", "trainer.combine=[naive]")
     data = build_data(settings, torch.device("cpu"))
     model = initial_network(settings, data, None).eval()
-    combination = choose(model, settings, data, has_network=False)
-    assert combination.losses["seasonal naive"] < 0.5 * combination.losses["linear forecast"]
-    assert combination.shares == CombinationWeights(0.0, 1.0, 0.0)
+    shares, losses = choose(model, settings, data, has_network=False)
+    assert losses["seasonal naive"] > losses["linear forecast"]
+    assert shares.naive < 0.5
+
+
+@torch.inference_mode()
+def test_all_members_are_averaged_in_forecasts_of_a_frame(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in data units by itself; red if a member sees fewer rows than the file has, or is scaled twice."""
+    shares = np.array([0.3, 0.3, 0.4])
+    monkeypatch.setattr("informer.training.combination.average_weights", lambda *given, **more: shares)
+    keys = [*LINEAR, *SMALL[1:], "trainer.combine=[zero,theta]"]
+    assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
+    model = TrainedModel.load(Path("run"), device="cpu")
+    series = build_data(composed("dataset=sample", *keys), torch.device("cpu")).panel
+    forecast = model.forecast(series)[0].values
+    pretrained, theta_member = (member for _, member in model.model.members)
+    model.model.members = ()
+    linear = model.forecast(series)[0].values
+    history = torch.from_numpy(column_values(series[0], model.columns.targets))[None]
+    horizon = model.sizes.pred_len
+    seasons = [torch.full((history.shape[2],), season) for season in pretrained.seasons]
+    rows = history[0].T
+    everything = torch.ones_like(rows, dtype=torch.bool)
+    zero = load(NEWEST).predict(rows, everything, *seasons, horizon)[:, :, LEVELS.index(0.5)].T.numpy()
+    other = theta(rows, everything, theta_member.season, horizon).T.numpy()
+    np.testing.assert_allclose(forecast, 0.3 * linear + 0.3 * zero + 0.4 * other, rtol=1e-4, atol=1e-4)
+    table = run_content(Path("run")).tables[-1]
+    assert [row[2] for row in table.rows] == ["30%", "30%", "40%", "100%"]
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(90, 0.0), (300, 1.0)])
@@ -149,11 +181,10 @@ def test_less_than_three_horizons_give_no_weight_to_a_network(
     assert (len(data.calibration) >= 3 * 26) == (expected == 1.0)
 
     def forecast(one: ForecastModel, batch: Batch) -> torch.Tensor:
-        return batch.target if one is model else model_output(one, batch)
+        return batch.target if one is model else model_forecast(one, batch)
 
-    monkeypatch.setattr("informer.training.combination.model_output", forecast)
-    monkeypatch.setattr("informer.training.combination._naive_share", lambda *given: 0.0)
-    assert choose(model, settings, data, has_network=True).shares.network == expected
+    monkeypatch.setattr("informer.training.combination.model_forecast", forecast)
+    assert choose(model, settings, data, has_network=True)[0].network == expected
 
 
 @pytest.mark.parametrize(("few", "blocks", "fitted"), [(0, 0, False), (0, 5, True), (7, 0, True)])
@@ -164,7 +195,10 @@ def test_blocks_are_fitted_for_few_maps_or_where_intervals_need_them(
     """Red if thousands of maps are fitted five times although the time budget left no blocks for the intervals."""
     calls = []
     monkeypatch.setattr("informer.training.combination.FEW_MAPS", few)
-    monkeypatch.setattr("informer.training.combination._naive_share", lambda *given: calls.append(1) or 0.0)
+    monkeypatch.setattr(
+        "informer.training.combination.held_out_blocks",
+        lambda *given, **more: calls.append(1) or held_out_blocks(*given, **more),
+    )
     model, data = trained(*LINEAR)
     settings = composed(*SIZES[:1], *LINEAR, *SIZES[1:4], f"trainer.calibration_blocks={blocks}")
     choose(model, settings, data, has_network=False)
@@ -174,14 +208,15 @@ def test_blocks_are_fitted_for_few_maps_or_where_intervals_need_them(
 @torch.inference_mode()
 def test_losses_are_those_of_the_forecasts(folder: Path) -> None:
     """Red if the windows that stop training are read where there are others, or a window counts twice."""
-    longer = "dataset.split.val=200"
-    model, data = trained(*NETWORK, "loss=mae", longer)
-    combination = choose(model, composed(*SIZES[:1], *NETWORK, "loss=mae", *SIZES[1:4]), data, has_network=True)
+    model, data = trained(*NETWORK, "dataset.split.val=300")
+    shares, losses = choose(model, composed(*SIZES[:1], *NETWORK, *SIZES[1:4]), data, has_network=True)
     assert data.calibration is not None
     batch = data.calibration.batch(torch.arange(len(data.calibration)))
-    expected = (model_output(model, batch) - batch.target).abs().mean().item()
-    assert combination.losses["network"] == pytest.approx(expected, rel=1e-5)
-    assert combination.losses["average"] <= combination.losses["linear forecast"] * (1 + 1e-6)
+    errors = {"network": model_output(model, batch) - batch.target}
+    errors["linear forecast"] = model_output(ForecastModel.of_maps(model.maps), batch) - batch.target
+    errors["average"] = sum(weight * errors[name] for name, weight in shares.by_name.items() if weight)
+    for name, error in errors.items():
+        assert losses[name] == pytest.approx(error.square().mean().item(), rel=1e-5)
 
 
 @torch.inference_mode()
@@ -189,21 +224,29 @@ def test_quantiles_stay_as_they_are(folder: Path) -> None:
     """Their head is not linear in its weights."""
     overrides = [*NETWORK, "loss=quantile"]
     model, data = trained(*overrides)
-    combination = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
-    assert combination.shares == CombinationWeights(1.0, 0.0, 0.0)
+    shares, _ = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
+    assert shares == CombinationWeights(1.0, 0.0, 0.0)
 
 
 def test_weights_that_are_none_are_refused() -> None:
-    for plain in (
-        {"network": 1.0},
-        {"network": 0.5, "linear": 0.6, "naive": 0.0},
-        {"network": 1.5, "linear": -0.5, "naive": 0.0},
+    plain = CombinationWeights().to_plain()
+    assert CombinationWeights.from_plain(plain) == CombinationWeights()
+    for changes in (
+        {"linear": 0.6},
+        {"network": 1.5, "linear": -0.5},
+        {"pretrained": 0.7, "theta": 0.7},
+        {"seasons": [24, 0]},
+        {"seasons": [24]},
+        {"network": "1"},
+        {"other": 1.0},
     ):
         with pytest.raises(InputError, match="combination: expected"):
-            CombinationWeights.from_plain(plain)
+            CombinationWeights.from_plain(plain | changes)
+    with pytest.raises(InputError, match="combination: expected"):
+        CombinationWeights.from_plain([])
 
 
-RUN = ["dataset=sample", *LINEAR, *SMALL[1:], "trainer.combine=true", "trainer.refit=true"]
+RUN = ["dataset=sample", *LINEAR, *SMALL[1:], "trainer.combine=[naive]", "trainer.refit=true"]
 
 
 def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
@@ -211,7 +254,7 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
 ) -> None:
     """Red if resuming mixes the average with the seasonal naive once more."""
     half = CombinationWeights(0.0, 0.5, 0.5)
-    monkeypatch.setattr("informer.training.combination._naive_share", lambda *given: half.naive)
+    monkeypatch.setattr("informer.training.combination.average_weights", lambda *given, **more: np.array([0.5, 0.5]))
     assert call("train", *RUN, "run_dir=whole").status == 0
     with monkeypatch.context() as patched:
         patched.setattr("informer.training.run.score", lambda *a, **k: (_ for _ in ()).throw(RuntimeError("killed")))
@@ -228,7 +271,7 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
 
 def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     """Red if the head, which has its weight in best.pt, is multiplied by it once more."""
-    keys = [*NETWORK, *SMALL[1:], "trainer.max_steps=0", "trainer.combine=true", "trainer.refit=true"]
+    keys = [*NETWORK, *SMALL[1:], "trainer.max_steps=0", "trainer.combine=[naive]", "trainer.refit=true"]
     assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
     saved = checkpoint.load(Path("run"))
     model = restore_model(saved)
@@ -246,6 +289,5 @@ def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
 
 
 def test_needs_linear_maps(folder: Path) -> None:
-    outcome = call("train", "dataset=sample", "model=tiny", "trainer.combine=true")
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
-    assert "trainer.combine: expected model=linear or model.skip=maps with it, found informer" in outcome.err
+    error = refusal("train", "dataset=sample", "model=tiny", "trainer.combine=[naive]")
+    assert "trainer.combine: expected model=linear or model.skip=maps with it, found informer" in error

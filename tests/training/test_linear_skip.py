@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, TENSORBOARD, call
+from entry_points import SMALL, TENSORBOARD, call, done
 from sklearn.linear_model import Ridge
 from test_configs import composed
 from test_resume import assert_same_run
@@ -56,8 +56,7 @@ def test_it_is_the_weighted_fit_on_normalised_windows() -> None:
 
 def test_training_cannot_end_below_it(folder: Path) -> None:
     """Red if step 0 does not count: at this rate every step makes it worse."""
-    outcome = call("train", *PLUS, "optim.lr=3", "trainer.max_epochs=2", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *PLUS, "optim.lr=3", "trainer.max_epochs=2", "run_dir=run")
     assert "validation loss before the first step" in outcome.out
     assert "the network reduced the validation loss of ridge by 0.00%" in outcome.out
     best = checkpoint.load(Path("run"))
@@ -98,8 +97,7 @@ def test_a_series_that_never_changes_is_no_error(folder: Path) -> None:
     times = pd.date_range("2024-01-01", periods=400, freq="h")
     pd.DataFrame({"date": times, "y": 5.0}).to_csv("flat.csv", index=False)
     flat = ["dataset=csv", "dataset.path=flat.csv", "target=y", *PLUS[1:], "trainer.max_steps=2", "run_dir=run"]
-    outcome = call("train", *flat)
-    assert outcome.status == 0, outcome.err
+    done("train", *flat)
     assert Path("run/metrics.json").exists()
 
 
@@ -112,8 +110,7 @@ def test_what_began_with_other_weights_is_not_called_ridge(folder: Path) -> None
 def test_without_a_step_it_is_all_there_is(folder: Path) -> None:
     """A run of no steps is ridge regression, scored and saved as a model."""
     # the baseline may go below zero
-    outcome = call("train", *PLUS, "trainer.max_steps=0", "non_negative=none", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    done("train", *PLUS, "trainer.max_steps=0", "non_negative=none", "run_dir=run")
     scores = json.loads(Path("run/metrics.json").read_text())["scores"]
     ours, ridge = (scores[name]["scaled"]["overall"]["mse"] for name in ("informer", "ridge"))
     assert ours == pytest.approx(ridge, rel=1e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import CSV, SMALL, call
+from entry_points import CSV, SMALL, call, done
 
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
@@ -31,8 +31,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, name: str, read: object) -> list[floa
 def test_each_step_has_the_rate_of_the_schedule(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if the schedule only changes the curve in TensorBoard."""
     seen = watch(monkeypatch, "step_while_finite", lambda group: group["lr"])
-    outcome = call("train", *SAMPLE, "optim.schedule=cosine", "optim.lr=4e-3", "trainer.max_steps=10")
-    assert outcome.status == 0, outcome.err
+    done("train", *SAMPLE, "optim.schedule=cosine", "optim.lr=4e-3", "trainer.max_steps=10")
     np.testing.assert_allclose(seen, [2e-3 * (1 + np.cos(np.pi * i / 10)) for i in range(10)])
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from informer.base.errors import InputError
 from informer.base.start import StopRequest
 from informer.config.model import WindowSizes
-from informer.config.training import LossConfig, LossKind, OptimConfig, Schedule, TrainerConfig
+from informer.config.training import LossConfig, LossKind, OptimConfig, OptimKind, Schedule, TrainerConfig
 from informer.data.windows import Windows
 from informer.networks.models.base import ModelDims
 from informer.training.loop import mean_loss, window_order
@@ -22,7 +22,6 @@ from informer.training.optim import (
     build_optimizer,
     gradient_norm,
     learning_rate,
-    set_learning_rate,
 )
 from informer.training.processes import Processes
 from informer.training.state import Checkpointer, State
@@ -53,16 +52,18 @@ def test_the_norm_is_that_before_clipping(clip_norm: float | None) -> None:
         np.testing.assert_allclose(parameter.grad, gradient * factor, rtol=1e-5)
 
 
-def test_adam_by_its_formula() -> None:
+@pytest.mark.parametrize("kind", OptimKind)
+def test_adam_by_its_formula(kind: OptimKind) -> None:
+    """Red if adam does not add its decay to the gradient, or adamw does."""
     model = network()
-    optimizer = build_optimizer(OptimConfig(lr=0.3, weight_decay=0.1), model)
-    set_learning_rate(optimizer, 0.01)
+    optimizer = build_optimizer(OptimConfig(kind=kind, lr=0.01, weight_decay=0.1), model)
     weight = model[0].weight
     w, m, v = weight.detach().double().numpy().copy(), 0.0, 0.0
     for t in (1, 2, 3):
         optimizer.zero_grad()
         model(torch.full((2, 3), float(t))).square().sum().backward()
-        g = weight.grad.double().numpy() + 0.1 * w
+        g = weight.grad.double().numpy() + (0.1 * w if kind is OptimKind.adam else 0.0)
+        w = w - (0.0 if kind is OptimKind.adam else 0.01 * 0.1 * w)
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
         w = w - 0.01 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
         optimizer.step()
@@ -122,7 +123,7 @@ def test_steps_of_a_run_with_epochs_of_its_own(per_epoch: int, max_steps: int | 
 
 class _Zero(nn.Module):
     dims = ModelDims(enc_in=1, c_out=1, mark_sizes=(1,), seq_len=3, label_len=1, pred_len=2)
-    reads_series, non_negative = False, ()
+    reads_series, non_negative, members, distribution = False, (), (), None
 
     def forward(self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor) -> Tensor:
         return torch.zeros(len(enc_x), 2, enc_x.shape[2]) + float(self.training)

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from entry_points import call
+from entry_points import done
 
 from informer.config.data import Transform
 from informer.scoring.metrics import METRICS
-from informer.training.run import Scores, choose
+from informer.training.run import choose
 
 DAYS = 420
 SPLIT = ["dataset.split.kind=rows", "dataset.split.train=250", "dataset.split.val=80", "dataset.split.test=90"]
@@ -28,16 +28,14 @@ def growing(seed: int = 0) -> pd.DataFrame:
 
 def run(name: str, *keys: str) -> dict[str, dict[str, dict[str, float]]]:
     """Scores by forecaster and units, of a run in a folder of this name."""
-    outcome = call("train", *KEYS, *keys, f"run_dir={name}")
-    assert outcome.status == 0, outcome.err
+    done("train", *KEYS, *keys, f"run_dir={name}")
     scores = json.loads(Path(name, "metrics.json").read_text())["scores"]
     return {model: {units: part["overall"] for units, part in own.items()} for model, own in scores.items()}
 
 
 def forecast(name: str, file: str) -> pd.DataFrame:
     keys = (f"checkpoint={name}", f"input={file}", f"output=out_{name}", "intervals=[80]", "plots=false")
-    outcome = call("predict", *keys)
-    assert outcome.status == 0, outcome.err
+    done("predict", *keys)
     return pd.read_csv(f"out_{name}/{Path(file).stem}.forecast.csv").drop(columns="date")
 
 
@@ -67,8 +65,7 @@ def test_scores_are_in_units_that_do_not_depend_on_the_transform(folder: Path) -
             ours, theirs = (scores["seasonal naive"][units][metric] for scores in (rooted, plain))
             assert ours == pytest.approx(theirs, rel=1e-4), (units, metric)
     assert rooted["linear"]["scaled"]["mse"] != pytest.approx(plain["linear"]["scaled"]["mse"], rel=1e-3)
-    outcome = call("eval", "checkpoint=rooted", "plots=none")
-    assert outcome.status == 0, outcome.err
+    done("eval", "checkpoint=rooted", "plots=none")
     again = json.loads(Path("rooted/eval/metrics.json").read_text())["scores"]["linear"]["scaled"]["overall"]
     assert again["mse"] == pytest.approx(rooted["linear"]["scaled"]["mse"], rel=1e-5)
 
@@ -111,9 +108,9 @@ def test_relative_errors_may_not_cost_squared_ones(
     than 1 % of RMSE."""
     two = np.ones(2)
     scores = {
-        Transform.none: Scores(two, 0.9 * two, 12.0 * two),
-        Transform.sqrt: Scores(np.array(rmse), 0.9 * two, np.array(smape)),
-        Transform.fourth_root: Scores(stronger * two, 0.5 * two, 6.0 * two),
+        Transform.none: np.stack([two, 0.9 * two, 12.0 * two]),
+        Transform.sqrt: np.stack([rmse, 0.9 * two, smape]),
+        Transform.fourth_root: np.stack([stronger * two, 0.5 * two, 6.0 * two]),
     }
     chosen, note = choose(scores)
     assert chosen is expected
@@ -123,6 +120,5 @@ def test_relative_errors_may_not_cost_squared_ones(
 @pytest.mark.parametrize("errors", [[], [1.0], [1.0, 0.0], [1.0, np.nan]])
 def test_no_root_without_errors_to_compare(errors: list[float]) -> None:
     """A single block, forecasts without an error, undefined MASE: no warning of a division either."""
-    base, tiny = np.array(errors), np.full(len(errors), 1e-3)
-    scores = {one: Scores(tiny, tiny, tiny) for one in (Transform.sqrt, Transform.fourth_root)}
-    assert choose({Transform.none: Scores(base, base, base), **scores})[0] is Transform.none
+    scores = dict.fromkeys((Transform.sqrt, Transform.fourth_root), np.full((3, len(errors)), 1e-3))
+    assert choose({Transform.none: np.tile(errors, (3, 1)), **scores})[0] is Transform.none

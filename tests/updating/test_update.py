@@ -178,7 +178,7 @@ def test_changed_rows_and_gaps_are_reported(older: Path, folder: Path) -> None:
 )
 def test_too_few_rows_are_refused(older: Path, folder: Path, rows: slice, words: str) -> None:
     sample(ALL).iloc[rows].to_csv("few.csv", index=False)
-    outcome = updated(f"checkpoint={older}", "input=few.csv", "output=a")
+    outcome = updated(f"checkpoint={older}", "input=few.csv", "output=a", "steps=2")
     assert outcome.status == 2
     assert words in outcome.err
     assert outcome.err.count("\n") == 1
@@ -229,14 +229,14 @@ def test_series_keep_their_scales_and_order(folder: Path) -> None:
         for i, (part, name) in enumerate(zip(parts, "ab", strict=True))
     ]
     pd.concat([part.iloc[:OLD] for part in named]).to_csv("old.csv", index=False)
-    # the other order, and a series that training did not have
-    extra = named[0].assign(shop="c")
+    # the other order, and a series that training did not have and that is too short
+    extra = named[0].assign(shop="c").iloc[: OLD + 28]
     pd.concat([part.iloc[OLD:] for part in (named[1], named[0], extra)]).to_csv("new.csv", index=False)
     common = ["dataset=csv", "dataset.path=old.csv", "dataset.series_col=shop", *LINEAR, "scaler.per_series=true"]
     assert call("train", *common, "run_dir=run").status == 0
     outcome = updated("checkpoint=run", "input=new.csv", "output=run2")
     assert outcome.status == 0, outcome.err
-    assert "left out series that were not in training: c" in " ".join(outcome.out.split())
+    assert "left out new series with fewer than 30 rows for training: c" in " ".join(outcome.out.split())
     values, train = [scaled(part["price"].to_numpy()) for part in named], ALL - 32
     weights = [1 / np.mean((one[24:train] - one[: train - 24]) ** 2) for one in values]
     x, y = (np.concatenate(each) for each in zip(*map(windows, values), strict=True))
@@ -247,11 +247,48 @@ def test_series_keep_their_scales_and_order(folder: Path) -> None:
     assert call("eval", "checkpoint=run2", "plots=none").status == 0
 
 
+def shops(table: pd.DataFrame, names: str) -> pd.DataFrame:
+    """The same rows as each of these shops, of other sizes."""
+    return pd.concat([table.assign(shop=name, price=(1 + ord(name) % 7) * table["price"]) for name in names])
+
+
+def test_closed_and_new_shops_stop_no_update(folder: Path) -> None:
+    """Three of ten shops close, one of them without a row in the new file, one is new; then a day comes with a single
+    row, on which one shop is missing. Red if an update or `watch` fails, the rows of a closed shop leave the fit of the
+    shared map, or a shop without a new row has test windows."""
+    table = sample(ALL + 1)
+    shops(table.iloc[:OLD], "abcdefghij").to_csv("old.csv", index=False)
+    later = [shops(table.iloc[OLD:ALL], "abcdefg"), shops(table.iloc[OLD : OLD + 20], "hi"), shops(table[:ALL], "n")]
+    pd.concat(later).to_csv("new.csv", index=False)
+    common = ["dataset=csv", "dataset.path=old.csv", "dataset.series_col=shop", *LINEAR, "scaler.per_series=true"]
+    assert call("train", *common, "run_dir=run").status == 0
+    outcome = updated("checkpoint=run", "input=new.csv", "output=run2")
+    assert outcome.status == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    assert f"no later rows of j ({table['date'][OLD - 1]}): trained on as before" in said
+    assert "new series, trained on from now on: n" in said
+    n_windows = 8 * (ALL - SEQ - PRED + 1) + 2 * (OLD + 20 - SEQ - PRED + 1) + OLD - SEQ - PRED + 1
+    assert checkpoint.load(Path("run2", REFIT)).data["refit"] == n_windows
+    scored = pd.read_csv("run2/metrics_by_series.csv")
+    assert sorted(scored["series"].unique()) == [*"abcdefgn"]
+    # whatever the shop, the same values once scaled, but for the rows of training of the new one
+    shops(table.iloc[ALL:], "abcdefn").to_csv("day.csv", index=False)
+    outcome = updated("checkpoint=run2", "input=day.csv", "output=run3")
+    assert outcome.status == 0, outcome.err
+    # less the windows of the shop without a row that end within the test part, where it has none of its own
+    assert checkpoint.load(Path("run3", REFIT)).data["refit"] == n_windows + 7 - (PRED - 1)
+    assert "before the update" not in outcome.out  # whose rows of the test part the older maps have seen
+    assert call("eval", "checkpoint=run3", "plots=none").status == 0
+    assert call("watch", "checkpoint=run", "input=new.csv").status in (0, 10, 11, 12)
+    assert call("predict", "checkpoint=run3", "input=run3/rows.csv").status == 0
+    assert "n" in pd.read_csv("forecasts/rows.forecast.csv")["shop"].unique()
+
+
 @pytest.mark.parametrize("steps", [0, 3])
 def test_a_network_stays_or_goes_on(folder: Path, newer: Path, steps: int) -> None:
     """Fails if the network changes without steps, does not change with them, or its optimiser starts from zero."""
     sample(OLD).to_csv("old.csv", index=False)
-    network = [*SMALL, "model.skip=maps", "model.embed=none", MAPS, "trainer.max_steps=4", "trainer.combine=true"]
+    network = [*SMALL, "model.skip=maps", "model.embed=none", MAPS, "trainer.max_steps=4", "trainer.combine=[naive]"]
     outcome = call(
         "train", "dataset=csv", "dataset.path=old.csv", *network, "features=S", "target=price", "run_dir=run"
     )
@@ -301,3 +338,27 @@ def test_maps_with_effects_and_gaps_are_fitted_again(folder: Path) -> None:
     assert effects[1:] == pytest.approx([effects[0]] * 2, rel=0.2)
     assert pd.read_csv("run2/rows.csv")["price"].isna().sum() == 2
     assert call("eval", "checkpoint=run2", "plots=none").status == 0
+
+
+def test_an_impossible_reading_asks(older: Path, folder: Path) -> None:
+    """With each answer that the error names. Red if one of them fails, or if the other rows change."""
+    rows = sample(ALL).iloc[OLD:]
+    rows.iloc[-1, rows.columns.get_loc("price")] = 1e9
+    rows.to_csv("new.csv", index=False)
+    given = [f"checkpoint={older}", "input=new.csv"]
+    outcome = updated(*given, "output=asked")
+    assert outcome.status == 2
+    line = f"error: new.csv, {rows['date'].iloc[-1]}:00, column 'price': 1000000000 is far from all others"
+    assert line in outcome.err
+    assert not Path("asked").exists()
+    answers = "dataset.outliers=missing dataset.fill=ffill", "dataset.outliers=keep"
+    for name, answer in zip(("missing", "kept"), answers, strict=True):
+        assert answer in outcome.err
+        assert updated(*given, f"output={name}", *answer.split()).status == 0
+    maps = {name: own_map(Path(name), "best.pt") for name in ("missing", "kept")}
+    np.testing.assert_array_equal(maps["missing"], maps["kept"])  # fitted on the rows before it
+    prices = pd.read_csv(Path("missing", ROWS))["price"].to_numpy()
+    assert prices[-1] == prices[-2]
+    rows["price"] = 1e6 + np.arange(len(rows))  # a new level is none
+    rows.to_csv("new.csv", index=False)
+    assert updated(*given, "output=level").status == 0

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from entry_points import SMALL, call
 
-from informer.service.watch import Alarm, Findings, Verdict
+from informer.service.watch import Findings, Verdict
 
 SPLIT = [
     f"dataset.split.{name}={rows}" for name, rows in (("kind", "rows"), ("train", 500), ("val", 200), ("test", 100))
@@ -143,9 +143,9 @@ def findings(own: float = 0.5, *, alarm: int = 0, inside: float = 0.8) -> Findin
     errors = {name: size * rng.chisquare(10, 600) / 10 for name, size in (("linear", own), ("naive", 1.0))}
     coverage = np.clip(inside + 0.1 * rng.normal(size=100), 0, 1)
     at = "now" if alarm else ""
-    alarms = [Alarm(series="", column="y", at=at, after=alarm, evidence=0.0, bound=5.0, change=-1.96)]
+    test = {"series": "", "column": "y", "at": at, "after": alarm, "evidence": 0.0, "bound": 5.0, "change": -1.96}
     origins = pd.DataFrame(errors | {"inside": np.nan})
-    return Findings(model="linear", origins=origins, coverage=coverage, level=80, horizon=6, alarms=alarms)
+    return Findings(model="linear", origins=origins, coverage=coverage, level=80, horizon=6, drift=pd.DataFrame([test]))
 
 
 def test_the_verdict_is_the_gravest() -> None:

@@ -48,10 +48,3 @@ def test_piped_output_gets_plain_lines_now_and_then(monkeypatch: pytest.MonkeyPa
     lines = file.getvalue().splitlines()
     assert "training, step 3 of 9; 5:00 left of 5:00" in lines or "training, step 3 of 9; 4:59 left of 5:00" in lines
     assert "\x1b" not in file.getvalue()
-
-
-def test_nobody_listens_afterwards() -> None:
-    with displayed(Console(file=io.StringIO()), 5.0) as display:
-        pass
-    progress.report(Status(doing="too late"))
-    assert display.status.doing == "starting"

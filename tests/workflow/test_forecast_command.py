@@ -1,6 +1,8 @@
 """`informer forecast` from a file or a folder to forecasts, a report and closing lines."""
 
+import json
 import os
+import re
 import shlex
 import signal
 from pathlib import Path
@@ -12,6 +14,7 @@ from entry_points import Outcome, call
 
 from informer import checkpoint
 from informer.commands import workflow as workflow_run
+from informer.linear.average import CombinationWeights
 from informer.training import run as training_run
 
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
@@ -65,6 +68,25 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     assert Path("later/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
 
 
+@pytest.mark.slow
+def test_a_search_is_repeated_to_the_bit(folder: Path) -> None:
+    """Red if the command searches again, or the clock decides anything else: the rows that are scored, the widths of
+    intervals. The budget is used up before networks are tried, which a line says."""
+    hourly(400).to_csv("my.csv", index=False)
+    lines = sound(call("forecast", "my.csv", "target=load", "horizon=12", "budget=0.03", "output=out"))
+    assert re.search(r"networks at 96 steps.*: a budget of about [1-9]\d* minutes? has time for that", lines["Skipped"])
+    repeat = shlex.split(lines["Repeat"])
+    assert "chosen=out" in repeat
+    again = sound(call(repeat[1], *repeat[2:], "output=again"))
+    assert again["Repeat"] == lines["Repeat"]
+    for name in ("forecasts/my.forecast.csv", "config.yaml"):
+        assert Path("out", name).read_bytes() == Path("again", name).read_bytes()
+    wrong = call("forecast", "my.csv", "target=load", "horizon=9", "chosen=out")
+    assert (wrong.status, wrong.err) == (2, "error: chosen=out: expected horizon=12, as chosen there, found 9\n")
+    none = call("forecast", "my.csv", "chosen=in")
+    assert none.err == "error: chosen=in: expected the folder of a run whose settings are chosen, found none there\n"
+
+
 @pytest.mark.parametrize("during", ["score_best", "report"])
 def test_the_commands_after_ctrl_c_complete_the_forecast(
     during: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +128,28 @@ def test_problems_are_reported_with_their_repair_and_nothing_is_written(folder: 
     assert "dataset.fill=linear" in lines["Data"]
     assert "dataset.fill=linear" in lines["Repeat"]
     assert "fill=linear" in Path("out/train.log").read_text()
+
+
+def test_an_impossible_last_reading_is_not_continued(folder: Path) -> None:
+    """Red if the forecast starts from it, if the other column changes, or if it is said in only one place."""
+    clean = hourly()
+    for name, table in (("clean", clean), ("my", clean.assign(load=[*clean["load"][:-1], 1e9]))):
+        table.to_csv(f"{name}.csv", index=False)
+    outcome = forecast("my.csv")
+    assert outcome.status == 2
+    assert "my.csv, row 601, column 'load': 1000000000 is far from all others" in outcome.err
+    lines = sound(forecast("my.csv", "repair=auto", "output=out", "intervals=[]"))
+    assert "dataset.outliers=missing" in lines["Data"]
+    sound(forecast("clean.csv", "output=usual", "intervals=[]", "dataset.fill=mask"))
+    found, usual = (
+        pd.read_csv(file) for file in ("out/forecasts/my.forecast.csv", "usual/forecasts/clean.forecast.csv")
+    )
+    assert found["load"].between(80, 120).all()
+    np.testing.assert_allclose(found["heat"], usual["heat"], atol=0.2)
+    kept = sound(forecast("my.csv", "dataset.outliers=keep", "output=kept", "intervals=[]"))
+    problems = json.loads(Path("kept/metrics.json").read_text())["problems"]
+    assert any("2024-01-25 23:00:00: 1000000000 is far from all others" in line for line in problems)
+    assert all(line in kept["Data"] for line in problems[:3])
 
 
 def test_a_target_is_never_repaired_by_leaving_it_out(folder: Path) -> None:
@@ -245,10 +289,10 @@ def test_the_default_searches_within_the_budget(folder: Path) -> None:
     """Red when the budget does not reach the search, or its trials are not shown while they run."""
     hourly().to_csv("my.csv", index=False)
     outcome = call("forecast", "my.csv", "target=load", "horizon=12", "budget=0.1", "output=out")
-    shares = checkpoint.load(Path("out")).data["combination"]
-    parts = {"network": "network", "linear": "linear forecast", "naive": "seasonal naive"}
+    weights = CombinationWeights.from_plain(checkpoint.load(Path("out")).data["combination"]).by_name
     said = sound(outcome)["Model"].split(", ")[0]
-    assert {part for part, words in parts.items() if words in said} == {part for part, one in shares.items() if one}
+    parts = [part.lstrip("0123456789% ") for part in said.split(" + ")]
+    assert parts == [name for name, weight in weights.items() if weight]
     assert "time_budget_minutes: 0.08" in Path("out/config.yaml").read_text() or Path("out/search.csv").exists()
 
 
@@ -266,3 +310,37 @@ def test_a_failure_counts_problems_not_lines_of_advice(folder: Path, cells: int,
     assert outcome.status == 1, outcome.err
     (line,) = (line for line in outcome.out.splitlines() if line.startswith("Failed"))
     assert line.endswith(more) if more else "more problem" not in line, line
+
+
+@pytest.mark.parametrize(
+    ("table", "settings"),
+    [
+        (hourly(1), []),
+        (hourly(2), []),
+        (hourly(5), []),
+        (hourly(31).iloc[[0, 1, 2, 3, 30]], ["dataset.fill=mask"]),
+    ],
+    ids=["one row", "two rows", "five rows", "few among gaps"],
+)
+def test_the_cure_for_too_few_rows_works(table: pd.DataFrame, settings: list[str], folder: Path) -> None:
+    """What is named, by each command, is the model that needs no training; red if the command that is printed fails."""
+    table.to_csv("my.csv", index=False)
+    for outcome in (forecast("my.csv", *settings), call("train", "dataset=csv", "dataset.path=my.csv", *settings)):
+        assert outcome.status == 2
+        assert "informer forecast FILE model=zero" in outcome.err
+    said = call("inspect", "my.csv").out
+    if len(table) > 1:
+        words = shlex.split(next(line for line in said.splitlines() if "model=zero" in line and line.startswith("  ")))
+        assert "model=auto" not in said
+    else:
+        assert "informer forecast FILE model=zero dataset.frequency=h" in said
+        words = ["informer", "forecast", "my.csv", "model=zero", "dataset.frequency=h"]
+    assert call(words[1], *words[2:], "output=out").status == 0
+    assert np.isfinite(pd.read_csv("out/forecasts/my.forecast.csv")["load"]).all()
+
+
+def test_the_names_of_models_contain_the_one_that_comes_trained(folder: Path) -> None:
+    hourly().to_csv("my.csv", index=False)
+    outcome = call("forecast", "my.csv", "model=nil")
+    assert outcome.status == 2
+    assert "tiny, zero, found 'nil'" in outcome.err

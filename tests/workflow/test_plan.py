@@ -20,6 +20,8 @@ from informer.config.data import SplitConfig
         (30_000, 96, 96),  # quarters of an hour: one day
         (30_000, 288, 96),  # 5 minutes: no more than 96
         (60, 1, 6),  # years: a tenth of what there is
+        (48, 12, 12),  # months: a year of four, without training
+        (19, 1, 6),  # a short series of years
         (5, 12, 1),
     ],
 )
@@ -60,5 +62,5 @@ def test_rows_without_a_target_at_the_end_are_named(target: str | None, noted: b
     asked = ForecastConfig(input=str(path), repair=RepairMode.auto)
     (subject,), _ = find_subjects(asked)
     asked.target = target
-    planned = plan(subject, asked, minutes=1.0, run_dir=tmp_path / "run")
-    assert any("the last 14 rows have no sales" in note for note in planned.notes) == noted
+    *_, notes = plan(subject, asked, minutes=1.0, run_dir=tmp_path / "run")
+    assert any("the last 14 rows have no sales" in note for note in notes) == noted

@@ -2,8 +2,9 @@
 
   A = softmax(scale * q k^T)        scale = e^-0.5 by default; `attn=dot` is scale = 1 (Luong et al. 2015)
 
-Cost: O(l s) time, O(l + s) memory. It uses torch's fused `scaled_dot_product_attention` where possible; on the CPU that
-kernel needs dropout 0 and values as wide as keys, otherwise chunks of queries are computed.
+Cost: O(l s) time, O(l + s) memory; `step` is the form of causal layers that keeps keys and values. Where possible
+torch's fused `scaled_dot_product_attention` is used; on the CPU that kernel needs dropout 0 and values as wide as keys,
+otherwise chunks of queries are computed.
 """
 
 from typing import final
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.parameters import positive
+from informer.networks.attention.recurrent import KeysAndValues
 from informer.networks.attention.scores import future_keys, hide_future, seen_keys
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
@@ -55,6 +57,24 @@ class FullAttention(Attention):
             )
         per_row = q.shape[0] * q.shape[1] * k.shape[2]
         return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+
+    def initial_state(
+        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
+    ) -> KeysAndValues:
+        """The state before the first position; see `informer.networks.attention.recurrent`."""
+        return KeysAndValues.empty(self.spec, batch_size, d_value, device)
+
+    def step(
+        self,
+        state: KeysAndValues,
+        q_t: Float[Tensor, "b h e"],
+        k_t: Float[Tensor, "b h e"],
+        v_t: Float[Tensor, "b h d"],
+    ) -> tuple[Float[Tensor, "b h d"], KeysAndValues]:
+        """The row of the next position, and the state after it."""
+        new, dropout = state.with_next(k_t, v_t), self.spec.dropout if self.training else 0.0
+        out = F.scaled_dot_product_attention(q_t.unsqueeze(2), new.k, new.v, dropout_p=dropout, scale=self.scale)
+        return out.squeeze(2), new
 
     def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
         k, v = seen_keys(self.spec, start + q.shape[2], k, v)

@@ -28,7 +28,8 @@ class LongformerAttention(Attention):
 
     Args:
         spec: sizes and options of the layer.
-        window: size of the window, window // 2 keys on either side of the row.
+        window: size of the window, window // 2 keys on either side of the row; one number, or one per layer of a stack
+            (the last for further layers), which in the paper grow from layer to layer.
         dilation: distance of neighbouring keys in the window; one number, or one per head.
         n_global: number of global positions, evenly spaced from the first to the last.
         global_positions: explicit global positions instead of evenly spaced ones; negative values count from the end.
@@ -44,13 +45,13 @@ class LongformerAttention(Attention):
         self,
         spec: AttentionSpec,
         *,
-        window: int = 32,
+        window: int | Sequence[int] = 32,
         dilation: int | Sequence[int] = 1,
         n_global: int = 0,
         global_positions: Sequence[int] | None = None,
     ) -> None:
         super().__init__(spec)
-        self.reach = at_least("window", window, 0) // 2
+        self.reach = _of_layer(window, spec.layer_index) // 2
         self.dilations = _per_head(dilation, spec.n_heads)
         self.register_buffer("where", place_globals(spec.len_k, n_global, global_positions), persistent=False)
 
@@ -103,6 +104,15 @@ class LongformerAttention(Attention):
         allowed[:, :, self.where] = True
         allowed[:, self.where] = True
         return pattern_weights(q, k, allowed & (offset <= 0) if self.spec.causal else allowed)
+
+
+def _of_layer(window: int | Sequence[int], layer: int) -> int:
+    """The window of a layer; Beltagy et al. 2020, section 3.1."""
+    if not isinstance(window, Sequence) or isinstance(window, str):
+        return at_least("window", window, 0)
+    if not window:
+        raise ValueError("window: expected a number for each layer, found []")
+    return [at_least("window", each, 0) for each in window][min(layer, len(window) - 1)]
 
 
 def _per_head(dilation: int | Sequence[int], n_heads: int) -> tuple[int, ...]:

@@ -1,16 +1,17 @@
-"""Causal attention one position at a time, with a state whose size does not grow with the sequence.
+"""Causal attention one position at a time, with a state of what came before.
 
     state = attn.initial_state(batch_size)
     out_t, state = attn.step(state, q_t, k_t, v_t)         # q_t, k_t [b h e], v_t [b h d] -> out_t [b h d]
 
 The rows equal those of `forward` over the whole sequence in a causal layer. Available for linear, performer, taylor and
-efficient (see `RecurrentAttention`). Katharopoulos et al. 2020 ("Transformers are RNNs", eq. 18-20):
+efficient, with states of constant size, and for full, which keeps all keys and values (see `RecurrentAttention`).
+Katharopoulos et al. 2020 ("Transformers are RNNs", eq. 18-20):
 
   S_i = S_{i-1} + f(k_i) v_i^T        z_i = z_{i-1} + f(k_i)        out_i = f(q_i) S_i / f(q_i).z_i
 
 `efficient` has a normaliser per feature c: out_i = sum_c softmax(q_i)_c S_ic / z_ic, with f = exp.
 Features that grow like exp are relative to the largest so far, which cancels. States are never changed in place, so a
-state may be stored and continued more than once. They have the dtype of the operands, at least float32.
+state may be stored and continued more than once. They have the dtype of the operands, sums at least float32.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -32,6 +33,26 @@ class RecurrentAttention(Protocol):
 
     def step(self, state: Any, q_t: Tensor, k_t: Tensor, v_t: Tensor) -> tuple[Tensor, Any]:
         """The row of the next position, and the state after it."""
+
+
+class KeysAndValues(NamedTuple):
+    """State of full attention, after i positions."""
+
+    k: Float[Tensor, "b h i e"]
+    v: Float[Tensor, "b h i d"]
+
+    @classmethod
+    def empty(
+        cls, spec: AttentionSpec, batch_size: int, d_value: int | None, device: torch.device | str | None
+    ) -> "KeysAndValues":
+        """The state before the first position. Errors as in `empty_kernel_state`."""
+        b, h, d = _sizes(spec, batch_size, d_value)
+        return cls(torch.zeros(b, h, 0, spec.d_head, device=device), torch.zeros(b, h, 0, d, device=device))
+
+    def with_next(self, k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]) -> "KeysAndValues":
+        """The state after one more position."""
+        pairs = (self.k, k_t), (self.v, v_t)
+        return KeysAndValues(*(torch.cat([kept.to(new.dtype), new.unsqueeze(2)], dim=2) for kept, new in pairs))
 
 
 class KernelState(NamedTuple):

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.model import CalendarEmbed
+from informer.config.model import CalendarEmbed, EmbedPadding
 from informer.networks.ops.dropout import Dropout
-from informer.networks.ops.products import CircularConv3, Linear, product_dtype
+from informer.networks.ops.products import Conv3, Linear, product_dtype
 
 
 def sinusoid_table(length: int, width: int) -> Float[Tensor, "length width"]:
@@ -61,7 +61,7 @@ class CalendarEmbedding(nn.Module):
 
 @final
 class Embedding(nn.Module):
-    """Circular convolution of the values + sinusoidal position + calendar embedding (unless `none`), then dropout.
+    """Convolution of the values + sinusoidal position + calendar embedding (unless `none`), then dropout.
 
     Args:
         n_values: number of value columns.
@@ -69,6 +69,7 @@ class Embedding(nn.Module):
         length: rows of an input.
         kind, mark_sizes: see `CalendarEmbedding`.
         dropout: dropout probability, applied to the sum.
+        padding: which rows the convolution of a row reads.
     """
 
     position: Tensor
@@ -82,17 +83,21 @@ class Embedding(nn.Module):
         kind: CalendarEmbed,
         mark_sizes: Sequence[int],
         dropout: float,
+        padding: EmbedPadding = EmbedPadding.circular,
     ) -> None:
         super().__init__()
-        self.value = CircularConv3(n_values, d_model)
+        self.value = Conv3(n_values, d_model, causal=padding is EmbedPadding.causal)
         nn.init.kaiming_normal_(self.value.weight, mode="fan_in", nonlinearity="leaky_relu")
         self.calendar = None if kind is CalendarEmbed.none else CalendarEmbedding(d_model, kind, mark_sizes)
         self.register_buffer("position", sinusoid_table(length, d_model), persistent=False)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "b l c"], marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
-        """Embed values and marks of the same rows."""
-        embedded = self.value(x) + self.position
+    def forward(
+        self, x: Float[Tensor, "b r c"], marks: Float[Tensor, "b l m"], first: int = 0
+    ) -> Float[Tensor, "b l d"]:
+        """Embed the rows of an input from `first` on; causal: x may begin with rows before, which they see."""
+        n, values = marks.shape[1], self.value(x)
+        embedded = (values[:, -n:] if first else values) + self.position[first : first + n]
         if self.calendar is not None:
             embedded = embedded + self.calendar(marks)
         # under autocast the layers that follow read and write its dtype, so that nothing is cast between them

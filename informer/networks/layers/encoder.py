@@ -40,7 +40,7 @@ from informer.config.model import Shortening
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.ops.dropout import Dropout
-from informer.networks.ops.products import CircularConv3
+from informer.networks.ops.products import Conv3
 from informer.networks.ops.recompute import run
 
 
@@ -55,11 +55,6 @@ class GlobalTokens(nn.Module):
     def before(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b m d"]:
         """Put the tokens in front of the rows: m = n + l."""
         return torch.cat([self.tokens.to(x.dtype).expand(x.shape[0], -1, -1), x], dim=1)
-
-    def split(self, x: Float[Tensor, "b m d"]) -> tuple[Float[Tensor, "b n d"], Float[Tensor, "b l d"]]:
-        """Separate tokens and rows."""
-        n = len(self.tokens)
-        return x[:, :n], x[:, n:]
 
 
 def distilled_length(length: int) -> int:
@@ -80,7 +75,7 @@ class Distil(nn.Module):
 
     def __init__(self, d_model: int, *, norm: bool = True) -> None:
         super().__init__()
-        self.conv = CircularConv3(d_model, d_model)
+        self.conv = Conv3(d_model, d_model)
         self.norm = RowNorm(d_model) if norm else None
 
     def forward(self, x: Float[Tensor, "b l d"], mask: Bool[Tensor, "b l"] | None = None) -> Float[Tensor, "b n d"]:
@@ -89,13 +84,9 @@ class Distil(nn.Module):
         With a mask of the rows that exist, other rows count as zeros in the convolution, which then does not join both
         ends, and never in the maximum; a row of the output without rows is zero. `halved_mask` is the mask of the
         output.
-
-        Raises:
-            ValueError: a mask and BatchNorm, whose statistics would include rows that do not exist.
         """
         if mask is not None:
-            if self.norm is not None:
-                raise ValueError("distilling with a mask needs norm=False")
+            assert self.norm is None, "its statistics would include rows that do not exist"
             padded = F.pad(x * mask[..., None], (0, 0, 0, 1))
             rows = self.conv(padded)[:, :-1]
             rows = rows.masked_fill(~mask[..., None], torch.finfo(rows.dtype).min)
@@ -169,20 +160,15 @@ def make_shortening(kind: Shortening, d_model: int, *, norm: bool) -> nn.Module:
         d_model: width d.
         norm: use BatchNorm in `conv`.
     """
-    match kind:
-        case Shortening.conv:
-            return Distil(d_model, norm=norm)
-        case Shortening.max:
-            return MaxPool()
-        case Shortening.avg:
-            return MeanPool(kernel=3, padding=1)
-        case Shortening.strided:
-            return StridedConv(d_model)
-        case Shortening.funnel:
-            return MeanPool(kernel=2, padding=0)
-        case Shortening.eliminate:
-            return Eliminate()
-    raise ValueError(f"{kind} shortens nothing")
+    kinds: dict[Shortening, Callable[[], nn.Module]] = {
+        Shortening.conv: lambda: Distil(d_model, norm=norm),
+        Shortening.max: MaxPool,
+        Shortening.avg: lambda: MeanPool(kernel=3, padding=1),
+        Shortening.strided: lambda: StridedConv(d_model),
+        Shortening.funnel: lambda: MeanPool(kernel=2, padding=0),
+        Shortening.eliminate: Eliminate,
+    }
+    return kinds[kind]()
 
 
 @final
@@ -200,16 +186,11 @@ class MeanPool(nn.Module):
 
     def __init__(self, *, kernel: int, padding: int) -> None:
         super().__init__()
-        self.kernel = kernel
-        self.padding = padding
+        self.pool = nn.AvgPool1d(kernel, 2, padding, ceil_mode=padding == 0, count_include_pad=False)
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
         """[b l d] -> [b ceil(l/2) d]."""
-        pooled = F.avg_pool1d(
-            x.transpose(1, 2), self.kernel, stride=2, padding=self.padding, ceil_mode=self.padding == 0,
-            count_include_pad=False,
-        )  # fmt: skip
-        return pooled.transpose(1, 2)
+        return self.pool(x.transpose(1, 2)).transpose(1, 2)
 
 
 @final
@@ -305,7 +286,7 @@ class EncoderStack(nn.Module):
         n_tokens: int = 0,
     ) -> None:
         super().__init__()
-        self.length = length
+        self.length, self.n_tokens = length, n_tokens
         self.shortening = shortening
         self.recompute = recompute
         self.layers = nn.ModuleList()
@@ -336,14 +317,10 @@ class EncoderStack(nn.Module):
             x = run([layer], x, *memory, recompute=self.recompute)
             if self.shortening is Shortening.funnel:
                 memory = (x,)
-            x = self._shortened(shorten, x, *received)
+            tokens, rows = x[:, : self.n_tokens], x[:, self.n_tokens :]
+            rows = shorten(rows, *(each[:, self.n_tokens :] for each in received))
+            x = torch.cat([tokens, rows], dim=1) if self.n_tokens else rows
         return self.norm(run(self.layers[len(self.distils) :], x, *memory, recompute=self.recompute))
-
-    def _shortened(self, shorten: nn.Module, x: Tensor, *received: Tensor) -> Tensor:
-        if self.globals is None:
-            return shorten(x, *received)
-        tokens, rows = self.globals.split(x)
-        return torch.cat([tokens, shorten(rows, *(each[:, tokens.shape[1] :] for each in received))], dim=1)
 
 
 @final

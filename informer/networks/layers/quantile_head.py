@@ -43,7 +43,7 @@ class QuantileHead(nn.Module):
         problem = level_problem(levels)
         if problem:
             raise ValueError(f"quantiles: {problem}")
-        self.n_levels, self.median = len(levels), list(levels).index(MEDIAN)
+        self.levels, self.n_levels, self.median = tuple(levels), len(levels), list(levels).index(MEDIAN)
         self.linear = Linear(d_model, n_columns * len(levels))
         self.register_buffer("gaps", torch.tensor(_gaps(levels)), persistent=False)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, final
 
 import torch
 from einops import rearrange, repeat
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from informer.config.model import ModelConfig
@@ -177,9 +177,8 @@ class WindowTransform(nn.Module):
         dec_x: Float[Tensor, "b dec_len c"],
         dec_mark: Float[Tensor, "b dec_len m"],
         series: Int[Tensor, "b"] | None = None,
-        n_fed: int = 0,
     ) -> NetworkInputs:
-        """Network inputs for windows in which the first `n_fed` rows of the horizon hold forecasts of the targets."""
+        """Network inputs for windows."""
         enc_x, dec_x = (self._embedded(x, series) for x in (enc_x, dec_x))
         target_mean = target_scale = None
         if self.instance_norm:
@@ -187,10 +186,10 @@ class WindowTransform(nn.Module):
             mean, scale = mean_std(enc_x, weights[0])
             target_mean, target_scale = (x.index_select(2, self.targets) for x in (mean, scale))
             mean, scale = mean.masked_fill(self.given_ahead, 0.0), scale.masked_fill(self.given_ahead, 1.0)
-            enc_x, dec_x = (enc_x - mean) / scale, (dec_x - mean) / scale * self._shown(n_fed)
+            enc_x, dec_x = (enc_x - mean) / scale, (dec_x - mean) / scale * self.shown
             enc_x, dec_x = (x if w is None else x * w for x, w in zip((enc_x, dec_x), weights, strict=True))
         if self.channel_independent:
-            shown = self._shown(n_fed)[:, self.targets[:1]]
+            shown = self.shown[:, self.targets[:1]]
             enc_x = self._split_channels(enc_x, torch.ones_like(enc_x[0, :, :1]))
             dec_x = self._split_channels(dec_x, shown)
             enc_mark, dec_mark = (repeat(x, "b l m -> (b n) l m", n=self.n_targets) for x in (enc_mark, dec_mark))
@@ -206,6 +205,17 @@ class WindowTransform(nn.Module):
         if self.channel_independent:
             values = rearrange(values, "b l n -> (b n) l 1")
         return self._patches(values) if self.patch_len > 1 else values
+
+    def fed(
+        self, token: Float[Tensor, "bn 1 pc"], values: Float[Tensor, "b p n"], inputs: NetworkInputs
+    ) -> Float[Tensor, "bn 1 pc"]:
+        """A token of the decoder's input in which the rows hold these values of the targets, as observed ones."""
+        targets = self.inside.target_positions
+        mask_of = dict(zip(self.inside.masked or (), self.inside.masks, strict=True))
+        masks = [mask_of[target] for target in targets if target in mask_of]
+        given = self.of_targets(values, inputs).to(token.dtype)
+        token = token.index_copy(2, torch.tensor(targets, device=token.device), given)
+        return token.index_fill(2, torch.tensor(masks, device=token.device), 1.0) if masks else token
 
     def undo(self, out: Float[Tensor, "bn t pc *q"], inputs: NetworkInputs) -> Float[Tensor, "b pred_len n *q"]:
         """Network output in the scale of the windows, without adding their mean."""
@@ -223,11 +233,6 @@ class WindowTransform(nn.Module):
         assert series is not None, "see `ForecastModel.reads_series`"
         vectors = self.series(series + 1).to(x.dtype)
         return torch.cat([x, vectors[:, None].expand(-1, x.shape[1], -1)], dim=2)
-
-    def _shown(self, n_fed: int) -> Float[Tensor, "dec_len c"]:
-        """1 where the decoder is given a value, 0 where it has to forecast one."""
-        token, fed, ahead = self.shown.tensor_split([self.label_len, self.label_len + n_fed])
-        return torch.cat([token, fed.index_fill(1, self.targets, 1.0), ahead]) if n_fed else self.shown
 
     def _split_channels(self, x: Tensor, shown: Float[Tensor, "l 1"]) -> Tensor:
         """One window per target; `shown` is 1 in rows with given targets, and is the mask of targets without gaps."""
@@ -255,6 +260,6 @@ def mean_std(
     return mean, (variance + EPSILON).sqrt()
 
 
-def with_quantile_axis(forecast: Float[Tensor, "b l n"], out: Float[Tensor, "b pred_len n *q"]) -> Tensor:
+def with_quantile_axis(forecast: Shaped[Tensor, "b l n"], out: Float[Tensor, "b pred_len n *q"]) -> Tensor:
     """`forecast`, with a last axis of size 1 if `out` has a quantile axis, so that they broadcast."""
     return forecast if out.ndim == forecast.ndim else forecast[..., None]

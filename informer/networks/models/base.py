@@ -13,8 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.base.quantiles import MEDIAN
-from informer.config import families
-from informer.config.model import ModelConfig
+from informer.config.model import ModelConfig, load_family, register_family
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.ops.gaps import with_masks
@@ -158,7 +157,7 @@ class Network(nn.Module, ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "CONFIG" in cls.__dict__:
-            families.register(cls.CONFIG)
+            register_family(cls.CONFIG)
             _networks[cls.CONFIG] = cls
 
     @abstractmethod
@@ -190,11 +189,11 @@ _networks: dict[type[ModelConfig], type[Network]] = {}
 
 def network_class(config: ModelConfig) -> type[Network] | None:
     """The network class of a configuration; None if its models are linear maps only. Errors as in
-    `informer.config.families.config_class`."""
+    `informer.config.model.config_class`."""
     if config.CLOSED_FORM:
         return None
     if type(config) not in _networks:
-        families.load(config.family)
+        load_family(config.family)
     return _networks[type(config)]
 
 

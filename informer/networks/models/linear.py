@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from informer.config import families
-from informer.config.model import MOST_ROWS, VARY_WITH, ModelConfig
+from informer.config.fields import setting
+from informer.config.model import MOST_ROWS, VARY_WITH, ModelConfig, register_family
 from informer.networks.models.base import ModelDims
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import linear
@@ -51,14 +51,8 @@ class LinearModelConfig(ModelConfig):
     """Fit a map per column (per series and column if there are several series), shrunk towards a shared map."""
     other_columns: bool = True
     """Read the recent rows of the other columns too."""
-    average: int = 3
+    average: int = setting(3, least=1)
     """Largest number of maps that are averaged."""
-
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = [] if self.average >= 1 else [f"model.average: expected at least 1, found {self.average}"]
-        # plain super() fails: slots=True creates a new class
-        return super(LinearModelConfig, self).problems() + problems
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these numbers of rows."""
@@ -75,7 +69,7 @@ def maps_config(config: ModelConfig) -> LinearModelConfig:
     return LinearModelConfig(maps=config.maps, varying=config.varying, varying_penalty=config.varying_penalty)
 
 
-families.register(LinearModelConfig)
+register_family(LinearModelConfig)
 
 
 def recent_rows(n_columns: int, seq_len: int) -> int:

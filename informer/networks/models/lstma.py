@@ -2,15 +2,17 @@
 Jointly Learning to Align and Translate"), with LSTM cells. Zhou et al. 2021 compare Informer with it.
 
   h_i = LSTM_e(W_e x_i + calendar_i, h_(i-1))                     rows of the lookback window
-  s_j = LSTM_d(W_d [y_(j-1); known_j] + calendar_j, s_(j-1))      rows of the horizon, from the encoder's last state
-  c_j = sum_i a_ji h_i,  a_j = attention of the query W_a s_j to the keys U_a h_i
-  y_j = W_o [s_j; c_j] + b
+  e_j = W_d [y_(j-1); known_j] + calendar_j                       rows of the horizon
+  c_j = sum_i a_ji h_i,  a_j = attention of the query W_a s_(j-1) to the keys U_a h_i
+  s_j = LSTM_d([e_j; c_j], s_(j-1))                               from the encoder's last state, s_0
+  y_j = W_o [s_j; c_j; e_j] + b                                   the paper's g(y_(j-1), s_j, c_j)
 
-y_0 is the last row of the lookback window (the last observed values), known_j are covariates known ahead. Cost:
+y_0 is the last row of the lookback window (the last observed values), known_j are covariates known ahead. Not as in the
+paper: LSTM cells for gated units, an encoder of one direction, whose last state begins the decoder. Cost:
 O(seq_len + pred_len) sequential steps, plus attention of one query for each of pred_len rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -18,6 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from informer.config.fields import setting
 from informer.config.model import CalendarEmbed, ModelConfig
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
@@ -34,17 +37,17 @@ class LstmaConfig(ModelConfig):
     """Sizes of LSTMa and its teacher forcing."""
 
     family: str = "lstma"
-    d_model: int = 64
+    d_model: int = setting(64, least=1)
     """Width of inputs and states."""
-    n_heads: int = 1
+    n_heads: int = setting(1, least=1)
     """Number of attention heads; must divide d_model."""
-    layers: int = 1
+    layers: int = setting(1, least=1)
     """Number of LSTM layers, in the encoder and in the decoder."""
-    dropout: float = 0.1
-    teacher_forcing: float = 1.0
+    dropout: float = setting(0.1, least=0, below=1)
+    teacher_forcing: float = setting(1.0, least=0, most=1)
     """Probability that the decoder reads the actual value instead of its own forecast, at the first training step.
     Drawn separately for each window and row."""
-    teacher_forcing_end: float = 0.0
+    teacher_forcing_end: float = setting(0.0, least=0, most=1)
     """The same probability at the last step; it changes linearly in between."""
 
     @property
@@ -52,20 +55,10 @@ class LstmaConfig(ModelConfig):
         """LSTM layers of encoder and decoder together."""
         return 2 * self.layers
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        problems = super(LstmaConfig, self).problems()  # plain super() fails: slots=True creates a new class
-        for name in ("d_model", "n_heads", "layers"):
-            if getattr(self, name) < 1:
-                problems.append(f"model.{name}: expected at least 1, found {getattr(self, name)}")
+    def _joint_problems(self) -> Iterator[str]:
+        yield from super(LstmaConfig, self)._joint_problems()  # plain super() fails: slots=True creates a new class
         if self.n_heads >= 1 and self.d_model % self.n_heads:
-            problems.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
-        if not 0.0 <= self.dropout < 1.0:
-            problems.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
-        for name in ("teacher_forcing", "teacher_forcing_end"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                problems.append(f"model.{name}: expected a probability from 0 to 1, found {getattr(self, name)}")
-        return problems
+            yield f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"
 
 
 @final
@@ -99,15 +92,18 @@ class Lstma(Network):
         for name, positions in (("targets", dims.target_positions), ("known", dims.known)):
             self.register_buffer(name, torch.tensor(list(positions), dtype=torch.long), persistent=False)
         self.register_buffer("teaching", torch.tensor(config.teacher_forcing), persistent=False)
-        self.enc_value, self.enc_calendar = Linear(dims.enc_in, width), _calendar(config, dims)
-        self.dec_value, self.dec_calendar = Linear(dims.c_out + len(dims.known), width), _calendar(config, dims)
+        has_marks, marks = config.embed is not CalendarEmbed.none, (width, config.embed, dims.mark_sizes)
+        self.enc_value = Linear(dims.enc_in, width)
+        self.enc_calendar = CalendarEmbedding(*marks) if has_marks else None
+        self.dec_value = Linear(dims.c_out + len(dims.known), width)
+        self.dec_calendar = CalendarEmbedding(*marks) if has_marks else None
         between = config.dropout if config.layers > 1 else 0.0
         self.encoder = nn.LSTM(width, width, config.layers, batch_first=True, dropout=between)
-        self.decoder = nn.LSTM(width, width, config.layers, batch_first=True, dropout=between)
+        self.decoder = nn.LSTM(2 * width, width, config.layers, batch_first=True, dropout=between)
         spec = AttentionSpec(config.n_heads, width // config.n_heads, 1, dims.seq_len, dropout=config.dropout)
         self.attention = AttentionLayer(width, attentions.cross(spec), project_values=False)
         self.dropout = Dropout(config.dropout)
-        self.head = QuantileHead(2 * width, dims.c_out, quantiles) if quantiles else Linear(2 * width, dims.c_out)
+        self.head = QuantileHead(3 * width, dims.c_out, quantiles) if quantiles else Linear(3 * width, dims.c_out)
 
     def begin_step(self, done: float) -> None:
         """See `Network`; sets how often the decoder reads actual values."""
@@ -145,19 +141,13 @@ class Lstma(Network):
         for j in range(self.pred_len):
             inputs = self.dec_value(torch.cat([previous, covariates[:, j : j + 1]], dim=2))
             embedded = self.dropout(_embedded(inputs, self.dec_calendar, marks[:, j : j + 1]))
-            s, state = self.decoder(embedded, state)
-            context = self.attention.attend(s, keys, values)
-            rows.append(self.head(self.dropout(torch.cat([s, context], dim=2))))
+            context = self.attention.attend(state[0][-1][:, None], keys, values)  # the last layer's hidden state
+            s, state = self.decoder(torch.cat([embedded, context], dim=2), state)
+            rows.append(self.head(torch.cat([self.dropout(torch.cat([s, context], dim=2)), embedded], dim=2)))
             previous = point(rows[-1], self.quantiles).to(enc_x.dtype)
             if actual is not None and is_taught is not None:
                 previous = torch.where(is_taught[:, j : j + 1], actual[:, j : j + 1].to(previous.dtype), previous)
         return torch.cat(rows, dim=1)
-
-
-def _calendar(config: LstmaConfig, dims: ModelDims) -> CalendarEmbedding | None:
-    return (
-        None if config.embed is CalendarEmbed.none else CalendarEmbedding(config.d_model, config.embed, dims.mark_sizes)
-    )
 
 
 def _embedded(values: Tensor, calendar: CalendarEmbedding | None, marks: Tensor) -> Tensor:

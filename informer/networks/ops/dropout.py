@@ -118,7 +118,3 @@ class Dropout(nn.Module):
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Apply dropout in training; identity in eval."""
         return dropout(x, self.p, self.training)
-
-    def extra_repr(self) -> str:
-        """Arguments for print(module)."""
-        return f"p={self.p}"

@@ -143,28 +143,36 @@ class Linear(nn.Linear):
 
 
 @final
-class CircularConv3(nn.Module):
-    """Convolution over time with kernel 3 and circular padding, as one matrix product.
+class Conv3(nn.Module):
+    """Convolution over time with kernel 3, as one matrix product.
 
-    Row t sees rows t-1, t, t+1; the first and the last row are neighbours, as in the authors' code.
+    Row t sees rows t-1, t, t+1; the first and the last row are neighbours, as in the authors' code. Causal: row t sees
+    rows t-2, t-1, t, with zeros before the first.
     """
 
-    def __init__(self, in_features: int, out_features: int) -> None:
+    def __init__(self, in_features: int, out_features: int, *, causal: bool = False) -> None:
         super().__init__()
+        self.causal = causal
         conv = nn.Conv1d(in_features, out_features, kernel_size=3)
         self.weight, self.bias = conv.weight, conv.bias
 
     def forward(self, x: Float[Tensor, "b l i"]) -> Float[Tensor, "b l o"]:
         """Convolve along l."""
         weight = self.weight.transpose(1, 2).flatten(1)
+        if self.causal:
+            return linear(_taps(F.pad(x, (0, 0, 2, 0))), weight, self.bias)
         if x.device.type == "cpu" and not torch.compiler.is_compiling():
             return _CircularProduct.apply(x, weight, self.bias, product_dtype(x))
-        return linear(_taps(x), weight, self.bias)
+        return linear(_taps(_circular(x)), weight, self.bias)
 
 
-def _taps(x: Tensor) -> Tensor:
-    """Every row concatenated with the rows before and after it, [b l 3i]."""
-    around = torch.cat((x[:, -1:], x, x[:, :1]), dim=1)
+def _circular(x: Tensor) -> Tensor:
+    """The rows with the last in front and the first behind."""
+    return torch.cat((x[:, -1:], x, x[:, :1]), dim=1)
+
+
+def _taps(around: Tensor) -> Tensor:
+    """Three successive rows side by side, for each row but the outer two."""
     return around.unfold(1, 3, 1).transpose(2, 3).flatten(2).contiguous()  # flatten by itself keeps a view
 
 
@@ -176,7 +184,7 @@ class _CircularProduct(torch.autograd.Function):
         ctx.dtypes = x.dtype, weight.dtype
         x, weight, bias = (tensor.to(dtype) for tensor in (x, weight, bias))
         ctx.save_for_backward(x, weight)
-        return product(_taps(x), weight, bias)
+        return product(_taps(_circular(x)), weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -184,7 +192,7 @@ class _CircularProduct(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         x_dtype, weight_dtype = ctx.dtypes
         rows = grad.reshape(-1, grad.shape[-1])
-        grad_weight = product(rows.t(), _taps(x).flatten(0, 1).t())
+        grad_weight = product(rows.t(), _taps(_circular(x)).flatten(0, 1).t())
         grad_x = None
         if ctx.needs_input_grad[0]:
             before, at, after = product(rows, weight.t()).view(*x.shape[:2], -1).split(x.shape[2], dim=-1)

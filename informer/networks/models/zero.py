@@ -16,20 +16,20 @@ attention and distilling, and positions count from the end: a history with missi
 by itself.
 """
 
-import hashlib
-import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple, final
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, NamedTuple, final
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from safetensors import safe_open
 from torch import Tensor, nn
 
-from informer.base.errors import InputError, one_of
-from informer.config.model import Activation
+from informer.base.quantiles import MEDIAN
+from informer.config.fields import setting
+from informer.config.model import Activation, CalendarEmbed, ModelConfig
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.layers.attention_layer import AttentionLayer
@@ -37,6 +37,8 @@ from informer.networks.layers.decoder import DecoderLayer
 from informer.networks.layers.encoder import Distil, EncoderLayer, halved_mask
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import QuantileHead
+from informer.networks.models.base import Attentions, ModelDims, Network
+from informer.networks.ops.gaps import weights_of
 from informer.networks.ops.products import Linear
 
 HISTORY, CONTEXT, LABEL, HORIZON, PATCH = 1024, 512, 64, 96, 16
@@ -86,10 +88,7 @@ class Inputs(NamedTuple):
 
 
 N_FACTS = 6
-
-VERSIONS = {"zero-1": "285d245c27e09256ae0d1bb8ac081f5440888aae9d094c006bb77cce6f81cc3f"}
-"""Weights in the package, the newest last, and their sha256."""
-NEWEST = list(VERSIONS)[-1]
+BATCH = 256
 
 
 def read(
@@ -282,7 +281,6 @@ class Zero(nn.Module):
         copied = (weights * inputs.sources).sum(2).asinh()
         return copied[:, :, None] + inputs.change[:, None, None] * deviation
 
-    @torch.no_grad()
     def predict(
         self,
         values: Float[Tensor, "b t"],
@@ -291,13 +289,20 @@ class Zero(nn.Module):
         second: Int[Tensor, "b"],
         horizon: int,
     ) -> Float[Tensor, "b horizon q"]:
-        """Quantiles in the units of the values, float64.
+        """Quantiles in the units of the values, float64, without gradients.
 
         Beyond HORIZON rows the medians so far become history. The squared distances of later quantiles from the median
         add to those at the end of the block before (mean of its last 24 rows), as variances of independent errors do.
 
-        Arguments as in `read`.
+        Arguments as in `read`; BATCH series are forecast at once.
         """
+        batches = zip(*(x.split(BATCH) for x in (values, observed, season, second)), strict=True)
+        with torch.no_grad():
+            return torch.cat([self.rolled(y, seen, one, other, horizon) for y, seen, one, other in batches])
+
+    def rolled(
+        self, values: Tensor, observed: Tensor, season: Tensor, second: Tensor, horizon: int
+    ) -> Float[Tensor, "b horizon q"]:
         blocks: list[Tensor] = []
         before: Tensor | float = 0.0
         for _ in range(0, horizon, HORIZON):
@@ -305,7 +310,8 @@ class Zero(nn.Module):
             quantiles = inputs.unscaled(self(inputs))
             median = quantiles[:, :, LEVELS.index(0.5), None]
             off = quantiles - median
-            off = off.sign() * (off.square() + before).sqrt()
+            # the root has no gradient at zero
+            off = off.sign() * (off.square() + before).clamp(min=1e-200).sqrt()
             before = off[:, -24:].square().mean(1, keepdim=True)
             blocks.append(median + off)
             values = torch.cat([values.double(), median[:, :, 0]], dim=1)
@@ -313,26 +319,121 @@ class Zero(nn.Module):
         return torch.cat(blocks, dim=1)[:, :horizon]
 
 
-def weights_path(version: str) -> Path:
-    """The file of one of VERSIONS."""
-    return Path(__file__).with_name(f"{version}.safetensors")
+@dataclass(kw_only=True, slots=True)
+class ZeroConfig(ModelConfig):
+    """Weights and sizes of the network for any series."""
+
+    family: str = "zero"
+    embed: CalendarEmbed = CalendarEmbed.none
+    weights: str | None = "zero-1"
+    """Weights that training starts from, one of `informer.pretrained.weights.VERSIONS`; null: random ones."""
+    seasons: list[int] = setting(list, least=1)
+    """Rows of the two seasons, 1 for none. Empty: found in the training rows."""
+    d_model: int = setting(96, least=1)
+    """Width of every layer."""
+    n_heads: int = setting(4, least=1)
+    """Attention heads; must divide d_model."""
+    d_ff: int = setting(256, least=1)
+    """Hidden width of the feed-forward blocks."""
+    encoder_layers: int = setting(3, least=1)
+    """Number of encoder layers."""
+    decoder_layers: int = setting(2, least=1)
+    """Number of decoder layers."""
+    distil: bool = True
+    """Halve the patches between encoder layers."""
+
+    @property
+    def is_fitted_first(self) -> bool:
+        """See `ModelConfig`."""
+        return self.weights is not None
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of encoder and decoder together."""
+        return self.encoder_layers + self.decoder_layers
+
+    def _joint_problems(self) -> Iterator[str]:
+        yield from super(ZeroConfig, self)._joint_problems()  # plain super() fails: slots=True creates a new class
+        if len(self.seasons) not in (0, 2):
+            yield f"model.seasons: expected two lengths, 1 for none, found {list(self.seasons)}"
+        if self.n_heads >= 1 and self.d_model % self.n_heads:
+            yield f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"
 
 
-def load(version: str = NEWEST) -> Zero:
-    """The trained network, in eval mode on the CPU.
+@final
+class ZeroNetwork(Network):
+    """The network as a family: each target by itself, from its own lookback window; other columns are not read.
 
-    Raises:
-        InputError: no such version, or a damaged file.
+    Its attention is full attention, with which the weights were trained.
     """
-    if version not in VERSIONS:
-        raise one_of("version of the pretrained network", version, list(VERSIONS))
-    path = weights_path(version)
-    if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != VERSIONS[version]:
-        raise InputError(f"{path}: missing or damaged; install informer-forecasting again")
-    with safe_open(path, framework="pt") as file:
-        network = Zero(**json.loads(file.metadata()["network"]))
-        network.load_state_dict({name: file.get_tensor(name).float() for name in file.keys()})  # noqa: SIM118
-    return network.eval()
+
+    CONFIG = ZeroConfig
+
+    def __init__(
+        self, config: ZeroConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
+    ) -> None:
+        super().__init__(config, dims, attentions, quantiles)
+        self.dims, self.offset, self.seasons = dims, config.offset, config.seasons or [1, 1]
+        sizes = ("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers", "distil")
+        self.zero = Zero(**{name: getattr(config, name) for name in sizes})
+
+    def forward(
+        self,
+        enc_x: Float[Tensor, "b seq_len c"],
+        enc_mark: Float[Tensor, "b seq_len m"],
+        dec_x: Float[Tensor, "b dec_len c"],
+        dec_mark: Float[Tensor, "b dec_len m"],
+    ) -> Float[Tensor, "b pred_len n *q"]:
+        """See `Network`."""
+        x, dims = enc_x, self.dims
+        if dims.masked:
+            x = x.masked_fill(weights_of(x, dims.masked, dims.masks) < 0.5, torch.nan)
+        history = x[:, :, list(dims.target_positions)]
+        all_levels = each_column(self.zero.rolled, history, self.seasons, dims.pred_len, offset=self.offset)
+        levels = torch.stack([at_level(all_levels, level) for level in self.quantiles or (MEDIAN,)], dim=-1).to(enc_x)
+        return levels if self.quantiles else levels[..., 0]
+
+
+def each_column(
+    forecast: Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor],
+    history: Float[Tensor, "b t n"],
+    seasons: Sequence[int],
+    horizon: int,
+    *,
+    offset: int,
+) -> Float[Tensor, "b horizon n q"]:
+    """Quantiles of each column as a series of its own.
+
+    Args:
+        forecast: `Zero.predict` or `Zero.rolled`.
+        history: missing values are NaN, and the first row may be repeated in front.
+        seasons: rows of the two seasons, 1 for none.
+        horizon, offset: rows to forecast, and rows between them and the history.
+    """
+    x = history.transpose(1, 2).flatten(0, 1)
+    first, second = (torch.full_like(x[:, 0], season, dtype=torch.int64) for season in seasons)
+    quantiles = forecast(x.nan_to_num(0.0), observed_rows(x), first, second, offset + horizon)
+    return quantiles[:, offset:].unflatten(0, (history.shape[0], history.shape[2])).transpose(1, 2)
+
+
+def observed_rows(x: Float[Tensor, "b t"]) -> Bool[Tensor, "b t"]:
+    """Which values exist. Leading rows that repeat the first one are read once: they may be padding, and before the
+    first change nothing is known of a series. The last row counts if there is no other."""
+    same = (x != x[:, :1]).cumsum(dim=1) == 0
+    repeated = same & same.roll(-1, dims=1)
+    repeated[:, -1] = False
+    observed = ~x.isnan() & ~repeated
+    observed[:, -1] |= ~observed.any(dim=1)
+    return observed
+
+
+def at_level(quantiles: Any, level: float) -> Any:
+    """A quantile between those of LEVELS, which are the last axis of a tensor or array: linear in the quantile of a
+    normal distribution, beyond them too."""
+    z, normal = [NormalDist().inv_cdf(p) for p in LEVELS], NormalDist().inv_cdf(level)
+    right = min(max(bisect_left(z, normal), 1), len(z) - 1)
+    share = (normal - z[right - 1]) / (z[right] - z[right - 1])
+    return quantiles[..., right - 1] + share * (quantiles[..., right] - quantiles[..., right - 1])
 
 
 def copy_weights(raw: Float[Tensor, "b t j"], available: Bool[Tensor, "b t j"]) -> Float[Tensor, "b t j"]:

@@ -1,0 +1,499 @@
+"""Sums of forecasts over series and periods, with intervals that are right for the sum.
+
+Errors of neighbouring steps and of series that sell in one town are correlated: with independent errors the interval of
+a sum is too narrow, with the sum of quantiles too wide. So the future is sampled jointly: a path is the forecast of all
+series plus one whole block of held-out errors, those of all series at all steps from one origin (a block bootstrap of
+residuals; R. Hyndman and G. Athanasopoulos, "Forecasting: Principles and Practice", sections 5.5 and 11.3). Errors are
+taken on the transformed scale, relative to the variation of the history, as intervals of single values are.
+
+The forecast of a sum is the sum of the forecasts (bottom-up), so that parts and totals agree.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float64, Int
+from torch import Tensor
+
+from informer import checkpoint
+from informer.base.errors import InputError, counted, listed
+from informer.base.files import expanded, write_atomic
+from informer.checkpoint.paths import PATHS, TOTALS, TOTALS_FACTS
+from informer.config.commands import PERIODS, EvalDataset, ForecastConfig
+from informer.config.data import DatasetConfig
+from informer.config.plain import without_nan
+from informer.data.dataset import Data
+from informer.data.panel import read_attributes, series_codes
+from informer.data.windows import Windows
+from informer.inference.model import Forecast, TrainedModel
+from informer.inference.rescore import trained_data
+from informer.inference.zero import ZeroModel
+from informer.networks.forecast_model import ForecastModel, model_output
+from informer.read.columns import label
+from informer.read.frequency import lasting
+from informer.read.series import Series, column_values, table_of_file
+from informer.scoring.intervals import differences
+
+Panel = Float64[np.ndarray, "w s h n"]
+
+Fits = Iterable[tuple[ForecastModel, Windows]]
+"""Models, and windows that each was not fitted on; a model may change when the next is taken."""
+
+MOST_VALUES, MOST_ORIGINS, MOST_TESTED = 1 << 24, 512, 64
+"""Maximum number of held-out values; of origins of blocks; and of origins on which totals are scored."""
+MOST_WRITTEN = 50_000_000
+"""Maximum number of values of the table of paths."""
+LEAST_PATHS, MOST_UNTRAINED, BATCH = 200, 16, 256
+"""Least number of paths; origins of forecasts without training; windows per batch."""
+TOTAL = "total"
+"""Name of the sum of the columns of a single series."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class HeldOut:
+    """Forecasts of all series from w common origins that the model was not fitted on.
+
+    Args:
+        forecast, actual: in data units; NaN without a window of the series there, or where the value is missing.
+        units: usual size of the errors at the origin, from the variation of the history.
+        power: of the transform of each series and column.
+        blocks: number of origins whose horizons do not overlap.
+    """
+
+    forecast: Panel
+    actual: Panel
+    units: Float64[np.ndarray, "w s n"]
+    power: Float64[np.ndarray, "s n"]
+    blocks: int
+
+    def errors(self, rng: np.random.Generator) -> Panel:
+        """Errors on the transformed scale in `units`; a block with missing values is that of the series at another
+        origin, and 0 for a series without any."""
+        power = self.power[:, None]
+        errors = (_powered(self.actual, power) - _powered(self.forecast, power)) / self.units[:, :, None]
+        for own in errors.swapaxes(0, 1):
+            lacks = np.isnan(own).any(axis=(1, 2))
+            if lacks.all():
+                own[...] = np.nan_to_num(own)
+            elif lacks.any():
+                own[lacks] = own[rng.choice(np.flatnonzero(~lacks), lacks.sum())]
+        return errors
+
+    def joined(self, later: "HeldOut") -> "HeldOut":
+        """These origins and later ones."""
+        both = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in _BY_ORIGIN}
+        return HeldOut(**both, power=self.power, blocks=self.blocks + later.blocks)
+
+    def halves(self) -> tuple["HeldOut", "HeldOut"]:
+        """The earlier and the later half of the origins."""
+        cut, parts = (len(self.units) + 1) // 2, list[HeldOut]()
+        for part in (slice(0, cut), slice(cut, None)):
+            fewer = {name: getattr(self, name)[part] for name in _BY_ORIGIN}
+            parts.append(HeldOut(**fewer, power=self.power, blocks=max(self.blocks // 2, 1)))
+        return parts[0], parts[1]
+
+    def of_columns(self) -> "HeldOut":
+        """Of a single series, with its columns in place of series."""
+        swapped = {name: getattr(self, name).swapaxes(1, -1) for name in _BY_ORIGIN}
+        return HeldOut(**swapped, power=self.power.T, blocks=self.blocks)
+
+
+_BY_ORIGIN = ("forecast", "actual", "units")
+
+
+def _powered(values: np.ndarray, power: np.ndarray) -> np.ndarray:
+    return np.copysign(np.abs(values) ** power, values)
+
+
+def sample_paths(
+    center: Float64[np.ndarray, "s h n"],
+    units: Float64[np.ndarray, "s n"],
+    errors: Panel,
+    power: Float64[np.ndarray, "s n"],
+    chosen: Int[np.ndarray, "p"],
+    floor: Float64[np.ndarray, "s n"],
+) -> Float64[np.ndarray, "p s h n"]:
+    """Joint paths: the forecast plus the blocks of errors of the chosen origins.
+
+    Args:
+        center: the forecast.
+        units: see `HeldOut.units`, after the history of this forecast.
+        errors, power: see `HeldOut`.
+        chosen: origins of the blocks.
+        floor: least values.
+    """
+    exponent = power[:, None]
+    moved = _powered(center, exponent) + errors[chosen, :, : center.shape[1]] * units[:, None]
+    paths = _powered(moved, 1 / exponent)
+    return np.maximum(paths, floor[:, None])
+
+
+def interval(sums: Float64[np.ndarray, "p *k"], level: int, blocks: int) -> Float64[np.ndarray, "2 *k"]:
+    """Ends of the interval of a level in percent. As in conformal intervals, (n + 1) level / n of the paths are inside
+    with errors of n origins whose horizons do not overlap, and there is none (NaN) where that is more than all."""
+    if blocks < level / (100 - level):
+        return np.full((2, *sums.shape[1:]), np.nan)
+    inside = level / 100 * (blocks + 1) / blocks
+    return np.quantile(sums, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
+
+
+@torch.inference_mode()
+def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) -> HeldOut:
+    """Forecasts of held-out windows, grouped by origin.
+
+    Args:
+        model: the scored model.
+        data: of its run.
+        fits: models and windows that these were not fitted on.
+        names: of the series to sum, in their order.
+    """
+    places, h, n = (
+        {series.name: place for place, series in enumerate(data.panel)},
+        data.sizes.pred_len,
+        len(data.targets),
+    )
+    rank = np.full(len(data.panel), -1)
+    rank[[places[name] if len(places) > 1 else 0 for name in names]] = np.arange(len(names))
+    positions = model.columns.positions(data.targets)
+    found: dict[tuple[int, int], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    every = max(-(-max(map(len, data.panel)) // max(min(MOST_VALUES // (len(names) * h * n), MOST_ORIGINS), 1)), 1)
+    times = np.unique(np.concatenate([series.timestamps.asi8 for series in data.panel]))
+    for forecaster, windows in fits:
+        series = windows.series(torch.arange(len(windows))).cpu().numpy()
+        rows = windows.starts.cpu().numpy() - windows.store.first_rows.cpu().numpy()[series] + data.sizes.first
+        origins = np.zeros(len(windows), dtype=np.int64)
+        for place in np.unique(series):
+            origins[series == place] = np.searchsorted(times, data.panel[place].timestamps.asi8[rows[series == place]])
+        for chosen in torch.from_numpy(np.flatnonzero((origins % every == 0) & (rank[series] >= 0))).split(BATCH):
+            batch = windows.batch(chosen)
+            values = model.rows(batch, model_output(forecaster, batch)), batch.in_units(batch.target).cpu().numpy()
+            keys = zip(origins[chosen], rank[series[chosen]], strict=True)
+            found |= dict(
+                zip(keys, zip(*values, _units(model, batch.enc_x[:, :, positions]), strict=True), strict=True)
+            )
+    used, at = np.unique([origin for origin, _ in found], return_inverse=True)
+    where = at, np.array([place for _, place in found], dtype=int)
+    shape = (len(used), len(names), h, n)
+    forecast, actual, units = np.full(shape, np.nan), np.full(shape, np.nan), np.ones((*shape[:2], n))
+    for array, arrays in zip((forecast, actual, units), zip(*found.values(), strict=True), strict=True):
+        array[where] = np.stack(arrays)
+    scalers = [model.scaler.of(name, data.panel[places.get(name, 0)].values) for name in names]
+    ones = np.ones(len(data.inputs))
+    power = np.stack([(ones if each.power is None else each.power)[positions] for each in scalers])
+    return HeldOut(forecast=forecast, actual=actual, units=units, power=power, blocks=max(len(used) * every // h, 1))
+
+
+def _units(model: TrainedModel, history: Tensor) -> Float64[np.ndarray, "b n"]:
+    if model.calibration is None:
+        return np.ones((len(history), history.shape[2]))
+    variation = model.calibration.variation
+    return variation.unit(differences(history, variation.lag))[:, 0].double().cpu().numpy()
+
+
+def units_now(model: TrainedModel, forecasts: Sequence[Forecast]) -> Float64[np.ndarray, "s n"]:
+    """See `HeldOut.units`, after the last rows of these series."""
+    positions, scaled = model.columns.positions(model.columns.targets), []
+    for forecast in forecasts:
+        rows = column_values(forecast.series, model.columns.inputs)[-model.sizes.seq_len :]
+        history = model.scaler.of(forecast.series.name, rows).transform(rows)[None, :, positions]
+        scaled.append(_units(model, torch.from_numpy(history))[0])
+    return np.stack(scaled)
+
+
+def held_out_untrained(
+    model: ZeroModel, panel: Sequence[Series], columns: Sequence[str], seasons: tuple[int, int], *, horizon: int
+) -> HeldOut:
+    """Forecasts of the network that comes trained, from earlier rows of the series.
+
+    Raises:
+        InputError: the series are too short.
+    """
+    last = max(panel, key=lambda series: (series.timestamps[-1], len(series)))
+    least = max(seasons[0] + 1, horizon)
+    ends = range(len(last) - horizon, least - 1, -max((len(last) - horizon - least) // MOST_UNTRAINED, 1))
+    times = [last.timestamps[end - 1] for end in reversed(ends[:MOST_UNTRAINED])]
+    if not times:
+        raise InputError(
+            f"total: expected at least {least + horizon} rows to learn errors of totals, found {len(last)}"
+        )
+    shape = (len(times), len(panel), horizon, len(columns))
+    forecast, actual = np.full(shape, np.nan), np.full(shape, np.nan)
+    for w, time in enumerate(times):
+        cuts = {s: int(series.timestamps.searchsorted(time, side="right")) for s, series in enumerate(panel)}
+        cuts = {s: cut for s, cut in cuts.items() if cut >= least and cut + horizon <= len(panel[s])}
+        past = [_before(panel[s], cut) for s, cut in cuts.items()]
+        ahead = model.forecast(past, columns, seasons, horizon=horizon) if past else []
+        for (s, cut), one in zip(cuts.items(), ahead, strict=True):
+            forecast[w, s], actual[w, s] = one.values, column_values(panel[s], columns)[cut : cut + horizon]
+    ones, blocks = np.ones((len(times), len(panel), len(columns))), max(-(-len(times) * -ends.step // horizon), 1)
+    return HeldOut(forecast=forecast, actual=actual, units=ones, power=ones[0], blocks=blocks)
+
+
+def _before(series: Series, cut: int) -> Series:
+    return replace(series, timestamps=series.timestamps[:cut], values=series.values[:cut])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums of forecasts.
+
+    Args:
+        table: a row per group, period and column, see `docs/recipes/forecasts.md`.
+        paths: a row per path, series, column and step; None unless asked for.
+        headline: the largest sum with its intervals, and how such sums were forecast on the test part.
+        bias: sum of forecasts / sum of actual values - 1 of each column on the test part; NaN if not known.
+        coverage: share of test totals inside the interval, in percent, by level.
+        tested: number of origins of test totals.
+    """
+
+    table: pd.DataFrame
+    paths: pd.DataFrame | None
+    headline: str
+    bias: Mapping[str, float]
+    coverage: Mapping[int, float]
+    tested: int
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the tables."""
+        return [*([] if self.table.empty else [TOTALS]), *([] if self.paths is None else [PATHS])]
+
+    def save(self, folder: Path) -> None:
+        """Write the tables, and the headline with the scores."""
+        facts = {"headline": self.headline, "bias": self.bias, "coverage": self.coverage, "tested": self.tested}
+        write_atomic(folder / TOTALS_FACTS, json.dumps(without_nan(facts), indent=1) + "\n")
+        if not self.table.empty:
+            write_atomic(folder / TOTALS, self.table.to_csv(index=False, float_format="%.10g"))
+        if self.paths is not None:
+            buffer = io.BytesIO()
+            self.paths.to_parquet(buffer, index=False)
+            write_atomic(folder / PATHS, buffer.getvalue())
+
+
+def of_run(
+    run: Path,
+    forecasts: Sequence[Forecast],
+    settings: ForecastConfig,
+    dataset: DatasetConfig,
+    path: str,
+    before_test: Callable[[checkpoint.Checkpoint, ForecastModel, Data], Fits],
+) -> Totals:
+    """Sums of the forecasts of a run, with errors on its validation and test part.
+
+    Args:
+        run: its folder.
+        forecasts: of the series to sum.
+        settings: sums, levels and paths; the seed of the paths.
+        dataset, path: of the file.
+        before_test: models and windows for errors before the test part.
+    """
+    saved = checkpoint.load(run)
+    model = TrainedModel(saved, device=settings.device, warns=False)
+    with trained_data(saved, model.device, scratch=run, dataset=EvalDataset(path=path)) as data:
+        names = [forecast.series.name for forecast in forecasts]
+        fits = before_test(saved, model.model, data), [(model.model, data.test)]
+        earlier, later = (held_out(model, data, each, names) for each in fits)
+    floor = np.full(later.power.shape, -np.inf)
+    floor[:, list(model.model.non_negative)] = 0.0
+    return totals(forecasts, settings, earlier, later, units_now(model, forecasts), floor, dataset, path)
+
+
+def totals(
+    forecasts: Sequence[Forecast],
+    settings: ForecastConfig,
+    earlier: HeldOut,
+    later: HeldOut,
+    units: Float64[np.ndarray, "s n"],
+    floor: Float64[np.ndarray, "s n"],
+    dataset: DatasetConfig,
+    path: str,
+) -> Totals:
+    """Sums of forecasts.
+
+    Args:
+        forecasts, settings, dataset, path: see `of_run`.
+        earlier, later: held-out forecasts; the totals of the later ones are scored with the errors of the earlier ones.
+        units: see `HeldOut.units`, now.
+        floor: least value of each series and column.
+    """
+    rng, levels = np.random.default_rng(settings.seed), settings.intervals
+    times, center = _on_one_grid(forecasts)
+    columns, parts = list(forecasts[0].targets), [forecast.series.keys for forecast in forecasts]
+    cells = group_cells(forecasts, [name for name in settings.aggregate if name not in PERIODS], dataset, path)
+    names = [forecast.series.name for forecast in forecasts]
+    if len(forecasts) == 1 and len(columns) > 1:  # its columns are the parts
+        earlier, later, units, floor = earlier.of_columns(), later.of_columns(), units.T, floor.T
+        names, parts, columns, center = columns, [{"column": name} for name in columns], [TOTAL], center.swapaxes(0, 2)
+        cells = pd.DataFrame(index=range(len(names)))
+    bias, coverage, tested = scores(earlier, later, levels, floor, rng)
+    held = earlier.joined(later)
+    n_written = settings.paths or 0
+    n_paths = max(len(held.units), LEAST_PATHS, n_written)
+    errors = held.errors(rng)
+    chosen = rng.permutation(np.resize(np.arange(len(errors)), n_paths))  # each origin as often as the others
+    if n_written * center.size > MOST_WRITTEN:
+        raise InputError(
+            f"paths={n_written}: expected at most {MOST_WRITTEN // center.size} paths of {center.size} values"
+        )
+    groups, members = _groups(cells, with_total=settings.total or not len(cells.columns))
+    periods, steps = _periods(times, settings.aggregate)
+    sums, whole, written = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
+    for some in np.array_split(chosen, -(-n_paths * center.size // MOST_VALUES)):
+        paths = sample_paths(center, units, errors, held.power, some, floor)
+        sums.append(np.einsum("gs,pshn,qh->pgqn", members, paths, steps))
+        whole.append(paths.sum(axis=(1, 2)))
+        written.append(paths[: max(n_written - sum(map(len, written)), 0)])
+    by_path, values = np.concatenate(sums), np.einsum("gs,shn,qh->gqn", members, center, steps)
+    rows = product(groups.itertuples(index=False), periods.itertuples(index=False), columns)
+    table = pd.DataFrame(
+        [(*group, *period, column) for group, period, column in rows],
+        columns=[*groups.columns, *periods.columns, "column"],
+    ).assign(value=values.ravel())
+    for level in levels:
+        low, high = interval(by_path, level, held.blocks).reshape(2, -1)
+        table[f"lo{level}"], table[f"hi{level}"] = low, high
+    for bound in settings.above:
+        table[f"above_{bound:g}"] = 100 * (by_path > bound).mean(axis=0).ravel()
+    main = columns.index(forecasts[0].main) if forecasts[0].main in columns else -1
+    ends = {level: interval(np.concatenate(whole)[:, main], level, held.blocks) for level in levels}
+    what = f"{columns[main]} of {len(names)} series" if columns != [TOTAL] else f"sum of {len(names)} columns"
+    few = f"not known, errors of {held.blocks} horizons are too few"
+    shown = ", ".join(
+        f"{level} %: {few if np.isnan(low) else f'{low:,.6g} to {high:,.6g}'}" for level, (low, high) in ends.items()
+    )
+    headline = f"{what}, {lasting(len(times), forecasts[0].series.frequency)}: {center[..., main].sum():,.6g} ({shown})"
+    if tested:
+        covered = "".join(f", {level} % intervals covered {share:.0f} %" for level, share in coverage.items())
+        side = "high" if bias[main] >= 0 else "low"
+        headline += (
+            f"; on the test part {counted(tested, 'such total')} were forecast {100 * abs(bias[main]):.1f} % too "
+            f"{side}{covered}"
+        )
+    all_paths = _paths_table(np.concatenate(written), parts, times, columns) if n_written else None
+    return Totals(
+        table=table if settings.total or settings.aggregate else table.iloc[:0], paths=all_paths, headline=headline,
+        bias=dict(zip(columns, bias.tolist(), strict=True)), coverage=coverage, tested=tested,
+    )  # fmt: skip
+
+
+def scores(
+    earlier: HeldOut,
+    later: HeldOut,
+    levels: Sequence[int],
+    floor: Float64[np.ndarray, "s n"],
+    rng: np.random.Generator,
+) -> tuple[Float64[np.ndarray, "n"], dict[int, float], int]:
+    """Bias of totals over all series and steps of the later origins, the share of them inside intervals from the
+    earlier errors in percent, and their number. Series without a forecast at an origin are left out of its totals,
+    origins at which most series are."""
+    known = np.isfinite(later.forecast).all(axis=(2, 3)) & np.isfinite(later.actual).all(axis=(2, 3))
+    usable = np.flatnonzero(2 * known.sum(axis=1) > known.shape[1])
+    usable = usable[:: -(-len(usable) // MOST_TESTED) or 1]
+    errors, every = earlier.errors(rng), np.arange(len(earlier.units))
+    sums = np.zeros((2, later.power.shape[1]))
+    inside: dict[int, list[np.ndarray]] = {level: [] for level in levels}
+    for w in usable:
+        there = known[w]
+        actual, forecast = (values[w, there].sum(axis=(0, 1)) for values in (later.actual, later.forecast))
+        sums += [forecast, actual]
+        paths = sample_paths(
+            later.forecast[w, there], later.units[w, there], errors[:, there], earlier.power[there], every, floor[there]
+        )
+        for level in levels:
+            low, high = interval(paths.sum(axis=(1, 2)), level, earlier.blocks)
+            inside[level] += [] if np.isnan(low).all() else [(low <= actual) & (actual <= high)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bias = (sums[0] - sums[1]) / np.abs(sums[1])
+    return bias, {level: 100 * float(np.mean(hits)) for level, hits in inside.items() if hits}, len(usable)
+
+
+def _on_one_grid(forecasts: Sequence[Forecast]) -> tuple[pd.DatetimeIndex, Float64[np.ndarray, "s h n"]]:
+    """Times of the series that ends last, and the forecasts of all series at them."""
+    last = max(forecasts, key=lambda forecast: forecast.series.timestamps[-1])
+    times = last.timestamps
+    rows = [forecast.timestamps.get_indexer(times) for forecast in forecasts]
+    if lacking := [one.series.name for one, places in zip(forecasts, rows, strict=True) if (places < 0).any()]:
+        raise InputError(
+            f"total: expected forecasts of all series up to {times[-1]}, found none of {listed(lacking)}, which end "
+            f"earlier; set until={last.series.frequency.text(times[-1]).replace(' ', 'T')} to forecast all up to there"
+        )
+    return times, np.stack([one.values[places] for one, places in zip(forecasts, rows, strict=True)])
+
+
+def group_cells(forecasts: Sequence[Forecast], names: Sequence[str], dataset: DatasetConfig, path: str) -> pd.DataFrame:
+    """The cells of each series in these columns: keys of the series, attributes, or columns of the file.
+
+    Raises:
+        InputError: no such column, or one that changes within a series.
+    """
+    cells = pd.DataFrame([forecast.series.keys for forecast in forecasts], index=range(len(forecasts)))
+    if not names:
+        return cells[[]]
+    series = [forecast.series.name for forecast in forecasts]
+    attributes = read_attributes(dataset)
+    for name, column in attributes.values.items() if attributes else ():
+        values = dict(zip(attributes.names if attributes else (), column, strict=True))
+        cells[name] = [label(values.get(each, "")) for each in series]
+    if from_file := [name for name in names if name not in cells]:
+        where = expanded(path)
+        if dataset.series_col is None or where.is_dir() or not where.exists():
+            raise InputError(f"aggregate: expected columns that name the series, or periods, found {listed(from_file)}")
+        table = table_of_file(where, replace(dataset, exclude=[]))
+        codes, known = series_codes(table, dataset.series_col)
+        for name in from_file:
+            if name not in table.columns:
+                raise table.missing("aggregate", name)
+            firsts = table.frame.groupby(codes)[name].agg(["first", "nunique"])
+            if (changing := firsts["nunique"] > 1).any():
+                raise InputError(
+                    f"aggregate={name}: expected a column that is constant within each series, found "
+                    f"{firsts['nunique'].max()} values in {known[int(changing.argmax())]}"
+                )
+            by_name = {known[code]: label(cell) for code, cell in zip(firsts.index, firsts["first"], strict=True)}
+            cells[name] = [by_name.get(each, "") for each in series]
+    return cells[list(names)]
+
+
+def _groups(cells: pd.DataFrame, *, with_total: bool) -> tuple[pd.DataFrame, Float64[np.ndarray, "g s"]]:
+    """Cells of each group of series, and the series in it; the sum over all is the last."""
+    groups = cells.drop_duplicates() if len(cells.columns) else cells.iloc[:0]
+    members = [(cells == group).all(axis=1).to_numpy().astype(np.float64) for _, group in groups.iterrows()]
+    if with_total:
+        groups = pd.concat([groups, pd.DataFrame(TOTAL, index=[0], columns=cells.columns)])
+        members.append(np.ones(len(cells)))
+    return groups, np.stack(members)
+
+
+def _periods(times: pd.DatetimeIndex, aggregate: Sequence[str]) -> tuple[pd.DataFrame, Float64[np.ndarray, "q h"]]:
+    """First and last time and number of rows of each sum over steps, and the steps in it: each step and the whole
+    horizon, or with a period the steps in each."""
+    period = next((name for name in aggregate if name in PERIODS), None)
+    if period is None:
+        steps = np.concatenate([np.eye(len(times)), np.ones((1, len(times)))])
+    else:
+        codes = pd.factorize(times.tz_localize(None).to_period(PERIODS[period]))[0]
+        steps = (codes == np.arange(codes.max() + 1)[:, None]).astype(float)
+    bounds = [(times[np.flatnonzero(one)[0]], times[np.flatnonzero(one)[-1]], int(one.sum())) for one in steps]
+    return pd.DataFrame(bounds, columns=["from", "to", "rows"]), steps
+
+
+def _paths_table(
+    paths: Float64[np.ndarray, "p s h n"],
+    parts: Sequence[Mapping[str, str]],
+    times: pd.DatetimeIndex,
+    columns: Sequence[str],
+) -> pd.DataFrame:
+    """A row per path, part and step, with a column per target."""
+    n, s, h, _ = paths.shape
+    keys = pd.DataFrame(list(parts), index=range(s))
+    table = {"path": np.repeat(np.arange(1, n + 1), s * h)}
+    table |= {name: np.tile(np.repeat(keys[name].to_numpy(), h), n) for name in keys.columns}
+    values = {name: paths[..., place].ravel() for place, name in enumerate(columns)}
+    return pd.DataFrame({**table, "time": times[np.tile(np.arange(h), n * s)], **values})

@@ -1,0 +1,236 @@
+"""Distributions as forecasts: likelihoods, gradients and quantiles by scipy; what a whole run does with them."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, call, done
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from informer import Forecaster, checkpoint
+from informer.base.errors import InputError
+from informer.checkpoint.restore import restore_model
+from informer.config.commands import ExportFormat
+from informer.config.training import LossConfig, LossKind
+from informer.inference.export import exported
+from informer.networks.layers.distribution_head import (
+    LIKELIHOODS,
+    DistributionHead,
+    count_quantiles,
+    of_output,
+    student_quantile,
+    with_counts,
+)
+from informer.training.optim import build_loss
+
+LEVELS = (0.025, 0.1, 0.5, 0.9, 0.99)
+
+
+class Scaling:
+    """The scaler's numbers of two windows with one column."""
+
+    center, scale = torch.tensor([[3.0], [0.5]]).double(), torch.tensor([[4.0], [0.7]]).double()
+
+
+def frozen(kind: LossKind, output: np.ndarray) -> Any:
+    """scipy's distributions of an output, of counts with the center and scale above."""
+    center, scale = output[..., 0], output[..., 1] - output[..., 0]
+    if kind is LossKind.normal:
+        return stats.norm(center, scale)
+    if kind is LossKind.student_t:
+        return stats.t(scale / (output[..., 2] - center), center, scale)
+    unit, zero = Scaling.scale.numpy()[:, None], Scaling.center.numpy()[:, None]
+    mean = np.logaddexp(0, 10 * (center + zero / unit)) / 10 * unit
+    variance = mean * (1 + scale * unit)
+    return stats.nbinom(mean**2 / (variance - mean), mean / variance)
+
+
+def outputs(kind: LossKind) -> torch.Tensor:
+    """Parameters [2 3 1 p] of a head with drawn weights."""
+    torch.manual_seed(2)
+    output = DistributionHead(kind, LEVELS, 4, 1).double()(2 * torch.randn(2, 3, 4).double()).detach()
+    return with_counts(output, Scaling) if kind is LossKind.negative_binomial else output
+
+
+@pytest.mark.parametrize("kind", LIKELIHOODS)
+def test_loss_and_gradient_by_scipy(kind: LossKind) -> None:
+    """Red if parameters are read in another order or scale, or a gradient is not that of the likelihood."""
+    output, counts = outputs(kind), torch.tensor([[[0.0], [7.0], [1.0]], [[2.0], [0.0], [3.0]]]).double()
+    actual = (counts - Scaling.center[:, None]) / Scaling.scale[:, None]
+
+    def by_scipy(output: np.ndarray) -> float:
+        if kind is LossKind.negative_binomial:
+            return -frozen(kind, output).logpmf(counts.numpy()).mean()
+        return -frozen(kind, output).logpdf(actual.numpy()).mean()
+
+    loss = build_loss(LossConfig(kind=kind, quantiles=list(LEVELS)))
+    wanted = output.clone().requires_grad_()
+    loss(wanted, actual).backward()
+    assert loss(output, actual).item() == pytest.approx(by_scipy(output.numpy()), rel=1e-9)
+    assert wanted.grad is not None
+    for place in np.ndindex(*output.shape[:-1], 3 if kind is LossKind.student_t else 2):
+        ends = []
+        for change in (1e-6, -1e-6):
+            moved = output.numpy().copy()
+            moved[place] += change
+            ends.append(by_scipy(moved))
+        assert wanted.grad[place].item() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-8)
+    loss(output.float(), actual.float())  # the type in training
+    gaps = build_loss(LossConfig(kind=kind, quantiles=list(LEVELS)), has_gaps=True)
+    holes = actual.clone()
+    holes[0, 1] = torch.nan
+    seen = ~holes.isnan()
+    observed = loss(output[seen][:, None, None], actual[seen][:, None, None])
+    assert gaps(output, holes).item() == pytest.approx(observed.item())
+
+
+@pytest.mark.parametrize("kind", LIKELIHOODS)
+def test_quantiles_by_scipy(kind: LossKind) -> None:
+    """Red if a quantile is of another level, or counts are not brought back to the scale of the model; with the mean
+    of counts in place of their median."""
+    output = outputs(kind)
+    head, known = DistributionHead(kind, LEVELS, 4, 1), frozen(kind, output.numpy())
+    expected = np.stack([known.ppf(level) for level in LEVELS], axis=-1)
+    found = head.quantiles(output)
+    if kind is LossKind.negative_binomial:
+        expected[..., 2] = known.mean()
+        found = found * Scaling.scale[:, None, None] + Scaling.center[:, None, None]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    samples = of_output(output, kind=kind).sample((4000,)).numpy()
+    np.testing.assert_allclose(samples.mean(0), known.mean(), atol=6 * (known.std() / 4000**0.5).max())
+
+
+@settings(deadline=None, max_examples=50)
+@given(u=st.floats(1 / 200, 0.5), level=st.sampled_from([0.001, 0.025, 0.1, 0.3, 0.5, 0.8, 0.95, 0.999]))
+def test_student_quantiles_by_scipy(u: float, level: float) -> None:
+    """Red if the polynomials leave scipy's quantiles by more than 1e-5 of them."""
+    found = student_quantile(torch.tensor(u).double(), level).item()
+    assert found == pytest.approx(stats.t.ppf(level, 1 / u), rel=1e-5, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(mean=st.floats(0.01, 500), excess=st.floats(0.01, 50))
+def test_count_quantiles_by_scipy(mean: float, excess: float) -> None:
+    """Red if sums are cut where a block ends, or a level is passed by one count."""
+    counts = torch.distributions.NegativeBinomial(torch.tensor(mean / excess), logits=torch.tensor(excess).log())
+    found = count_quantiles(counts, (0.1, 0.5, 0.977)).numpy()
+    known = stats.nbinom(float(counts.total_count), 1 - float(torch.sigmoid(counts.logits.double())))
+    for level, value in zip((0.1, 0.977), found[[0, 2]], strict=True):
+        assert known.cdf(value) >= level - 1e-9
+        assert known.cdf(value - 1) < level + 1e-9
+
+
+@pytest.mark.parametrize("kind", LIKELIHOODS)
+def test_a_distribution_of_noise_is_learnt(kind: LossKind) -> None:
+    """Red if minimising the loss does not find the distribution that values were drawn from."""
+    torch.manual_seed(0)
+    known = {
+        LossKind.normal: stats.norm(3, 0.5), LossKind.student_t: stats.t(4, -1, 2),
+        LossKind.negative_binomial: stats.nbinom(2, 0.2),
+    }[kind]  # fmt: skip
+    values = torch.from_numpy(known.rvs(4000, random_state=np.random.default_rng(0)))[None, :, None].double()
+    scaling = SimpleNamespace(center=torch.tensor([[8.0]]), scale=torch.tensor([[6.0]]))
+    head = DistributionHead(kind, LEVELS, 1, 1).double()
+    optimizer = torch.optim.Adam(head.parameters(), lr=0.05)
+    is_count = kind is LossKind.negative_binomial
+    for _ in range(200):
+        output = head(torch.ones(1, 4000, 1).double())
+        output = with_counts(output, scaling) if is_count else output
+        loss = LIKELIHOODS[kind](output, (values - 8) / 6 if is_count else values)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    found = head.quantiles(output[:, :1])[0, 0, 0].detach() * (6 if is_count else 1) + (8 if is_count else 0)
+    expected = np.array([known.ppf(level) for level in LEVELS])
+    expected[2] = known.mean()
+    np.testing.assert_allclose(found, expected, atol=0.2 * known.std())
+
+
+def counts_file(folder: Path) -> str:
+    """Counts per hour with a daily wave, and a column of as many zeros as not."""
+    random, hours = np.random.default_rng(1), np.arange(320)
+    rate = 8 + 6 * np.sin(hours * np.pi / 12)
+    columns = {"sales": random.negative_binomial(4, 4 / (4 + rate)), "rare": random.poisson(0.6, 320)}
+    dates = pd.date_range("2024-01-01", periods=320, freq="h")
+    pd.DataFrame({"date": dates, **columns}).to_csv(folder / "counts.csv", index=False)
+    return "dataset.path=counts.csv"
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("normal", ["model.decoding=step"]),
+        ("student_t", ["model.instance_norm=true", "model.skip=maps", "trainer.combine=[naive]"]),
+        ("negative_binomial", ["model.instance_norm=true", "optim=adamw"]),
+        ("student_t", ["model=lstma", "model.d_model=8"]),
+    ],
+)
+def test_a_run_with_a_distribution(kind: str, more: list[str], folder: Path) -> None:
+    """Red if a run, its scores, a restored model or a forecast has no quantiles, or others than the distribution's."""
+    arguments = [
+        "dataset=csv",
+        counts_file(folder),
+        *SMALL,
+        *more,
+        f"loss={kind}",
+        "trainer.max_epochs=1",
+        "trainer.max_steps=3",
+    ]
+    done("train", *arguments, "loss.quantiles=[0.1,0.5,0.9]", "run_dir=run")
+    report = json.loads(Path("run/metrics.json").read_text())
+    assert set(report["quantiles"]) == {"q10", "q50", "q90"}
+    assert {"80", "95", "q10_q90"} == set(report["intervals"])
+    saved = checkpoint.load(Path("run"))
+    assert saved.loss is LossKind(kind)
+    if kind == "negative_binomial":
+        with pytest.raises(InputError, match=r"format=onnx: quantiles of loss=negative_binomial are sums"):
+            exported(saved, ExportFormat.onnx)
+    model = restore_model(saved)
+    assert model.quantiles == (0.1, 0.5, 0.9)
+    frame = pd.read_csv("counts.csv", parse_dates=["date"])
+    ahead = Forecaster.load("run").predict(frame)
+    for name in ("sales", "rare"):
+        assert (ahead[f"{name}_q10"] <= ahead[f"{name}_q90"]).all()
+        if kind == "negative_binomial":
+            ends = ahead[[f"{name}_q10", f"{name}_q90"]].to_numpy()
+            np.testing.assert_allclose(ends, ends.round(), atol=1e-3)
+            assert (ahead[name] > 0).all()
+        else:  # symmetric
+            middle = (ahead[f"{name}_q10"] + ahead[f"{name}_q90"]) / 2
+            np.testing.assert_allclose(ahead[name], middle, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["model=linear", "loss=normal"], "loss=normal: expected loss=mse with model.family=linear"),
+        (["model=zero", "loss=student_t"], "loss=student_t: expected a model.family with it, such as informer"),
+        (["loss=negative_binomial"], "loss=negative_binomial expects counts from 0 to 10,000, found"),
+        (["loss=negative_binomial", "scaler.transform=sqrt"], "scaler.transform: expected none with"),
+        (["loss=normal", "model.floor=true", "model.instance_norm=true"], "model.floor: expected false with"),
+        (["loss=normal", "model=auto"], "loss: expected mse, mae, huber, spectral or quantile with model=auto"),
+        (["loss=normal", "loss.training=mse"], "loss.training: expected null with loss.kind=normal"),
+        (["loss=normal", "loss.quantiles=[0.1]"], "loss.quantiles: "),
+    ],
+)
+def test_what_cannot_work_is_one_line(words: list[str], expected: str, folder: Path) -> None:
+    """Red if a combination is accepted that gives other forecasts than it says."""
+    refused = call("train", "dataset=sample", *SMALL, *words, "run_dir=run")
+    assert (refused.status, refused.err.count("\n")) == (2, 1), refused.err
+    assert expected in refused.err
+
+
+def test_another_distribution_starts_with_a_new_head(folder: Path) -> None:
+    """Red if weights of one distribution's parameters are taken for those of another with as many."""
+    run = ["dataset=csv", counts_file(folder), *SMALL, "trainer.max_epochs=1", "trainer.max_steps=1"]
+    done("train", *run, "loss=normal", "run_dir=normal")
+    for kind, is_new in (("normal", False), ("negative_binomial", True)):
+        out = done("train", *run, f"loss={kind}", "init_from=normal", f"run_dir=from_{kind}").out
+        assert ("head" in out) == is_new, out
