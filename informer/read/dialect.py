@@ -19,7 +19,7 @@ import pandas as pd
 from informer.base.errors import InputError
 from informer.config.data import TAB, DatasetConfig
 from informer.read.date_text import date_formats
-from informer.read.number_marks import GROUPING, find_marks
+from informer.read.number_marks import APOSTROPHES, GROUPING, SPACES, find_marks
 
 SEPARATORS = "\t;|,"
 """Possible separators; if two fit the rows equally well, the first is chosen."""
@@ -234,7 +234,7 @@ class _Head:
     def is_table(self) -> bool:
         """Whether the separator makes columns; if it is of blanks, of whole cells in every row but notes below them."""
         rows = list(self.below)
-        while self.mark in BLANKS and rows and len(rows[-1]) != len(self.names):
+        while self.mark in BLANKS and rows and (len(rows[-1]) != len(self.names) or self._whole(rows[-1:]) < 1.0):
             rows.pop()
         lengths = {len(row) for row in rows if any(row)}
         is_even = self.mark not in BLANKS or (lengths == {len(self.names)} and self._whole(rows) == 1.0)
@@ -375,8 +375,11 @@ def _kind(cell: str) -> str:
         return "number"
     if date_formats(cell):
         return "date"
-    return "number" if re.fullmatch(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?", cell) else ""
+    return "number" if _GROUPED.fullmatch(cell) else ""
 
+
+_GROUPED = re.compile(rf"[+-]?[\d.,]+(?:[{SPACES}{APOSTROPHES}]\d{{3}})*(?:[.,]\d+)?(?:[eE][+-]?\d+)?")
+"""A number, perhaps with blanks or apostrophes between its thousands."""
 
 HAS_TEXT = re.compile(r"[^\W\d_]{3}")
 _TOTAL = re.compile(

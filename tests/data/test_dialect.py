@@ -282,6 +282,16 @@ def test_blanks_separate_decimal_commas_between_a_title_and_a_note(tmp_path: Pat
     np.testing.assert_allclose(frame["a"], [0.442 + i / 1000 for i in range(30)])
 
 
+@pytest.mark.parametrize("note", ["", "\nSource: a, b; c|d\te, f\n"])
+def test_several_blanks_separate_numbers_with_blanks_between_thousands(tmp_path: Path, note: str) -> None:
+    """Fails if such a number is taken for text with another separator, or the note for a row."""
+    rows = "".join(f"2018-09-{day:02}   -{day} 652,{day}   {day},5\n" for day in range(11, 21))
+    (tmp_path / "f.csv").write_text(f"date   a   b\n{rows}{note}")
+    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    assert series.columns == ("a", "b")
+    np.testing.assert_allclose(series.values[:, 0], [-(day * 1000 + 652 + day / 100) for day in range(11, 21)])
+
+
 def test_names_with_unquoted_separators_are_no_reason_to_separate_at_blanks(tmp_path: Path) -> None:
     """Red if months of dates become the numbers of rows."""
     rows = "".join(f"{month:02d} 01 2022 00.00Z,{month}\n" for month in (4, 7, 10))
