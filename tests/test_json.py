@@ -50,6 +50,9 @@ def test_every_command_answers_in_json(folder: Path, monkeypatch: pytest.MonkeyP
     assert scored["skill"] == pytest.approx(1 - model / rival)
     (forecast,) = asked("predict", "checkpoint=run", "input=before.csv", "output=ahead")[1]["forecasts"]
     assert len(pd.read_csv(forecast["forecast"])) == 6
+    explained = asked("explain", "run", "before.csv")[1]
+    assert Path(explained["explanation"]).is_file()
+    assert explained["sources"]
     words = [f"forecasts={forecast['forecast']}", "actuals=after.csv", "history=before.csv"]
     assert {"forecast", "seasonal naive"} <= {*asked("score", *words)[1]["scores"]["overall"]}
     (compared,) = asked("compare", "run")[1]["runs"]
@@ -67,6 +70,7 @@ def test_every_command_answers_in_json(folder: Path, monkeypatch: pytest.MonkeyP
         "train",
         "eval",
         "predict",
+        "explain",
         "score",
         "compare",
         "report",
@@ -93,7 +97,7 @@ def test_errors_and_cures_are_in_the_answer(folder: Path, monkeypatch: pytest.Mo
     assert asked("train", "modle=small")[1]["errors"] == [call("train", "modle=small").err[7:].rstrip("\n")]
 
 
-def used(folder: Path, tool: str, **arguments: str) -> dict[str, Any]:
+def used(folder: Path, tool: str, **arguments: Any) -> dict[str, Any]:
     """The answer of a tool, asked by a client."""
     from mcp import Client
 
@@ -108,8 +112,9 @@ def used(folder: Path, tool: str, **arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_tools_of_an_assistant(folder: Path) -> None:
+def test_tools_of_an_assistant(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a tool fails, or answers without baselines or coverage."""
+    monkeypatch.chdir(folder)
     assert used(folder, "inspect", file=FILE)["found"][0]["rows"] == 320
     (forecast,) = used(folder, "forecast", file="before.csv", horizon="6", model="zero")["forecasts"]
     assert len(forecast["rows"].splitlines()) == 7
@@ -117,6 +122,11 @@ def test_tools_of_an_assistant(folder: Path) -> None:
     assert "80" in forecast["scores"]["coverage"]
     scored = used(folder, "score", forecasts=forecast["forecast"], actuals="after.csv", history="before.csv")
     assert "seasonal naive" in scored["scores"]["overall"]
+    assert call("train", "dataset=csv", f"dataset.path={FILE}", *SMALL, "run_dir=shown").status == 0
+    explained = used(folder, "explain", run="shown", file="before.csv")
+    assert not explained["errors"]
+    assert (folder / explained["explanation"]).is_file()
+    assert used(folder, "explain", run="shown", file="before.csv", changes=["x=1"])["errors"]
 
 
 @pytest.mark.parametrize("path", ["../f.csv", "/etc/hosts", "s3://bucket/f.csv", "link.csv"])

@@ -38,7 +38,7 @@ FILES = (
     *(ROWS, *REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, SEARCH, TOTALS, TOTALS_FACTS, PATHS),
 )
 """All files that a run writes."""
-FORECASTS, EVALUATION, WATCHED, PAGE = "forecasts", "eval", "watch", "report.html"
+FORECASTS, EVALUATION, WATCHED, EXPLAINED, PAGE = "forecasts", "eval", "watch", "explanation", "report.html"
 """What other commands write into a run directory."""
 
 

@@ -154,6 +154,16 @@ def predict(settings: commands.PredictConfig) -> Answer:
     return Answer(facts, 0 if all(row.is_complete for row in rows) else EXIT_SOME_FAILED)
 
 
+def explain(settings: commands.ExplainConfig) -> Answer:
+    """Write forecasts by source, or the difference between two by source."""
+    locate(settings.checkpoint)
+    if settings.input is not None:
+        check_input(settings.input)
+    from informer.inference import explain as explaining
+
+    return Answer(explaining.explain(settings, main_console()))
+
+
 def _check_log(settings: commands.WithHorizon) -> None:
     """Refuse a log that was changed before anything is forecast."""
     if settings.log is not None:

@@ -32,6 +32,9 @@ COMMANDS = {
     ),
     "train": Command("TrainConfig", "train", "fit a model and score it next to two baselines", ["dataset.path"]),
     "predict": Command("PredictConfig", "predict", "forecast files with a trained model", ["input", "checkpoint"]),
+    "explain": Command(
+        "ExplainConfig", "explain", "a forecast by source, and what if a column changes", ["input", "checkpoint"]
+    ),
     "eval": Command("EvalConfig", "evaluate", "score a trained model again", ["checkpoint"]),
     "watch": Command(
         "WatchConfig", "watch", "monitor a trained model: its forecasts since training compared with actual values"

@@ -300,6 +300,32 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
             yield "format: expected csv or parquet with mode=rolling, which writes long tables, found long"
 
 
+@dataclass(kw_only=True, slots=True)
+class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
+    """`informer explain RUN`."""
+
+    input: str | None = setting(is_path=True)
+    """The file whose forecast is explained, or a folder or pattern of many files; null: the data of training."""
+    future: str | None = setting(is_path=True)
+    """Future covariates of the forecast period, see `PredictConfig`."""
+    what_if: str | None = setting(is_path=True)
+    """Other future covariates; the difference between the two forecasts is written too."""
+    set: list[str] = setting(list)
+    """Changes of columns in `future` (or in `what_if`) instead: price=+10%, price=-2 (added), promo=1 (the value)."""
+    against: str | None = setting(is_path=True)
+    """Other history, such as yesterday's file; the difference to its forecast is written for times that both have."""
+    horizon: str | None = setting(check=span_problems)
+    """Rows to forecast, or a span such as 1day; null: pred_len."""
+    output: str | None = setting(is_path=True)
+    """Folder of explanation.csv; null: `explanation` next to the checkpoint."""
+    dataset: InputFormat = setting(InputFormat)
+    """Format of the files, if different from the training data."""
+
+    def _joint_problems(self) -> Iterator[str]:
+        if self.against and (self.what_if or self.set):
+            yield "against: expected none with what_if or set, which ask for another difference; leave it out"
+
+
 class ExportFormat(Enum):
     """safetensors: weights and metadata, readable as a checkpoint. onnx, torch_export: the network as a graph."""
 

@@ -1,93 +1,231 @@
-"""Attention maps of a trained model: `weights` of every layer and head on given windows."""
+"""`informer explain`: forecasts by source, and the difference between two forecasts by source."""
 
-import logging
-from contextlib import ExitStack
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import torch
-import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
 
-from informer.data.windows import Batch
-from informer.networks.attention.base import Attention
-from informer.networks.forecast_model import ForecastModel, model_output
+from informer.base.console import logging_to, say
+from informer.base.errors import InputError, listed, printable
+from informer.base.files import expanded, write_atomic
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.paths import EXPLAINED, check_output, forecasting_checkpoint, locate
+from informer.config.commands import ExplainConfig
+from informer.config.conversion import node_of
+from informer.config.data import DatasetConfig, without_location
+from informer.data.history import Future
+from informer.data.recorded import Recorded, find_again
+from informer.inference.job import match_futures, name_sources
+from informer.inference.model import TrainedModel, decimals_for, key_columns, rounded
+from informer.inference.sources import LEVEL, SOURCES, Explanation, explanations, place_of
+from informer.read.files import find_files, list_files
+from informer.read.series import Series
 
-log = logging.getLogger(__name__)
+
+class Change(NamedTuple):
+    """value -> value * factor + shift, of a column known ahead."""
+
+    factor: float
+    shift: float
 
 
-MAX_WEIGHTS = 1 << 28
-"""Limit on the weights of one layer on one window, 1 GiB in float32; larger maps are skipped."""
-MAX_CELLS = 256
-"""Cells per side to which a longer map is thinned, about the pixels available in a figure."""
+@dataclass(frozen=True)
+class ChangedFuture(Future):
+    """Future covariates of which some columns are changed."""
+
+    changes: Mapping[str, Change] | None = None
+
+    def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
+        """See `Future.at`."""
+        values = Future.at(self, timestamps, columns).copy()
+        for name, change in (self.changes or {}).items():
+            place = list(columns).index(name)
+            values[:, place] = values[:, place] * change.factor + change.shift
+        return values
 
 
-@dataclass(kw_only=True, slots=True)
-class AttentionMap:
-    """One layer on some windows.
+def read_changes(words: Sequence[str], saved: Checkpoint) -> dict[str, Change]:
+    """Changes of columns known ahead: price=+10%, price=-2 (added), price=5 or weather=rain (the value of all rows).
+
+    Raises:
+        InputError: another form, or a column that the model does not read ahead.
+    """
+    changes = dict[str, Change]()
+    for word in words:
+        name, sign, value = word.rpartition("=")
+        where, known = f"set={word}", saved.future_covariates
+        if not sign:
+            raise InputError(f"{where}: expected COLUMN=VALUE, such as price=+10%")
+        if name not in known:
+            role = "is not known ahead to" if name in saved.inputs else "is not read by"
+            readable = f"it reads ahead {listed(known)}" if known else "it reads no column ahead"
+            raise InputError(f"{where}: {name} {role} this model; {readable}")
+        if name in saved.categories:
+            if value not in saved.categories[name]:
+                raise InputError(f"{where}: expected one of {listed(saved.categories[name])}")
+            changes[name] = Change(0.0, 1.0 + list(saved.categories[name]).index(value))
+        elif not (found := re.fullmatch(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(%?)", value)) or (found[3] and not found[1]):
+            raise InputError(f"{where}: expected a number, or a change such as +10%, -10%, +2 or -2")
+        else:
+            number = float(found[1] + found[2])
+            changes[name] = Change(1 + number / 100, 0.0) if found[3] else Change(float(bool(found[1])), number)
+    return changes
+
+
+EXPLANATION = "explanation.csv"
+IF, BEFORE, DIFFERENCE = "value_if", "value_before", "difference"
+MOST_SHOWN, DIGITS = 3, 5
+"""Forecasts whose sources are printed, and significant digits of the largest."""
+
+
+def tidy(
+    explained: Sequence[Explanation], then: Sequence[Explanation | None] | None = None, name: str = IF
+) -> pd.DataFrame:
+    """A row per series, time, column and source with its value, without sources that are zero everywhere,
+    except covariates.
 
     Args:
-        layer_name: name of the layer, such as `encoder 1.2`; see `ForecastModel.attention_layers`.
-        lengths: number of queries and of keys.
-        weights: on the CPU; see `thinned`.
+        then: the other forecast of each series, if any, for the column `name` and the difference; only times that both
+            forecasts have are written.
     """
+    pairs = [(each, other) for each, other in zip(explained, then or explained, strict=True) if other is not None]
+    both = [each for pair in pairs for each in pair]
+    optional = set(SOURCES) - {LEVEL}
+    found = {name for each in both for name, part in each.sources.items() if name not in optional or part.any()}
+    names, frames = (
+        sorted(dict.fromkeys(name for each in both for name in each.sources if name in found), key=place_of),
+        [],
+    )
+    for each, other in pairs:
+        forecast, times = each.forecast, each.forecast.timestamps.intersection(other.forecast.timestamps)
+        keys, time = key_columns(forecast.series, ("step", "column", "source", "value", IF, BEFORE, DIFFERENCE))
+        h, n, k = len(times), len(forecast.targets), len(names)
+        steps = forecast.timestamps.get_indexer(times)
+        rows = {
+            **{name: np.repeat(cell, n * h * k) for name, cell in keys.items()},
+            time: np.tile(np.repeat(list(map(str, times)), k), n),
+            "step": np.tile(np.repeat(1 + steps, k), n),
+            "column": np.repeat(forecast.targets, h * k),
+            "source": np.tile(names, n * h),
+            "value": _column(each, names, steps),
+        }
+        if then is not None:
+            rows[name] = _column(other, names, other.forecast.timestamps.get_indexer(times))
+            rows[DIFFERENCE] = (rows[name] - rows["value"]) * (1 if name == IF else -1)
+        frames.append(pd.DataFrame(rows))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
-    layer_name: str
-    lengths: tuple[int, int]
-    weights: Float[Tensor, "w h rows columns"]
+
+def _column(explained: Explanation, names: Sequence[str], steps: Int[np.ndarray, "h"]) -> Float64[np.ndarray, "nhk"]:
+    nothing = np.zeros_like(explained.forecast.values)
+    return np.stack([explained.sources.get(name, nothing)[steps].T for name in names], axis=-1).ravel()
 
 
-@torch.inference_mode()
-def attention_maps(model: ForecastModel, batch: Batch) -> list[AttentionMap]:
-    """Attention maps of every layer, in execution order; puts the model into eval mode.
+def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
+    """Of the first series and columns, over the horizon: mean, lowest and highest value of each source, or with another
+    forecast the means of both and of their difference; the largest source first, the forecast last."""
+    values = ["value"] if other is None else ["value", other, DIFFERENCE]
+    means, keys = {}, list(table.columns[: list(table.columns).index("step") - 1])
+    for key, rows in islice(table.groupby([*keys, "column"], sort=False), MOST_SHOWN):
+        whole = rows.groupby("step", as_index=False)[values].sum().assign(source="forecast")
+        by_source = pd.concat([rows, whole]).groupby("source", sort=False)
+        mean = by_source[values].mean() if other else by_source["value"].agg(["mean", "min", "max"])
+        size = by_source[values[-1]].agg(lambda column: column.abs().mean()).drop("forecast")
+        order = [*size.sort_values(ascending=False, kind="stable").index, "forecast"]
+        means[", ".join(map(str, dict.fromkeys(key)))] = mean.loc[order]
+    return means
 
-    A layer that runs several times has the map of its last run, in which the decoder reads its own forecasts; a layer
-    that runs with one query at a time has one row per run. Layers over `MAX_WEIGHTS` are skipped with a warning.
+
+HEADS = {"value": "forecast", IF: "if", BEFORE: "before", "min": "lowest", "max": "highest"}
+
+
+def _printed(name: str, means: pd.DataFrame) -> Table:
+    table = Table(title=printable(f"{name}, over the horizon"), title_justify="left", box=SIMPLE, padding=0)
+    table.add_column("source")
+    for column in means.columns:
+        table.add_column(HEADS.get(column, column), justify="right")
+    rounded_means = rounded(means.to_numpy(), decimals_for(means.to_numpy().ravel(), DIGITS))
+    for source, row in zip(means.index, rounded_means, strict=True):
+        style = "bold" if source == "forecast" else None
+        table.add_row(printable(str(source)), *(f"{value:,.{DIGITS}g}" for value in row), style=style)
+    return table
+
+
+def _locations(location: str | None, saved: Checkpoint) -> list[Path]:
+    """The files of `input`, or of training if they have not changed."""
+    if location is not None:
+        return list_files("input", location) or [expanded(location)]
+    dataset = node_of(DatasetConfig, without_location(saved.config["dataset"]))
+    recorded, data_dir = Recorded.of(saved.config, saved.data), str(saved.config.get("data_dir") or "data")
+    found, folder = find_again(dataset, recorded, named=None, default=data_dir, can_differ=True, setting="input")
+    return find_files(found, Path(folder))
+
+
+def _read(
+    model: TrainedModel, locations: Sequence[Path], settings: ExplainConfig, future: str | None
+) -> tuple[list[Series], list[Future] | None]:
+    """The series of some files, and their future covariates, if any."""
+    sources = name_sources(locations)
+    series = {source: model.reader.file(source.path, settings.dataset, source.name) for source in sources}
+    if future is None:
+        return [each for panel in series.values() for each in panel], None
+    paths = match_futures(future, sources)
+    ahead = list[Future]()
+    for source, panel in series.items():
+        path = paths if isinstance(paths, Path) else paths[source.name]
+        futures = model.reader.future_file(path, settings.dataset)
+        ahead += [futures.of(each) for each in panel]
+    return [each for panel in series.values() for each in panel], ahead
+
+
+def explain(settings: ExplainConfig, console: Console) -> dict[str, Any]:
+    """Write forecasts by source, or the difference between two, and print the means of the first ones; returns the path
+    of the table and these means.
+
+    Raises:
+        InputError: no readable checkpoint or input, or a change of a column that the model does not read ahead.
     """
-    model.eval()
-    inputs: dict[str, list[tuple[Tensor, Tensor]]] = {}
-    layers = model.attention_layers()
-    with ExitStack() as hooks:
-        for place, layer in layers.items():
-            hook = layer.attention.register_forward_pre_hook(partial(_note, inputs, place))
-            hooks.callback(hook.remove)
-        hooks.callback(setattr, model, "keeps_states", model.keeps_states)
-        model.keeps_states = False  # steps of the decoder would call no mechanism with all of its keys
-        model_output(model, batch)
-    maps = (_map(place, layers[place].attention, layer_inputs) for place, layer_inputs in inputs.items())
-    return [attention_map for attention_map in maps if attention_map is not None]
-
-
-def _note(
-    inputs: dict[str, list[tuple[Tensor, Tensor]]],
-    place: str,
-    attention: Attention,
-    operands: tuple[Tensor, Tensor, Tensor],
-) -> None:
-    before = inputs.setdefault(place, [])
-    if operands[0].shape[2] > 1:
-        before.clear()
-    before.append(operands[:2])
-
-
-def _map(place: str, attention: Attention, inputs: list[tuple[Tensor, Tensor]]) -> AttentionMap | None:
-    """The map of one run, or of all runs with one query each; None if it is too large."""
-    q, k = inputs[0]
-    n_heads, lengths = q.shape[1], (len(inputs) * q.shape[2], k.shape[2])
-    if n_heads * lengths[0] * lengths[1] > MAX_WEIGHTS:
-        log.warning(f"{place}: {n_heads} maps of {lengths[0]} x {lengths[1]} do not fit into memory and are skipped")
-        return None
-    # window by window: the matrices of all windows may not fit into memory
-    weights = [
-        thinned(torch.cat([attention.weights(q[i : i + 1], k[i : i + 1]).float() for q, k in inputs], dim=2)).cpu()
-        for i in range(len(q))
-    ]
-    return AttentionMap(layer_name=place, lengths=lengths, weights=torch.cat(weights))
-
-
-def thinned(weights: Float[Tensor, "w h l s"]) -> Float[Tensor, "w h rows columns"]:
-    """Max-pooled by magnitude to at most MAX_CELLS per side, so that single keys remain visible."""
-    cells = min(weights.shape[2], MAX_CELLS), min(weights.shape[3], MAX_CELLS)
-    highest, lowest = F.adaptive_max_pool2d(weights, cells), -F.adaptive_max_pool2d(-weights, cells)
-    return torch.where(highest >= -lowest, highest, lowest)
+    checkpoint = forecasting_checkpoint(settings.checkpoint)
+    output = Path(settings.output) if settings.output else locate(settings.checkpoint).parent / EXPLAINED
+    with logging_to(console):
+        model = TrainedModel.load(checkpoint, device=settings.device)
+        changes = read_changes(settings.set, model.checkpoint)
+        locations = _locations(settings.input, model.checkpoint)
+        read = [*locations, *([Path(settings.future)] if settings.future else [])]
+        check_output(output, [output / EXPLANATION], inputs=read, overwrite=settings.overwrite or not settings.output)
+        series, futures = _read(model, locations, settings, settings.future)
+        first, other = explanations(model, series, futures, horizon=settings.horizon), None
+        then: list[Explanation | None] | None = None
+        if settings.what_if or changes:
+            if futures is None:
+                raise InputError("what_if: the model reads no column ahead; leave it out")
+            _, ahead = _read(model, locations, settings, settings.what_if or settings.future)
+            changed = [ChangedFuture(x.table, x.time_col, x.timestamps, changes=changes) for x in ahead or ()]
+            other, then = IF, [*explanations(model, series, changed, horizon=settings.horizon)]
+        elif settings.against:
+            earlier = _read(model, _locations(settings.against, model.checkpoint), settings, settings.future)
+            before = explanations(model, *earlier, horizon=settings.horizon)
+            found = {each.forecast.series.name: each for each in before}
+            if len(before) == len(first) == 1:  # its name is that of its file
+                found = {first[0].forecast.series.name: before[0]}
+            other, then = BEFORE, [found.get(each.forecast.series.name) for each in first]
+        table = tidy(first, then, other or IF)
+    if table.empty:
+        raise InputError(f"against={settings.against}: expected forecasts of the same series and times, found none")
+    write_atomic(output / EXPLANATION, table.to_csv(index=False, float_format="%.12g"))
+    means = _means(table, other)
+    for name, each in means.items():
+        console.print(_printed(name, each))
+    if other == IF and not table[DIFFERENCE].any():
+        say(console, f"{listed(model.columns.future_covariates)}: unchanged, or without an effect in this model")
+    say(console, f"explanation: {output / EXPLANATION}")
+    return {"explanation": output / EXPLANATION, "sources": {name: each.T.to_dict() for name, each in means.items()}}

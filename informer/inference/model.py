@@ -297,6 +297,7 @@ class TrainedModel:
         levels: Sequence[int] = (),
         futures: Sequence[Future] | None = None,
         pad_to: int | None = None,
+        seen: list[tuple[Batch, Float64[np.ndarray, "b pred_len n"]]] | None = None,
     ) -> list[Forecast]:
         """Forecast the rows after each series; one forecast per series, in order.
 
@@ -309,6 +310,7 @@ class TrainedModel:
                 the last ones are repeated.
             pad_to: pad the batch to this size, so that no forecast depends on the number of other series (matrix
                 products may round differently for different numbers of rows).
+            seen: gets the windows and the forecasts of each pred_len rows.
 
         Raises:
             InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
@@ -328,15 +330,19 @@ class TrainedModel:
         batch, pred_len = self._batch(series, futures), self.sizes.pred_len
         if note := self.scaler.constant_note(self.columns):
             self._warn(note)
-        first, halves = self._output(batch, pad_to), self.halves(batch, levels)
+        first, halves = self.output(batch, pad_to), self.halves(batch, levels)
         histories, blocks, bands = list(series), [self.rows(batch, first)], [self.bands(batch, first, halves)]
+        if seen is not None:
+            seen.append((batch, blocks[0]))
         while len(blocks) * pred_len < horizon:
             ahead: Sequence[Future | None] = futures or [None] * len(series)
             histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
             more = self._batch(histories, futures)
-            output, begin = self._output(more, pad_to), len(blocks) * pred_len
+            output, begin = self.output(more, pad_to), len(blocks) * pred_len
             bands.append(self.bands(more, output, {level: half[:, begin:] for level, half in halves.items()}))
             blocks.append(self.rows(more, output))
+            if seen is not None:
+                seen.append((more, blocks[-1]))
         values = np.concatenate(blocks, axis=1)[:, :horizon]
         for later in bands[1:]:  # the quantiles of a network do not know that its history is a forecast
             later.update({name: np.full_like(rows, np.nan) for name, rows in later.items() if name.startswith("q")})
@@ -455,7 +461,8 @@ class TrainedModel:
             values[..., places] = np.maximum(values[..., places], 0.0)
         return values
 
-    def _output(self, batch: Batch, pad_to: int | None) -> Float[Tensor, "b pred_len n *q"]:
+    def output(self, batch: Batch, pad_to: int | None) -> Float[Tensor, "b pred_len n *q"]:
+        """Scaled output for a batch; for `pad_to` see `forecast`."""
         return model_output(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
 
     def rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:

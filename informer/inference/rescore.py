@@ -44,7 +44,7 @@ from informer.data.dataset import Data
 from informer.data.recorded import Recorded, find_again, own_cache
 from informer.data.scaler import PanelScaler
 from informer.data.windows import Batch, Windows
-from informer.inference.explain import attention_maps
+from informer.inference.attention_maps import attention_maps
 from informer.inference.model import TIME, TrainedModel
 from informer.inference.rolling import tidy_table
 from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output

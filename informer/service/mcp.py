@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,19 @@ def server(folder: Path, budget: float) -> MCPServer:
                 with path.open(encoding="utf-8") as text:
                     each["rows"] = text.read(MOST_TEXT)
         return found
+
+    @tools.tool()
+    async def explain(run: str, file: str, future: str | None = None, changes: Sequence[str] = ()) -> dict[str, Any]:
+        """Why a forecast is what it is: what level, season, recent rows and each covariate contribute.
+
+        Args:
+            run: the run of a forecast.
+            file: the history.
+            future: columns known ahead, over the horizon.
+            changes: what if: price=+10% or promo=1, of columns known ahead; the answer then has both forecasts.
+        """
+        files = {"checkpoint": run, "input": file} | ({} if future is None else {"future": future})
+        return await answer("explain", files, *([f"set=[{','.join(changes)}]"] if changes else []))
 
     @tools.tool()
     async def score(forecasts: str, actuals: str, history: str) -> dict[str, Any]:

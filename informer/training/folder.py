@@ -19,6 +19,7 @@ from informer.checkpoint.paths import (  # fmt: skip
     CONFIG,
     EVALUATION,
     EVENTS,
+    EXPLAINED,
     FACTS,
     FILES,
     FORECASTS,
@@ -118,7 +119,7 @@ class RunFolder:
             InputError: one of `inputs`, which the next run reads, would be removed.
         """
         has_results = self.contains_run or (self.path / METRICS_FILE).exists()
-        results = (FORECASTS, EVALUATION, WATCHED, PAGE) if has_results else ()
+        results = (FORECASTS, EVALUATION, WATCHED, EXPLAINED, PAGE) if has_results else ()
         removed = [path for name in (*results, *FILES) if (path := self.path / name).exists() or path.is_symlink()]
         for given in inputs:
             if any(given.resolve().is_relative_to(path.resolve()) or path.parent.samefile(given) for path in removed):

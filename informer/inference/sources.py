@@ -1,0 +1,257 @@
+"""A forecast as a sum of sources, exact for linear maps.
+
+In scaled units a forecast is bound((1 - sum w_i) (maps + network) + sum w_i member_i), see
+`informer.networks.forecast_model`. Its sources are, in this order,
+
+  level         what the maps answer to the window's mean in every row; what they add whatever the window is; and the
+                effects of covariates at their median over the window
+  season        what they answer to the mean profile of a season in the window, and to the calendar
+  recent rows   what they answer to all that is left of the column's own window
+  NAME          of each covariate and holiday: its effect over the horizon minus that at its median over the window; of
+                a column that is not known ahead: what the maps answer to its recent rows
+  other columns what they answer to the recent rows of other forecast columns
+  network       (1 - sum w_i) times what it adds to the maps
+  MEMBER        w_i (member_i - maps), of each other member of the average
+  transform     with `scaler.transform`: the other sources are in data units by the slope of the transform at the level;
+                this is what the curve adds
+  bound         what clipping at zero or at the least value of the window adds, and continuing a constant
+
+The maps are linear in the window, so the first five are exact. Weights that vary with the window are taken as they are
+for this window.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from informer.config.commands import PredictConfig
+from informer.data.calendar import mark_fields
+from informer.data.history import Future
+from informer.data.windows import Batch
+from informer.inference.model import Forecast, TrainedModel
+from informer.linear.average import NAMES
+from informer.networks.forecast_model import member_forecasts
+from informer.networks.models.base import point
+from informer.networks.models.linear import LinearMaps, VaryingMaps
+from informer.networks.ops.gaps import unmasked
+from informer.networks.ops.products import linear
+from informer.read.frequency import Frequency
+from informer.read.series import Series
+
+LEVEL, SEASON, RECENT, OTHERS = "level", "season", "recent rows", "other columns"
+NETWORK, TRANSFORM, BOUND = "network", "transform", "bound"
+SOURCES = (LEVEL, SEASON, RECENT, OTHERS, NETWORK, *NAMES.values(), TRANSFORM, BOUND)
+
+ROUNDING = 1e-5
+"""Differences below this share of the largest scaled forecast are rounding errors of single precision."""
+
+Sources = dict[str, Tensor]
+"""Contributions by source, each [b pred_len n] in scaled units."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A forecast, and its sources [h n] in data units, which add up to it."""
+
+    forecast: Forecast
+    sources: Mapping[str, Float64[np.ndarray, "h n"]]
+
+
+@torch.inference_mode()
+def explanations(
+    model: TrainedModel,
+    series: Sequence[Series],
+    futures: Sequence[Future] | None = None,
+    *,
+    horizon: str | None = None,
+) -> list[Explanation]:
+    """The forecasts of `informer predict`, each with its sources; arguments and errors as in `TrainedModel.forecast`.
+
+    Rows beyond pred_len have the sources of a window that contains the rows forecast before them.
+    """
+    at_once = PredictConfig().batch_size if len(series) > 1 else 1
+    explained = list[Explanation]()
+    for first in range(0, len(series), at_once):
+        part, seen = slice(first, first + at_once), list[tuple[Batch, Float64[np.ndarray, "b pred_len n"]]]()
+        forecasts = model.forecast(
+            series[part], horizon=horizon, futures=None if futures is None else futures[part], pad_to=at_once, seen=seen
+        )
+        blocks = [_in_units(model, *each, at_once) for each in seen]
+        names = sorted(dict.fromkeys(name for block in blocks for name in block), key=place_of)
+        nothing = np.zeros_like(seen[0][1])
+        whole = {name: np.concatenate([block.get(name, nothing) for block in blocks], axis=1) for name in names}
+        for place, forecast in enumerate(forecasts):
+            sources = {name: rows[place, : len(forecast.values)] for name, rows in whole.items()}
+            explained.append(Explanation(forecast=forecast, sources=sources))
+    return explained
+
+
+def place_of(name: str) -> int:
+    """Order of the sources; covariates come after the recent rows."""
+    return SOURCES.index(name) if name in SOURCES[:3] else 3 + (SOURCES.index(name) if name in SOURCES else 0)
+
+
+def _in_units(
+    model: TrainedModel, batch: Batch, values: Float64[np.ndarray, "b pred_len n"], pad_to: int
+) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
+    """Sources of the forecasts `values` of a batch in data units."""
+    free = copy(model)
+    free.model = copy(model.model)  # without bounds
+    free.model.floor, free.model.non_negative = False, ()
+    output = point(free.output(batch._replace(constant=None), pad_to), model.quantiles)
+    unbounded = batch.in_units(output)
+    sources = {name: part * batch.scale[:, None] for name, part in _scaled(free, batch, output.double()).items()}
+    sources[LEVEL] = sources[LEVEL] + batch.center[:, None]
+    if batch.power is not None:
+        level, inverse = sources[LEVEL], 1 / batch.power[:, None]
+        slope = inverse * level.abs() ** (inverse - 1)
+        sources = {name: slope * part for name, part in sources.items()} | {LEVEL: batch.units.untransformed(level)}
+        sources[TRANSFORM] = unbounded - sum(sources.values())
+    sources[BOUND] = torch.from_numpy(values).to(unbounded) - unbounded
+    if batch.constant is not None:
+        held = batch.constant[:, None]
+        sources = {name: part.masked_fill(held, 0.0) for name, part in sources.items()}
+        sources[LEVEL] = torch.where(held, torch.from_numpy(values).to(unbounded), sources[LEVEL])
+    return {name: part.cpu().numpy() for name, part in sources.items()}
+
+
+def _scaled(trained: TrainedModel, batch: Batch, output: Float64[Tensor, "b pred_len n"]) -> Sources:
+    """Sources of the output of a model without bounds."""
+    model = trained.model
+    sources = _of_linear_part(trained, batch)
+    linear_part = sum(sources.values(), torch.zeros_like(output))
+    rest = output - linear_part
+    members = [member for _, member in model.members]
+    for (weight, member), forecast in zip(model.members, member_forecasts(model, members, batch), strict=True):
+        sources[NAMES[member.name]] = weight * (forecast.double() - linear_part)
+        rest = rest - sources[NAMES[member.name]]
+    is_rounding = bool(rest.abs().max() <= ROUNDING * (1 + output.abs().max()))
+    assert is_rounding or model.network is not None, "the linear part is exact"
+    sources[LEVEL if is_rounding else NETWORK] = rest + (sources[LEVEL] if is_rounding else 0.0)
+    return sources
+
+
+def _of_linear_part(trained: TrainedModel, batch: Batch) -> Sources:
+    """Sources of the maps, of the linear skip, or of the mean of a normalised window."""
+    model, dims, season = trained.model, trained.model.dims, Frequency.parse(trained.checkpoint.frequency).season
+    enc_x, dec_x = dims.values(batch)
+    windows = enc_x, batch.enc_mark, dec_x, batch.dec_mark
+    if model.maps is None:
+        total = model.start(*windows, batch.series).double()
+        if model.skip is None:
+            return {LEVEL: total}
+        history = unmasked(enc_x, dims.masked or (), dims.masks)[:, :, list(dims.target_positions)]
+        parts = [linear(part.transpose(1, 2), model.skip.weight).mT.double() for part in split(history, season)[1:]]
+        return {LEVEL: total - parts[0] - parts[1], SEASON: parts[0], RECENT: parts[1]}
+    maps, names = model.maps, trained.columns.inputs
+    adjusted, _ = maps.without_effects(*windows)
+    date, windows_sources = maps.date(batch.enc_mark[:, -1]), list[Sources]()
+    for w in range(len(enc_x)):
+        own = split(adjusted[w : w + 1][:, :, list(maps.positions)], season)
+        sources = _of_history(maps, own, date[w], int(batch.series[w]))
+        _add(sources, _of_other_columns(maps, adjusted[w], int(batch.series[w]), names))
+        if maps.varying is not None:
+            _add(sources, _of_varying(maps.varying, own, date[w : w + 1]))
+        windows_sources.append({name: part.double() for name, part in sources.items()})
+    shape = (len(enc_x), dims.pred_len, len(maps.positions))
+    names_found = dict.fromkeys(name for sources in windows_sources for name in sources)
+    nothing = torch.zeros(shape[1:], dtype=torch.double, device=enc_x.device)
+    linear_sources = {name: torch.stack([each.get(name, nothing) for each in windows_sources]) for name in names_found}
+    fields = mark_fields(Frequency.parse(trained.checkpoint.frequency), trained.calendar)
+    _add(linear_sources, _of_effects(maps, windows, names, fields))
+    return linear_sources
+
+
+def _add(sources: Sources, more: Sources) -> None:
+    for name, part in more.items():
+        sources[name] = sources[name] + part if name in sources else part
+
+
+def split(history: Float[Tensor, "b l n"], season: int) -> tuple[Tensor, Tensor, Tensor]:
+    """A window as the sum of its mean, the mean profile of a season around its line, and the rest [b l n]; the profile
+    is zero in windows of less than two seasons."""
+    mean, n_rows = history.mean(dim=1, keepdim=True), history.shape[1]
+    rest, profile, n_seasons = history - mean, torch.zeros_like(history), n_rows // season
+    if season > 1 and n_seasons > 1:
+        time = torch.arange(n_rows, device=history.device).to(history) - (n_rows - 1) / 2
+        slope = torch.einsum("l,bln->bn", time, rest) / time.square().sum()
+        around = (rest - slope[:, None] * time[:, None])[:, n_rows - n_seasons * season :]
+        means = around.unflatten(1, (n_seasons, season)).mean(dim=1)
+        phase = (torch.arange(n_rows, device=history.device) - n_rows) % season
+        profile = (means - means.mean(dim=1, keepdim=True))[:, phase]
+    return mean.expand_as(history), profile, rest - profile
+
+
+def _weights(maps: LinearMaps, weights: Tensor, series: int) -> Float[Tensor, "n i h"]:
+    """Weights of the map of each target, for a window of this training series; -1: not in training."""
+    n = len(maps.positions)
+    if maps.reads_series:
+        return weights[:1].expand(n, -1, -1) if series < 0 else weights[1 + series * n : 1 + (series + 1) * n]
+    return weights.expand(n, -1, -1)
+
+
+def _of_history(maps: LinearMaps, own: Sequence[Tensor], date: Float[Tensor, "e"], series: int) -> Sources:
+    """What the maps answer to the parts of the column's own window [1 l n], and to the date."""
+    weights, calendar = _weights(maps, maps.own, series), _weights(maps, maps.calendar, series)
+    parts = torch.einsum("kln,nlh->khn", torch.cat(list(own)), weights)
+    constant, cycles = calendar[:, 0].T, torch.einsum("e,neh->hn", date[1:].to(calendar), calendar[:, 1:])
+    return {LEVEL: parts[0] + constant, SEASON: parts[1] + cycles, RECENT: parts[2]}
+
+
+def _of_other_columns(maps: LinearMaps, history: Float[Tensor, "l c"], series: int, names: Sequence[str]) -> Sources:
+    """What the maps answer to the recent rows of all columns, minus their means."""
+    if not maps.recent:
+        return {}
+    numbers = history[:, list(maps.read)]
+    rows = numbers[-maps.recent :] - numbers.mean(dim=0)
+    weights = _weights(maps, maps.others, series).unflatten(1, (maps.recent, len(maps.read)))
+    parts, sources = torch.einsum("lc,nlch->chn", rows, weights), Sources()
+    for column, part in zip(maps.read, parts, strict=True):
+        if column in maps.positions:
+            is_own = torch.tensor([column == position for position in maps.positions], device=part.device)
+            _add(sources, {RECENT: part * is_own, OTHERS: part * ~is_own})
+        else:
+            _add(sources, {covariate_source(names[column]): part})
+    return sources
+
+
+def _of_varying(varying: VaryingMaps, own: Sequence[Tensor], date: Float[Tensor, "1 e"]) -> Sources:
+    """What weights that vary with the window add: its rows by part, and by what the window is like."""
+    history = own[0] + own[1] + own[2]
+    states, weight = varying.standard(varying.states(history, date))[0], varying.share * varying.weight.to(history)
+    of_window = torch.einsum("ns,skh->nkh", states, weight[:, 1:])
+    _, season, recent = (torch.einsum("nk,nkh->hn", varying.inputs(part)[0, :, 1:], of_window) for part in own)
+    sources = {SEASON: season, RECENT: recent}
+    owner = {"spread": LEVEL, "last": RECENT}
+    for place, name in enumerate(varying.owners):
+        _add(sources, {owner.get(name, SEASON): (states[:, place, None] * weight[place, 0]).T})
+    return sources
+
+
+def _of_effects(maps: LinearMaps, windows: Sequence[Tensor], names: Sequence[str], fields: Sequence[str]) -> Sources:
+    """Effects of covariates, holidays and categories over the horizon, against their median over the window."""
+    if maps.effects is None:
+        return {}
+    enc_x, enc_mark, dec_x, dec_mark = windows
+    effects, steps = maps.effects[:, list(maps.positions)].double(), maps.own.shape[2]
+    filled, sources = unmasked(enc_x, maps.masked, maps.masks), {LEVEL: 0.0 * dec_x[:, -steps:, :1].double()}
+    inputs = [(names[column], filled[:, :, column], dec_x[:, -steps:, column]) for column in maps.regressors]
+    inputs += [(fields[mark], enc_mark[:, :, mark], dec_mark[:, -steps:, mark]) for mark in maps.holidays]
+    for (name, past, ahead), effect in zip(inputs, effects[: len(inputs)], strict=True):
+        usual = past.median(dim=1, keepdim=True).values
+        _add(sources, {covariate_source(name): (ahead - usual).double()[..., None] * effect})
+        _add(sources, {LEVEL: usual.double()[..., None] * effect})
+    for column, rows in maps.code_rows.items():
+        codes = dec_x[:, -steps:, column].long()
+        _add(sources, {covariate_source(names[column]): effects[rows.start : rows.stop][codes]})
+    return sources
+
+
+def covariate_source(column: str) -> str:
+    """The source that a column is."""
+    return f"column {column}" if column in SOURCES else column
