@@ -1,0 +1,346 @@
+"""Score forecasts of real series: `model=auto` and `model=zero` next to exponential smoothing and theta.
+
+    python scripts/real_files.py runs/real_files
+    python scripts/score_methods.py --files runs/real_files/files.csv [--methods zero ETS theta] [--weights pretraining]
+
+The tasks are the files of `real_files.py`, each with up to ten origins in its last rows, and, where INFORMER_DATA_DIR
+has them, M3 (series of the development set) and M4 Hourly with their test rows, one origin each. `zero` and the methods
+of statistics are fitted at each origin, to the last 1,000 rows; `auto`, by `informer forecast`, at each origin of the
+monthly to yearly files, and once before the first origin of the others, with `--budget` minutes for each fit.
+
+MASE: mean absolute error in units of the mean change over a season. WQL: quantile loss over the deciles; of a point
+forecast, half its absolute error. Both are divided by those of the seasonal naive; groups and total are geometric means
+over tasks. Errors of every task are kept in `--output` and not computed again. The methods of statistics are those of
+statsforecast, which is installed into an environment of its own; intervals of multiplicative smoothing may grow without
+bound, so their ends lie at most three times the range of the history beyond it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import venv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors.torch import load_file
+
+from informer.commands.actions import forecast, predict
+from informer.config.commands import ForecastConfig, PredictConfig
+from informer.config.data import DatasetConfig
+from informer.data.diagnosis import survey_file
+from informer.inference.zero import Histories, ZeroModel, network_seasons
+from informer.networks.models.zero import pinball
+from informer.read.frequency import Frequency
+from informer.read.series import Series, column_values
+
+METHODS = ("auto", "zero", "ETS", "theta", "ETS + theta")
+LEVELS = (20, 40, 60, 80)
+DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
+ORIGINS, MOST_WINDOWS, MOST_ROWS, LEAST_ROWS = 10, 100, 1000, 8
+STATSFORECAST = "2.1.1"
+HOURLY, DAILY, SHORT = "hourly and finer", "daily and weekly", "monthly to yearly"
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Series to forecast, and where.
+
+    Args:
+        name, horizon: name of the file, and rows to forecast.
+        panel: all series; scored are some of them, evenly spaced, so that there are at most MOST_WINDOWS forecasts.
+        origins: largest number of origins of a series.
+    """
+
+    name: str
+    panel: Sequence[Series]
+    horizon: int
+    origins: int
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns that are forecast and scored."""
+        return list(self.panel[0].columns)
+
+    @cached_property
+    def seasons(self) -> tuple[int, int]:
+        """Rows of the two seasons, 1 for none."""
+        return network_seasons(self.panel, self.columns)
+
+    @cached_property
+    def left_out(self) -> list[int]:
+        """Number of last rows that are left out at each origin, the first origin first."""
+        shortest = min(map(len, self.panel)) if self.origins > 1 else 0
+        least = max(LEAST_ROWS, self.seasons[0] + 1, 2 * self.horizon)
+        stride = min(max((shortest - self.horizon - least) // self.origins, 1), self.horizon)
+        n = min(self.origins, max((shortest - self.horizon - least) // stride, 1))
+        return [self.horizon + stride * place for place in reversed(range(n))]
+
+    @cached_property
+    def scored(self) -> list[tuple[int, int]]:
+        """Index of the series and of the column of each forecast from an origin."""
+        every = [(i, column) for i in range(len(self.panel)) for column in range(len(self.columns))]
+        most = len(every) if self.origins == 1 else max(MOST_WINDOWS // len(self.left_out), 1)
+        return every[:: -(-len(every) // most)]
+
+    @property
+    def group(self) -> str:
+        """The group of its step."""
+        frequency = self.panel[0].frequency
+        if frequency.per_day is not None:
+            return HOURLY if frequency.per_day > 1 else DAILY
+        return DAILY if frequency.season == 52 else SHORT
+
+    def before(self, left_out: int) -> list[Series]:
+        """The series without their last rows."""
+        return [
+            replace(series, timestamps=series.timestamps[:-left_out], values=series.values[:-left_out])
+            for series in self.panel
+        ]
+
+    def histories(self, left_out: int) -> list[np.ndarray]:
+        """The scored histories before an origin."""
+        values = {i: column_values(self.panel[i], self.columns) for i in {i for i, _ in self.scored}}
+        return [values[i][: len(values[i]) - left_out, column] for i, column in self.scored]
+
+    def actual(self, left_out: int) -> np.ndarray:
+        """The values that followed, [w h]."""
+        every = self.histories(0)
+        return np.stack([values[len(values) - left_out :][: self.horizon] for values in every])
+
+
+Method = Callable[[Task], Iterator[np.ndarray]]
+"""Quantiles of a task at DECILES for each origin, [w h q]."""
+
+
+def zero(weights: Path | None) -> Method:
+    """The network that comes trained."""
+    model = ZeroModel()
+    if weights:
+        model.network.load_state_dict(load_file(weights / "weights.safetensors"))
+
+    def method(task: Task) -> Iterator[np.ndarray]:
+        for left_out in task.left_out:
+            found = model.forecast(
+                task.before(left_out), task.columns, task.seasons, horizon=task.horizon, levels=LEVELS
+            )
+            yield np.stack(
+                [
+                    _quantiles({"": found[i].values[:, column]} | {k: v[:, column] for k, v in found[i].bands.items()})
+                    for i, column in task.scored
+                ]
+            )
+
+    return method
+
+
+def statistical(name: str, folder: Path) -> Method:
+    """A method of statistics, or the mean of two."""
+
+    def method(task: Task) -> Iterator[np.ndarray]:
+        for answer in _statistics(task, folder):
+            yield np.mean([answer[each] for each in name.split(" + ")], axis=0)
+
+    return method
+
+
+@cache
+def _statistics(task: Task, folder: Path) -> list[dict[str, np.ndarray]]:
+    answers = []
+    for left_out in task.left_out:
+        filled = [pd.Series(history[-MOST_ROWS:]).ffill().bfill().tolist() for history in task.histories(left_out)]
+        asked = {"histories": filled, "season": task.seasons[0], "horizon": task.horizon, "levels": LEVELS}
+        script = Path(__file__).with_name("statistical_forecasts.py")
+        done = subprocess.run(
+            [_interpreter(folder), script], input=json.dumps(asked), capture_output=True, text=True, check=True
+        )
+        names = ["", *(f"{end}{level}" for level in LEVELS for end in ("lo", "hi"))]
+        low, high = (np.array([f(history) for history in filled])[:, None, None] for f in (min, max))
+        reach = 3 * (high - low)
+        answers.append(
+            {
+                name: np.clip(
+                    np.stack([_quantiles(dict(zip(names, np.array(rows), strict=True))) for rows in found]),
+                    low - reach,
+                    high + reach,
+                )
+                for name, found in json.loads(done.stdout).items()
+            }
+        )
+    return answers
+
+
+@cache
+def _interpreter(folder: Path) -> Path:
+    """Python with statsforecast."""
+    environment = folder / "statsforecast"
+    python = environment / "bin" / "python"
+    if not python.exists():
+        venv.create(environment, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", f"statsforecast=={STATSFORECAST}"], check=True)
+    return python
+
+
+def auto(folder: Path, budget: float) -> Method:
+    """`informer forecast` of a file with the rows before an origin; later origins by `informer predict`."""
+
+    def method(task: Task) -> Iterator[np.ndarray]:
+        run = folder / task.name.replace(" ", "_")
+        dataset = DatasetConfig(
+            series_col="series" if len(task.panel) > 1 else None, frequency=task.panel[0].frequency.code
+        )
+        for left_out in task.left_out:
+            file = run.with_suffix(".csv")
+            _table(task.before(left_out)).to_csv(file, index=False)
+            if task.group == SHORT or not (run / "best.pt").exists():
+                settings = ForecastConfig(
+                    input=str(file), horizon=str(task.horizon), budget=budget, intervals=[*LEVELS]
+                )
+                forecast(replace(settings, dataset=dataset, output=str(run), overwrite=True))
+                found = run / "forecasts"
+            else:
+                found = run / "later"
+                predict(
+                    PredictConfig(
+                        checkpoint=str(run),
+                        input=str(file),
+                        output=str(found),
+                        intervals=[*LEVELS],
+                        plots=False,
+                        overwrite=True,
+                    )
+                )
+            yield _read(task, next(found.glob("*.forecast.csv")))
+
+    return method
+
+
+def _table(panel: Sequence[Series]) -> pd.DataFrame:
+    frames = [
+        pd.DataFrame(column_values(series, series.columns), columns=list(series.columns)).assign(
+            date=series.timestamps, **({"series": series.name} if len(panel) > 1 else {})
+        )
+        for series in panel
+    ]
+    return pd.concat(frames)
+
+
+def _read(task: Task, path: Path) -> np.ndarray:
+    rows = pd.read_csv(path)
+    by_series = dict(list(rows.groupby("series", sort=False))) if len(task.panel) > 1 else {task.panel[0].name: rows}
+    found = []
+    for i, place in task.scored:
+        own, column = by_series[task.panel[i].name], task.columns[place]
+        ends = [f"{end}{level}" for level in LEVELS for end in ("lo", "hi")]
+        values = {end: own[f"{column}_{end}"].fillna(own[column]).to_numpy() for end in ends}
+        found.append(_quantiles({"": own[column].to_numpy(), **values}))
+    return np.stack(found)
+
+
+def _quantiles(rows: dict[str, np.ndarray]) -> np.ndarray:
+    """Ends of intervals and the point forecast, in the order of DECILES, [h q]; constants have no intervals."""
+    names = [*(f"lo{level}" for level in reversed(LEVELS)), "", *(f"hi{level}" for level in LEVELS)]
+    found = np.stack([rows[name] for name in names], axis=-1)
+    return np.where(np.isnan(found), rows[""][:, None], found)
+
+
+def errors(task: Task, method: Method) -> tuple[float, float, float]:
+    """MASE and WQL relative to the seasonal naive, and the share of values within 80 % intervals."""
+    sums = np.zeros(4)
+    covered, scaled = [], []
+    for left_out, quantiles in zip(task.left_out, method(task), strict=True):
+        actual = task.actual(left_out)
+        past = Histories.of(task.histories(left_out), task.seasons)
+        naive, scale = past.repeated(task.horizon, 1), past.change()
+        losses = pinball(torch.from_numpy(quantiles), torch.from_numpy(actual), DECILES).numpy()
+        sums[2:] += np.nansum(losses), np.nansum(0.5 * np.abs(naive - actual))
+        usable = scale > 0
+        mean = [np.nanmean(np.abs(f - actual)[usable], axis=1) / scale[usable] for f in (quantiles[:, :, 4], naive)]
+        scaled.append(np.stack(mean))
+        known = np.isfinite(actual)
+        covered.append(((quantiles[:, :, 0] <= actual) & (actual <= quantiles[:, :, -1]))[known])
+    own, naive_errors = np.nanmean(np.concatenate(scaled, axis=1), axis=1)
+    return float(own / naive_errors), float(sums[2] / sums[3]), float(100 * np.concatenate(covered).mean())
+
+
+def files(path: Path) -> Iterator[Task]:
+    """The tasks of a list of files."""
+    for _, row in pd.read_csv(path).iterrows():
+        dataset = DatasetConfig(series_col=row.series_col if isinstance(row.series_col, str) else None)
+        panel = list(survey_file(path.parent / row.path, dataset).panel)
+        if panel:
+            yield Task(f"{Path(row.path).stem} {row.horizon}", panel, int(row.horizon), ORIGINS)
+        else:
+            print(f"{row.path}: cannot be read")
+
+
+def competitions(data: Path) -> Iterator[Task]:
+    """M3 and M4 Hourly: the rows before the test part, and the test part."""
+    for name, key, value, horizons in (
+        ("m3_dev", "series", "value", {"yearly": 6, "quarterly": 8, "monthly": 18}),
+        ("m4_hourly", "unique_id", "y", {"hourly": 48}),
+    ):
+        parts = [data / f"{name}_{part}.csv.gz" for part in ("train", "test")]
+        if not all(part.exists() for part in parts):
+            continue
+        rows = pd.concat([pd.read_csv(part) for part in parts])
+        codes = {"yearly": "YS", "quarterly": "QS", "monthly": "MS", "hourly": "h"}
+        for kind, horizon in horizons.items():
+            chosen = rows[rows.frequency == kind] if "frequency" in rows else rows
+            yield Task(f"{name} {kind}", list(_series(chosen, key, value, codes[kind])), horizon, 1)
+
+
+def _series(rows: pd.DataFrame, key: str, value: str, code: str) -> Iterator[Series]:
+    for name, group in rows.groupby(key, sort=False):
+        times = pd.date_range("1900-01-01", periods=len(group), freq=code)
+        yield Series(str(name), times, group[[value]].to_numpy(float), (value,), Frequency.parse(code), "time")
+
+
+def main() -> None:
+    """Print a line for each task and method, and means."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=Path, help="list of real_files.py")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("INFORMER_DATA_DIR", "data")))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--budget", type=float, default=0.15, help="minutes for each fit of model=auto")
+    parser.add_argument("--weights", type=Path, help="folder of pretrain.py for zero; default: those in the package")
+    parser.add_argument("--output", type=Path, default=Path("runs/score_methods"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.output.mkdir(parents=True, exist_ok=True)
+    known: dict[str, Callable[[], Method]] = {
+        "auto": lambda: auto(options.output, options.budget),
+        "zero": lambda: zero(options.weights),
+    }
+    kept = options.output / "errors.csv"
+    table = pd.read_csv(kept) if kept.exists() else pd.DataFrame(columns=["group", "task", "method"])
+    for task in [*(files(options.files) if options.files else ()), *competitions(options.data)]:
+        for name in options.methods:
+            if not ((table.task == task.name) & (table.method == name)).any():
+                method = known[name]() if name in known else statistical(name, options.output)
+                mase, wql, covered = errors(task, method)
+                row = {
+                    "group": task.group,
+                    "task": task.name,
+                    "method": name,
+                    "MASE": mase,
+                    "WQL": wql,
+                    "80 %": covered,
+                }
+                table = pd.concat([table, pd.DataFrame([row])], ignore_index=True)
+                table.to_csv(kept, index=False)
+    chosen = table[table.method.isin(options.methods)]
+    print(chosen.pivot_table(index=["group", "task"], columns="method", values=["MASE", "WQL"]).round(3).to_string())
+    logs = chosen.assign(MASE=np.log(chosen.MASE), WQL=np.log(chosen.WQL))
+    means = pd.concat([logs, logs.assign(group="all")]).groupby(["group", "method"])[["MASE", "WQL", "80 %"]].mean()
+    means[["MASE", "WQL"]] = np.exp(means[["MASE", "WQL"]])
+    print(means.round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
