@@ -160,8 +160,12 @@ def explain(settings: commands.ExplainConfig) -> Answer:
     if settings.input is not None:
         check_input(settings.input)
     from informer.inference import explain as explaining
+    from informer.report import explanation
 
-    return Answer(explaining.explain(settings, main_console()))
+    found = explaining.explain(settings, main_console())
+    page = explanation.write_page(found, settings, main_console())
+    means = {name: each.T.to_dict() for name, each in found.means.items()}
+    return Answer({"explanation": found.output / explaining.EXPLANATION, "report": page, "sources": means})
 
 
 def _check_log(settings: commands.WithHorizon) -> None:

@@ -317,7 +317,7 @@ class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
     horizon: str | None = setting(check=span_problems)
     """Rows to forecast, or a span such as 1day; null: pred_len."""
     output: str | None = setting(is_path=True)
-    """Folder of explanation.csv; null: `explanation` next to the checkpoint."""
+    """Folder of explanation.csv and report.html; null: `explanation` next to the checkpoint."""
     dataset: InputFormat = setting(InputFormat)
     """Format of the files, if different from the training data."""
 

@@ -1,11 +1,9 @@
 """`informer explain`: forecasts by source, and the difference between two forecasts by source."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ from informer.base.console import logging_to, say
 from informer.base.errors import InputError, listed, printable
 from informer.base.files import expanded, write_atomic
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import EXPLAINED, check_output, forecasting_checkpoint, locate
+from informer.checkpoint.paths import EXPLAINED, PAGE, check_output, forecasting_checkpoint, locate
 from informer.config.commands import ExplainConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, without_location
@@ -27,59 +25,9 @@ from informer.data.recorded import Recorded, find_again
 from informer.inference.job import match_futures, name_sources
 from informer.inference.model import TrainedModel, decimals_for, key_columns, rounded
 from informer.inference.sources import LEVEL, SOURCES, Explanation, explanations, place_of
+from informer.inference.what_if import changed, read_changes
 from informer.read.files import find_files, list_files
 from informer.read.series import Series
-
-
-class Change(NamedTuple):
-    """value -> value * factor + shift, of a column known ahead."""
-
-    factor: float
-    shift: float
-
-
-@dataclass(frozen=True)
-class ChangedFuture(Future):
-    """Future covariates of which some columns are changed."""
-
-    changes: Mapping[str, Change] | None = None
-
-    def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
-        """See `Future.at`."""
-        values = Future.at(self, timestamps, columns).copy()
-        for name, change in (self.changes or {}).items():
-            place = list(columns).index(name)
-            values[:, place] = values[:, place] * change.factor + change.shift
-        return values
-
-
-def read_changes(words: Sequence[str], saved: Checkpoint) -> dict[str, Change]:
-    """Changes of columns known ahead: price=+10%, price=-2 (added), price=5 or weather=rain (the value of all rows).
-
-    Raises:
-        InputError: another form, or a column that the model does not read ahead.
-    """
-    changes = dict[str, Change]()
-    for word in words:
-        name, sign, value = word.rpartition("=")
-        where, known = f"set={word}", saved.future_covariates
-        if not sign:
-            raise InputError(f"{where}: expected COLUMN=VALUE, such as price=+10%")
-        if name not in known:
-            role = "is not known ahead to" if name in saved.inputs else "is not read by"
-            readable = f"it reads ahead {listed(known)}" if known else "it reads no column ahead"
-            raise InputError(f"{where}: {name} {role} this model; {readable}")
-        if name in saved.categories:
-            if value not in saved.categories[name]:
-                raise InputError(f"{where}: expected one of {listed(saved.categories[name])}")
-            changes[name] = Change(0.0, 1.0 + list(saved.categories[name]).index(value))
-        elif not (found := re.fullmatch(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(%?)", value)) or (found[3] and not found[1]):
-            raise InputError(f"{where}: expected a number, or a change such as +10%, -10%, +2 or -2")
-        else:
-            number = float(found[1] + found[2])
-            changes[name] = Change(1 + number / 100, 0.0) if found[3] else Change(float(bool(found[1])), number)
-    return changes
-
 
 EXPLANATION = "explanation.csv"
 IF, BEFORE, DIFFERENCE = "value_if", "value_before", "difference"
@@ -145,7 +93,7 @@ def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
     return means
 
 
-HEADS = {"value": "forecast", IF: "if", BEFORE: "before", "min": "lowest", "max": "highest"}
+HEADS = {"value": "forecast", IF: "changed", BEFORE: "before", "min": "lowest", "max": "highest"}
 
 
 def _printed(name: str, means: pd.DataFrame) -> Table:
@@ -153,8 +101,10 @@ def _printed(name: str, means: pd.DataFrame) -> Table:
     table.add_column("source")
     for column in means.columns:
         table.add_column(HEADS.get(column, column), justify="right")
-    rounded_means = rounded(means.to_numpy(), decimals_for(means.to_numpy().ravel(), DIGITS))
+    rounded_means = rounded(means.to_numpy(), decimals_for(means.to_numpy().ravel(), DIGITS)) + 0.0  # no -0
     for source, row in zip(means.index, rounded_means, strict=True):
+        if source in SOURCES and not row.any():
+            continue
         style = "bold" if source == "forecast" else None
         table.add_row(printable(str(source)), *(f"{value:,.{DIGITS}g}" for value in row), style=style)
     return table
@@ -187,9 +137,28 @@ def _read(
     return [each for panel in series.values() for each in panel], ahead
 
 
-def explain(settings: ExplainConfig, console: Console) -> dict[str, Any]:
-    """Write forecasts by source, or the difference between two, and print the means of the first ones; returns the path
-    of the table and these means.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What a call of `explain` has found.
+
+    Args:
+        model, futures, first: the model, what it was told of the columns known ahead of each series, and its forecasts.
+        then, other: the other forecast of each series, and its column in the table, IF or BEFORE.
+        output: folder of the results.
+        means: see the table that is printed, by series and column.
+    """
+
+    model: TrainedModel
+    futures: Sequence[Future] | None
+    first: Sequence[Explanation]
+    then: Sequence[Explanation | None] | None
+    other: str | None
+    output: Path
+    means: Mapping[str, pd.DataFrame]
+
+
+def explain(settings: ExplainConfig, console: Console) -> Explained:
+    """Write forecasts by source, or the difference between two, and print the means of the first ones.
 
     Raises:
         InputError: no readable checkpoint or input, or a change of a column that the model does not read ahead.
@@ -200,8 +169,9 @@ def explain(settings: ExplainConfig, console: Console) -> dict[str, Any]:
         model = TrainedModel.load(checkpoint, device=settings.device)
         changes = read_changes(settings.set, model.checkpoint)
         locations = _locations(settings.input, model.checkpoint)
-        read = [*locations, *([Path(settings.future)] if settings.future else [])]
-        check_output(output, [output / EXPLANATION], inputs=read, overwrite=settings.overwrite or not settings.output)
+        others = map(Path, filter(None, (settings.future, settings.what_if, settings.against)))
+        written, overwrite = [output / EXPLANATION, output / PAGE], settings.overwrite or not settings.output
+        check_output(output, written, inputs=[*locations, *others], overwrite=overwrite)
         series, futures = _read(model, locations, settings, settings.future)
         first, other = explanations(model, series, futures, horizon=settings.horizon), None
         then: list[Explanation | None] | None = None
@@ -209,8 +179,8 @@ def explain(settings: ExplainConfig, console: Console) -> dict[str, Any]:
             if futures is None:
                 raise InputError("what_if: the model reads no column ahead; leave it out")
             _, ahead = _read(model, locations, settings, settings.what_if or settings.future)
-            changed = [ChangedFuture(x.table, x.time_col, x.timestamps, changes=changes) for x in ahead or ()]
-            other, then = IF, [*explanations(model, series, changed, horizon=settings.horizon)]
+            ahead = changed(ahead or [], changes)
+            other, then = IF, [*explanations(model, series, ahead, horizon=settings.horizon)]
         elif settings.against:
             earlier = _read(model, _locations(settings.against, model.checkpoint), settings, settings.future)
             before = explanations(model, *earlier, horizon=settings.horizon)
@@ -228,4 +198,4 @@ def explain(settings: ExplainConfig, console: Console) -> dict[str, Any]:
     if other == IF and not table[DIFFERENCE].any():
         say(console, f"{listed(model.columns.future_covariates)}: unchanged, or without an effect in this model")
     say(console, f"explanation: {output / EXPLANATION}")
-    return {"explanation": output / EXPLANATION, "sources": {name: each.T.to_dict() for name, each in means.items()}}
+    return Explained(model=model, futures=futures, first=first, then=then, other=other, output=output, means=means)

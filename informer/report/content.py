@@ -175,6 +175,11 @@ class Content:
         times: timestamps of the tracks, as ISO 8601 text.
         tracks: series that can be displayed.
         shown: how the tracks were selected, one sentence.
+        sources: of each track the `names` of the sources of its forecast and their `values`, the level first; the
+            `forecast`; `other`, the name and values of another forecast, or None; `least`, below which no change leads;
+            and `changes` of columns known ahead: `column`, `labels` of the values that it may have or None, `points`,
+            and `differences` of the forecast at each.
+        sources_note: how they were computed.
         series: scores of every series and column.
         attention: weights of each layer on one window: `layer_name`, `lengths` (number of queries and of keys), and
             `heads`, a matrix each, thinned if long.
@@ -205,6 +210,8 @@ class Content:
     times: list[Sequence[str]] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)
     shown: str = ""
+    sources: list[Mapping[str, Any]] = field(default_factory=list)
+    sources_note: str = ""
     series: list[SeriesScore] = field(default_factory=list)
     attention: list[Mapping[str, Any]] = field(default_factory=list)
     attention_window: str = ""

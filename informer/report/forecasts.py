@@ -81,7 +81,7 @@ def forecast_content(
         columns=list(dict.fromkeys(frame["column"])),
         facts={"forecasts": str(path), "history": history or "", "actual values": actuals or ""},
     )
-    chosen = _evenly(groups)
+    chosen = evenly(groups)
     if len(chosen) < len(groups) or len(files) > len(tidy):
         content.shown = (
             f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
@@ -162,7 +162,7 @@ def untrained_content(
         head = ["Forecaster", "mean absolute error / mean change over a season"]
         content.tables.append(TextTable(title="Test forecasts from earlier rows", head=head, rows=rows))
     keys = [(forecast, place) for forecast in forecasts for place in range(len(columns))]
-    chosen = _evenly(keys)
+    chosen = evenly(keys)
     if len(chosen) < len(keys):
         content.shown = f"The page shows {len(chosen)} of {len(keys):,} series and columns, evenly spaced."
     several = len(forecasts) > 1
@@ -227,8 +227,8 @@ def _of_file(
     return frame, past
 
 
-def _evenly(items: Sequence[Item]) -> list[Item]:
-    """At most MAX_TRACKS of the items, evenly spaced."""
+def evenly(items: Sequence[Item]) -> list[Item]:
+    """At most MAX_TRACKS of the items, evenly spaced; those that a page shows."""
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(len(items), MAX_TRACKS)).astype(int))]
 
 

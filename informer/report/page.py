@@ -38,7 +38,7 @@ LOSSES_NOTE = "The training loss is the mean over the steps of an epoch; horizon
 SIGNS = {Tone.good: "✓", Tone.level: "≈", Tone.bad: "!", Tone.neutral: "i"}
 _STATIC = (
     *("title", "subtitle", "verdict", "tone", "cards", "scaled", "original", "tables", "remarks", "problems"),
-    *("command", "settings", "facts", "shown"),
+    *("command", "settings", "facts", "shown", "sources_note"),
 )
 """Parts that are inserted as HTML, not as chart data."""
 
@@ -67,6 +67,9 @@ def to_html(content: Content) -> str:
         "cards": "".join(map(_card, content.cards)),
         "explorer_hidden": _hidden(not content.tracks),
         "shown": escape(content.shown),
+        "sources_hidden": _hidden(not content.sources),
+        "sources_note": escape(content.sources_note),
+        "changes_hidden": _hidden(not any(each["changes"] for each in content.sources)),
         "cards_hidden": _hidden(not content.cards),
         "scores": _scores(content),
         "scores_hidden": _hidden(not (content.scaled or content.original or content.tables or content.remarks)),

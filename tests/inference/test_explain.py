@@ -9,7 +9,10 @@ import pytest
 import torch
 from entry_points import done, refusal
 
+from informer.config.data import InputFormat
+from informer.inference.model import TrainedModel
 from informer.inference.sources import split
+from informer.inference.what_if import sliders
 
 N, H, SEQ = 300, 7, 42
 PROMO, PRICE, RAIN = 20.0, -3.0, -5.0
@@ -203,6 +206,25 @@ def test_what_if_is_the_forecast_of_the_changed_file(name: str, files: Path) -> 
         np.testing.assert_allclose(less["price"], -2 * PRICE, atol=0.6)
 
 
+@pytest.mark.parametrize("name", ["maps", "roots"])
+def test_the_points_of_a_slider_are_forecasts(name: str, files: Path) -> None:
+    """Red if a point of a model that is not linear is another change than that of a file, or a column has no slider."""
+    model, (history, ahead) = TrainedModel.load(Path(run_of(name))), words_of(name)
+    (series,) = model.reader.file(Path("one.csv"), InputFormat(), "one")
+    future = model.reader.future_file(Path("ahead.csv"), InputFormat()).of(series)
+    found, is_linear = sliders(model, [series], [future], horizon=None)
+    assert [each.column for each in found] == ["promo", "price", "weather"]
+    assert [each.labels for each in found] == [["0", "1"], None, ["rain", "sun"]]
+    assert (is_linear, [len(each.points) for each in found]) == (False, [2, 8, 2])
+    usual, given = predicted(name, history, ahead)["y"].to_numpy(), pd.read_csv("ahead.csv")
+    far = found[1].points[-1]
+    assert 0.3 < far / given["price"].std() / 2 < 3
+    for each, change in zip(found, ({"promo": 1}, {"price": given["price"] + far}, {"weather": "sun"}), strict=True):
+        given.assign(**change).to_csv("moved.csv", index=False)
+        moved = predicted(name, history, "future=moved.csv")["y"].to_numpy() - usual
+        np.testing.assert_allclose(each.differences[-1][0].T.ravel(), moved, atol=1e-8)
+
+
 def test_against_is_the_difference_to_an_earlier_forecast(files: Path) -> None:
     """Red if steps are compared instead of times."""
     history = pd.read_csv("one.csv")
@@ -231,6 +253,9 @@ def test_without_a_file_the_data_of_training_are_explained(files: Path) -> None:
     mean = table[(table["column"] == "sales") & (table["source"] == "season")]["value"].mean()
     assert facts["sources"]["plain, sales"]["season"]["mean"] == pytest.approx(mean)
     assert "season" in done("explain", run_of("alone")).out
+    assert f"sales {table[table['column'] == 'sales'].groupby('step')['value'].sum().mean():.4g} (level" in Path(
+        facts["report"]
+    ).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

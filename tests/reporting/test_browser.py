@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import COLUMN, HOSTILE
@@ -294,3 +295,71 @@ def test_the_page_of_a_comparison(browser: Any, panel_run: Path, tmp_path: Path)
         assert opened.run(f"{cells}.filter((each) => each.scrollWidth > each.clientWidth).length") == 0
         labels = opened.run(f"{cells}.map((each) => getComputedStyle(each, '::before').content)")
         assert labels == ['"MSE"', '"MAE"', '"MASE"', '"Skill"'] * 2
+
+
+def test_a_slider_of_an_explanation_shows_the_forecast_of_a_changed_file(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a slider or choice moves the forecast by something else than predict does with the same change, if it is
+    not clipped at zero as there, or if the bars are not the sources of the table."""
+    monkeypatch.chdir(tmp_path)
+    rng, n = np.random.default_rng(0), 200
+    frame = pd.DataFrame({"day": pd.date_range("2023-01-01", periods=n + 7), "price": rng.normal(20, 3, n + 7)})
+    frame["promo"] = (rng.random(n + 7) < 0.3).astype(int)
+    frame.loc[n + 2 : n + 3, "promo"] = 1
+    frame["<b>sky"] = rng.choice(["rain", "sun"], n + 7)
+    frame["sold"] = (60 - 2.5 * frame["price"] + 9 * frame["promo"] + rng.normal(size=n + 7)).clip(0).round(1)
+    frame[:n].to_csv("sold.csv", index=False)
+    ahead = frame[n:].drop(columns="sold")
+    known = "future_covariates=[price,promo,<b>sky]"
+    done(
+        "train", "dataset=csv", "dataset.path=sold.csv", "model=linear", "targets=[sold]", known, "seq_len=28",
+        "pred_len=7", "non_negative=all", "trainer.tracker=[]", "run_dir=run",
+    )  # fmt: skip
+
+    def forecast(**changes: Any) -> list[float]:
+        ahead.assign(**changes).to_csv("ahead.csv", index=False)
+        done("predict", "run", "sold.csv", "future=ahead.csv", "output=out", "digits=null", "overwrite=true")
+        return pd.read_csv("out/sold.forecast.csv")["sold"].tolist()
+
+    usual = forecast()
+    done("explain", "run", "input=sold.csv", "future=ahead.csv")
+    opened = Opened(browser, tmp_path / "run" / "explanation" / "report.html")
+    opened.run("dispatchEvent(new Event('beforeprint'))")
+    table = pd.read_csv("run/explanation/explanation.csv").pivot(index="step", columns="source", values="value")
+    level = table["level"].to_numpy()
+
+    def line(name: str) -> list[float]:
+        return (np.array(opened.trace(name, "sources")["y"]) + level).tolist()
+
+    assert line("forecast") == pytest.approx(usual, abs=1e-3)
+    assert opened.trace("promo", "sources")["y"] == pytest.approx(table["promo"].tolist(), abs=1e-3)
+    assert opened.run("document.querySelector('#changes b')") is None
+
+    def move(column: str, value: str) -> None:
+        browser.execute_script(
+            "const e = [...document.querySelectorAll('#changes [data-column]')]"
+            ".find((each) => each.dataset.column === arguments[0]);"
+            "e.value = arguments[1]; e.dispatchEvent(new Event('input'));", column, value,
+        )  # fmt: skip
+
+    far = float(opened.run("document.querySelector('#changes input').max"))
+    move("price", str(far / 2))
+    assert line("what if") == pytest.approx(forecast(price=ahead["price"] + far / 2), abs=1e-3)
+    move("promo", "1")
+    both = forecast(price=ahead["price"] + far / 2, promo=1)
+    assert line("what if") == pytest.approx(both, abs=1e-3)
+    move("price", str(far))
+    clipped = forecast(price=ahead["price"] + far, promo=0)
+    move("promo", "0")
+    assert min(clipped) == 0
+    assert line("what if") == pytest.approx(clipped, abs=1e-3)
+    assert f"{np.mean(clipped):.3f}"[:4] in opened.run("document.getElementById('sources-note').textContent")
+    move("price", "0")
+    move("promo", "")
+    assert opened.trace("what if", "sources") is None
+    assert opened.errors() == []
+    assert opened.requests() == set()
+    with phone(browser):
+        again = Opened(browser, tmp_path / "run" / "explanation" / "report.html")
+        assert again.run("document.documentElement.scrollWidth") == 390
