@@ -342,3 +342,9 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
         first, last = Text(printable(differs)), Text(printable(row["run"]))
         table.add_row(first, *numbers, f"{100 * row['skill']:+.1f} %", last)
     main_console().print(table)
+    if sum(Path(row["run"]).is_dir() for row in rows) > 1:
+        from informer.report.runs import compare_runs
+
+        seeds = compare_runs(Path(row["run"]) for row in rows).seeds_table()
+        if seeds is not None:
+            main_console().print(seeds)

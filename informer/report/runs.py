@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -31,6 +32,8 @@ from informer.training.sinks import ARTIFACTS, DATABASE
 
 HEAD = ("Setting", "Value", "Runs")
 """Headings of the columns of `rows_of`."""
+SEEDS_HEAD = ("Settings", "Seeds", "MSE", "MAE", "MSE against the first, seed by seed")
+"""Headings of the columns of `rows_over_seeds`."""
 
 NO_VALUE = "–"
 """Stands for the value of runs that do not have the setting."""
@@ -95,6 +98,52 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(f"{group[0]}-{group[-1]}" if len(group) > 2 else ", ".join(map(str, group)) for group in groups)
 
 
+def rows_over_seeds(runs: Sequence["ComparedRun"]) -> list[tuple[str, ...]]:
+    """Mean and standard deviation over seeds for each configuration that was run with several, the lowest MSE first.
+
+    Differences from the first are of runs with the same seed, in percent of its MSE, with the 95 % interval of the
+    paired t test: where it contains zero, these seeds cannot tell the two apart. Empty where data or horizons differ.
+    """
+    by_seed: dict[tuple[tuple[str, str], ...], dict[str, ComparedRun]] = {}
+    for run in runs:
+        others = {key: value for key, value in run.settings.items() if key != "seed"}
+        by_seed.setdefault(tuple(sorted(others.items())), {})[run.settings.get("seed", "")] = run
+    groups = sorted(
+        ((settings, seeds) for settings, seeds in by_seed.items() if len(seeds) > 1),
+        key=lambda group: np.mean([run.metrics["mse"] for run in group[1].values()]),
+    )
+    if not groups or len({run.task for run in runs}) > 1:
+        return []
+    differences = find_differences([dict(settings) for settings, _ in groups])
+    rows, best = [], groups[0][1]
+    for number, (_, seeds) in enumerate(groups, start=1):
+        words = [
+            f"{key}={value}" for key, values in differences.items() for value, of in values.items() if number in of
+        ]
+        errors = [[run.metrics[metric] for run in seeds.values()] for metric in ("mse", "mae")]
+        common = [seed for seed in seeds if seed in best]
+        against = _difference(*([of[seed].metrics["mse"] for seed in common] for of in (seeds, best)))
+        rows.append(
+            (
+                " ".join(words) or next(iter(seeds.values())).name,
+                _ranges(sorted(int(seed) for seed in seeds)),
+                *(f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.2g}" for values in errors),
+                against if number > 1 else "",
+            )
+        )
+    return rows
+
+
+def _difference(errors: Sequence[float], best: Sequence[float]) -> str:
+    from scipy.stats import t
+
+    if len(errors) < 2:
+        return "no common seeds"
+    relative = 100 * (np.array(errors) - best) / np.mean(best)
+    half = t.ppf(0.975, len(errors) - 1) * relative.std(ddof=1) / math.sqrt(len(errors))
+    return f"{relative.mean():+.1f} % ({relative.mean() - half:+.1f} to {relative.mean() + half:+.1f})"
+
+
 OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}
 """Configuration keys that do not affect training."""
 FOUND = {"model.maps", "decoder_attn_reason"}
@@ -122,6 +171,7 @@ class ComparedRun:
         by_step: MSE and MAE by step, scaled.
         settings: configuration by dotted key.
         task: data, horizon and test windows; only runs of the same task are comparable.
+        fallback: why its decoder has another mechanism than was chosen; empty if it has not.
     """
 
     folder: Path
@@ -132,6 +182,7 @@ class ComparedRun:
     by_step: dict[str, list[float]]
     settings: dict[str, str]
     task: tuple[str, ...]
+    fallback: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +222,16 @@ class Comparison:
             last = key
         return table
 
+    def seeds_table(self) -> Table | None:
+        """Means over seeds, for the terminal; None if no configuration was run with several."""
+        rows = rows_over_seeds(self.runs)
+        table = Table(box=SIMPLE_HEAD, padding=0, title="Means over seeds", title_justify="left", title_style="")
+        for name in SEEDS_HEAD:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(printable(cell, MOST_CELL)) for cell in row))
+        return table if rows else None
+
     def content(self) -> Content:
         """Content of an HTML page."""
         best = self.runs[0]
@@ -192,7 +253,10 @@ class Comparison:
             mae={name: run.by_step["mae"] for name, run in drawn.items()},
             note=f"The {MOST_LINES} runs with the highest skill." if len(drawn) < len(self.runs) else "",
         )
-        rows = rows_of(self.differences)
+        tables = [
+            TextTable(title="Means over seeds", head=SEEDS_HEAD, rows=rows_over_seeds(self.runs)),
+            TextTable(title="Settings that differ", head=HEAD, rows=rows_of(self.differences), grouped=True),
+        ]
         return Content(
             title="Comparison of runs",
             verdict=verdict,
@@ -203,7 +267,7 @@ class Comparison:
                 ScoreRow(name=name, metrics=run.metrics, skill=run.skill)
                 for name, run in zip(names, self.runs, strict=True)
             ],
-            tables=[TextTable(title="Settings that differ", head=HEAD, rows=rows, grouped=True)] if rows else [],
+            tables=[table for table in tables if table.rows],
             remarks=list(self.notes),
             profiles=[profile] if same else [],  # errors of different tasks are no curves of one chart
         )
@@ -240,6 +304,10 @@ def compare_runs(paths: Iterable[Path]) -> Comparison:
     names = Counter(run.name for run in runs)  # folders of the same name are named by the path that was given
     runs = [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]
     runs.sort(key=lambda run: (math.isnan(run.skill), -run.skill))
+    fallbacks: dict[str, list[int]] = {}
+    for number, run in enumerate(runs, start=1):
+        fallbacks.setdefault(run.fallback, []).append(number)
+    notes += [f"run {_ranges(numbers)}: {reason}" for reason, numbers in fallbacks.items() if reason]
     if len({run.task for run in runs}) > 1:
         notes.append(
             "these runs have different data, horizons or test windows: their errors cannot be compared, and their "
@@ -277,9 +345,10 @@ def _read(folder: Path) -> ComparedRun:
     try:
         saved: dict[str, Any] = json.loads((folder / METRICS_FILE).read_text(encoding="utf-8"))
         scores = saved["scores"][saved["model"]]["scaled"]
+        saved_settings = flat(read_saved_yaml(folder / CONFIG))
         settings = {
             key: to_display(value)
-            for key, value in flat(read_saved_yaml(folder / CONFIG)).items()
+            for key, value in saved_settings.items()
             if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
         }
         by_step = {metric: [nan_if_none(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
@@ -294,6 +363,7 @@ def _read(folder: Path) -> ComparedRun:
             by_step=by_step,
             settings=settings,
             task=(data, str(len(by_step["mse"])), str(saved.get("windows")), *scores["by_column"]),
+            fallback=str(saved_settings.get("decoder_attn_reason") or ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise InputError(f"{folder}: expected the scores and configuration of a run, found: {error!r}") from error
@@ -324,6 +394,8 @@ def compare(settings: CompareConfig, console: Console) -> Comparison:
         say(console, line)
     if comparison.differences:
         console.print(comparison.differences_table())
+    if (seeds := comparison.seeds_table()) is not None:
+        console.print(seeds)
     if settings.output:
         write_atomic(Path(settings.output), to_html(comparison.content()))
         say(console, f"page: {settings.output}")

@@ -1,6 +1,7 @@
 """`informer compare`: sorted by skill, what differs, runs that are left out."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,12 @@ import pandas as pd
 import pytest
 import yaml
 from entry_points import Trained, call, done, refusal
+from scipy.stats import ttest_rel
 
 from informer import Forecaster
 from informer.config.compose import split_positional
 from informer.config.overrides import to_hydra
-from informer.report.runs import NO_VALUE, compare_runs, find_differences, rows_of
+from informer.report.runs import NO_VALUE, compare_runs, find_differences, rows_of, rows_over_seeds
 
 
 @pytest.fixture
@@ -61,6 +63,45 @@ def test_a_lower_error_with_a_lower_skill_is_explained(runs: Path) -> None:
     saved["scores"][saved["model"]]["scaled"]["overall"]["mse"] *= 0.5
     path.write_text(json.dumps(saved))
     assert "a (informer, prob, 4 columns) has the lowest MSE" in call("compare", "runs/a", "runs/b").out
+
+
+def test_means_over_seeds_with_a_paired_test(runs: Path) -> None:
+    """Red if the interval is not that of scipy's paired test, or a configuration with one seed is in the table."""
+    errors = {"0.001": [0.5, 0.62, 0.55], "0.002": [0.41, 0.52, 0.47]}
+    shutil.rmtree(runs / "c")
+    for name, lr in (("a", "0.001"), ("b", "0.002")):
+        for seed, error in enumerate(errors[lr]):
+            copy = runs / f"{name}{seed}"
+            shutil.copytree(runs / name, copy)
+            (copy / "config.yaml").write_text(
+                re.sub("(?m)^seed: .*$", f"seed: {seed}", (copy / "config.yaml").read_text())
+            )
+            saved = json.loads((copy / "metrics.json").read_text())
+            saved["scores"][saved["model"]]["scaled"]["overall"]["mse"] = error
+            (copy / "metrics.json").write_text(json.dumps(saved))
+        shutil.rmtree(runs / name)
+    best, other = rows_over_seeds(compare_runs([runs]).runs)
+    assert best[:3] == (
+        "optim.lr=0.002",
+        "0-2",
+        f"{np.mean(errors['0.002']):.4g} ± {np.std(errors['0.002'], ddof=1):.2g}",
+    )
+    interval = ttest_rel(errors["0.001"], errors["0.002"]).confidence_interval()
+    low, high = (100 * end / np.mean(errors["0.002"]) for end in interval)
+    assert other[4].endswith(f"({low:+.1f} to {high:+.1f})")
+    shown = call("compare", "runs", "output=page.html").out
+    assert "Means over seeds" in shown
+    assert "Means over seeds" in Path("page.html").read_text()
+    shutil.rmtree(runs / "a0"), shutil.rmtree(runs / "a1")
+    assert len(rows_over_seeds(compare_runs([runs]).runs)) == 1
+
+
+def test_a_mechanism_without_a_causal_form_is_named(runs: Path) -> None:
+    config = runs / "b" / "config.yaml"
+    config.write_text(
+        re.sub("(?m)^decoder_attn_reason: .*$", "decoder_attn_reason: no causal form", config.read_text())
+    )
+    assert "run 1: no causal form" in call("compare", "runs/a", "runs/b").out
 
 
 def test_other_data_are_said(runs: Path) -> None:
