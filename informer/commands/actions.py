@@ -159,6 +159,10 @@ def explain(settings: commands.ExplainConfig) -> Answer:
     locate(settings.checkpoint)
     if settings.input is not None:
         check_input(settings.input)
+    if settings.importance:
+        from informer.inference.importance import importance
+
+        return Answer(importance(settings, main_console()))
     from informer.inference import explain as explaining
     from informer.report import explanation
 

@@ -33,7 +33,10 @@ COMMANDS = {
     "train": Command("TrainConfig", "train", "fit a model and score it next to two baselines", ["dataset.path"]),
     "predict": Command("PredictConfig", "predict", "forecast files with a trained model", ["input", "checkpoint"]),
     "explain": Command(
-        "ExplainConfig", "explain", "a forecast by source, and what if a column changes", ["input", "checkpoint"]
+        "ExplainConfig",
+        "explain",
+        "a forecast by source, what if a column changes, importance",
+        ["input", "checkpoint"],
     ),
     "eval": Command("EvalConfig", "evaluate", "score a trained model again", ["checkpoint"]),
     "watch": Command(

@@ -316,6 +316,9 @@ class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
     """Other history, such as yesterday's file; the difference to its forecast is written for times that both have."""
     horizon: str | None = setting(check=span_problems)
     """Rows to forecast, or a span such as 1day; null: pred_len."""
+    importance: bool = False
+    """Instead of a forecast: how much the error on the test part grows if a column is read from other windows; `input`
+    is then the data of training."""
     output: str | None = setting(is_path=True)
     """Folder of explanation.csv and report.html; null: `explanation` next to the checkpoint."""
     dataset: InputFormat = setting(InputFormat)
@@ -324,6 +327,9 @@ class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
     def _joint_problems(self) -> Iterator[str]:
         if self.against and (self.what_if or self.set):
             yield "against: expected none with what_if or set, which ask for another difference; leave it out"
+        for name in ("future", "what_if", "set", "against", "horizon") if self.importance else ():
+            if getattr(self, name):
+                yield f"{name}: expected none with importance=true, which forecasts the test part; leave it out"
 
 
 class ExportFormat(Enum):

@@ -73,6 +73,7 @@ def trained_data(
     scratch: Path,
     dataset: EvalDataset | None = None,
     data_dir: str | None = None,
+    setting: str = "dataset.path",
 ) -> Iterator[Data]:
     """The training data, scaled as in training; the file is located by `data.recorded.find_again`.
 
@@ -82,6 +83,7 @@ def trained_data(
         scratch: folder for temporary arrays if training used memmap, unless the user sets a cache.
         dataset: path and format of the file, if different from training.
         data_dir: folder of the datasets' files; None: as in training.
+        setting: key with which the user names the data.
 
     Raises:
         InputError: the data is missing, or no longer has the model's columns or step.
@@ -93,7 +95,9 @@ def trained_data(
         categorical=list(checkpoint.categories),
     )
     recorded = Recorded.of(checkpoint.config, checkpoint.data)
-    where, folder = find_again(where, recorded, named=data_dir, default=trained.data_dir, can_differ=True)
+    where, folder = find_again(
+        where, recorded, named=data_dir, default=trained.data_dir, can_differ=True, setting=setting
+    )
     with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as dataset_found:
         settings = replace(trained, data_dir=folder, dataset=dataset_found)
         scaler = PanelScaler.from_state(checkpoint.scaler)

@@ -9,10 +9,15 @@ import pytest
 import torch
 from entry_points import done, refusal
 
+from informer import checkpoint
+from informer.checkpoint.restore import restore_model
 from informer.config.data import InputFormat
+from informer.inference.importance import MOST_REPEATS
 from informer.inference.model import TrainedModel
+from informer.inference.rescore import trained_data
 from informer.inference.sources import split
 from informer.inference.what_if import sliders
+from informer.networks.forecast_model import model_forecast
 
 N, H, SEQ = 300, 7, 42
 PROMO, PRICE, RAIN = 20.0, -3.0, -5.0
@@ -270,6 +275,7 @@ def test_without_a_file_the_data_of_training_are_explained(files: Path) -> None:
         ("alone", "set=[price=1]", "it reads no column ahead"),
         ("alone", "what_if=ahead.csv", "what_if: the model reads no column ahead; leave it out"),
         ("linear", "what_if=none.csv", "none.csv"),
+        ("linear", "importance=true", "future: expected none with importance=true, which forecasts the test part"),
         (
             "alone",
             "against=short.csv",
@@ -287,3 +293,54 @@ def test_a_change_without_effect_is_said(files: Path) -> None:
         "explain", run_of("linear"), *words_of("linear"), "what_if=ahead.csv", "output=out", "overwrite=true"
     )
     assert "promo, price, weather: unchanged, or without an effect in this model" in outcome.out
+
+
+def importance_of(name: str) -> pd.DataFrame:
+    done("explain", run_of(name), "importance=true", "output=counts", "overwrite=true")
+    return pd.read_csv("counts/importance.csv").set_index("column")
+
+
+@pytest.mark.parametrize("name", ["linear", pytest.param("average", marks=pytest.mark.slow)])
+@torch.inference_mode()
+def test_importance_is_the_error_with_a_column_of_other_windows(name: str, files: Path) -> None:
+    """Red if the error is not that of the run's scores, or another column, only its history, or not that of members of
+    the average is exchanged: the same error is computed here from arrays of all windows."""
+    table, scores = importance_of(name), json.loads(Path(name, "metrics.json").read_text())
+    mse = scores["scores"][scores["model"]]["scaled"]["overall"]["mse"]
+    np.testing.assert_allclose(table["mse"], mse, rtol=1e-5)
+    saved = checkpoint.load(Path(name))
+    with trained_data(saved, torch.device("cpu"), scratch=files) as data:
+        n, model = len(data.test), restore_model(saved)
+        batch, generator = data.test.batch(torch.arange(n)), torch.Generator().manual_seed(0)
+        orders = [torch.randperm(n, generator=generator) for _ in range(MOST_REPEATS)]
+        for place, column in enumerate(data.inputs):
+            errors = []
+            for order in orders:
+                enc_x, dec_x, (past, marks) = batch.enc_x.clone(), batch.dec_x.clone(), batch.before(256)
+                past[:, :, place] = past[order, :, place]
+                enc_x[:, :, place], dec_x[:, :, place] = enc_x[order, :, place], dec_x[order, :, place]
+                rows = lambda rows, past=past, marks=marks: (past[:, -rows:], marks[:, -rows:])  # noqa: E731
+                changed = batch._replace(enc_x=enc_x, dec_x=dec_x, before=rows)
+                errors.append(float((model_forecast(model, changed) - batch.target).square().mean()))
+            assert table.loc[column, "mse_permuted"] == pytest.approx(np.mean(errors), rel=1e-4)
+    if name == "linear":
+        assert table.loc["price", "times"] > 1.5
+        assert table.loc["stock", "times"] < 1.05
+
+
+def test_importance_of_a_network_and_of_the_calendar(files: Path) -> None:
+    """Red if a column that nothing depends on counts, or the calendar does not where the season comes from it."""
+    table = importance_of("maps")
+    assert table.index[-1] == "stock" or abs(table.loc["stock", "times"] - 1) < 0.1
+    assert {"calendar", "sales", "visits", "promo", "price", "weather", "stock"} == set(table.index)
+    assert (table["times"].diff().dropna() <= 0).all()
+    answer = json.loads(done("explain", run_of("maps"), "importance=true", "output=again", "--json").out)
+    assert answer["columns"]["price"]["times"] == pytest.approx(table.loc["price", "times"], rel=1e-4)
+    run_of("alone")
+    Path("plain.csv").rename("moved.csv")
+    try:
+        said = refusal("explain", "alone", "importance=true")
+        assert "training data not found; set input=FILE" in said
+        done("explain", "alone", "importance=true", "input=moved.csv")
+    finally:
+        Path("moved.csv").rename("plain.csv")
