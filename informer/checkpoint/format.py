@@ -307,11 +307,12 @@ class Checkpoint:
         return LossKind(name) if (name := self.config["loss"].get("kind")) in names else LossKind.mse
 
 
-def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write atomically: the file is either complete or not there."""
-    buffer = io.BytesIO()
-    torch.save(checkpoint.entries() | {"digest": checkpoint.digest}, buffer)
+def save(path: Path, checkpoint: Checkpoint) -> str:
+    """Write atomically, so that the file is either complete or not there; returns the digest."""
+    buffer, digest = io.BytesIO(), checkpoint.digest
+    torch.save(checkpoint.entries() | {"digest": digest}, buffer)
     write_atomic(path, buffer.getvalue())
+    return digest
 
 
 def to_safetensors(checkpoint: Checkpoint) -> bytes:

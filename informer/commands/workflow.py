@@ -33,7 +33,7 @@ from informer.base.files import write_atomic
 from informer.base.progress import Status, listening
 from informer.base.start import Interrupted
 from informer.checkpoint.format import COMBINED
-from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output, forecasting_checkpoint
+from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
 from informer.commands.plan import (
     ZERO,
     Failure,
@@ -70,6 +70,7 @@ from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.zero import HISTORY
 from informer.read.files import files_sha256, list_files
 from informer.read.frequency import adjective, lasting
+from informer.read.series import keeping_cells
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
@@ -283,7 +284,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
         InputError: an error the user can fix; problems in the data are listed with their repairs.
         Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
-    with displayed(console, settings.budget) as display:
+    with displayed(console, settings.budget) as display, keeping_cells():
         display.update(Status(doing=f"reading {with_addresses(settings.input or '')}"))
         if settings.output is not None:
             check_output(Path(settings.output), overwrite=settings.overwrite)
@@ -363,7 +364,7 @@ def _forecast_trained(
             folder.clear([Path(subject.path)])
         evaluation = train(train_settings, folder, quiet)
         assert evaluation is not None, "one process, and a new run"
-        forecasting = checkpoint.load(forecasting_checkpoint(run))
+        saved, forecasting = folder.checkpoint(), folder.forecasting
         calibration = saved_calibration(forecasting, recent=True)
         levels = [level for level in settings.intervals if calibration is not None and calibration.supports(level)]
         progress.report(Status(doing="forecasting"))
@@ -378,13 +379,13 @@ def _forecast_trained(
             device=settings.device,
         )
         kept = list[Forecast]()
-        predict(job, quiet, kept)
-        sums = of_run(run, kept, settings, dataset, subject.path, _before_test) if settings.sums else None
+        predict(job, quiet, kept, forecasting)
+        sums = of_run(run, saved, kept, settings, dataset, subject.path, _before_test) if settings.sums else None
         if sums is not None:
             sums.save(run)
         progress.report(Status(doing="writing the report"))
-        page = report(ReportConfig(input=str(run)), quiet)
-    saved, trained = checkpoint.load(run), folder.settings()
+        page = report(ReportConfig(input=str(run)), quiet, saved)
+    trained = folder.settings()
     scaler = PanelScaler.from_state(saved.scaler)
     constant = scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets)))
     problems = without(evaluation.problems, subject.repairs)
@@ -548,7 +549,7 @@ def _explained_how_to_continue(
         if not folder.is_finished:
             _line(console, "Continue", shell_command("train", ("resume", run)))
         else:  # only intervals that the run has
-            calibration = saved_calibration(checkpoint.load(forecasting_checkpoint(run)), recent=True)
+            calibration = saved_calibration(folder.forecasting, recent=True)
             levels = [level for level in levels if calibration is not None and calibration.supports(level)]
         output: list[Word] = [("output", run / FORECASTS), "overwrite=true"]
         _line(console, "Forecast", _predict_command(run, subject.path, levels, *output))

@@ -417,7 +417,7 @@ class DatasetConfig(Checked):
     path: str | None = setting(None, reading=False, place=Place.own, is_address=True)
     file: str | None = setting(None, reading=False, place=Place.published)
     packaged: bool = setting(False, reading=False, place=Place.published)
-    series_col: str | None = setting(None, reading=True, per_file=True, is_name=True, repair=first_set)
+    series_col: str | None = setting(None, reading=True, of_cells=True, per_file=True, is_name=True, repair=first_set)
     short: Short = setting(Short.error, reading=False, per_file=True)
     memmap: bool = setting(False, reading=False)
     cache_dir: str | None = setting(None, reading=False, place=Place.own, is_path=True)
@@ -432,21 +432,23 @@ class DatasetConfig(Checked):
     exclude: list[str] = setting(list, reading=True, repair=union_of)
     exclude_files: list[str] = setting(list, reading=True)
     target: str | None = setting(None, reading=True, is_name=True)
-    categorical: list[str] = setting(list, reading=True, repair=union_of)
+    categorical: list[str] = setting(list, reading=True, of_cells=True, repair=union_of)
     static_covariates: list[str] = setting(list, reading=True, repair=union_of)
     attributes: str | None = setting(None, reading=False, per_file=True, place=Place.own, is_address=True)
     split: SplitConfig = setting(SplitConfig, reading=False)
     url: str | None = setting(None, reading=False, place=Place.published)
     sha256: str | None = setting(None, reading=False, place=Place.published)
     hint: str | None = setting(None, reading=False, place=Place.published)
-    sheet: str | None = setting(None, reading=True, per_file=True, is_name=True)
-    separator: str | None = setting(None, reading=True, per_file=True)
-    decimal: str | None = setting(None, reading=True, per_file=True)
-    thousands: str | None = setting(None, reading=True, per_file=True)
-    encoding: str | None = setting(None, reading=True, per_file=True, check=encoding_problems)
-    skip_rows: int | None = setting(None, reading=True, per_file=True, least=0)
-    header: int | None = setting(None, reading=True, per_file=True, least=0, most=9)
-    missing_values: list[str] = setting(list, reading=True, per_file=True, repair=union_of, check=missing_problems)
+    sheet: str | None = setting(None, reading=True, of_cells=True, per_file=True, is_name=True)
+    separator: str | None = setting(None, reading=True, of_cells=True, per_file=True)
+    decimal: str | None = setting(None, reading=True, of_cells=True, per_file=True)
+    thousands: str | None = setting(None, reading=True, of_cells=True, per_file=True)
+    encoding: str | None = setting(None, reading=True, of_cells=True, per_file=True, check=encoding_problems)
+    skip_rows: int | None = setting(None, reading=True, of_cells=True, per_file=True, least=0)
+    header: int | None = setting(None, reading=True, of_cells=True, per_file=True, least=0, most=9)
+    missing_values: list[str] = setting(
+        list, reading=True, of_cells=True, per_file=True, repair=union_of, check=missing_problems
+    )
     sort: bool = setting(False, reading=True, per_file=True, repair=first_set)
     duplicates: Duplicates | None = setting(None, reading=True, per_file=True, repair=first_set)
     fill: Fill | None = setting(None, reading=True, per_file=True, repair=fill_of_all)
@@ -455,9 +457,11 @@ class DatasetConfig(Checked):
     ended: Ended = setting(Ended.skip, reading=False, per_file=True)
     min_observed: float = setting(0.5, reading=False, per_file=True, above=0, most=1)
     confirm: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
-    max_file_mb: float = setting(4096.0, reading=True, per_file=True, is_limit=True, above=0)
-    max_line_mb: float = setting(64.0, reading=True, per_file=True, is_limit=True, above=0)
-    max_cell: int = setting(LONGEST_CELL, reading=True, per_file=True, is_limit=True, least=1, most=LONGEST_CELL)
+    max_file_mb: float = setting(4096.0, reading=True, of_cells=True, per_file=True, is_limit=True, above=0)
+    max_line_mb: float = setting(64.0, reading=True, of_cells=True, per_file=True, is_limit=True, above=0)
+    max_cell: int = setting(
+        LONGEST_CELL, reading=True, of_cells=True, per_file=True, is_limit=True, least=1, most=LONGEST_CELL
+    )
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
         """The calendar marks of each row, encoded as `kind`."""
@@ -508,6 +512,7 @@ def settings_that(**what: Any) -> tuple[str, ...]:
 
     Args:
         reading: whether rows that are read depend on it, besides the content of the files.
+        of_cells: True where the cells of a file already depend on it, before rows are made of them.
         per_file: True where the tables that a trained model forecasts may differ in it from the training data.
         place: whether it locates data, and which.
         is_limit: True where it bounds what is read; a trained model does not change such a bound.

@@ -530,12 +530,18 @@ MOST = 3
 """Maximum number of errors on the console; all are in the summary."""
 
 
-def predict(settings: PredictConfig, console: Console, kept: list[Forecast] | None = None) -> list[Row]:
+def predict(
+    settings: PredictConfig,
+    console: Console,
+    kept: list[Forecast] | None = None,
+    saved: checkpoint.Checkpoint | None = None,
+) -> list[Row]:
     """Forecast one file or many.
 
     Args:
         console: for messages.
         kept: see `Job`.
+        saved: content of the checkpoint; None: it is read.
 
     Returns:
         The status of each file.
@@ -548,7 +554,8 @@ def predict(settings: PredictConfig, console: Console, kept: list[Forecast] | No
     path = expanded(pattern)
     sources = [InputFile(path, name_of(path))] if files is None else name_sources(files)
     with logging_to(console, quiet=files is not None):
-        model = TrainedModel.load(located(settings), device=settings.device)
+        saved = saved or checkpoint.load(located(settings))
+        model = TrainedModel(saved, device=settings.device)
         job = replace(
             Job.of(settings, sources, many=files is not None), kept=[] if settings.log and kept is None else kept
         )

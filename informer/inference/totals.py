@@ -279,6 +279,7 @@ class Totals:
 
 def of_run(
     run: Path,
+    saved: checkpoint.Checkpoint,
     forecasts: Sequence[Forecast],
     settings: ForecastConfig,
     dataset: DatasetConfig,
@@ -288,13 +289,12 @@ def of_run(
     """Sums of the forecasts of a run, with errors on its validation and test part.
 
     Args:
-        run: its folder.
+        run, saved: its folder and its model.
         forecasts: of the series to sum.
         settings: sums, levels and paths; the seed of the paths.
         dataset, path: of the file.
         before_test: models and windows for errors before the test part.
     """
-    saved = checkpoint.load(run)
     model = TrainedModel(saved, device=settings.device, warns=False)
     with trained_data(saved, model.device, scratch=run, dataset=EvalDataset(path=path)) as data:
         names = [forecast.series.name for forecast in forecasts]

@@ -8,7 +8,9 @@ Convert data passed by Python users to pandas, and results back to the type that
 
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +21,15 @@ from jaxtyping import Float64
 from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig, Short, key_columns
+from informer.base.files import fingerprint
+from informer.config.data import DatasetConfig, Short, key_columns, settings_that
 from informer.config.model import WindowSizes
 from informer.read.cells import dictionary_encoded, joined_names, key_cells, without_words
 from informer.read.checks import CheckedRows, Report, check_doubts, check_far, constant_columns, examine
 from informer.read.columns import are_plain, counting_column, number_columns, value_columns
 from informer.read.date_text import date_formats
 from informer.read.dialect import COMMON, Dialect
-from informer.read.files import is_remote, local_path
+from informer.read.files import is_partitioned, is_remote, local_path
 from informer.read.frequency import Frequency
 from informer.read.limits import LIMITS
 from informer.read.number_marks import amounts, may_be_amount
@@ -219,7 +222,33 @@ def table_of_file(path: Path, config: DatasetConfig) -> Table:
 
 def cells_of_file(path: Path, config: DatasetConfig) -> Table:
     """The cells of a file, read with the settings of `config`; errors as in `read_table`."""
-    return read_table(path, config)
+    if (kept := _kept.get()) is None or is_partitioned(path):
+        return read_table(path, config)
+    size, changed = fingerprint(path)
+    key = (path.resolve(), size, changed, repr([getattr(config, name) for name in settings_that(of_cells=True)]))
+    if key in kept:
+        return kept[key]
+    table = read_table(path, config)
+    kept.clear()
+    if int(size or 0) <= MOST_KEPT:
+        kept[key] = table
+    return table
+
+
+MOST_KEPT = 64 * 10**6
+"""Size of the largest file whose cells are kept, in bytes."""
+
+_kept: ContextVar[dict[tuple[Any, ...], Table] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping_cells() -> Iterator[None]:
+    """Within it the cells of the last file are kept for `cells_of_file`, which need not open it again."""
+    before = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(before)
 
 
 def prepared(table: Table, config: DatasetConfig) -> Table:

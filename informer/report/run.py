@@ -313,11 +313,12 @@ MOST_NAMED = 5
 IDLE = "the network adds nothing to the forecast that it starts from; its attention maps are left out"
 
 
-def run_content(path: Path) -> Content:
+def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
     """Content of a page on a run.
 
     Args:
         path: a run directory, a checkpoint file, or the folder written by `informer.eval`.
+        saved: content of its checkpoint; None: it is read.
 
     Raises:
         InputError: no readable checkpoint, or a damaged file of results.
@@ -326,7 +327,7 @@ def run_content(path: Path) -> Content:
     # the folder of an evaluation has no model, its parent has
     is_evaluation = path.is_dir() and not (path / checkpoints.BEST).exists()
     source = path.parent if is_evaluation and (path.parent / checkpoints.BEST).exists() else path
-    saved = checkpoints.load(source)
+    saved = saved or checkpoints.load(source)
     content = described(folder, source, saved)
     if not (folder / METRICS_FILE).exists():
         return content
@@ -412,8 +413,8 @@ def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[SeriesScore
     return sorted(scores, key=lambda score: (math.isnan(score.mse), -score.mse))
 
 
-def report(settings: ReportConfig, console: Console) -> Path:
-    """Write the page; returns its path.
+def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = None) -> Path:
+    """Write the page; returns its path. `saved`: see `run_content`.
 
     Raises:
         InputError: no run, evaluation or forecasts, or they cannot be read.
@@ -425,13 +426,13 @@ def report(settings: ReportConfig, console: Console) -> Path:
     overwrite = settings.overwrite or not settings.output
     check_output(output, [output], inputs=inputs, overwrite=overwrite, own=(None, OWN_PAGE))
     with logging_to(console, quiet=True):
-        page = to_html(_content(path, settings))
+        page = to_html(_content(path, settings, saved))
     write_atomic(output, with_addresses(page))
     say(console, f"report: {output} ({len(page) / 1e6:.1f} MB)")
     return output
 
 
-def _content(path: Path, settings: ReportConfig) -> Content:
+def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Content:
     is_run = path.is_dir() and (path / checkpoints.BEST).exists()  # a run directory may also contain forecasts
     if contains_forecasts(path) and not is_run:
         return forecast_content(path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset)
@@ -448,4 +449,4 @@ def _content(path: Path, settings: ReportConfig) -> Content:
             f"input={path}: expected a run directory, the folder of an evaluation, or forecasts "
             f"(*.forecast.csv, *.rolling.csv, forecasts.csv), found none of them"
         )
-    return run_content(path)
+    return run_content(path, saved)

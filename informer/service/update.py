@@ -513,11 +513,11 @@ def _fit_and_score(
         saved, config=conversion.to_plain(new_settings), weights=model.state_dict(),
         data=facts | ({"trained_until": until} if is_same else {}), step=saved.step + settings.steps,
     )  # fmt: skip
-    checkpoint.save(folder.path / BEST, best)
-    checkpoint.save(folder.path / LAST, replace(best, training=training, calibration=None))
+    folder.save(BEST, best)
+    folder.save(LAST, replace(best, training=training, calibration=None))
     unseen = _unseen(data, until) if is_same else None
     evaluation = score_best(new_settings, data, folder, console, fit_baselines(data), calibration_windows=unseen)
-    notes = [save_refit(new_settings, data, folder.path)] if is_fitted else []
+    notes = [save_refit(new_settings, data, folder)] if is_fitted else []
     # the older model has seen the other rows of a test part that is longer than the new rows
     parts = [(series, split.test) for series, split in zip(data.panel, data.splits, strict=True) if split.test]
     first_test = min(series.timestamps[test.start] for series, test in parts)

@@ -73,6 +73,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._is_claimed = False
+        self._written: dict[str, Checkpoint] = {}
+        self._digests: dict[str, str] = {}
 
     @classmethod
     @contextmanager
@@ -215,6 +217,26 @@ class RunFolder:
         path = self.path / LAST
         return checkpoint.load(path) if path.exists() else None
 
+    def save(self, name: str, content: "Checkpoint") -> None:
+        """Write a checkpoint of the run, and keep it for `checkpoint`, as it is now and on the CPU."""
+        self._digests[name] = checkpoint.save(self.path / name, content)
+        if name != LAST:  # which is as large as the state of the optimiser, and only for another process
+            weights = {key: tensor.detach().cpu().clone() for key, tensor in content.weights.items()}
+            self._written[name] = replace(content, weights=weights)
+
+    def checkpoint(self, name: str = BEST) -> "Checkpoint":
+        """A checkpoint of the run: as it was written here, or else from its file.
+
+        Raises:
+            InputError: there is no such file, or it is damaged.
+        """
+        return self._written[name] if name in self._written else checkpoint.load(self.path / name)
+
+    @property
+    def forecasting(self) -> "Checkpoint":
+        """The checkpoint to forecast with: that fitted on all rows if there is one, else the scored one."""
+        return self.checkpoint(REFIT if (self.path / REFIT).exists() else BEST)
+
     def begin(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
         """Write facts and configuration before the first step."""
         remove_temporary(self.path / name for name in FILES)
@@ -248,8 +270,8 @@ class RunFolder:
         self._write_facts(began | {"resumed": [*began.get("resumed", []), facts]})
 
     def finish(self) -> None:
-        """Record the digests of the final checkpoints, read from their files."""
-        digests = {name: checkpoint.load(self.path / name).digest for name in (BEST, LAST)}
+        """Record the digests of the final checkpoints."""
+        digests = {name: self._digests.get(name) or self.checkpoint(name).digest for name in (BEST, LAST)}
         self._write_facts(self.facts() | {"digests": digests})
 
     def check_own(self, settings: TrainConfig, checkpoint: "Checkpoint", name: str) -> None:

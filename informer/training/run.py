@@ -426,8 +426,7 @@ def score_best(
     Raises:
         InputError: the checkpoint belongs to another run.
     """
-    path, device = folder.path / checkpoint.BEST, data.train.starts.device
-    saved = checkpoint.load(path)
+    saved, device = folder.checkpoint(), data.train.starts.device
     folder.check_own(settings, saved, checkpoint.BEST)
     if settings.trainer.combine and COMBINED not in saved.data:
         saved, table = combined(saved, settings, data, device)
@@ -456,7 +455,7 @@ def score_best(
         recent = (tested if errors.lag != tested.lag else joined_errors([errors, tested])).calibration()
         if bool(recent.is_learned.any()):
             state |= {f"{RECENT}{name}": tensor for name, tensor in recent.state().items()}
-    checkpoint.save(path, replace(saved, calibration=state or None, data=saved.data | facts))
+    folder.save(checkpoint.BEST, replace(saved, calibration=state or None, data=saved.data | facts))
     return evaluation
 
 
@@ -610,7 +609,7 @@ def train_and_score(
         folder, console = context.folder, context.console
         evaluation = score_best(settings, data, folder, console, baselines(), searched)
         if settings.trainer.refit:
-            evaluation = replace(evaluation, notes=(*evaluation.notes, save_refit(settings, data, folder.path)))
+            evaluation = replace(evaluation, notes=(*evaluation.notes, save_refit(settings, data, folder)))
         plain = conversion.flat(conversion.to_plain(settings))
         tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
         folder.finish()
@@ -622,17 +621,17 @@ def train_and_score(
         return evaluation
 
 
-def save_refit(settings: TrainConfig, data: Data, folder: Path) -> str:
+def save_refit(settings: TrainConfig, data: Data, folder: RunFolder) -> str:
     """Save the scored model with its linear maps, but not its network, fitted on the windows of all parts, for
     forecasts; returns a note for the report."""
-    saved, runs = checkpoint.load(folder), all_runs(data)
+    saved, runs = folder.checkpoint(), all_runs(data)
     model = restore_model(saved)
     assert model.maps is not None, "see TrainConfig.problems"
     fit_model(model.maps, maps_config(settings.model), data, runs)
     combiner(saved, data)(model.maps)  # the weight of the network in a combination is in its head already
     windows = sum(map(len, runs))
     facts = saved.data | {REFITTED: windows}
-    checkpoint.save(folder / REFIT, replace(saved, weights=model.state_dict(), data=facts))
+    folder.save(REFIT, replace(saved, weights=model.state_dict(), data=facts))
     return (
         f"{REFIT}, which predict uses: refitted with the same settings on {windows} windows of all parts; the "
         "scores are those of the model before the refit"
@@ -687,7 +686,7 @@ def _train(
     """Train, with last.pt, and best.pt whenever the state is the best so far, written by the first process."""
     if settings.compile:
         check_compiler(context.device)
-    facts, folder, processes = checkpoint_facts(settings, data), context.folder.path, context.processes
+    facts, folder, processes = checkpoint_facts(settings, data), context.folder, context.processes
 
     def save(state: State, is_best: bool) -> None:
         if not processes.is_main:
@@ -702,8 +701,8 @@ def _train(
         )
         if is_best:
             best = replace(content, training=None, weights=state.scored.state_dict())
-            checkpoint.save(folder / checkpoint.BEST, best)
-        checkpoint.save(folder / checkpoint.LAST, content)
+            folder.save(checkpoint.BEST, best)
+        folder.save(checkpoint.LAST, content)
 
     try:
         with StopRequest(second_ends=processes.size == 1) as stop:
@@ -722,7 +721,7 @@ def _train(
 
 def conclude(evaluation: Evaluation, data: Data, folder: RunFolder, console: Console) -> None:
     """Save the results of a run, and print its scores with what to do next."""
-    save_results(evaluation, checkpoint.load(folder.path / checkpoint.BEST), data, folder.path)
+    save_results(evaluation, folder.checkpoint(), data, folder.path)
     console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
         log.info(line)

@@ -1,8 +1,11 @@
 """Files as people write them are read to the same series."""
 
+import gzip
+from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,12 +14,12 @@ from dataset_cases import made, write
 from stores import read_series, series_from_frame
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig, Fill
+from informer.config.data import DatasetConfig, Fill, settings_that
 from informer.config.model import WindowSizes
 from informer.data.history import future_index
 from informer.data.panel import read_panel
 from informer.inference.writing import stamps
-from informer.read.series import inspect_table, series_from_table
+from informer.read.series import cells_of_file, inspect_table, keeping_cells, series_from_table
 from informer.read.table import table_of_frame
 from informer.read.times import TimesCache
 
@@ -300,3 +303,55 @@ def test_the_horizon_of_an_equal_time_keeps_its_zone() -> None:
     frame = made(30)
     series = [series_from_frame(_in_zone(frame, zone), DatasetConfig(), "f") for zone in ("UTC", "Asia/Tokyo", "UTC")]
     assert [str(future_index(one, 3).tz) for one in series] == ["UTC", "Asia/Tokyo", "UTC"]
+
+
+class Recording(DatasetConfig):
+    """Remembers which settings are looked at."""
+
+    seen: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        Recording.seen.add(name)
+        return super().__getattribute__(name)
+
+    @staticmethod
+    def replaced(config: Any, **changes: Any) -> Any:
+        """As `dataclasses.replace`, whose looks at all settings do not count."""
+        seen = set(Recording.seen)
+        config, Recording.seen = replace(config, **changes), seen
+        return config
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.csv.gz", "f.parquet", "f.xlsx"])
+def test_cells_depend_on_the_settings_that_say_so(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if reading cells looks at another setting, with which kept cells would be of the wrong reading."""
+    path = write(made(40), tmp_path / "f.csv")
+    if name == "f.csv.gz":
+        path = tmp_path / name
+        path.write_bytes(gzip.compress((tmp_path / "f.csv").read_bytes()))
+    elif name == "f.parquet":
+        path = tmp_path / name
+        made(40).to_parquet(path)
+    elif name == "f.xlsx":
+        path = tmp_path / name
+        made(40).to_excel(path, index=False)
+    config = Recording()
+    Recording.seen.clear()
+    monkeypatch.setattr("informer.read.table.replace", Recording.replaced)
+    cells_of_file(path, config)
+    looked_at = Recording.seen & {field.name for field in fields(DatasetConfig)}
+    assert looked_at
+    assert looked_at <= {*settings_that(of_cells=True)}
+
+
+def test_a_file_is_opened_once_while_its_cells_are_kept(tmp_path: Path) -> None:
+    """Red if it is opened again for other rows, or not again for other cells or after a change of the file."""
+    path = write(made(40), tmp_path / "f.csv")
+    with keeping_cells():
+        cells = cells_of_file(path, DatasetConfig())
+        assert cells_of_file(path, DatasetConfig(fill=Fill.linear, target="a")) is cells
+        assert cells_of_file(path, DatasetConfig(missing_values=["closed"])) is not cells
+        path.write_text(path.read_text() + "\n")
+        again = cells_of_file(path, DatasetConfig())
+        assert again is not cells
+    assert cells_of_file(path, DatasetConfig()) is not again

@@ -28,6 +28,7 @@ from informer.pretrained.weights import NEWEST, load
 from informer.read.series import column_values
 from informer.report.run import run_content
 from informer.training.combination import choose, repeated_rows
+from informer.training.folder import RunFolder
 from informer.training.run import save_refit
 from informer.training.start import initial_network
 
@@ -281,7 +282,7 @@ def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     facts = saved.data | {COMBINED: CombinationWeights(0.5, 0.5, 0.0).to_plain()}
     checkpoint.save(Path("trained/best.pt"), replace(saved, weights=model.state_dict(), data=facts))
     settings = composed("dataset=sample", *keys)
-    save_refit(settings, build_data(settings, torch.device("cpu")), Path("trained"))
+    save_refit(settings, build_data(settings, torch.device("cpu")), RunFolder(Path("trained")))
     refit = restore_model(checkpoint.load(Path("trained/refit.pt")))
     for own, again in zip(model.network.head.parameters(), refit.network.head.parameters(), strict=True):
         torch.testing.assert_close(again, own, rtol=0, atol=0)
