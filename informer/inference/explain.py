@@ -24,7 +24,7 @@ from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
 from informer.inference.job import match_futures, name_sources
 from informer.inference.model import TrainedModel, decimals_for, key_columns, rounded
-from informer.inference.sources import LEVEL, SOURCES, Explanation, explanations, place_of
+from informer.inference.sources import SOURCES, Explanation, explanations, place_of
 from informer.inference.what_if import changed, read_changes
 from informer.read.files import find_files, list_files
 from informer.read.series import Series
@@ -47,8 +47,7 @@ def tidy(
     """
     pairs = [(each, other) for each, other in zip(explained, then or explained, strict=True) if other is not None]
     both = [each for pair in pairs for each in pair]
-    optional = set(SOURCES) - {LEVEL}
-    found = {name for each in both for name, part in each.sources.items() if name not in optional or part.any()}
+    found = {name for each in both for name, part in each.sources.items() if name not in SOURCES[1:] or part.any()}
     names, frames = (
         sorted(dict.fromkeys(name for each in both for name in each.sources if name in found), key=place_of),
         [],
@@ -87,8 +86,8 @@ def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
         whole = rows.groupby("step", as_index=False)[values].sum().assign(source="forecast")
         by_source = pd.concat([rows, whole]).groupby("source", sort=False)
         mean = by_source[values].mean() if other else by_source["value"].agg(["mean", "min", "max"])
-        size = by_source[values[-1]].agg(lambda column: column.abs().mean()).drop("forecast")
-        order = [*size.sort_values(ascending=False, kind="stable").index, "forecast"]
+        sizes = rows[values[-1]].abs().groupby(rows["source"], sort=False).mean()
+        order = [*sizes.sort_values(ascending=False, kind="stable").index, "forecast"]
         means[", ".join(map(str, dict.fromkeys(key)))] = mean.loc[order]
     return means
 
@@ -105,8 +104,8 @@ def _printed(name: str, means: pd.DataFrame) -> Table:
     for source, row in zip(means.index, rounded_means, strict=True):
         if source in SOURCES and not row.any():
             continue
-        style = "bold" if source == "forecast" else None
-        table.add_row(printable(str(source)), *(f"{value:,.{DIGITS}g}" for value in row), style=style)
+        cells = [printable(str(source)), *(f"{value:,.{DIGITS}g}" for value in row)]
+        table.add_row(*cells, style="bold" if source == "forecast" else None)
     return table
 
 

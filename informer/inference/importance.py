@@ -127,8 +127,8 @@ def _before(batch: Batch, rows: int) -> tuple[Tensor, Tensor]:
 def _printed(table: pd.DataFrame) -> Table:
     printed = Table(box=SIMPLE, padding=0)
     printed.add_column("column")
-    printed.add_column("error, times", justify="right")
-    printed.add_column("±", justify="right")
+    for heading in ("error, times", "±"):
+        printed.add_column(heading, justify="right")
     for row in table.to_dict("records"):
         printed.add_row(printable(row["column"]), f"{row['times']:.3g}", f"{row['deviation']:.2g}")
     return printed

@@ -48,10 +48,10 @@ NETWORK, TRANSFORM, BOUND = "network", "transform", "bound"
 SOURCES = (LEVEL, SEASON, RECENT, OTHERS, NETWORK, *NAMES.values(), TRANSFORM, BOUND)
 
 ROUNDING = 1e-5
-"""Differences below this share of the largest scaled forecast are rounding errors of single precision."""
+"""Differences below this share of the largest scaled value are rounding errors of single precision."""
 
 Sources = dict[str, Tensor]
-"""Contributions by source, each [b pred_len n] in scaled units."""
+"""Contributions by source, each [b pred_len n] in scaled units, in double precision on the CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,33 +104,38 @@ def _in_units(
     free.model = copy(model.model)  # without bounds
     free.model.floor, free.model.non_negative = False, ()
     output = point(free.output(batch._replace(constant=None), pad_to), model.quantiles)
-    unbounded = batch.in_units(output)
-    sources = {name: part * batch.scale[:, None] for name, part in _scaled(free, batch, output.double()).items()}
-    sources[LEVEL] = sources[LEVEL] + batch.center[:, None]
-    if batch.power is not None:
-        level, inverse = sources[LEVEL], 1 / batch.power[:, None]
+    unbounded, units = batch.in_units(output).cpu(), batch.units.mapped(Tensor.cpu)
+    sources = {name: part * units.scale[:, None] for name, part in _scaled(free, batch, _exact(output)).items()}
+    sources[LEVEL] = sources[LEVEL] + units.center[:, None]
+    if units.power is not None:
+        level, inverse = sources[LEVEL], 1 / units.power[:, None]
         slope = inverse * level.abs() ** (inverse - 1)
-        sources = {name: slope * part for name, part in sources.items()} | {LEVEL: batch.units.untransformed(level)}
+        sources = {name: slope * part for name, part in sources.items()} | {LEVEL: units.untransformed(level)}
         sources[TRANSFORM] = unbounded - sum(sources.values())
-    sources[BOUND] = torch.from_numpy(values).to(unbounded) - unbounded
-    if batch.constant is not None:
-        held = batch.constant[:, None]
+    sources[BOUND] = torch.from_numpy(values) - unbounded
+    if units.constant is not None:
+        held = units.constant[:, None]
         sources = {name: part.masked_fill(held, 0.0) for name, part in sources.items()}
-        sources[LEVEL] = torch.where(held, torch.from_numpy(values).to(unbounded), sources[LEVEL])
-    return {name: part.cpu().numpy() for name, part in sources.items()}
+        sources[LEVEL] = torch.where(held, torch.from_numpy(values), sources[LEVEL])
+    return {name: part.numpy() for name, part in sources.items()}
+
+
+def _exact(part: Tensor) -> Float64[Tensor, "*b"]:
+    """In double precision, which not every device has."""
+    return part.cpu().double()
 
 
 def _scaled(trained: TrainedModel, batch: Batch, output: Float64[Tensor, "b pred_len n"]) -> Sources:
     """Sources of the output of a model without bounds."""
     model = trained.model
     sources = _of_linear_part(trained, batch)
-    linear_part = sum(sources.values(), torch.zeros_like(output))
-    rest = output - linear_part
+    rest = output - (linear_part := sum(sources.values(), torch.zeros_like(output)))
     members = [member for _, member in model.members]
     for (weight, member), forecast in zip(model.members, member_forecasts(model, members, batch), strict=True):
-        sources[NAMES[member.name]] = weight * (forecast.double() - linear_part)
+        sources[NAMES[member.name]] = weight * (_exact(forecast) - linear_part)
         rest = rest - sources[NAMES[member.name]]
-    is_rounding = bool(rest.abs().max() <= ROUNDING * (1 + output.abs().max()))
+    largest = max(float(output.abs().max()), float(batch.enc_x.nan_to_num().abs().max()))
+    is_rounding = float(rest.abs().max()) <= ROUNDING * (1 + largest)
     assert is_rounding or model.network is not None, "the linear part is exact"
     sources[LEVEL if is_rounding else NETWORK] = rest + (sources[LEVEL] if is_rounding else 0.0)
     return sources
@@ -140,16 +145,15 @@ def _of_linear_part(trained: TrainedModel, batch: Batch) -> Sources:
     """Sources of the maps, of the linear skip, or of the mean of a normalised window."""
     model, dims, season = trained.model, trained.model.dims, Frequency.parse(trained.checkpoint.frequency).season
     enc_x, dec_x = dims.values(batch)
-    windows = enc_x, batch.enc_mark, dec_x, batch.dec_mark
-    if model.maps is None:
-        total = model.start(*windows, batch.series).double()
+    windows, maps = (enc_x, batch.enc_mark, dec_x, batch.dec_mark), model.maps
+    if maps is None:
+        total = _exact(model.start(*windows, batch.series))
         if model.skip is None:
             return {LEVEL: total}
         history = unmasked(enc_x, dims.masked or (), dims.masks)[:, :, list(dims.target_positions)]
-        parts = [linear(part.transpose(1, 2), model.skip.weight).mT.double() for part in split(history, season)[1:]]
+        parts = [_exact(linear(part.transpose(1, 2), model.skip.weight).mT) for part in split(history, season)[1:]]
         return {LEVEL: total - parts[0] - parts[1], SEASON: parts[0], RECENT: parts[1]}
-    maps, names = model.maps, trained.columns.inputs
-    adjusted, _ = maps.without_effects(*windows)
+    names, (adjusted, _) = trained.columns.inputs, maps.without_effects(*windows)
     date, windows_sources = maps.date(batch.enc_mark[:, -1]), list[Sources]()
     for w in range(len(enc_x)):
         own = split(adjusted[w : w + 1][:, :, list(maps.positions)], season)
@@ -157,19 +161,17 @@ def _of_linear_part(trained: TrainedModel, batch: Batch) -> Sources:
         _add(sources, _of_other_columns(maps, adjusted[w], int(batch.series[w]), names))
         if maps.varying is not None:
             _add(sources, _of_varying(maps.varying, own, date[w : w + 1]))
-        windows_sources.append({name: part.double() for name, part in sources.items()})
-    shape = (len(enc_x), dims.pred_len, len(maps.positions))
+        windows_sources.append({name: _exact(part) for name, part in sources.items()})
     names_found = dict.fromkeys(name for sources in windows_sources for name in sources)
-    nothing = torch.zeros(shape[1:], dtype=torch.double, device=enc_x.device)
+    nothing = torch.zeros(dims.pred_len, len(maps.positions), dtype=torch.double)
     linear_sources = {name: torch.stack([each.get(name, nothing) for each in windows_sources]) for name in names_found}
     fields = mark_fields(Frequency.parse(trained.checkpoint.frequency), trained.calendar)
-    _add(linear_sources, _of_effects(maps, windows, names, fields))
-    return linear_sources
+    return _add(linear_sources, _of_effects(maps, windows, names, fields))
 
 
-def _add(sources: Sources, more: Sources) -> None:
-    for name, part in more.items():
-        sources[name] = sources[name] + part if name in sources else part
+def _add(sources: Sources, more: Sources) -> Sources:
+    sources.update({name: sources[name] + part if name in sources else part for name, part in more.items()})
+    return sources
 
 
 def split(history: Float[Tensor, "b l n"], season: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -237,15 +239,14 @@ def _of_effects(maps: LinearMaps, windows: Sequence[Tensor], names: Sequence[str
     """Effects of covariates, holidays and categories over the horizon, against their median over the window."""
     if maps.effects is None:
         return {}
-    enc_x, enc_mark, dec_x, dec_mark = windows
-    effects, steps = maps.effects[:, list(maps.positions)].double(), maps.own.shape[2]
-    filled, sources = unmasked(enc_x, maps.masked, maps.masks), {LEVEL: 0.0 * dec_x[:, -steps:, :1].double()}
-    inputs = [(names[column], filled[:, :, column], dec_x[:, -steps:, column]) for column in maps.regressors]
+    history, enc_mark, dec_x, dec_mark = map(_exact, (unmasked(windows[0], maps.masked, maps.masks), *windows[1:]))
+    effects, steps = _exact(maps.effects[:, list(maps.positions)]), maps.own.shape[2]
+    sources = {LEVEL: 0.0 * dec_x[:, -steps:, :1]}
+    inputs = [(names[column], history[:, :, column], dec_x[:, -steps:, column]) for column in maps.regressors]
     inputs += [(fields[mark], enc_mark[:, :, mark], dec_mark[:, -steps:, mark]) for mark in maps.holidays]
     for (name, past, ahead), effect in zip(inputs, effects[: len(inputs)], strict=True):
-        usual = past.median(dim=1, keepdim=True).values
-        _add(sources, {covariate_source(name): (ahead - usual).double()[..., None] * effect})
-        _add(sources, {LEVEL: usual.double()[..., None] * effect})
+        usual, source = past.median(dim=1, keepdim=True).values, covariate_source(name)
+        _add(sources, {source: (ahead - usual)[..., None] * effect, LEVEL: usual[..., None] * effect})
     for column, rows in maps.code_rows.items():
         codes = dec_x[:, -steps:, column].long()
         _add(sources, {covariate_source(names[column]): effects[rows.start : rows.stop][codes]})
@@ -254,4 +255,4 @@ def _of_effects(maps: LinearMaps, windows: Sequence[Tensor], names: Sequence[str
 
 def covariate_source(column: str) -> str:
     """The source that a column is."""
-    return f"column {column}" if column in SOURCES else column
+    return f"column {column}" if column in (*SOURCES, "forecast") else column
