@@ -32,9 +32,10 @@ SMALL = [
     "dataset.split.test=70",
     "non_negative=none",
     "trainer.tracker=[]",
+    "trainer.max_epochs=2",
 ]
 """A run of half a second on any series of 320 rows; its forecasts are what the network gives. No losses and curves of
-epochs, whose tables and pictures would take as long as the training."""
+epochs, whose tables and pictures would take as long as the training; scores and files take longer than two epochs."""
 
 CSV = "trainer.tracker=[csv]"
 """After `SMALL`: with losses and curves, as tables and a picture."""

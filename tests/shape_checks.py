@@ -30,7 +30,8 @@ CHECKED = {
 """Folders and files of tests that call functions with arrays; the others run whole commands, which take half as long
 again with checks. Three of those have them too: the `trained` run, `test_readme.py` and `models/test_families.py`."""
 
-Function = TypeVar("Function", bound=Callable[..., object])
+Kind = TypeVar("Kind", bound=Callable[..., object])
+_jaxtyped = jaxtyping.jaxtyped
 
 
 def install() -> None:
@@ -40,13 +41,14 @@ def install() -> None:
         for path in sorted((ROOT / "informer").rglob("*.py"))
         if "from jaxtyping import" in path.read_text(encoding="utf-8")
     ]
-    jaxtyping.install_import_hook(modules, f"{__name__}.checked")
+    jaxtyping.jaxtyped = lambda typechecker: _checked  # what the hook writes above each function and class
+    jaxtyping.install_import_hook(modules, None)
 
 
-def checked(function: Function) -> Function:
-    """The function with checks if it has shapes; functions inside functions would be decorated at every call."""
-    has_shapes = "jaxtyping" in repr(function.__annotations__)
-    return beartype(function) if has_shapes and "<locals>" not in function.__qualname__ else function
+def _checked(kind: Kind) -> Kind:
+    """With checks if it has shapes; functions inside functions would be decorated at every call."""
+    has_shapes = "jaxtyping" in repr(kind.__annotations__) and "<locals>" not in kind.__qualname__
+    return _jaxtyped(typechecker=beartype)(kind) if has_shapes else kind
 
 
 def switch(path: Path) -> None:

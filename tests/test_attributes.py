@@ -167,6 +167,7 @@ def test_a_stopped_run_goes_on(here: Path, tmp_path: Path, monkeypatch: pytest.M
     same_weights("part/last.pt", "whole/last.pt")
 
 
+@pytest.mark.slow
 def test_an_updated_and_watched_run(here: Path) -> None:
     """Red if later rows need the columns: the update gives the same forecasts as from merged rows."""
     longer = rows(list(STORES), n=ROWS + 30)
@@ -184,6 +185,7 @@ def test_an_updated_and_watched_run(here: Path) -> None:
     assert seen[0]["periods"] == seen[1]["periods"]
 
 
+@pytest.mark.slow
 def test_tables_in_memory(here: Path) -> None:
     """Red if `attributes` of Python is not what a file is, in fit, predict, predict_many, backtest, score or plot."""
     frame, table = rows(list(STORES)), attributes()
@@ -255,6 +257,7 @@ def test_a_forecast_in_one_command(here: Path) -> None:
     assert "dataset.attributes=stores.csv" in printed
 
 
+@pytest.mark.slow
 def test_files_in_pieces(here: Path) -> None:
     """Red if memmap drops or mixes numeric attributes; text is refused in one line."""
     sizes = [word for word in SETTINGS if not word.startswith("dataset.categorical")]

@@ -1,13 +1,11 @@
 """Categories through every command: shops whose sales rise by a known amount with each kind of promotion."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from entry_points import call, call_export
+from entry_points import call
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
@@ -142,30 +140,21 @@ def test_rolling_forecasts_and_scores_use_the_same_codes(
     assert outcome.status == 0, outcome.err
 
 
-def test_a_resumed_run_equals_one_that_was_not_stopped(
-    shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(shops[0])
-    schedule = ["optim.schedule=constant", "trainer.max_epochs=2"]
-    assert call("train", *RUN, *schedule, "run_dir=whole").status == 0
-    assert call("train", *RUN, *schedule[:1], "trainer.max_epochs=1", "run_dir=part").status == 0
-    assert call("train", "resume=part", "trainer.max_epochs=2").status == 0
-    whole, part = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "part"))
-    assert any(name.startswith("transform.categories.") for name in whole)
-    for name, tensor in whole.items():
-        assert torch.equal(tensor, part[name]), name
-
-
 @pytest.mark.parametrize(
     "more",
     [
-        ["model=auto", "trainer.time_budget_minutes=0.05", "trainer.max_steps=5"],
         ["model=linear"],
-        ["model=lstma", "loss=quantile"],
-        ["model=small", "model.patch_len=7", "model.instance_norm=true", "model.skip=maps"],
-        ["model.decoding=step", "model.skip=ridge", "scaler.per_series=true"],
+        *(
+            pytest.param(more, marks=pytest.mark.slow)
+            for more in (
+                ["model=auto", "trainer.time_budget_minutes=0.05", "trainer.max_steps=5"],
+                ["model=lstma", "loss=quantile"],
+                ["model=small", "model.patch_len=7", "model.instance_norm=true", "model.skip=maps"],
+                ["model.decoding=step", "model.skip=ridge", "scaler.per_series=true"],
+            )
+        ),
     ],
-    ids=["auto", "linear", "lstma quantiles", "maps", "step"],
+    ids=["linear", "auto", "lstma quantiles", "maps", "step"],
 )
 def test_other_models(more: list[str], shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, frame = shops
@@ -200,33 +189,6 @@ def test_from_python(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
     fitted.save("model.pt")
     pd.testing.assert_frame_equal(Forecaster.load("model.pt", device="cpu").predict(frame), fitted.predict(table))
     assert call("eval", "checkpoint=run", "plots=none").status == 0
-
-
-def test_an_exported_network_takes_codes(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
-    """In the input arrays, next to scaled numbers; the numbers are in the description."""
-    pytest.importorskip("onnxscript")
-    onnxruntime = pytest.importorskip("onnxruntime")
-    outcome = call_export(f"checkpoint={shops[0] / 'run'}", "format=onnx", "output=shops.onnx")
-    assert outcome.status == 0, outcome.err
-    about = json.loads(Path("shops.onnx.json").read_text())
-    assert about["categories"]["promo"] == {"flyer": 1, "none": 2, "tv": 3}
-    session = onnxruntime.InferenceSession("shops.onnx", providers=["CPUExecutionProvider"])
-    draw = torch.Generator().manual_seed(0)
-    arrays = {}
-    for name, shape in about["inputs"].items():
-        if name == "series":
-            continue
-        x = torch.rand(2, *shape[1:], generator=draw) - 0.5
-        if name in ("enc_x", "dec_x"):
-            for place, column in enumerate(about["columns"]["inputs"]):
-                if column in about["categories"]:
-                    most = len(about["categories"][column])
-                    x[..., place] = torch.randint(0, most + 1, x.shape[:2], generator=draw).float()
-        arrays[name] = x
-    network = restore_model(checkpoint.load(shops[0] / "run"))
-    expected = network(*arrays.values()).detach().numpy()
-    (exported,) = session.run(None, {name: x.numpy() for name, x in arrays.items()})
-    np.testing.assert_allclose(exported, expected, atol=1e-5)
 
 
 def test_other_categories_leave_their_vectors_fresh(

@@ -105,7 +105,7 @@ def done(outcome: Outcome) -> Outcome:
     return outcome
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module")
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cell:
     """The files of a kind, and a run on them."""
     cell = Cell(request.param, tmp_path_factory.mktemp(request.param), rows(request.param))
@@ -313,12 +313,21 @@ def scores(cell: Cell) -> None:
     assert found == pytest.approx((pd.read_csv("scored/own.forecast.csv")["y"].to_numpy() - actual["y"]).abs().mean())
 
 
-COMMANDS: list[Callable[[Cell], None]] = [
-    evaluates, predicts_one, predicts_many, rolls, resumes, exports, exports_onnx, exports_linear_onnx, has_quantiles,
-    searches, serves, forecasts, scores,
+QUICK: list[Callable[[Cell], None]] = [
+    evaluates, predicts_one, predicts_many, rolls, resumes, exports, serves, forecasts, scores, has_quantiles
 ]  # fmt: skip
+"""One for each kind, in their order; all other cells are slow."""
+CELLS = [
+    pytest.param(kind, command, marks=[] if QUICK.index(command) == place else pytest.mark.slow)
+    for place, kind in enumerate(KINDS)
+    for command in QUICK
+] + [
+    pytest.param(kind, command, marks=pytest.mark.slow)
+    for kind in KINDS
+    for command in (exports_onnx, exports_linear_onnx, searches)
+]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+@pytest.mark.parametrize(("trained", "command"), CELLS, indirect=["trained"])
 def test_every_kind_with_every_command(command: Callable[[Cell], None], cell: Cell) -> None:
     command(cell)

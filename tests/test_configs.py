@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -41,11 +42,19 @@ def composed(*overrides: str) -> TrainConfig:
         return to_typed(compose("train", overrides=list(overrides)))
 
 
+NOT_READ = {"attn", "decoder_attn", "cross_attn", "model", "optim", "loss", "trainer"}
+SOURCES: dict[str, Any] = {}
+
+
 def step(settings: TrainConfig) -> None:
     """Build all that the configuration names, and learn from one batch; twice, as a head may start at zero."""
     torch.manual_seed(0)
     cpu = torch.device("cpu")
-    source = read_dataset(settings, settings.sizes)
+    # networks are many, data few
+    read = repr(
+        [settings.sizes, *(getattr(settings, key.name) for key in fields(settings) if key.name not in NOT_READ)]
+    )
+    source = SOURCES[read] if read in SOURCES else SOURCES.setdefault(read, read_dataset(settings, settings.sizes))
     settings, _ = with_transform(settings, source, cpu)
     data = build_data(settings, cpu, source=source)
     decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)

@@ -12,9 +12,7 @@ from entry_points import call
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
 from informer.checkpoint.restore import restore_model
-from informer.config.commands import ExportFormat
 from informer.data.windows import Windows
-from informer.inference.export import description, example, exported
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
 from informer.networks.forecast_model import model_forecast
@@ -215,47 +213,21 @@ def test_many_series_with_different_gaps(runs: Path, folder: Path) -> None:
     assert np.isfinite(rows.drop(columns=["store", "date"]).to_numpy()).all()
 
 
-def test_a_run_continues_after_it_was_stopped(runs: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bit for bit as if it was not. Red if a resumed run has other masks, or another network."""
-    shared = [*RUN, *TINY, MASK, f"dataset.path={runs / 'holes.csv'}", "trainer.max_steps=12"]
-    assert call("train", *shared, "run_dir=whole").status == 0
-
-    def killed(*arguments: object, **settings: object) -> None:
-        raise RuntimeError("killed")
-
-    monkeypatch.setattr("informer.training.loop.track_epoch", killed)  # between two epochs
-    with pytest.raises(RuntimeError, match="killed"):
-        call("train", *shared, "run_dir=cut")
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    outcome = call("train", "resume=cut")
-    assert outcome.status == 0, outcome.err
-    whole, cut = (checkpoint.load(Path(run, checkpoint.BEST)) for run in ("whole", "cut"))
-    assert all(torch.equal(cut.weights[name], part) for name, part in whole.weights.items())
-    assert whole.dims == cut.dims
-
-
-@pytest.mark.parametrize("run", ["holes", "linear_holes"])
-def test_exports_read_masks(run: str, runs: Path) -> None:
-    """The command compares outputs on windows with gaps; the description names the columns."""
-    saved = checkpoint.load(runs / run)
-    assert exported(saved, ExportFormat.torch_export)[1] < 1e-5
-    assert description(saved)["columns"]["with_observed_mask"] == ["heat", "load"]
-    windows = example(saved, 2)[0]
-    assert windows.shape == (2, 24, 4)
-    assert set(windows[:, :, 2:].unique().tolist()) == {0.0, 1.0}
+SLOW_KINDS = [
+    ["model.channel_independent=true"],
+    ["model.decoding=step"],
+    ["target=load", "features=MS", "loss=mae"],
+    ["targets=[load]", "future_covariates=[heat]"],
+    ["model.skip=maps", "trainer.combine=[naive]"],
+]
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        ["model.channel_independent=true"],
         ["model.patch_len=3", "model.skip=ridge"],
-        ["model.decoding=step"],
         ["model=lstma"],
-        ["target=load", "features=MS", "loss=mae"],
-        ["targets=[load]", "future_covariates=[heat]"],
-        ["model.skip=maps", "trainer.combine=[naive]"],
+        *(pytest.param(more, marks=pytest.mark.slow) for more in SLOW_KINDS),
     ],
 )
 def test_every_network_trains_with_gaps(more: list[str], runs: Path, folder: Path) -> None:

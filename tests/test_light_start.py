@@ -140,6 +140,7 @@ def test_inspecting_a_file_imports_no_torch() -> None:
     assert modules & (HEAVY - {"pandas", "jaxtyping"}) == set()
 
 
+@pytest.mark.slow
 def test_predicting_a_file_imports_only_what_a_forecast_needs(trained: Trained, tmp_path: Path) -> None:
     """Red when prediction imports training, what it does not draw with, or (sympy) the compiler of torch."""
     given = [f"checkpoint={trained.run_dir}", f"input={ROOT / 'data/sample.csv'}", f"output={tmp_path}", "plots=false"]
@@ -149,6 +150,7 @@ def test_predicting_a_file_imports_only_what_a_forecast_needs(trained: Trained, 
     assert modules & (HEAVY - {"torch", "pandas", "jaxtyping"}) == set()
 
 
+@pytest.mark.slow
 def test_training_steps_import_no_compiler() -> None:
     """Red when a method of the optimiser imports torch's compiler, and with it sympy."""
     modules = modules_of(

@@ -319,6 +319,7 @@ def test_pictures_of_many_only_when_asked_for(trained: Trained, tables: dict[str
     assert {path.name for path in Path("out").glob("*.png")} == {f"{name}.forecast.png" for name in tables}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("usual_collector")
 def test_memory_does_not_grow_with_the_number_of_files(trained: Trained, folder: Path) -> None:
     text = pd.read_csv(resource("data/sample.csv")).to_csv(index=False)

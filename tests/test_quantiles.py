@@ -111,6 +111,7 @@ def test_what_is_scored(quantiled: Trained) -> None:
     assert {"ridge", "seasonal naive"} < set(report["scores"])
 
 
+@pytest.mark.slow
 def test_quantiles_of_noise_are_learnt(folder: Path) -> None:
     """Exponential noise: 0.105, 0.693 and 2.303 are its quantiles; the mean, 1, is none of them."""
     noise = np.random.default_rng(0).exponential(size=3000)

@@ -171,6 +171,7 @@ def test_no_table_is_one_line(settings: list[str]) -> None:
         reproduce_cells.split_settings(settings)
 
 
+@pytest.mark.slow
 def test_m4_is_trained_forecast_and_scored(
     scripts: Scripts, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

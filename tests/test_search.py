@@ -53,6 +53,7 @@ def test_a_mistake_is_one_line(argument: str, says: str, folder: Path) -> None:
     assert not any(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_search_goes_on(folder: Path) -> None:
     options = ["--trials", "1", "--output", "found"]
     for n in (1, 2):

@@ -137,6 +137,7 @@ def test_a_longer_horizon_keeps_what_is_constant(stores: tuple[Path, pd.DataFram
     np.testing.assert_allclose(whole["sales"], [*first["sales"], *second["sales"]], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -163,6 +164,7 @@ def test_other_models(more: list[str], stores: tuple[Path, pd.DataFrame], monkey
     assert ("sales_q10" in forecast) == ("loss=quantile" in more)
 
 
+@pytest.mark.slow
 def test_resumed_and_begun_with(stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped run ends as one that was not; other series begin with fresh vectors."""
     monkeypatch.chdir(stores[0])
@@ -181,6 +183,7 @@ def test_resumed_and_begun_with(stores: tuple[Path, pd.DataFrame], monkeypatch: 
     assert "1 fresh; fresh: transform.series.weight" in outcome.out
 
 
+@pytest.mark.slow
 def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, pd.DataFrame], folder: Path) -> None:
     pytest.importorskip("onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime")

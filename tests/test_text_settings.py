@@ -123,7 +123,12 @@ def test_what_is_printed_can_be_typed_again(name: str, folder: Path) -> None:
     assert for_hydra([*map(unquoted, recorded)], is_sweep=False) == recorded
 
 
-@pytest.mark.parametrize("name", [*NAMES, *QUOTED])
+FEW = {"1.10", "007", "true", "a]b", "${seed}", "a\nb", "it's", "null"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in FEW else pytest.mark.slow) for n in (*NAMES, *QUOTED)]
+)
 def test_a_saved_configuration_keeps_the_text(name: str, tmp_path: Path) -> None:
     """Red if the yaml file of a run, read as one or by `yaml`, has a number or another word."""
     settings = compose({"target": name, "targets": [name], "dataset.missing_values": ["x"]})

@@ -276,7 +276,7 @@ def series(frequency: str, rows: int = 320) -> pd.DataFrame:
 
 
 KINDS = [
-    (frequency, embed, features, target)
+    pytest.param(frequency, embed, features, target, marks=[] if i % 4 == j else pytest.mark.slow)
     for i, frequency in enumerate(["h", "D", "W-MON", "MS", "YE", "15min", "s"])
     for j, embed in enumerate(["timeF", "fixed", "learned", "none"])
     for features, target in [[("M", "c"), ("S", "a"), ("MS", "b")][(i + j) % 3]]

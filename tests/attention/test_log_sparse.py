@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from naive import assert_blind_to_future, assert_drops_weights, draw, spec_of
+from naive import assert_drops_weights, draw, spec_of
 from patterns import SIZES, assert_pattern, assert_slices_agree
 
 from informer.networks.attention.base import AttentionSpec
@@ -28,11 +28,6 @@ def test_equals_the_formula(sizes, window, causal):
 @pytest.mark.parametrize("causal", [False, True])
 def test_slices_agree(monkeypatch, causal):
     assert_slices_agree(monkeypatch, LogSparseAttention(spec_of(LONG, causal=causal), window=3), *draw(LONG))
-
-
-def test_the_future_is_hidden():
-    sizes = (1, 1, 140, 140, 2, 2)
-    assert_blind_to_future(LogSparseAttention(spec_of(sizes, causal=True)), *draw(sizes))
 
 
 def test_dropout_acts_on_the_weights():

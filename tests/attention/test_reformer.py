@@ -5,7 +5,6 @@ import pytest
 import torch
 from naive import (
     SELF,
-    assert_blind_to_future,
     assert_drops_weights,
     assert_gradients,
     assert_realises,
@@ -105,11 +104,6 @@ def test_the_tiles_of_a_graph_give_what_those_of_an_eager_call_give(monkeypatch,
 def test_gradients(causal):
     sizes = (1, 2, 9, 9, 3, 2)
     assert_gradients(make(sizes, causal=causal, n_buckets=4), *draw(sizes))
-
-
-def test_the_future_is_hidden():
-    sizes = (1, 2, 41, 41, 5, 4)
-    assert_blind_to_future(make(sizes, causal=True, n_buckets=6), *draw(sizes))
 
 
 def test_dropout():

@@ -6,9 +6,7 @@ import torch
 from naive import (
     CROSS,
     SELF,
-    assert_blind_to_future,
     assert_chunks_agree,
-    assert_gradients,
     assert_realises,
     draw,
     matrix,
@@ -45,14 +43,6 @@ def test_a_row_without_positive_scores_is_zero():
 @pytest.mark.parametrize("causal", [False, True])
 def test_chunks_change_nothing(monkeypatch, causal):
     assert_chunks_agree(monkeypatch, make(SELF[0], causal=causal), *draw(SELF[0]))
-
-
-def test_gradients():
-    assert_gradients(make((1, 2, 4, 4, 3, 2), causal=True), *draw((1, 2, 4, 4, 3, 2)))
-
-
-def test_the_future_is_hidden():
-    assert_blind_to_future(make(SELF[0], causal=True), *draw(SELF[0]))
 
 
 def test_there_is_no_dropout():

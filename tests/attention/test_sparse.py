@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from naive import assert_blind_to_future, assert_drops_weights, draw, spec_of
+from naive import assert_drops_weights, draw, spec_of
 from patterns import SIZES, assert_pattern, assert_slices_agree
 
 from informer.networks.attention import sparse
@@ -79,13 +79,6 @@ def test_blocks_too_large_for_one_product_are_cut_as_bands(monkeypatch, causal):
     first, _ = sets_of("fixed", 9, 1, 31, causal=causal)
     make = lambda spec: SparseAttention(spec, pattern="fixed", stride=9)  # noqa: E731
     assert_pattern(make, (1, 1, 31, 31, 4, 4), lambda _, i, j: j in first[i], causal=causal)
-
-
-@pytest.mark.parametrize("heads", ["split", "merge"])
-@BOTH
-def test_the_future_is_hidden(pattern, heads):
-    sizes = (1, 2, 40, 40, 3, 3)
-    assert_blind_to_future(SparseAttention(spec_of(sizes, causal=True), pattern=pattern, heads=heads), *draw(sizes))
 
 
 @BOTH

@@ -9,7 +9,6 @@ from naive import (
     assert_blind_to_future,
     assert_chunks_agree,
     assert_drops_weights,
-    assert_gradients,
     assert_realises,
     draw,
     matrix,
@@ -64,10 +63,6 @@ def test_enough_keys_is_full_attention(causal):
 @pytest.mark.parametrize("causal", [False, True])
 def test_chunks_change_nothing(monkeypatch, causal):
     assert_chunks_agree(monkeypatch, make(SELF[2], causal=causal), *draw(SELF[2]))
-
-
-def test_gradients():
-    assert_gradients(make((1, 2, 5, 5, 3, 2), k=2, causal=True), *draw((1, 2, 5, 5, 3, 2)))
 
 
 def test_the_future_is_hidden_from_the_choice_too():

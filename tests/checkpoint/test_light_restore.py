@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from entry_points import ROOT
 
 PROGRAM = """
@@ -51,6 +52,7 @@ print(json.dumps(imported))
 """
 
 
+@pytest.mark.slow
 def test_no_mechanism_imports_the_compiler() -> None:
     """Red if a constructor draws or computes on arrays that have no memory, or a module imports it at the top.
 

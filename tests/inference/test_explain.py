@@ -113,7 +113,12 @@ def predicted(name: str, *words: str) -> pd.DataFrame:
     return pd.read_csv("ahead/forecasts.csv", parse_dates=["date"])
 
 
-@pytest.mark.parametrize("name", MODELS)
+QUICK = ("linear", "shops", "alone", "tiny", "quantiles")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in MODELS]
+)
 def test_the_sources_add_up_to_the_forecast(name: str, files: Path) -> None:
     """Red if a part of a model has no source or counts twice, in units of another scale; if a batch is forecast by
     another path than in predict; if steps, columns or series change places."""

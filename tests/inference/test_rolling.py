@@ -251,6 +251,7 @@ def test_a_stop_leaves_no_half(
     assert tree(Path("out")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("usual_collector")
 def test_memory_does_not_grow_with_the_number_of_origins(
     trained: Trained, folder: Path, monkeypatch: pytest.MonkeyPatch

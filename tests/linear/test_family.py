@@ -107,6 +107,7 @@ def test_every_command_takes_it(folder: Path) -> None:
         assert outcome.status == 0, outcome.err
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_the_maps_it_had(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red when the maps are not in the checkpoint, or are fitted once more."""
     assert call("train", *RUN, "run_dir=whole").status == 0

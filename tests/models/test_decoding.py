@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, Trained, call, call_export
+from entry_points import SMALL, Trained, call
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
@@ -233,17 +233,14 @@ def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
     assert outcome.status == 0, outcome.err
 
 
-def test_it_is_exported(folder: Path) -> None:
-    """With two steps, one of which reads the other's forecast: the graph has all of the decoder for each."""
-    pytest.importorskip("onnxruntime")
+def test_its_description_has_the_offset(folder: Path) -> None:
+    """Its graph is among those of `tests/inference/graphs_of_models.py`."""
     keys = [*STEP, *ROLES, "pred_len=2", "trainer.max_steps=1", "run_dir=run"]
     outcome = call("train", "dataset=sample", *SMALL, *keys)
     assert outcome.status == 0, outcome.err
     outcome = call("export", "checkpoint=run", "output=model.safetensors")
     assert outcome.status == 0, outcome.err
-    outcome = call_export("checkpoint=run", "format=onnx", "output=model.onnx")
-    assert outcome.status == 0, outcome.err
-    assert json.loads(Path("model.onnx.json").read_text())["lengths"]["offset"] == 3
+    assert json.loads(Path("model.safetensors.json").read_text())["lengths"]["offset"] == 3
 
 
 def test_both_are_scored_on_one_checkpoint(trained: Trained, folder: Path) -> None:

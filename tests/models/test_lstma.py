@@ -234,6 +234,7 @@ def test_it_forecasts_and_rolls(run: Path, folder: Path) -> None:
     np.testing.assert_allclose(own["q90"], ahead["price_q90"], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_is_exported(folder: Path) -> None:
     """With two rows to forecast: the graph has all of the decoder for each."""
     pytest.importorskip("onnxruntime")

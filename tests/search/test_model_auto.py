@@ -26,14 +26,16 @@ from informer.training.optim import GuardedAdam
 from informer.training.processes import Processes
 from informer.training.run import RunContext
 
-AUTO = ["model=auto", "model.d_model=8", "trainer.max_steps=2", "trainer.batch_size=64", *SMALL[3:]]
+AUTO = ["model=auto", "model.d_model=8", "trainer.max_steps=2", "trainer.batch_size=64", *SMALL[3:-1]]
 SAMPLE = ["dataset=sample", *AUTO]
+BRIEF = "trainer.time_budget_minutes=0.03"
+"""For what does not depend on how much is tried."""
 
 
 def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
     """Red if resume, eval or predict would search again."""
-    outcome = done("train", *SAMPLE, "run_dir=runs/one")
-    assert "within 10 minutes, the run that follows included (trainer.time_budget_minutes)" in outcome.out
+    outcome = done("train", *SAMPLE, BRIEF, "run_dir=runs/one")
+    assert "within 0.03 minutes, the run that follows included (trainer.time_budget_minutes)" in outcome.out
     assert "kept as given: model.d_model=8 trainer.max_steps=2" in outcome.out
     assert outcome.out.count("\nchosen: ") == 1
     heads = next(line for line in outcome.out.splitlines() if "val loss" in line)
@@ -75,7 +77,7 @@ def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
     ],
 )
 def test_any_columns(overrides: list[str], folder: Path) -> None:
-    done("train", *SAMPLE, *overrides, "run_dir=run")
+    done("train", *SAMPLE, BRIEF, *overrides, "run_dir=run")
     assert Path("run/metrics.csv").exists()
 
 
@@ -86,7 +88,7 @@ def test_many_series(short: str, folder: Path) -> None:
     for name, rows in {"a": 400, "b": 400, "c": 60 if short == "error" else 8}.items():
         frame.iloc[:rows].to_csv(f"in/{name}.csv", index=False)
     split = ["dataset.split.kind=ratio", "dataset.split.train=0.7", "dataset.split.val=0.15", "dataset.split.test=0.15"]
-    arguments = ["dataset=csv", "dataset.path=in", *AUTO, *split, f"dataset.short={short}", "run_dir=run"]
+    arguments = ["dataset=csv", "dataset.path=in", *AUTO, BRIEF, *split, f"dataset.short={short}", "run_dir=run"]
     done("train", *arguments)
     windows = json.loads(Path("run/run.json").read_text())["data"]["windows"]
     assert windows["train"] > 1
@@ -98,12 +100,12 @@ def test_short_data_are_trained_on(folder: Path) -> None:
     split = ["dataset.split.kind=ratio", "dataset.split.train=0.7", "dataset.split.val=0.15", "dataset.split.test=0.15"]
     arguments = ["dataset=csv", "dataset.path=short.csv", *split, "pred_len=6"]
     assert "too few" in call("train", *arguments, "model=tiny").err
-    done("train", *arguments, *AUTO[:4], "run_dir=run")
+    done("train", *arguments, *AUTO[:4], BRIEF, "run_dir=run")
 
 
 def test_from_python(folder: Path) -> None:
     frame = pd.read_csv(resource("data/sample.csv")).iloc[:320]
-    trainer = {"max_steps": 2, "batch_size": 64}
+    trainer = {"max_steps": 2, "batch_size": 64, "time_budget_minutes": 0.03}
     forecaster = Forecaster.fit(frame, device="cpu", model="auto", pred_len=5, trainer=trainer, **{"model.d_model": 8})
     assert len(forecaster.predict(frame)) == 5
     assert forecaster.trained.checkpoint.config["model"]["family"] == "linear"
@@ -123,6 +125,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, number: int, at: int) -> None:
     monkeypatch.setattr(GuardedAdam, "step", watched)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_search_that_is_interrupted_goes_on(
     number: int, status: int, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,7 +133,7 @@ def test_a_search_that_is_interrupted_goes_on(
     """One line, and the same trials, choice and weights as a search that was not; without a bound on time, which would
     depend on the machine."""
     interrupted(monkeypatch, number, at=4)
-    keys = [*SAMPLE, "trainer.time_budget_minutes=null"]
+    keys = [*SAMPLE, "seq_len=24", "model.dropout=0", "trainer.time_budget_minutes=null"]
     outcome = call("train", *keys, "run_dir=runs/cut")
     assert outcome.status == status
     assert outcome.err == ""
@@ -149,13 +152,14 @@ def test_a_search_that_is_interrupted_goes_on(
     assert Path("runs/cut/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_after_its_search_a_run_keeps_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*arguments: object, **settings: object) -> None:
         raise RuntimeError("killed")
 
     monkeypatch.setattr("informer.training.run.fit", killed)
     with pytest.raises(RuntimeError, match="killed"):
-        call("train", *SAMPLE, "run_dir=run")
+        call("train", *SAMPLE, BRIEF, "run_dir=run")
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(TrialRunner, "trial", killed)

@@ -21,6 +21,7 @@ def fuzz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("fuzz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(N_ROUNDS))
 def test_no_drawn_file_is_misread(fuzz: ModuleType, seed: int) -> None:
     """Red if any file gives other times, values or columns than were written, or ends in another error."""
@@ -28,15 +29,10 @@ def test_no_drawn_file_is_misread(fuzz: ModuleType, seed: int) -> None:
     assert (done, wrong) == (N_CASES, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cases"),
-    [
-        ("series", 40),
-        pytest.param("test_rows", 8, marks=pytest.mark.slow),
-        ("checkpoint", 60),
-        ("flips", 150),
-        ("run_dir", 60),
-    ],
+    [("series", 40), ("test_rows", 8), ("checkpoint", 60), ("flips", 150), ("run_dir", 60)],
 )
 def test_no_drawn_case_fails(fuzz: ModuleType, name: str, cases: int) -> None:
     """Red if a series gets another name or value, a choice depends on test rows, an entry is used before its kind was

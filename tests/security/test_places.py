@@ -149,7 +149,20 @@ def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
     assert server.asked == 1
 
 
-@pytest.mark.parametrize("key", sorted({"attn", *conversion.text_keys(TrainConfig)}))
+PLACES = {
+    "attn",
+    "data_dir",
+    "init_from",
+    "run_dir",
+    "dataset.cache_dir",
+    "dataset.file",
+    "dataset.path",
+    "dataset.url",
+}
+KEYS = sorted({*PLACES, *conversion.text_keys(TrainConfig)})
+
+
+@pytest.mark.parametrize("key", [pytest.param(key, marks=[] if key in PLACES else pytest.mark.slow) for key in KEYS])
 def test_no_text_of_a_configuration_is_a_place(key: str, own: Path, server: Server, tree: Tree) -> None:
     """Red if any key of a saved configuration, today's or one to come, makes a file or opens a connection."""
     for text in (f"{own}/away/file.csv", server.address):

@@ -28,7 +28,10 @@ def one_line(outcome: Outcome, *parts: str) -> None:
         assert part in outcome.err
 
 
-@pytest.mark.parametrize("damage", ["panel.json", "*.float64", "*.sha256", "folder"])
+@pytest.mark.parametrize(
+    "damage",
+    ["panel.json", *(pytest.param(what, marks=pytest.mark.slow) for what in ("*.float64", "*.sha256", "folder"))],
+)
 def test_a_damaged_cache_is_made_again(damage: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Fails if any file of the folder is trusted: facts gave a traceback, or rows of another series."""
     run = ["train", "dataset=csv", f"dataset.path={SAMPLE}", "dataset.memmap=true", "dataset.cache_dir=cache", *SMALL]
@@ -161,6 +164,7 @@ def test_every_command_is_started_so() -> None:
         assert ast.unparse(second).splitlines() == ["if __name__ == '__main__':", f"    main({name!r})"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="names are text there")
 @pytest.mark.parametrize(
     "locale", [{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"}]

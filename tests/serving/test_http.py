@@ -258,7 +258,10 @@ def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
         assert service.ask("GET", "/health").status == 200
 
 
-def test_too_many_requests_are_refused_at_once(trained: Trained) -> None:
+def test_too_many_requests_are_refused_and_one_in_progress_is_answered_before_the_end(trained: Trained) -> None:
+    """Red if the second of two waits, or SIGTERM cuts off what has begun."""
+    content = text(history(0)).encode()
+    head = f"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: {len(content)}\r\n"
     with serving(f"checkpoint={trained.run_dir}", "max_requests=1") as service:
         with socket.create_connection((service.host, service.port), timeout=120) as client:
             client.sendall(
@@ -272,13 +275,6 @@ def test_too_many_requests_are_refused_at_once(trained: Trained) -> None:
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert refused.error.startswith("busy: 1 requests in progress")
         assert service.csv(text(history(0))).status == 200
-
-
-def test_a_request_in_progress_is_answered_before_the_end(trained: Trained) -> None:
-    """Red if SIGTERM cuts off what has begun."""
-    content = text(history(0)).encode()
-    head = f"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: {len(content)}\r\n"
-    with serving(f"checkpoint={trained.run_dir}") as service:
         with socket.create_connection((service.host, service.port), timeout=120) as client:
             client.sendall(head.encode() + b"Expect: 100-continue\r\n\r\n")
             assert b"100 Continue" in client.recv(4096)

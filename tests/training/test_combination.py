@@ -145,6 +145,7 @@ def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_pa
     assert shares.naive < 0.5
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_all_members_are_averaged_in_forecasts_of_a_frame(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each in data units by itself; red if a member sees fewer rows than the file has, or is scaled twice."""
@@ -250,6 +251,7 @@ def test_weights_that_are_none_are_refused() -> None:
 RUN = ["dataset=sample", *LINEAR, *SMALL[1:], "trainer.combine=[naive]", "trainer.refit=true"]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

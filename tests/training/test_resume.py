@@ -78,6 +78,7 @@ def test_killed_at_twenty_moments(folder: Path) -> None:
 SAMPLE = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.max_epochs=2"]
 
 
+@pytest.mark.slow
 def test_killed_before_its_first_save_a_run_starts_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*arguments: object, **settings: object) -> None:
         raise RuntimeError("killed")
@@ -168,19 +169,12 @@ def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> No
     assert outcome.status == 0, outcome.err
 
 
-CONSTANT = [
-    "dataset=sample",
-    *SMALL,
-    "optim.schedule=constant",
-    "trainer.patience=9",
-    "trainer.tracker=[tensorboard,csv]",
-]
-
-
+@pytest.mark.slow
 def test_a_finished_run_trains_on_as_one_of_that_length(folder: Path) -> None:
     """Red if weights, scores, curves or config.yaml differ in a bit, or a point of a curve is there twice."""
-    assert call("train", *CONSTANT, "trainer.max_epochs=4", "run_dir=whole").status == 0
-    assert call("train", *CONSTANT, "trainer.max_epochs=2", "run_dir=run").status == 0
+    constant = ["dataset=sample", *SMALL, "optim.schedule=constant", "trainer.tracker=[tensorboard,csv]"]
+    assert call("train", *constant, "trainer.max_epochs=4", "run_dir=whole").status == 0
+    assert call("train", *constant, "trainer.max_epochs=2", "run_dir=run").status == 0
     outcome = call("train", "resume=run", "trainer.max_epochs=4")
     assert outcome.status == 0, outcome.err
     assert "continuing from step" not in outcome.out
@@ -205,7 +199,15 @@ def test_a_refused_length_leaves_the_run_as_it_is(
 
 def test_after_an_early_stop_patience_is_named(folder: Path) -> None:
     """Red if the patience of the checkpoint wins over the one given: the run would end at once."""
-    early = [*CONSTANT, "trainer.patience=1", "trainer.max_epochs=9", "optim.lr=0.5", "run_dir=run"]
+    early = [
+        "dataset=sample",
+        *SMALL,
+        "optim.schedule=constant",
+        "trainer.patience=1",
+        "trainer.max_epochs=9",
+        "optim.lr=0.5",
+        "run_dir=run",
+    ]
     assert call("train", *early).status == 0
     epochs = checkpoint.load(Path("run/last.pt")).epoch
     assert epochs < 9

@@ -87,6 +87,7 @@ def test_a_search_is_repeated_to_the_bit(folder: Path) -> None:
     assert none.err == "error: chosen=in: expected the folder of a run whose settings are chosen, found none there\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("during", ["score_best", "report"])
 def test_the_commands_after_ctrl_c_complete_the_forecast(
     during: str, folder: Path, monkeypatch: pytest.MonkeyPatch
