@@ -145,6 +145,7 @@ def test_no_file_is_needed_afterwards(here: Path, tmp_path: Path, monkeypatch: p
     pd.testing.assert_frame_equal(exported, Forecaster.load("own", device="cpu").predict(merged(frame)))
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if resume needs the file once there is a checkpoint; before, it must be named, whatever the run says."""
     shutil.copytree("own", tmp_path / "part")

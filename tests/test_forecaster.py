@@ -128,6 +128,7 @@ def test_a_table_in_memory_needs_no_files_for_its_values(frame: pd.DataFrame) ->
         Forecaster.fit(frame, **SIZES, **{"dataset.memmap": True})
 
 
+@pytest.mark.slow
 def test_a_fit_that_was_killed_goes_on(frame: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if the run directory lacks the table, or holds another than the one that was trained on."""
 

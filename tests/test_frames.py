@@ -51,7 +51,10 @@ def fitted() -> Forecaster:
     return Forecaster.fit(hourly(), **SETTINGS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+ARROW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("pyarrow", "dataset", "reader")]
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "duckdb", *ARROW])
 def test_fit_predict_and_backtest_are_those_of_pandas(kind: str, fitted: Forecaster) -> None:
     """Red if a value, a time or the order is another, or the result is of another library."""
     made, expected = KINDS[kind]

@@ -82,6 +82,7 @@ def test_the_papers_experiments(folder: Path) -> None:
     assert len(list(folder.rglob("best.pt"))) == 5
 
 
+@pytest.mark.slow
 def test_the_python_block(my_csv: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = Forecaster.fit
     small = {"seq_len": 24, "label_len": 12, "pred_len": 6, "trainer.max_steps": 2, "trainer.time_budget_minutes": 0.05}

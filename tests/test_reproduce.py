@@ -58,7 +58,10 @@ def test_the_cells_of_the_paper() -> None:
     assert [cell.duet for cell in reproduce_cells.cells("long")[3:5]] == [0.429, 0.279]
 
 
-@pytest.mark.parametrize("model", ["informer2020", "informer_full", "informer", "informer_plus", "linear_plus"])
+SLOW = [pytest.param(model, marks=pytest.mark.slow) for model in ("informer2020", "informer_full", "informer_plus")]
+
+
+@pytest.mark.parametrize("model", ["informer", "linear_plus", *SLOW])
 def test_every_run_is_a_configuration(model: str) -> None:
     """Red if a key is misspelt or a length does not go with the model."""
     tables = ["M", "S", "long"] if model in reproduce_cells.ANY_HORIZON else ["M"]

@@ -77,6 +77,7 @@ def test_every_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "has changed since training" in call("eval", "checkpoint=parts", "plots=none").err
 
 
+@pytest.mark.slow
 def test_pieces_and_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if memmap or `informer forecast` read partitions otherwise than the same rows in one CSV file."""
     monkeypatch.chdir(tmp_path)

@@ -29,7 +29,9 @@ def german(path: Path, times: pd.DatetimeIndex, written: str = "%Y-%m-%d %H:%M")
     return path
 
 
-@pytest.mark.parametrize("written", ["iso", "%Y-%m-%d %H:%M:%S%z", "%d.%m.%Y %H:%M%z"])
+@pytest.mark.parametrize(
+    "written", ["iso", "%d.%m.%Y %H:%M%z", pytest.param("%Y-%m-%d %H:%M:%S%z", marks=pytest.mark.slow)]
+)
 def test_offsets_that_change(written: str, tmp_path: Path) -> None:
     """The zone is the one with these offsets, so that days remain local days."""
     series = read_series(german(tmp_path / "f.csv", YEAR, written), DatasetConfig())

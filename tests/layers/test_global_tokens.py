@@ -111,6 +111,7 @@ def test_what_has_no_tokens_is_refused(attn: dict, config: dict, words: str) -> 
 TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2"]
 
 
+@pytest.mark.slow
 def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
     """Saved, scored, plotted, used as initial weights. Red if a command loses the tokens."""
     data = ["dataset=sample", *SMALL, "trainer.max_epochs=1"]

@@ -178,6 +178,7 @@ def test_an_average_with_the_seasonal_naive_contains_them() -> None:
     torch.testing.assert_close(output_of(maps, batch), expected)
 
 
+@pytest.mark.slow
 def test_every_command_takes_them(folder: Path) -> None:
     """Red if a file loses the weights, or a refit, intervals or an export do not know them."""
     run = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12", "trainer.refit=true"]

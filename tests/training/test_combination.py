@@ -272,6 +272,7 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     """Red if the head, which has its weight in best.pt, is multiplied by it once more."""
     keys = [*NETWORK, *SMALL[1:], "trainer.max_steps=0", "trainer.combine=[naive]", "trainer.refit=true"]

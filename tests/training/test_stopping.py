@@ -123,7 +123,10 @@ def _fail_at_save(number: int, monkeypatch: pytest.MonkeyPatch, error: int) -> N
     monkeypatch.setattr(files, "_write_through", failing)
 
 
-@pytest.mark.parametrize(("error", "words"), [(errno.ENOSPC, "No space left"), (errno.EACCES, "Permission denied")])
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(errno.ENOSPC, "No space left"), pytest.param(errno.EACCES, "Permission denied", marks=pytest.mark.slow)],
+)
 def test_a_save_that_fails_leaves_the_one_before(
     error: int, words: str, whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,8 +185,15 @@ def _signalled(name: str, at: Callable[[], bool], number: int, monkeypatch: pyte
     monkeypatch.setattr(owner, name, watched)
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("where", ["step", "validation"])
+@pytest.mark.parametrize(
+    ("where", "number", "status"),
+    [
+        ("step", signal.SIGTERM, 143),
+        pytest.param("step", signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param("validation", signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param("validation", signal.SIGINT, 130, marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_saves_between_two_steps(
     number: int, status: int, where: str, whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

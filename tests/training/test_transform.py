@@ -83,6 +83,7 @@ def test_a_root_is_chosen_where_fluctuations_grow_with_the_level(folder: Path) -
     assert f"scaler.transform={kept['chosen']['transform']}, for ridge" in Path("chosen/train.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_search_chooses_first(folder: Path) -> None:
     growing().to_csv("f.csv", index=False)
     run("auto", "dataset.path=f.csv", "model=auto", "trainer.time_budget_minutes=0.05")
