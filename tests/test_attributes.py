@@ -91,7 +91,9 @@ def test_training_gives_the_same_bits(here: Path) -> None:
     assert Path("own/metrics.json").read_bytes() == Path("merged/metrics.json").read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["parquet", "xlsx", "memory"])
+@pytest.mark.parametrize(
+    "kind", ["xlsx", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("parquet", "memory"))]
+)
 def test_files_of_other_kinds(kind: str, here: Path) -> None:
     """Red if a workbook or parquet file is read otherwise; an address is saved as it was named."""
     table, path = attributes(), f"stores.{kind}"
@@ -247,6 +249,7 @@ def test_new_series_at_prediction(here: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_forecast_in_one_command(here: Path) -> None:
     """Red if `informer forecast` or `informer inspect` do not know the columns of the file."""
     one = ["dataset.series_col=store", "dataset.attributes=stores.csv", "dataset.categorical=[level]"]

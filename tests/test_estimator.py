@@ -32,7 +32,9 @@ def test_settings_on_the_instance(fitted: Forecaster) -> None:
     assert len(Forecaster(**SETTINGS).fit(hourly(), pred_len=6).predict(hourly())) == 6
 
 
-@pytest.mark.parametrize("kind", ["path", "text", "series", "folder"])
+@pytest.mark.parametrize(
+    "kind", ["path", "series", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("text", "folder"))]
+)
 def test_a_path_or_a_series(kind: str, fitted: Forecaster, tmp_path: Path) -> None:
     hourly().to_csv(tmp_path / "f.csv", index=False)
     series = hourly().set_index("date")["load"]

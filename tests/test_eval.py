@@ -67,6 +67,7 @@ def test_the_report_lies_beside_the_checkpoint(trained: Trained, folder: Path) -
     assert [path.name for path in folder.iterdir()] == ["copy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plots", "pictures"),
     [

@@ -146,7 +146,7 @@ def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.Data
     assert list(pd.read_csv("out/plain.forecast.csv").columns) == ["date", "load"]
 
 
-@pytest.mark.parametrize("memmap", ["false", "true"])
+@pytest.mark.parametrize("memmap", ["false", pytest.param("true", marks=pytest.mark.slow)])
 def test_names_are_written_as_they_were_read(memmap: str, folder: Path) -> None:
     """Red if 001 is a number where no other name has a letter: its own scaler and a join on the name are missed."""
     tables = {"001": series("north"), "NA": series("south"), "A02": series("west")}
@@ -288,7 +288,7 @@ def test_names_of_pictures_are_different_and_plain() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("memmap", ["false", "true"])
+@pytest.mark.parametrize("memmap", ["false", pytest.param("true", marks=pytest.mark.slow)])
 def test_series_named_by_two_columns(memmap: str, folder: Path) -> None:
     """Forecasts in all forms have both columns, as text of the file, and are those with one column of joined names."""
     keys = {("01", "x"): "north", ("01", "y, z"): "south", ("2", "x"): "west"}

@@ -111,6 +111,7 @@ def test_a_damaged_file_ends_in_a_forecast_or_in_a_message(trained: Trained, fol
     pd.testing.assert_frame_equal(predicted, expected, check_dtype=False, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_one_damaged_file_leaves_nothing_behind(damage: Damage, trained: Trained, folder: Path) -> None:
     """The same through a job of one file: status 0 and a forecast, or status 2, lines of errors, and no output."""

@@ -314,6 +314,7 @@ def test_parquet_has_types(trained: Trained, tables: dict[str, pd.DataFrame]) ->
     assert isinstance(forecast["date"].dtype, type(pd.Series(pd.to_datetime(["2020"])).dtype))
 
 
+@pytest.mark.slow
 def test_pictures_of_many_only_when_asked_for(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
     run(trained, "plots=true")
     assert {path.name for path in Path("out").glob("*.png")} == {f"{name}.forecast.png" for name in tables}

@@ -305,6 +305,7 @@ def test_inspect_reads_an_address(server: Server, store: Any, tmp_path: Path) ->
     refused(call("inspect", f"{address}?{SECRET}", "dataset.max_file_mb=0.01"), "more than 0.01 MB")
 
 
+@pytest.mark.slow
 def test_forecast_of_an_address(server: Server, store: Any, tmp_path: Path) -> None:
     """One request for all that is made; the run records the address, nothing the signature, no page the copy."""
     address = f"http://127.0.0.1:{server.server_port}/own.csv"

@@ -42,6 +42,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return folder / "run", request.param or "sales"
 
 
+@pytest.mark.slow
 def test_in_pictures_of_predict_and_python(run: tuple[Path, str]) -> None:
     folder, target = run
     model = TrainedModel.load(folder)

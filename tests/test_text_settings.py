@@ -214,6 +214,7 @@ def test_a_sweep_is_split_first(folder: Path) -> None:
     assert call("train", *small, "target=1.10,a").err.startswith("error: target=1.10,a: f has no such column")
 
 
+@pytest.mark.slow
 def test_the_column_is_the_one_that_was_typed(folder: Path) -> None:
     """Red if forecasts, or those of the printed command, are of the column 1.1, or of one that is left out."""
     frame = pd.DataFrame({"time": pd.date_range("2024", periods=400, freq="h")})

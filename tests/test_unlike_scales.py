@@ -75,9 +75,9 @@ def test_small_series_next_to_large_ones() -> None:
     ("model", "more"),
     [
         ("linear", {}),
-        ("tiny", {"trainer.max_steps": 2}),
+        pytest.param("tiny", {"trainer.max_steps": 2}, marks=pytest.mark.slow),
         ("tiny", {"trainer.max_steps": 2, "loss": "quantile", "non_negative": "all"}),
-        ("lstma", {"trainer.max_steps": 2}),
+        pytest.param("lstma", {"trainer.max_steps": 2}, marks=pytest.mark.slow),
     ],
 )
 def test_constants_come_back(model: str, more: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:

@@ -146,8 +146,3 @@ def test_etc_form_slices_agree(monkeypatch):
 def test_etc_form_has_true_gradients():
     sizes = (1, 2, 5, 5, 3, 2)
     assert_gradients(BigBirdETC(spec_of(sizes), window=2, n_random=1).double(), *draw(sizes))
-
-
-def test_etc_form_has_no_causal_form():
-    with pytest.raises(ValueError, match="BigBirdETC has no causal form"):
-        BigBirdETC(AttentionSpec(1, 3, 5, 5, causal=True))

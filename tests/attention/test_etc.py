@@ -70,11 +70,6 @@ def test_parameters_out_of_range_are_refused(name):
         ETCAttention(AttentionSpec(1, 3, 5, 5), **{name: -1})
 
 
-def test_has_no_causal_form():
-    with pytest.raises(ValueError, match="ETCAttention has no causal form"):
-        ETCAttention(AttentionSpec(1, 3, 5, 5, causal=True))
-
-
 def test_operands_of_another_format_than_the_summaries():
     attn = ETCAttention(spec_of(SIZES[-1])).eval()
     q, k, v = draw(SIZES[-1])

@@ -69,11 +69,6 @@ def test_other_lengths_are_an_error():
         attn(q, k, v)
 
 
-def test_has_no_causal_form():
-    with pytest.raises(ValueError, match="no causal form"):
-        make(SELF[0], causal=True)
-
-
 def test_takes_the_type_of_its_inputs():
     out = LinformerAttention(spec_of(SELF[0]))(*(x.bfloat16() for x in draw(SELF[0])))
     assert out.dtype == torch.bfloat16

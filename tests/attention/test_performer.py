@@ -77,6 +77,7 @@ def test_equals_the_recurrence(kind):
     torch.testing.assert_close(attn(q, k, v), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radii", ["gaussian", "quantile"])
 @pytest.mark.parametrize("orthogonal", [False, True])
 @pytest.mark.parametrize("kind", KINDS)

@@ -106,11 +106,6 @@ def test_dropout_acts_on_the_runs():
     assert_drops_weights(make(SELF[2], dropout=0.5), q, k)
 
 
-def test_has_no_causal_form():
-    with pytest.raises(ValueError, match="no causal form"):
-        make(SELF[0], causal=True)
-
-
 @pytest.mark.parametrize("params", [{"ratio": 3}, {"ratio": 3, "kind": "conv"}, {"pyramid": [1, 2, 3]}])
 def test_takes_the_type_of_its_inputs(params):
     q, k, v = (x.bfloat16().requires_grad_() for x in draw(SELF[2]))

@@ -12,6 +12,7 @@ from informer.checkpoint.paths import locate, point_latest, resolve_latest
 TRAIN = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
 
 
+@pytest.mark.slow
 def test_tensorboard_shows_each_run_once(folder: Path) -> None:
     """Red if the newest run has two names below `runs`; the oracle is TensorBoard's own search."""
     for name in ("one", "two"):

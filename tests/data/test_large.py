@@ -86,7 +86,11 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("stored", [one_file, german, folder, padded, long_file])
-@pytest.mark.parametrize("roles", ROLES, ids=["M", "S", "lists"])
+@pytest.mark.parametrize(
+    "roles",
+    [pytest.param(ROLES[0], marks=pytest.mark.slow), pytest.param(ROLES[1], marks=pytest.mark.slow), ROLES[2]],
+    ids=["M", "S", "lists"],
+)
 def test_batches_are_those_of_memory(stored: Callable[[Path], DatasetConfig], roles: Roles, tmp_path: Path) -> None:
     config = stored(tmp_path)
     rooted = ScalerConfig(transform=Transform.sqrt, per_series=True)

@@ -49,7 +49,7 @@ def test_offsets_of_no_known_rule(tmp_path: Path) -> None:
     assert list(series.timestamps) == list(pd.date_range("2019-12-31 19:00", periods=3, freq="h", tz="UTC"))
 
 
-@pytest.mark.parametrize("written", ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M"])
+@pytest.mark.parametrize("written", ["%d.%m.%Y %H:%M", pytest.param("%Y-%m-%d %H:%M", marks=pytest.mark.slow)])
 def test_local_times(written: str, tmp_path: Path) -> None:
     series = read_series(german(tmp_path / "f.csv", YEAR, written), CONFIG)
     assert (series.timestamps == YEAR).all()

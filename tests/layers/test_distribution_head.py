@@ -167,9 +167,12 @@ def counts_file(folder: Path) -> str:
     ("kind", "more"),
     [
         ("normal", ["model.decoding=step"]),
-        ("student_t", ["model.instance_norm=true", "model.skip=maps", "trainer.combine=[naive]"]),
+        pytest.param(
+            *("student_t", ["model.instance_norm=true", "model.skip=maps", "trainer.combine=[naive]"]),
+            marks=pytest.mark.slow,
+        ),
         ("negative_binomial", ["model.instance_norm=true", "optim=adamw"]),
-        ("student_t", ["model=lstma", "model.d_model=8"]),
+        pytest.param("student_t", ["model=lstma", "model.d_model=8"], marks=pytest.mark.slow),
     ],
 )
 def test_a_run_with_a_distribution(kind: str, more: list[str], folder: Path) -> None:
@@ -227,6 +230,7 @@ def test_what_cannot_work_is_one_line(words: list[str], expected: str, folder: P
     assert expected in refused.err
 
 
+@pytest.mark.slow
 def test_another_distribution_starts_with_a_new_head(folder: Path) -> None:
     """Red if weights of one distribution's parameters are taken for those of another with as many."""
     run = ["dataset=csv", counts_file(folder), *SMALL, "trainer.max_epochs=1", "trainer.max_steps=1"]

@@ -83,6 +83,7 @@ def test_a_family_from_outside_goes_through_every_command(folder: Path, monkeypa
     assert equal(weights("cut"), weights("whole"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toy")
 def test_its_saved_configuration_makes_the_same_run(folder: Path) -> None:
     assert call("train", *TOY, "trainer.freeze=[inner]", "loss=quantile", "run_dir=one").status == 0

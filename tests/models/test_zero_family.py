@@ -111,6 +111,7 @@ def test_a_run_without_steps_forecasts_like_the_network(run: list[str]) -> None:
         np.testing.assert_allclose(written[column], expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_the_weights(run: list[str]) -> None:
     """Red if it begins with random ones, whose error is many times larger, or a step loses them."""
     done = call("train", *run, "trainer.max_steps=3", "trainer.batch_size=16", "run_dir=run")

@@ -177,6 +177,7 @@ def test_columns_that_are_not_understood(folder: Path, days: pd.DataFrame) -> No
     assert "expected one forecast of y, found y and f; if y has actual values, remove it" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_history_far_before_the_forecasts(folder: Path) -> None:
     """Red if an array with an element for each of two billion missing seconds is made, or a million are refused."""
     for n, day in ((1_000_000, "2024-01-12"), (2_000_000_000, "2087-05-18")):

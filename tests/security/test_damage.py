@@ -42,6 +42,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.suffix: path for path in place.glob("whole.*")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
 def test_no_flipped_bit_is_overlooked(suffix: str, files: dict[str, Path], tmp_path: Path) -> None:
     """Red if a bit can be turned and the file loads with other content: today a third of all flips."""

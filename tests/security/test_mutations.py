@@ -53,6 +53,7 @@ def test_a_file_of_a_run_that_is_something_else(name: str, run: Path, scripts: M
     scripts.begin_to_resume(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["best.pt", "events.out.tfevents.run", "train.log"])
 @pytest.mark.parametrize("kind", ["", "a folder", "a pipe", "a link to nothing"])
 def test_a_file_that_training_writes_is_something_else(name: str, kind: str, run: Path, scripts: ModuleType) -> None:

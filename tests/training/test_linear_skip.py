@@ -74,6 +74,7 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_stopped_before_the_first_step_it_still_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a run that a signal stops in its first validation continues without it."""
     settings = [*PLUS, TENSORBOARD, "optim.lr=3", "trainer.max_epochs=1"]

@@ -51,6 +51,7 @@ def test_each_step_has_the_clipped_gradient(
     assert (max(seen) <= 0.01 * (1 + 1e-5)) == (clip_norm is not None), seen
 
 
+@pytest.mark.slow
 def test_steps_may_have_another_loss_than_validation(folder: Path) -> None:
     """Fails if `loss.training` does not change the gradient, or changes the loss by which epochs are compared."""
     steps = ("trainer.max_steps=1", "trainer.max_epochs=1", "optim.lr=1e-12")

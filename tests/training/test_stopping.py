@@ -216,6 +216,7 @@ def test_a_signal_saves_between_two_steps(
     assert_same_run(whole("trainer.max_epochs=2"), Path("run"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_scoring_says_how_to_go_on(
     whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

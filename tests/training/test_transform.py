@@ -39,7 +39,7 @@ def forecast(name: str, file: str) -> pd.DataFrame:
     return pd.read_csv(f"out_{name}/{Path(file).stem}.forecast.csv").drop(columns="date")
 
 
-@pytest.mark.parametrize("model", ["linear", "tiny"])
+@pytest.mark.parametrize("model", ["linear", pytest.param("tiny", marks=pytest.mark.slow)])
 def test_forecasts_are_squares_of_those_of_a_file_of_roots(model: str, folder: Path) -> None:
     """With intervals; red if one of both is converted back in another way than the other."""
     table = growing()
