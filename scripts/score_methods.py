@@ -3,7 +3,7 @@
     python scripts/real_files.py runs/real_files
     python scripts/score_methods.py --files runs/real_files/files.csv [--methods zero ETS theta] [--weights pretraining]
 
-The tasks are the files of `real_files.py`, each with up to ten origins in its last rows, and, where INFORMER_DATA_DIR
+The tasks are the files of `real_files.py`, each with up to five origins in its last rows, and, where INFORMER_DATA_DIR
 has them, M3 (series of the development set) and M4 Hourly with their test rows, one origin each. `zero` and the methods
 of statistics are fitted at each origin, to the last 1,000 rows; `auto`, by `informer forecast`, at each origin of the
 monthly to yearly files, and once before the first origin of the others, with `--budget` minutes for each fit.
@@ -42,7 +42,7 @@ from informer.read.series import Series, column_values
 METHODS = ("auto", "zero", "ETS", "theta", "ETS + theta")
 LEVELS = (20, 40, 60, 80)
 DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
-ORIGINS, MOST_WINDOWS, MOST_ROWS, LEAST_ROWS = 10, 100, 1000, 8
+ORIGINS, MOST_WINDOWS, MOST_ROWS, LEAST_ROWS = 5, 60, 1000, 8
 STATSFORECAST = "2.1.1"
 HOURLY, DAILY, SHORT = "hourly and finer", "daily and weekly", "monthly to yearly"
 

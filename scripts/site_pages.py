@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
@@ -17,6 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 from informer.build import attention_class, attention_names, attention_node, build_attention
@@ -26,6 +28,7 @@ from informer.config.compose import help_of
 from informer.config.training import TrainConfig
 from informer.networks.attention.base import AttentionSpec
 
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 ROWS, HEADS, WIDTH = 64, 1, 16
 """Of the attention maps in the gallery."""
 
@@ -63,6 +66,7 @@ USES = {
 """When to use a mechanism, one sentence each."""
 
 
+@event_priority(100)  # before the plugin that renders notebooks
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     pages: dict[str, str | bytes] = {
@@ -73,6 +77,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages |= {f"gallery/{name}.png": attention_map(name) for name in attention_names()}
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
+    for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
+        name = f"notebooks/{notebook.name}"
+        files.append(File(name, str(NOTEBOOKS.parent), config.site_dir, config.use_directory_urls))
     return files
 
 
