@@ -32,7 +32,7 @@ from safetensors.torch import load_file
 
 from informer.commands.actions import forecast, predict
 from informer.config.commands import ForecastConfig, PredictConfig
-from informer.config.data import DatasetConfig
+from informer.config.data import DatasetConfig, Ended
 from informer.data.diagnosis import survey_file
 from informer.inference.zero import Histories, ZeroModel, network_seasons
 from informer.networks.models.zero import pinball
@@ -192,7 +192,9 @@ def auto(folder: Path, budget: float) -> Method:
     def method(task: Task) -> Iterator[np.ndarray]:
         run = folder / task.name.replace(" ", "_")
         dataset = DatasetConfig(
-            series_col="series" if len(task.panel) > 1 else None, frequency=task.panel[0].frequency.code
+            series_col="series" if len(task.panel) > 1 else None,
+            frequency=task.panel[0].frequency.code,
+            ended=Ended.forecast,
         )
         for left_out in task.left_out:
             file = run.with_suffix(".csv")
