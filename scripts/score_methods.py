@@ -3,10 +3,11 @@
     python scripts/real_files.py runs/real_files
     python scripts/score_methods.py --files runs/real_files/files.csv [--methods zero ETS theta] [--weights pretraining]
 
-The tasks are the files of `real_files.py`, each with up to five origins in its last rows, and, where INFORMER_DATA_DIR
-has them, M3 (series of the development set) and M4 Hourly with their test rows, one origin each. `zero` and the methods
-of statistics are fitted at each origin, to the last 1,000 rows; `auto`, by `informer forecast`, at each origin of the
-monthly to yearly files, and once before the first origin of the others, with `--budget` minutes for each fit.
+The tasks are the files of `real_files.py`, each with up to `--origins` origins in its last rows, and, where
+INFORMER_DATA_DIR has them, M3 (series of the development set) and M4 Hourly with their test rows, one origin each.
+`zero` and the methods of statistics are fitted at each origin, to the last 1,000 rows; `auto`, by `informer forecast`,
+at each origin of the monthly to yearly files, and once before the first origin of the others, with `--budget` minutes
+for each fit.
 
 MASE: mean absolute error in units of the mean change over a season. WQL: quantile loss over the deciles; of a point
 forecast, half its absolute error. Both are divided by those of the seasonal naive; groups and total are geometric means
@@ -42,7 +43,7 @@ from informer.read.series import Series, column_values
 METHODS = ("auto", "zero", "ETS", "theta", "ETS + theta")
 LEVELS = (20, 40, 60, 80)
 DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
-ORIGINS, MOST_WINDOWS, MOST_ROWS, LEAST_ROWS = 5, 60, 1000, 8
+MOST_ROWS, LEAST_ROWS = 1000, 8
 STATSFORECAST = "2.1.1"
 HOURLY, DAILY, SHORT = "hourly and finer", "daily and weekly", "monthly to yearly"
 
@@ -53,14 +54,16 @@ class Task:
 
     Args:
         name, horizon: name of the file, and rows to forecast.
-        panel: all series; scored are some of them, evenly spaced, so that there are at most MOST_WINDOWS forecasts.
+        panel: all series; scored are some of them, evenly spaced.
         origins: largest number of origins of a series.
+        most: largest number of scored forecasts; 0: of all series and columns.
     """
 
     name: str
     panel: Sequence[Series]
     horizon: int
     origins: int
+    most: int = 0
 
     @cached_property
     def columns(self) -> list[str]:
@@ -85,7 +88,7 @@ class Task:
     def scored(self) -> list[tuple[int, int]]:
         """Index of the series and of the column of each forecast from an origin."""
         every = [(i, column) for i in range(len(self.panel)) for column in range(len(self.columns))]
-        most = len(every) if self.origins == 1 else max(MOST_WINDOWS // len(self.left_out), 1)
+        most = max(self.most // len(self.left_out), 1) if self.most else len(every)
         return every[:: -(-len(every) // most)]
 
     @property
@@ -270,13 +273,13 @@ def errors(task: Task, method: Method) -> tuple[float, float, float]:
     return float(own / naive_errors), float(sums[2] / sums[3]), float(100 * np.concatenate(covered).mean())
 
 
-def files(path: Path) -> Iterator[Task]:
+def files(path: Path, origins: int, most: int) -> Iterator[Task]:
     """The tasks of a list of files."""
     for _, row in pd.read_csv(path).iterrows():
         dataset = DatasetConfig(series_col=row.series_col if isinstance(row.series_col, str) else None)
         panel = list(survey_file(path.parent / row.path, dataset).panel)
         if panel:
-            yield Task(f"{Path(row.path).stem} {row.horizon}", panel, int(row.horizon), ORIGINS)
+            yield Task(f"{Path(row.path).stem} {row.horizon}", panel, int(row.horizon), origins, most)
         else:
             print(f"{row.path}: cannot be read")
 
@@ -310,6 +313,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("INFORMER_DATA_DIR", "data")))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--budget", type=float, default=0.15, help="minutes for each fit of model=auto")
+    parser.add_argument("--origins", type=int, default=5, help="largest number of origins of a series of the files")
+    parser.add_argument("--windows", type=int, default=60, help="largest number of scored forecasts of a file")
     parser.add_argument("--weights", type=Path, help="folder of pretrain.py for zero; default: those in the package")
     parser.add_argument("--output", type=Path, default=Path("runs/score_methods"))
     options = parser.parse_args()
@@ -321,7 +326,8 @@ def main() -> None:
     }
     kept = options.output / "errors.csv"
     table = pd.read_csv(kept) if kept.exists() else pd.DataFrame(columns=["group", "task", "method"])
-    for task in [*(files(options.files) if options.files else ()), *competitions(options.data)]:
+    listed = files(options.files, options.origins, options.windows) if options.files else ()
+    for task in [*listed, *competitions(options.data)]:
         for name in options.methods:
             if not ((table.task == task.name) & (table.method == name)).any():
                 method = known[name]() if name in known else statistical(name, options.output)
