@@ -275,6 +275,7 @@ def test_files_in_pieces(here: Path) -> None:
     attributes()[["store", "size"]].assign(size=1.0 + np.arange(4.0)).to_csv("sizes.csv", index=False)
     done(call("train", *mapped, "dataset.attributes=sizes.csv", "run_dir=other"))
     assert checkpoint.load(Path("other")).scaler != checkpoint.load(Path("mapped")).scaler  # not from the cache
+    attributes()[["store", "region"]].to_csv("regions.csv", index=False)
     refused(call("train", *mapped, "dataset.attributes=regions.csv", "run_dir=none"), "dataset.memmap: expected")
 
 

@@ -31,7 +31,7 @@ def commands(section: str) -> list[list[str]]:
         for line in block.split("\n")
     ]
     written = [line.replace("python -m informer.", "informer ") for line in lines]
-    words = [shlex.split(line) for line in written if line.startswith("informer ")]
+    words = [shlex.split(line, comments=True) for line in written if line.startswith("informer ")]
     return [[f"informer.{name}", *others] for _, name, *others in words]
 
 
