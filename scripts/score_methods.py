@@ -160,7 +160,7 @@ def _statistics(task: Task, folder: Path) -> list[dict[str, np.ndarray]]:
         asked = {"histories": filled, "season": task.seasons[0], "horizon": task.horizon, "levels": LEVELS}
         script = Path(__file__).with_name("statistical_forecasts.py")
         done = subprocess.run(
-            [_interpreter(folder), script], input=json.dumps(asked), capture_output=True, text=True, check=True
+            [_interpreter(folder), script], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True
         )
         names = ["", *(f"{end}{level}" for level in LEVELS for end in ("lo", "hi"))]
         low, high = (np.array([f(history) for history in filled])[:, None, None] for f in (min, max))

@@ -141,7 +141,7 @@ class Explained:
     """What a call of `explain` has found.
 
     Args:
-        model, futures, first: the model, what it was told of the columns known ahead of each series, and its forecasts.
+        model, futures, first: the model, the columns known ahead of each series, and its forecasts.
         then, other: the other forecast of each series, and its column in the table, IF or BEFORE.
         output: folder of the results.
         means: see the table that is printed, by series and column.

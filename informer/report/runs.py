@@ -106,8 +106,8 @@ def rows_over_seeds(runs: Sequence["ComparedRun"]) -> list[tuple[str, ...]]:
     """
     by_seed: dict[tuple[tuple[str, str], ...], dict[str, ComparedRun]] = {}
     for run in runs:
-        others = {key: value for key, value in run.settings.items() if key != "seed"}
-        by_seed.setdefault(tuple(sorted(others.items())), {})[run.settings.get("seed", "")] = run
+        settings = {key: value for key, value in run.settings.items() if key != "seed"}
+        by_seed.setdefault(tuple(sorted(settings.items())), {})[run.settings.get("seed", "")] = run
     groups = sorted(
         ((settings, seeds) for settings, seeds in by_seed.items() if len(seeds) > 1),
         key=lambda group: np.mean([run.metrics["mse"] for run in group[1].values()]),
@@ -122,13 +122,13 @@ def rows_over_seeds(runs: Sequence["ComparedRun"]) -> list[tuple[str, ...]]:
         ]
         errors = [[run.metrics[metric] for run in seeds.values()] for metric in ("mse", "mae")]
         common = [seed for seed in seeds if seed in best]
-        against = _difference(*([of[seed].metrics["mse"] for seed in common] for of in (seeds, best)))
+        own, others = ([of[seed].metrics["mse"] for seed in common] for of in (seeds, best))
         rows.append(
             (
                 " ".join(words) or next(iter(seeds.values())).name,
                 _ranges(sorted(int(seed) for seed in seeds)),
                 *(f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.2g}" for values in errors),
-                against if number > 1 else "",
+                _difference(own, others) if number > 1 else "",
             )
         )
     return rows

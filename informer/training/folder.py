@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +45,8 @@ from informer.config.training import TrainConfig, TrainerConfig
 from informer.data.recorded import Recorded
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from informer.checkpoint.format import Checkpoint
 
 log = logging.getLogger(__name__)
@@ -221,8 +223,8 @@ class RunFolder:
         """Write a checkpoint of the run, and keep it for `checkpoint`, as it is now and on the CPU."""
         self._digests[name] = checkpoint.save(self.path / name, content)
         if name != LAST:  # which is as large as the state of the optimiser, and only for another process
-            weights = {key: tensor.detach().cpu().clone() for key, tensor in content.weights.items()}
-            self._written[name] = replace(content, weights=weights)
+            weights, calibration = _copied(content.weights), content.calibration and _copied(content.calibration)
+            self._written[name] = replace(content, weights=weights, calibration=calibration)
 
     def checkpoint(self, name: str = BEST) -> "Checkpoint":
         """A checkpoint of the run: as it was written here, or else from its file.
@@ -338,3 +340,8 @@ class RunFolder:
             if before is not None and is_own and not (self.path / LAST).exists():
                 point_latest(latest, before)
             raise
+
+
+def _copied(tensors: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """Tensors on the CPU that do not change with these, as if they were read from a file."""
+    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}

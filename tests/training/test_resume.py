@@ -17,6 +17,17 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from informer import checkpoint
 from informer.base.files import LOCK
 from informer.training import run
+from informer.training.folder import RunFolder
+
+
+def test_a_checkpoint_is_handed_on_as_it_was_saved(trained: Trained, tmp_path: Path) -> None:
+    """Red if it changes with the weights of a network that trains on, or is not what the file holds."""
+    content, folder = checkpoint.load(trained.run_dir), RunFolder(tmp_path)
+    assert content.calibration
+    folder.save(checkpoint.BEST, content)
+    for tensor in (*content.weights.values(), *content.calibration.values()):
+        tensor.add_(1)
+    assert folder.checkpoint().digest == checkpoint.load(tmp_path / checkpoint.BEST).digest != content.digest
 
 
 def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
