@@ -20,11 +20,12 @@ form, and a decoder that is run anew for each row. It always measures all cells,
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from attention_decode import ANEW, DecodeCell, decode, decode_table, recurrent_names
@@ -76,11 +77,13 @@ def limit_passed(last: Cell | None, length: int) -> str:
 def measure(setup: Setup, ours: Contender, rival: Contender | None, cell: Cell) -> None:
     """Measure a cell, or record why it is empty."""
     contenders = [ours, rival] if rival else [ours]
+    # a GPU counts its memory by itself, and takes seconds to start
+    in_process = in_fresh_process if setup.device == "cpu" else _here
     try:
-        cell.peak_bytes = in_fresh_process(peak_bytes, setup, ours, cell.length)
+        cell.peak_bytes = in_process(peak_bytes, setup, ours, cell.length)
         if rival and rival.is_package:  # full attention has a row of its own
-            cell.rival_peak_bytes = in_fresh_process(peak_bytes, setup, rival, cell.length)
-        turns = in_fresh_process(seconds_of_turns, setup, contenders, cell.length)
+            cell.rival_peak_bytes = in_process(peak_bytes, setup, rival, cell.length)
+        turns = in_process(seconds_of_turns, setup, contenders, cell.length)
     except BrokenProcessPool:
         cell.stopped = "killed by the system"
     except ModuleNotFoundError as error:
@@ -91,6 +94,10 @@ def measure(setup: Setup, ours: Contender, rival: Contender | None, cell: Cell) 
         cell.turns, cell.seconds, cell.spread = len(turns[0]), median(turns[0]), max(turns[0]) / min(turns[0])
         if rival:
             cell.rival_seconds, cell.ratio = median(turns[1]), median(a / b for a, b in zip(*turns, strict=True))
+
+
+def _here(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 def run(setup: Setup, options: argparse.Namespace, console: Console) -> list[Cell]:

@@ -1,13 +1,15 @@
 """Train the network of `informer.pretrained` on generated series, or score it on development tasks.
 
     python scripts/pretrain.py minutes=90 [resume=pretraining] [out=runs/pretrain]
+    python scripts/pretrain.py minutes=8 device=cuda workers=14 batch_size=512 views=2 decay=0.25
     python scripts/pretrain.py score=pretraining [data=FOLDER]
     python scripts/pretrain.py release=zero-1 score=pretraining
     python scripts/pretrain.py picture=docs/generated_series.png
 
 One thread and no end: AdamW, a warm-up, then a constant rate. The weights that are saved are the moving average of
 those trained. `resume` goes on from saved weights with a new optimiser and a new warm-up, and no series is generated
-twice. A release is a copy whose rate falls to zero: `minutes=10 resume=runs/pretrain out=runs/release decay=true`.
+twice. A release is a copy whose rate falls to zero: `minutes=10 resume=runs/pretrain out=runs/release decay=1`. For a
+GPU, `workers` processes generate series.
 
 `release` writes the weights of `score` as float16 into the package and prints their digest, which
 `informer.pretrained.weights.VERSIONS` records.
@@ -20,6 +22,7 @@ divided by those of the seasonal naive forecast.
 
 import copy
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -38,6 +41,7 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.tensorboard import SummaryWriter
 
 from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, Inputs, Zero, pinball, read
@@ -68,9 +72,15 @@ class Settings:
     batch_size: int = 128
     rate: float = 1e-3
     warm_up: int = 300
-    decay: bool = False
+    decay: float = 0.0
+    """Share of the minutes, at their end, in which the rate falls to zero."""
     average: float = 0.999
     seed: int = 0
+    device: str = "cpu"
+    views: int = 1
+    """How often each series is used, after the first time from an earlier origin: where generating takes longest."""
+    workers: int = 0
+    """Processes that generate series; 0: the one that trains."""
     network: dict[str, Any] = field(default_factory=lambda: dict(SIZES))
     """Arguments of `Zero`, of a new network."""
 
@@ -111,12 +121,59 @@ class Batch(NamedTuple):
     weight: Tensor
 
 
-def batch_of(generated: Generated, rows: slice) -> Batch:
-    """Some of the generated series; every series counts about equally, relative to a naive forecast's error."""
-    values, observed, season, second = (torch.from_numpy(np.asarray(x[rows])) for x in generated[:4])
+class Stream(IterableDataset[list[Tensor]]):
+    """Batches of generated series without end: values, observed rows and the two seasons, as in `Generated`.
+
+    Args:
+        seed: together with the number of series before, it seeds each draw.
+        first: number of series before the first one.
+        batch_size: series of a batch.
+        views: how often a series is used, after the first time from an earlier origin.
+    """
+
+    def __init__(self, seed: int, first: int, batch_size: int, views: int = 1) -> None:
+        self.seed, self.first, self.batch_size, self.views = seed, first, batch_size, views
+
+    def __iter__(self) -> Iterator[list[Tensor]]:
+        torch.set_num_threads(1)
+        worker, at_once = get_worker_info(), max(GENERATED_AT_ONCE, self.batch_size)
+        index, n_workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        for first in itertools.count(self.first + index * at_once, n_workers * at_once):
+            rng = np.random.default_rng([self.seed, first])
+            made = generate(at_once, HISTORY, HORIZON, rng)
+            for view in range(self.views):
+                values, observed = (made.values, made.observed) if view == 0 else earlier(made, rng)
+                parts = (values, observed, made.season, made.second)
+                yield from map(list, zip(*(torch.from_numpy(x).split(self.batch_size) for x in parts), strict=True))
+
+
+def earlier(made: Generated, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Values and observed rows of the same series, seen from an origin up to 96 rows before, or a third of its rows."""
+    n_rows = made.observed[:, :HISTORY].sum(axis=1)
+    by = (np.minimum(n_rows / 3, HORIZON) * rng.random(len(n_rows))).astype(int)[:, None]
+    source = np.arange(HISTORY + HORIZON) - by
+    values = np.take_along_axis(made.values, np.maximum(source, 0), 1)
+    observed = np.take_along_axis(made.observed, np.maximum(source, 0), 1) & (source >= 0)
+    return values, observed
+
+
+def batch_of(values: Tensor, observed: Tensor, season: Tensor, second: Tensor) -> Batch:
+    """A batch of generated series; every series counts about equally, relative to a naive forecast's error."""
     inputs = read(values[:, :HISTORY], observed[:, :HISTORY], season, second)
     target = inputs.scaled(values[:, HISTORY:]).clamp(-8, 8)
     return Batch(inputs, target, observed[:, HISTORY:] / (inputs.change[:, None] + 0.01))
+
+
+class Objective(nn.Module):
+    """The weighted mean of the quantile loss of a batch of generated series."""
+
+    def __init__(self, network: Zero) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, values: Tensor, observed: Tensor, season: Tensor, second: Tensor) -> Tensor:
+        """A scalar; the parts of a batch of `Stream`."""
+        return loss_of(self.network, batch_of(values, observed, season, second))
 
 
 def loss_of(network: Zero, batch: Batch) -> Tensor:
@@ -128,8 +185,7 @@ def loss_of(network: Zero, batch: Batch) -> Tensor:
 def update(average: nn.Module, network: nn.Module, step: int, most: float) -> None:
     """Move the average towards new weights: over about a third of the steps so far, and later 1 / (1 - most) steps."""
     share = max(1 - most, 3 / (step + 3))
-    for mean, new in zip(average.parameters(), network.parameters(), strict=True):
-        mean.lerp_(new, share)
+    torch._foreach_lerp_(list(average.parameters()), list(network.parameters()), share)
 
 
 def train(settings: Settings) -> State:
@@ -137,53 +193,53 @@ def train(settings: Settings) -> State:
     out, began, cpu_began = Path(settings.out), time.monotonic(), time.process_time()
     torch.manual_seed(settings.seed)
     network, state = load(Path(settings.resume)) if settings.resume else (None, State(dict(settings.network)))
-    network = network or Zero(**state.network)
+    network = (network or Zero(**state.network)).to(settings.device)
     cpu_before, first_step = state.cpu_seconds, state.steps
     average = copy.deepcopy(network)
+    torch.set_float32_matmul_precision("high")  # TF32 on a GPU; the CPU has no such format
+    stream = DataLoader(
+        Stream(settings.seed, state.series, settings.batch_size, settings.views),
+        batch_size=None,
+        num_workers=settings.workers,
+        pin_memory=settings.device != "cpu",
+    )
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
     )
     writer = SummaryWriter(str(out / "tensorboard"))
     tasks = list(development_tasks(Path(settings.data)))
-    losses: list[float] = []
+    losses: list[Tensor] = []
     saved = scored = reported = began
-    generating = 0.0
     print(f"{sum(x.numel() for x in network.parameters()):,} parameters", flush=True)
-
-    def elapsed() -> float:
-        return (time.monotonic() - began) / 60 / settings.minutes
-
-    is_last = False
-    while not is_last:
-        start = time.process_time()
-        rng = np.random.default_rng([settings.seed, state.series])
-        generated = generate(GENERATED_AT_ONCE, HISTORY, HORIZON, rng)
-        generating += time.process_time() - start
-        for first in range(0, GENERATED_AT_ONCE, settings.batch_size):
-            batch = batch_of(generated, slice(first, first + settings.batch_size))
-            fraction = min(1.0, (state.steps - first_step + 1) / settings.warm_up)
-            rate = settings.rate * fraction * (1 - min(elapsed(), 1.0) if settings.decay else 1)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            loss = loss_of(network, batch)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            optimizer.step()
-            state.steps += 1
-            update(average, network, state.steps - first_step, settings.average)
-            state.series += len(batch.target)
-            losses.append(loss.item())
+    objective: Any = None
+    for on_cpu in stream:
+        parts = tuple(x.to(settings.device, non_blocking=True) for x in on_cpu)
+        if objective is None:
+            objective = Objective(network)
+            if settings.device != "cpu":  # a step has a thousand small kernels, which take longer to start than to run
+                objective = torch.cuda.make_graphed_callables(objective, parts, allow_unused_input=True)
+        elapsed = (time.monotonic() - began) / 60 / settings.minutes
+        rate = settings.rate * min(1.0, (state.steps - first_step + 1) / settings.warm_up)
+        if settings.decay:
+            rate *= min(1.0, max(0.0, 1 - elapsed) / settings.decay)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss = objective(*parts)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        state.steps += 1
+        update(average, network, state.steps - first_step, settings.average)
+        state.series += settings.batch_size
+        losses.append(loss.detach().clone())
         now = time.monotonic()
-        is_last = elapsed() >= 1 or state.steps - first_step >= settings.steps > 0
+        is_last = elapsed >= 1 or state.steps - first_step >= settings.steps > 0
         state.cpu_seconds = cpu_before + time.process_time() - cpu_began
-        if now - reported > 30:
-            n_series = len(losses) * settings.batch_size
-            mean, speed = float(np.mean(losses)), n_series / (now - reported)
-            share = generating / (state.cpu_seconds - cpu_before)
+        if now - reported > 30 or is_last:
+            mean, speed = torch.stack(losses).mean().item(), len(losses) * settings.batch_size / (now - reported)
             print(
-                f"series {state.series:,}  loss {mean:.4f}  {speed:.0f} series/s  CPU {state.cpu_seconds:.0f} s, "
-                f"{share:.0%} of it generating",
+                f"series {state.series:,}  loss {mean:.4f}  {speed:.0f} series/s  CPU {state.cpu_seconds:.0f} s",
                 flush=True,
             )
             writer.add_scalar("loss", mean, state.series)
@@ -200,6 +256,8 @@ def train(settings: Settings) -> State:
         if now - saved > 60 * SAVE_MINUTES or is_last:
             save(out, average, state)
             saved = now
+        if is_last:
+            break
     writer.close()
     return state
 
@@ -273,9 +331,9 @@ def development_score(network: Zero, tasks: list[Task]) -> dict[str, float]:
     scores: dict[str, float] = {}
     columns = [LEVELS.index(level) for level in DECILES]
     for task in tasks:
-        values, observed, season, second = map(torch.from_numpy, (task.values, task.observed, task.season, task.second))
-        horizon = task.target.shape[1]
-        forecast = network.predict(values, observed, season, second, horizon)[:, :, columns]
+        device, horizon = network.patch_position.device, task.target.shape[1]
+        values, observed, season, second = (torch.from_numpy(x).to(device) for x in task[1:5])
+        forecast = network.predict(values, observed, season, second, horizon)[:, :, columns].cpu()
         naive, scale = _seasonal_naive(task)
         errors, losses = [], []
         for quantiles in (forecast, torch.from_numpy(naive)[:, :, None].expand(-1, -1, len(DECILES))):

@@ -1,7 +1,7 @@
 """An Informer that forecasts series it has never seen: trained on the generated series of `informer.synthetic`.
 
 Every column is a series of its own. A series is cut into patches; the encoder of the Informer (distilling between its
-layers) reads the last `CONTEXT` rows. Its one-pass decoder reads the start token, the last `LABEL` rows, and the
+layers) reads the last 512 rows or more. Its one-pass decoder reads the start token, the last `LABEL` rows, and the
 horizon, whose rows hold what is known about them: the values one to four seasons before, and one to three of a second,
 longer season, taken from the last `HISTORY` rows. The rows of the start token hold the same next to their own values,
 so the decoder sees how well each season would have forecast them.
@@ -19,6 +19,7 @@ by itself.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 from typing import Any, NamedTuple, final
 
@@ -41,10 +42,8 @@ from informer.networks.models.base import Attentions, ModelDims, Network
 from informer.networks.ops.gaps import weights_of
 from informer.networks.ops.products import Linear
 
-HISTORY, CONTEXT, LABEL, HORIZON, PATCH = 1024, 512, 64, 96, 16
-"""Rows: read for seasonal lags, read by the encoder, of the start token, of a forecast, of a patch.
-
-A week of quarter hours has 672 rows: 1,024 rows hold such a season while the encoder reads half of them."""
+HISTORY, LABEL, HORIZON, PATCH = 1024, 64, 96, 16
+"""Rows: read of a series, of the start token, of a forecast, of a patch. A week of quarter hours has 672 rows."""
 LAGS, SECOND_LAGS = 4, 3
 """Seasons back that the decoder reads, of the first and of the second season."""
 LEVELS = (0.025, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.975)
@@ -151,8 +150,8 @@ def read(
         (length.float() / season).clamp(max=64).log2() / 4,
     ]
     channels = [bounded, observed, (moves / change[:, None]).asinh(), has_move]
-    patches = torch.stack([x[:, -CONTEXT:].float() for x in channels], -1).unflatten(1, (-1, PATCH))
-    patch_mask = observed[:, -CONTEXT:].unflatten(1, (-1, PATCH)).any(2)
+    patches = torch.stack([x.float() for x in channels], -1).unflatten(1, (-1, PATCH))
+    patch_mask = observed.unflatten(1, (-1, PATCH)).any(2)
     patch_mask[:, -1] = True  # attention needs a key
     return Inputs(
         patches=patches.flatten(2),
@@ -211,6 +210,7 @@ class Zero(nn.Module):
         d_model, d_ff, n_heads: widths, and heads of each attention layer.
         encoder_layers, decoder_layers: numbers of layers.
         distil: halve the sequence between layers of the encoder.
+        context: rows that the encoder reads, at most HISTORY; the decoder reads values at the lags from all.
         attention: mechanism of all layers; it must take a mask of keys.
     """
 
@@ -223,10 +223,11 @@ class Zero(nn.Module):
         encoder_layers: int = 3,
         decoder_layers: int = 2,
         distil: bool = True,
+        context: int = 512,
         attention: type[Attention] = FullAttention,
     ) -> None:
         super().__init__()
-        start, ahead, length = LABEL // PATCH, HORIZON // PATCH, CONTEXT // PATCH
+        start, ahead, length = LABEL // PATCH, HORIZON // PATCH, context // PATCH
 
         def attend(len_q: int, len_k: int, index: int) -> AttentionLayer:
             spec = AttentionSpec(n_heads, d_model // n_heads, len_q, len_k, layer_index=index)
@@ -266,7 +267,8 @@ class Zero(nn.Module):
     def forward(self, inputs: Inputs) -> Float[Tensor, "b horizon q"]:
         """Quantiles of LEVELS for the next HORIZON rows, in the scale of `Inputs.scaled`."""
         facts = self.facts(inputs.facts)[:, None]
-        x, mask = self.patch(inputs.patches), inputs.patch_mask
+        n = len(self.patch_position)
+        x, mask = self.patch(inputs.patches[:, -n:]), inputs.patch_mask[:, -n:]
         x = x + self.patch_position[-x.shape[1] :] + facts
         for i, layer in enumerate(self.encoder):
             x = layer(x, mask=mask)
@@ -446,6 +448,11 @@ def pinball(
     quantiles: Float[Tensor, "b t q"], target: Float[Tensor, "b t"], levels: Sequence[float] = LEVELS
 ) -> Float[Tensor, "b t"]:
     """Quantile loss, the mean over the levels."""
-    level = torch.tensor(levels, device=quantiles.device)
+    level = _on(quantiles.device, tuple(levels))
     error = target[:, :, None] - quantiles
     return torch.maximum(level * error, (level - 1) * error).mean(2)
+
+
+@cache
+def _on(device: torch.device, levels: tuple[float, ...]) -> Tensor:
+    return torch.tensor(levels, device=device)  # made once, since a recorded CUDA graph copies nothing from the CPU
