@@ -143,6 +143,11 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
             yield "above: only used with total=true or aggregate=[...], found neither"
         if self.dataset.path is not None:
             yield f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key"
+        if self.dataset.issued_at is not None:
+            yield (
+                "dataset.issued_at: informer forecast reads no columns known ahead; set it in informer train, with "
+                "future_covariates=[...], and forecast with informer predict"
+            )
 
 
 class Plots(Enum):

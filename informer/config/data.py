@@ -370,6 +370,8 @@ class DatasetConfig(Checked):
         time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks); s, ms, us or ns
             since 1970; excel for spreadsheet days; step for numbers of rows, such as 1, 2, 3; None detects it
             (spreadsheet days only in workbooks).
+        issued_at: column with the time at which the values of a row were issued, as of weather forecasts, of which a
+            time may have several; empty means the row's own time. Forecasts read only what was issued by their origin.
         timezone: time zone of local times, such as Europe/Berlin; times with a UTC offset are converted to it.
         frequency: step between rows, as a pandas offset, also on open weekdays (C-MonTueSat), within opening hours
             (30min-MonTueWedThuFri0830-1730-Sat0900-1200) or of numbered rows (step); None infers it.
@@ -424,6 +426,7 @@ class DatasetConfig(Checked):
     time_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=format_problems)
+    issued_at: str | None = setting(None, reading=True, per_file=True, is_name=True)
     timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=zone_problems)
     frequency: str | None = setting(None, reading=True, per_file=True)
     calendar: list[str] | None = setting(None, reading=False, check=field_problems)
@@ -491,6 +494,8 @@ class DatasetConfig(Checked):
     def _joint_problems(self) -> Iterator[str]:
         if unknown := [name for name in self.confirm if name != "duplicates"]:
             yield f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}"
+        if self.issued_at is not None and self.memmap:
+            yield "dataset.issued_at: not supported with dataset.memmap, which reads a row for each time; leave it out"
         if self.max_gap is not None and self.fill is Fill.mask:
             yield "dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length"
         if self.file is not None and not is_plain_name(self.file):

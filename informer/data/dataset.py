@@ -20,12 +20,13 @@ import torch
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, ScalerConfig
 from informer.config.model import WindowSizes
+from informer.config.overrides import to_display
 from informer.data.calendar import CalendarMarks, holiday_marks, mark_sizes
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.large import mapped_panel
 from informer.data.panel import Attributes, divide, read_attributes, read_panel
 from informer.data.scaler import PanelScaler, Scaler
-from informer.data.store import Cache, build_store, dataset_cache, with_columns
+from informer.data.store import Cache, build_store, dataset_cache, with_columns, with_issues_of
 from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
 from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
@@ -52,6 +53,10 @@ def panel_sha256(panel: Sequence[Series], labels: Labels) -> str:
         digest.update(" ".join([series.name, *series.columns]).encode())
         digest.update(series.timestamps.asi8.tobytes())
         digest.update(np.ascontiguousarray(series.values).tobytes())
+        if series.issues is not None:
+            for times in (series.issues.timestamps, series.issues.issued):
+                digest.update(times.asi8.tobytes())
+            digest.update(np.ascontiguousarray(series.issues.values).tobytes())
     return digest.hexdigest()
 
 
@@ -137,8 +142,13 @@ def read_source(
     roles = roles.with_categories([name for name in labels if name in available])
     columns = roles.choose(available, name=panel[0].name)
     check_static(panel, columns.static_covariates, labels)
+    if dataset.issued_at is not None and (unlike := [each for each in columns.future_covariates if each in labels]):
+        raise InputError(
+            f"dataset.issued_at: expected numbers that are issued, found categories in {listed(unlike)}; leave them "
+            f"out with dataset.exclude={to_display(unlike)}"
+        )
     return Source(
-        panel=with_columns(panel, columns.inputs, cache),
+        panel=with_issues_of(with_columns(panel, columns.inputs, cache), columns.future_covariates),
         columns=columns,
         labels={name: labels[name] for name in columns.inputs if name in labels},
         cache=cache,

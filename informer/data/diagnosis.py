@@ -224,6 +224,8 @@ def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> li
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
     """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None."""
+    if table.issued is not None:  # a time has several rows in any case
+        return None
     try:
         time_col = find_time_column(table, dataset.time_col)
     except InputError:  # reported together with the table's other problems
@@ -256,6 +258,10 @@ def commands(
     lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
     last = [] if target is None else [("target", target)]
     words = [*_settings(dataset), *lengths, "model=auto"]
+    if dataset.issued_at is not None:
+        words.append("future_covariates=[...]")
+        train = shell_command("train", "dataset=csv", ("dataset.path", path), *words, *last)
+        return ["train:    the columns that are issued go in place of ...", f"  {train}"]
     train = shell_command("train", "dataset=csv", ("dataset.path", path), *words, *last)
     return [
         *_forecast_lines(path, dataset, target, several=several),
@@ -543,6 +549,8 @@ def _within_series(table: Table, key: str, report: Report) -> list[Problem]:
     """Problems of a file of several series: one for its repeated times, and those of its columns."""
     columns = _columns_of(key_columns(key))
     line = f"{table.name}: times repeat, once for each series of {columns}; set dataset.series_col={key}"
+    if key in table.columns and looks_dated(table.frame[key].dropna()):
+        line += f", or, if that is when values were issued, dataset.issued_at={key}"
     of_times = {"duplicates", "sort"}
     others = [
         problem

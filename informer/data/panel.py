@@ -41,6 +41,7 @@ from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count
 from informer.read.columns import CategoryReader, Labels, are_plain, is_text, label, numbers, text_columns
 from informer.read.dialect import Dialect
 from informer.read.files import local_path, without_query
+from informer.read.issues import issue_groups
 from informer.read.series import (
     Series,
     column_values,
@@ -155,7 +156,7 @@ def sound_series(
         sizes: sizes of a window; each part of the split must have room for one. None: no check.
     """
     table, columns = long.all_rows, first.columns
-    if config.time_col != first.time_col or table.doubts or table.repeated:
+    if config.time_col != first.time_col or table.doubts or table.repeated or table.issued is not None:
         return lambda k: None
     cells = table.frame[first.time_col]
     value_columns = [column for column in table.columns if column != first.time_col]
@@ -651,6 +652,7 @@ class _Reader:
         time_col, groups = find_time_column(table, config.time_col), None
         if config.timezone is not None and config.series_col in table.columns:  # local times of each series
             groups = table.frame[config.series_col].to_numpy()
+        groups = issue_groups(table, groups) if config.timezone is not None else None
         self.time_format, times = self.times_cache.times_of(
             table, time_col, config.time_format, config.timezone, trained_format=self.time_format, groups=groups
         )

@@ -29,7 +29,7 @@ from informer.config.model import CalendarEmbed
 from informer.data.calendar import CalendarMarks, calendar_marks, mark_fields
 from informer.data.panel import Attributes, series_names
 from informer.data.scaler import Scaler
-from informer.data.windows import Store
+from informer.data.windows import Issued, Store
 from informer.read.series import Series, column_values
 
 log = logging.getLogger(__name__)
@@ -184,7 +184,8 @@ def build_store(
     home = "cpu" if cache else device
     has_gaps = cache is None and bool(np.isnan(large["values"]).any())  # cache files never have gaps
     placed = {name: torch.from_numpy(array).to(home) for name, array in large.items()}
-    return Store(**on_device, **placed, has_gaps=has_gaps)
+    issued = {place: Issued(*(part.to(device) for part in each)) for place, each in _issued(panel, scalers).items()}
+    return Store(**on_device, **placed, has_gaps=has_gaps, issued=issued)
 
 
 def _placed(tensor: Tensor, device: torch.device) -> Tensor:
@@ -218,6 +219,38 @@ def with_columns(panel: Sequence[Series], names: Sequence[str], cache: Cache | N
         replace(series, values=values[end - len(series) : end], columns=tuple(names))
         for series, end in zip(panel, ends, strict=True)
     ]
+
+
+def with_issues_of(panel: Sequence[Series], known: Sequence[str]) -> list[Series]:
+    """The series with the issues of the columns that are known ahead, if they have any; errors as in `Issues.of`."""
+    return [
+        series if series.issues is None else replace(series, issues=series.issues.of(known, series.name))
+        for series in panel
+    ]
+
+
+def _issued(panel: Sequence[Series], scalers: Sequence[Scaler]) -> dict[int, Issued]:
+    """The issues of each column that has any, as rows of the store; of the rows that they are ahead of."""
+    parts: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    span, first = sum(map(len, panel)), 0
+    for series, scaler in zip(panel, scalers, strict=True):
+        if (issues := series.issues) is not None:
+            row, known_from = (
+                series.timestamps.get_indexer(issues.timestamps),
+                series.timestamps.searchsorted(issues.issued),
+            )
+            values = np.full((len(row), len(series.columns)), np.nan)
+            places = [series.columns.index(column) for column in issues.columns]
+            values[:, places] = issues.values
+            keys = (first + row) * span + first + known_from
+            for place, column in zip(places, _single(scaler.transform(values), series.name).T[places], strict=True):
+                is_ahead = (known_from < row) & ~np.isnan(column)
+                parts.setdefault(place, []).append((keys[is_ahead], column[is_ahead]))
+        first += len(series)
+    return {
+        place: Issued(*(torch.from_numpy(np.concatenate(each)) for each in zip(*pairs, strict=True)))
+        for place, pairs in parts.items()
+    }
 
 
 def row_blocks(rows: Rows, *, shared: int = 0) -> Iterator[Rows]:

@@ -21,6 +21,7 @@ from informer.config.training import check
 from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.history import Futures, future_of_table
 from informer.data.panel import KnownAttributes, LongTable, attributes_from, left_padded, without_ended
+from informer.data.store import with_issues_of
 from informer.data.windows import NOT_READ, sparse_history
 from informer.read.checks import Report
 from informer.read.columns import coded, unknown
@@ -72,6 +73,7 @@ class Reader:
             raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
         self._seq_len: int = checkpoint.config["seq_len"]
         self._rows = rows
+        self._future = checkpoint.future_covariates
         self._targets, masked = checkpoint.targets, checkpoint.dims.get("masked")
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
@@ -155,12 +157,15 @@ class Reader:
     def _read(self, read: Callable[[DatasetConfig], Table], input_format: InputFormat) -> tuple[Table, DatasetConfig]:
         """A table, prepared, and its settings, with the time column of training if it exists."""
         config = input_format.applied_to(replace(self._as_trained, time_col=None))
+        named = input_format.issued_at is not None
         if config.keeps_gaps and not self._reads_gaps:
             raise InputError(NOT_READ)
         table = read(config)
         if table.doubts and self._number_marks is not None:
             table = read(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
         # before the table is prepared, so that no other time column is looked for; after it, since times may be joined
+        if not (named or config.issued_at in table.columns):
+            config = replace(config, issued_at=None)
         table = prepared(table, self._timed(config, table))
         return table, self._timed(config, table)
 
@@ -178,6 +183,8 @@ class Reader:
         Of several series, those that are too short are padded with short=pad, and left out with short=skip or if
         `lenient`; the repairs of the first series then name them.
         """
+        if ahead is not None and table.issued is None and self._as_trained.issued_at is not None:
+            raise table.missing("dataset.issued_at", self._as_trained.issued_at)  # else scores would have foresight
         table = self._coded(self._attributes.joined(table, config, name))
         (history, kept), series_col = (self._seq_len, self._rows) if ahead is None else (None, None), config.series_col
         if series_col is None or (series_col not in table.columns and not named):
@@ -270,7 +277,7 @@ class Reader:
                 f"{self._step.code} the model was trained on; use a file with that step, or train on this one"
             )
         self._warn_about_gaps(series)
-        return series
+        return with_issues_of([series], self._future)[0]
 
 
 def _of_frame(frame: pd.DataFrame, name: str, config: DatasetConfig) -> Table:

@@ -39,7 +39,7 @@ from informer.checkpoint.restore import dims_in
 from informer.config.commands import Format
 from informer.config.model import WindowSizes
 from informer.data.store import build_store, with_columns
-from informer.data.windows import Store, Windows, are_observed, observed_rows
+from informer.data.windows import Store, Windows, are_issued, are_observed, observed_rows
 from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching, rounded
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
@@ -342,8 +342,13 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
     early = [begin + np.arange(n - int(VALIDATION * n)) for begin, n in zip(begins, counts, strict=True)]
     later = [begin + np.arange(n - int(VALIDATION * n), n) for begin, n in zip(begins, counts, strict=True)]
     train, val = (
-        Windows.of_columns(store, model.columns, starts=torch.from_numpy(np.concatenate(starts)), sizes=sizes)
-        for starts in (early, later)
+        Windows.of_columns(
+            store,
+            model.columns,
+            starts=torch.from_numpy(starts[are_issued(store, starts, sizes, sizes.pred_len)]),
+            sizes=sizes,
+        )
+        for starts in map(np.concatenate, (early, later))
     )
     fitted: list[FittedBaseline] = [seasonal_naive_for(training, model.columns, val if len(val) else train)]
     if len(train) and len(val):
@@ -471,7 +476,8 @@ def _forecasts(
 
 
 def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> list[int]:
-    """First rows of the windows of all origins with enough observed rows before them; an InputError if none."""
+    """First rows of the windows of all origins with enough observed rows before them, and whose future covariates were
+    issued by then; an InputError if none."""
     sizes = model.sizes
     stride = sizes.pred_len if rolling.stride is None else rolling.stride
     if stride < 1:
@@ -487,6 +493,15 @@ def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int
             f"{series.name}: no origin has dataset.min_observed={model.reader.min_observed:g} of the {sizes.seq_len} "
             "rows before it observed; lower it"
         )
+    if series.issues is not None:
+        windows = series_windows(model, series, valid)
+        are_known = are_issued(windows.store, np.array(valid), sizes, model.reach(rolling.horizon) - sizes.offset)
+        if not are_known.any():
+            raise InputError(
+                f"{series.name}: no origin has future covariates for all rows ahead that were issued by then; "
+                "choose a shorter horizon, or another stride or from=DATE"
+            )
+        valid = np.array(valid)[are_known].tolist()
     return valid
 
 

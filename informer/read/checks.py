@@ -21,6 +21,7 @@ from informer.config.overrides import to_display
 from informer.read.columns import numbers
 from informer.read.date_text import date_formats
 from informer.read.frequency import Frequency, on_grid
+from informer.read.issues import Issues, in_order, issue_groups, issue_times, issued_twice, newest
 from informer.read.number_marks import are_smoother_as_thousands, grouping_advice
 from informer.read.table import Table, shown
 from informer.read.times import TimesCache, changing_zone, leaves_hours_out, parse_timestamps, zone_advice
@@ -895,12 +896,14 @@ class CheckedRows:
         frequency: the step; None if unknown.
         time_format: format of the time column; None for timestamps.
         n_rows: number of rows, including those with unreadable or duplicate times.
+        issues: every value as it was issued; None if the table does not say.
     """
 
     rows: Rows
     frequency: Frequency | None
     time_format: str | None
     n_rows: int
+    issues: Issues | None = None
 
 
 def examine(
@@ -921,22 +924,32 @@ def examine(
         trained_format: format of a model's training data, which resolves ambiguous dates.
         times_cache: cache of time columns.
     """
-    # repairs may move rows, or fill from older ones
-    n = len(table.frame) if history is None or config.repairs_rows else min(history, len(table.frame))
+    # repairs may move rows, or fill from older ones; issues may be in any order
+    reads_all = history is None or config.repairs_rows or table.issued is not None
+    n = len(table.frame) if reads_all else min(history or 0, len(table.frame))
+    issues = None
     with report.gathering():
         # from all rows, since the last ones may be ambiguous
         time_format, times = (times_cache or TimesCache()).times_of(
-            table, time_col, config.time_format, config.timezone, trained_format=trained_format
+            table,
+            time_col,
+            config.time_format,
+            config.timezone,
+            trained_format=trained_format,
+            groups=issue_groups(table),
         )
         step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
-        if not is_numbered and (rounded := on_grid(times, step)) is not None:
+        if table.issued is None and not is_numbered and (rounded := on_grid(times, step)) is not None:
             times, note = rounded
             report.repairs.append(f"{table.name}: {note}")
         rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
+        if table.issued is not None:
+            check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
+            rows, issues, text = *_as_known(rows, *issue_times(table, times), config, report), {}
         read = repair(rows.timed, config, report, is_numbered=is_numbered)
         unread = check_times(table, time_col, times, time_format, report)
         # the last rows are the latest only if all are sorted
-        lines = rows.lines if n == len(times) else table.lines
+        lines = rows.lines if len(rows) == len(times) else table.lines
         all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
         every = read if n == len(times) else all_rows.timed
         has_steps = not check_clock_changes(every, report) and check_order(every, config, report)
@@ -951,10 +964,41 @@ def examine(
         fill = fill_for(ordered, missing) if len(ordered) and not are_sound(ordered.values).all() else Fill.linear
         check_cells(read, text, config, report, fill)
         check_outliers(read, config, report)
-        return CheckedRows(ordered, frequency, time_format, len(read) + len(unread))
+        return CheckedRows(ordered, frequency, time_format, len(read) + len(unread), issues)
     rows, text = read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
     check_cells(rows, text, config, report, fill_for(rows, 0) if len(rows) else None)
     return None
+
+
+def _as_known(
+    rows: Rows, issued: pd.DatetimeIndex, is_empty: Bool[np.ndarray, "t"], config: DatasetConfig, report: Report
+) -> tuple[Rows, Issues]:
+    """The row of each time with the newest values that were issued by then, and all issues."""
+    order = in_order(rows.timestamps, issued, is_empty)
+    order = order[np.asarray(rows.timestamps.notna())[order]]
+    rows, issued, is_empty = rows.take(order), issued[order], is_empty[order]
+    issues = Issues(rows.columns, rows.timestamps, issued, rows.values)
+    if twice := issued_twice(issues, is_empty):
+        report.add(f"{rows.at(twice[0])}: {twice[1]}; keep one of these rows")
+    if is_empty.any() and (is_ahead := rows.timestamps > (last := rows.timestamps[is_empty].max())).any():
+        report.repairs.append(
+            f"{rows.name}: rows after {last}, the last without a time of issue, are read as ahead of it"
+        )
+        rows, issued = rows.take(~is_ahead), issued[~is_ahead]
+    in_time = issued <= rows.timestamps
+    firsts = rows.take(~rows.timestamps.duplicated())
+    known = newest(pd.DataFrame(rows.values[in_time]), rows.timestamps[in_time])
+    values, ever = known.reindex(firsts.timestamps).to_numpy(), newest(pd.DataFrame(rows.values), rows.timestamps)
+    late = np.isnan(values) & ever.notna().to_numpy()
+    if late.any() and config.fill is None:
+        values = np.where(late, ever, values)  # one problem, not also that of an empty cell
+        row = int(late.any(axis=1).argmax())
+        report.add(
+            f"{firsts.at(row, rows.columns[int(late[row].argmax())])}: every value for {firsts.timestamps[row]} was "
+            f"issued later{count_note(int(late.any(axis=1).sum()), 'such times')}; leave dataset.issued_at="
+            f"{config.issued_at} empty in rows of measured values, or set dataset.fill=ffill"
+        )
+    return replace(firsts, values=values), issues
 
 
 def read_cells(

@@ -31,6 +31,7 @@ from informer.read.date_text import date_formats
 from informer.read.dialect import COMMON, Dialect
 from informer.read.files import is_partitioned, is_remote, local_path
 from informer.read.frequency import Frequency
+from informer.read.issues import Issues, with_issues
 from informer.read.limits import LIMITS
 from informer.read.number_marks import amounts, may_be_amount
 from informer.read.split import split_rows
@@ -176,6 +177,7 @@ class Series:
         dialect, n_rows: format and rows of the file; `values` may contain only the last rows.
         series_col: column that named the series; None if the file has a single series.
         repairs: descriptions of the repairs.
+        issues: every value as it was issued; None if the file does not say.
     """
 
     name: str
@@ -189,6 +191,7 @@ class Series:
     n_rows: int = 0
     series_col: str | None = None
     repairs: tuple[str, ...] = ()
+    issues: Issues | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -267,7 +270,8 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
 def with_whole_times(table: Table, config: DatasetConfig) -> Table:
     """The table with times that are in several columns joined in one, with the starts of intervals, without a first
     column of row numbers, and with missing values as `config` lists them."""
-    table = with_starts(with_series_names(with_missing_values(table, config), config.series_col))
+    table = with_issues(with_missing_values(table, config), config)
+    table = with_starts(with_series_names(table, config.series_col))
     if config.time_col is None and (dates := dates_as_columns(table)):
         table = one_row_per_date(table, dates)
     table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})
@@ -480,6 +484,7 @@ def _series(examined: CheckedRows, frequency: Frequency, table: Table, name: str
         time_format=examined.time_format,
         dialect=table.dialect,
         n_rows=len(table.frame),
+        issues=examined.issues,
     )
 
 

@@ -377,6 +377,7 @@ class Table:
         first_row: number of the first row: 2 in a CSV file (line 1 is the header), 0 for a frame.
         repeated, doubts: names of more than one column; columns whose numbers may be a thousand times larger.
         of_sheet: whether it is a sheet of a workbook.
+        issued: time at which each row of the file was issued, see `informer.read.issues`; None: not recorded.
     """
 
     name: str
@@ -386,6 +387,7 @@ class Table:
     repeated: tuple[str, ...] = ()
     doubts: Mapping[str, AmbiguousNumber] = field(default_factory=dict)
     of_sheet: bool = False
+    issued: pd.Series | None = None
 
     @property
     def columns(self) -> list[str]:

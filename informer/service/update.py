@@ -180,8 +180,13 @@ def joined_series(older: Sequence[Series], newer: Sequence[Series], *, fix: str 
         where: the newer file, for errors.
 
     Raises:
-        InputError: no series has a later row, or rows are missing before the first.
+        InputError: no series has a later row, rows are missing before the first, or the older ones have issues.
     """
+    if any(series.issues is not None for series in older):
+        raise InputError(
+            "dataset.issued_at: later rows are not joined to those of a run with issues; train anew on a file with all "
+            "rows, or score the model on later ones with informer predict mode=rolling"
+        )
     panel, changed, compared, not_compared, gone = [], 0, 0, 0, list[str]()
     last, by_name = max(series.timestamps[-1] for series in older), {series.name: series for series in newer}
     if len(older) == len(newer) == 1:  # files of any name

@@ -94,7 +94,7 @@ from informer.scoring.intervals import (
     validation_rows,
 )
 from informer.scoring.metrics import WQL
-from informer.scoring.scores import Evaluation, baselines_for, evaluate, fit_baselines, score, training_scale
+from informer.scoring.scores import FORESIGHT, Evaluation, baselines_for, evaluate, fit_baselines, score, training_scale
 from informer.training.combination import combined, combiner
 from informer.training.curves import Tracker, reference_losses, tag_of
 from informer.training.folder import RunFolder
@@ -510,6 +510,8 @@ def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, 
     metrics |= {f"test/mse_{tag_of(name)}": other["mse"] for name, other in scaled.items()}
     metrics |= {f"test/coverage_{name}": means.overall()["coverage"] for name, means in evaluation.intervals.items()}
     original = evaluation.errors[evaluation.model].original.overall()
+    if FORESIGHT in evaluation.breakdown:
+        metrics["test/mse_with_foresight"] = evaluation.breakdown[FORESIGHT]["scaled"]["mse"]
     if WQL in original:
         metrics["test/wql"] = original[WQL]
     if evaluation.quantiles:
