@@ -236,9 +236,16 @@ class Windows:
             before=partial(self._before, first + seq_len, series),
         )
 
-    def _before(self, ends: Int[Tensor, "b"], series: Int[Tensor, "b"], n: int) -> tuple[Tensor, Tensor]:
-        """The n rows before these rows of the store, and their marks; a first row is repeated in front of a series."""
-        back = ends[:, None] - torch.arange(n, 0, -1, device=ends.device)
+    def around(self, n: int) -> tuple[Float[Tensor, "b t c"], Float[Tensor, "b t m"]]:
+        """The last n rows of each history and all rows until the end of the horizon, as they were known at its origin,
+        and their marks; a first row is repeated in front of a series."""
+        return self._before(self.starts + self.sizes.seq_len, self._series(self.starts), n, self.sizes.reach)
+
+    def _before(
+        self, ends: Int[Tensor, "b"], series: Int[Tensor, "b"], n: int, ahead: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """The n rows before these rows of the store and `ahead` from there on, and their marks; see `around`."""
+        back = ends[:, None] + torch.arange(-n, ahead, device=ends.device)
         rows = torch.maximum(back, self.store.first_rows[series, None])
         return self._known(rows, ends, n), _gather(self.store.marks, rows + self._mark_shift[series, None])
 

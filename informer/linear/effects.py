@@ -4,6 +4,8 @@ b is fitted to differences over a season, y_t - y_(t - lag) = b^T (x_t - x_(t - 
 cancel, so that they are not attributed to a covariate (regression with differenced errors: R. Hyndman and G.
 Athanasopoulos, "Forecasting: Principles and Practice", 3rd edition, section 10.1). Which covariates have an effect is
 decided on held-out blocks of training and validation rows, so that a date that occurs in only one block is not learned.
+Where covariates are issued, the x_t of held-out blocks are those that were known at the origins of their windows, so
+that a forecast of a covariate is used only if it helps as it was issued.
 
 A category is 1 in its rows and 0 in others. The most frequent category of a column is left out: effects are differences
 from it. A category that training did not contain has the mean effect of those that it did, as in the networks.
@@ -23,7 +25,7 @@ from torch import Tensor
 from informer.data.windows import Store, Windows
 from informer.linear.moments import Normal, WindowRun, joined, runs_of
 
-BLOCKS = 5
+BLOCKS, BATCH = 5, 256
 
 SURE = 2.0
 """Standard errors over blocks by which one more effect must lower the error."""
@@ -125,7 +127,13 @@ def fit_known(
         [Normal.of(rows[:, :k], rows[:, k:]) for rows in np.array_split(run_changes, BLOCKS)]
         for run_changes in changes(joined(runs, runs_of(val)))
     ]
-    selected = _forward_selection([reduce(add, block) for block in zip(*by_run, strict=True)])
+    blocks = [reduce(add, block) for block in zip(*by_run, strict=True)]
+    held_out = blocks
+    if train.store.issued:
+        as_known = [_changes_as_known(train, run, effects, positions, lag) for run in joined(runs, runs_of(val))]
+        by_run = [[Normal.of(rows[:, :k], rows[:, k:]) for rows in np.array_split(each, BLOCKS)] for each in as_known]
+        held_out = [reduce(add, block) for block in zip(*by_run, strict=True)]
+    selected = _forward_selection(blocks, held_out)
     if selected:
         products = reduce(add, (Normal.of(rows[:, :k], rows[:, k:]) for rows in changes(runs)))
         effects.weight[selected] = _effects(products, selected)
@@ -174,6 +182,19 @@ def _changes(
     return changes[np.isfinite(changes).all(axis=1)]
 
 
+def _changes_as_known(
+    windows: Windows, run: WindowRun, effects: KnownEffects, positions: Sequence[int], lag: int
+) -> Float64[np.ndarray, "t k_and_n"]:
+    """The same in the horizons of windows that follow one another, with the covariates known at their origins."""
+    n_ahead, parts = windows.sizes.pred_len, list[Tensor]()
+    for starts in torch.arange(run.first, run.stop, n_ahead).split(BATCH):
+        values, marks = windows.at(starts).around(lag)
+        rows = torch.cat([effects.known(values, marks), values[..., list(positions)]], dim=-1).double()
+        parts.append((rows[:, lag:] - rows[:, :-lag])[:, -n_ahead:].flatten(0, 1).cpu())
+    changes = torch.cat(parts).numpy()
+    return changes[np.isfinite(changes).all(axis=1)]
+
+
 def _marks(store: Store, series: int, first: int, stop: int) -> Tensor:
     shift = int(store.first_marks[series] - store.first_rows[series])
     return store.marks[first + shift : stop + shift].cpu()
@@ -190,16 +211,24 @@ def _losses(products: Normal, covariates: Sequence[int], weight: Float64[np.ndar
     return np.maximum(products.reading(covariates).loss(weight), 0.0) / max(products.windows, 1)
 
 
-def _forward_selection(blocks: Sequence[Normal]) -> list[int]:
-    """Forward selection: add the covariate that lowers the held-out error most, while the gain is significant."""
-    total, selected = reduce(add, blocks), list[int]()
-    usual = total.square / max(total.windows, 1)
+def _forward_selection(blocks: Sequence[Normal], held_out: Sequence[Normal]) -> list[int]:
+    """Forward selection: add the covariate that lowers the held-out error most, while the gain is significant.
+
+    Args:
+        blocks: changes on which effects are fitted, all blocks but one.
+        held_out: changes of which they then forecast the one block.
+    """
+    total, held, selected = reduce(add, blocks), reduce(add, held_out), list[int]()
+    usual = held.square / max(held.windows, 1)
     usual = np.where(usual > 0, usual, 1.0)
 
     def losses(covariates: Sequence[int]) -> Float64[np.ndarray, "blocks"]:
         """Mean over targets of the squared error, relative to the target's mean squared change."""
         return np.array(
-            [(_losses(block, covariates, _effects(total - block, covariates)) / usual).mean() for block in blocks]
+            [
+                (_losses(held, covariates, _effects(total - block, covariates)) / usual).mean()
+                for block, held in zip(blocks, held_out, strict=True)
+            ]
         )
 
     loss = losses(selected)
