@@ -10,6 +10,8 @@ from entry_points import call
 
 from informer import Forecaster, checkpoint
 from informer.base.files import file_stems
+from informer.config.data import DatasetConfig
+from informer.data.diagnosis import survey_file
 
 RUN = [
     "dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3",
@@ -411,3 +413,37 @@ def test_fewer_rows_than_trained_need_covariates_for_these_only(folder: Path) ->
     )
     assert refused.status != 0
     assert "expected future covariates for 4 times" in refused.err + refused.out
+
+
+def test_series_without_problems_are_surveyed_and_forecast_as_if_each_were_read_alone(
+    folder: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if the series that are taken from arrays of the whole table differ from those read one by one, or hide a
+    problem: an outlier, numbers that mean a missing value, a constant, a gap, and rows out of order."""
+    tables = {f"s{k}": series("west").assign(id=f"s{k}") for k in range(8)}
+    for k in range(8):
+        tables[f"s{k}"]["load"] += k
+    tables["s2"].loc[100, "load"] = 1e9
+    tables["s3"].loc[[7, 9, 30, 31, 80], "load"] = -999.0
+    tables["s4"]["load"] = 3.0
+    tables["s5"] = tables["s5"].drop(index=50)
+    tables["s6"] = tables["s6"].sample(frac=1, random_state=0)
+    tables["s7"] = tables["s7"][5:]
+
+    def outcomes(name: str) -> list[object]:
+        pd.concat(tables.values()).to_csv("all.csv", index=False)
+        pd.concat([tables[key] for key in ("s0", "s1", "s2", "s3", "s4", "s7")]).to_csv("good.csv", index=False)
+        surveys = [survey_file(Path(file), DatasetConfig()) for file in ("all.csv", "good.csv")]
+        command = ["predict", f"checkpoint={run}", "input=good.csv", f"output={name}", "dataset.series_col=id"]
+        assert call(*command).status == 0
+        facts = [(each.problems, each.repairs, each.warnings, each.far, each.dataset) for each in surveys]
+        panels = [
+            [(one.name, one.frequency, one.timestamps, one.values.tolist()) for one in each.panel] for each in surveys
+        ]
+        return [facts, repr(panels), Path(name, "good.forecast.csv").read_text()]
+
+    at_once = outcomes("at_once")
+    assert len(at_once[0][0][0]) >= 3  # type: ignore[index]
+    for module in ("informer.data.diagnosis", "informer.inference.reader"):
+        monkeypatch.setattr(f"{module}.sound_series", lambda *given: lambda k: None)
+    assert outcomes("alone") == at_once

@@ -24,7 +24,7 @@ from informer.config.commands import InspectConfig
 from informer.config.data import DatasetConfig, Fill, Short, key_columns, repaired, union_of
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
-from informer.data.panel import LongTable, panel_tables, read_attributes
+from informer.data.panel import LongTable, panel_tables, read_attributes, sound_series
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import Season, bridged, find_seasons
 from informer.read.checks import (
@@ -38,7 +38,15 @@ from informer.read.checks import (
     outlier_text,
     outliers,
 )
-from informer.read.columns import CategoryReader, has_numbers, has_words, repeated_text, separating_column, text_columns
+from informer.read.columns import (
+    CategoryReader,
+    has_numbers,
+    has_words,
+    is_text,
+    repeated_text,
+    separating_column,
+    text_columns,
+)
 from informer.read.files import list_files
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.series import Series, inspect_table, table_of_file, with_series_names
@@ -162,9 +170,10 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     series_col = None if dataset.series_col else series_column(table, dataset)
     if series_col is not None:
         dataset = replace(dataset, series_col=series_col)
-        table = table_of_file(path, dataset)  # read again, so that names such as 001 are text
-    tables = list(panel_tables(table, name_of(path), dataset))
-    diagnoses = [diagnose(rows, config, name) for rows, name, config in tables]
+        if series_col not in table.columns or not is_text(table, series_col) or table.frame[series_col].hasnans:
+            table = table_of_file(path, dataset)  # read again, so that names such as 001 and NA are text
+    rows, config = panel_tables(table, name_of(path), dataset)
+    diagnoses = [diagnose(rows, config, name_of(path))] if isinstance(rows, Table) else list(_diagnosed(rows, config))
     problems = [problem for diagnosis in diagnoses for problem in diagnosis.report.problems]
     repairs = [repair for diagnosis in diagnoses for repair in diagnosis.repairs or ()]
     with_far = [diagnosis.report for diagnosis in diagnoses if diagnosis.report.far]
@@ -175,7 +184,8 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         [line for each in diagnoses for line in each.report.repairs],
     )
     if repairs:
-        readings = [_read(rows, repaired(config, repairs), name) for rows, name, config in tables]
+        tables = [(rows, name_of(path))] if isinstance(rows, Table) else rows.tables()
+        readings = [_read(each, repaired(config, repairs), name) for each, name in tables]
         panel = [series if not report.problems else None for series, report in readings]
         log = [*_without_rows(path.name, repairs), *(line for _, report in readings for line in report.repairs)]
         if None not in [diagnosis.repaired for diagnosis in diagnoses]:
@@ -196,6 +206,17 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         warnings=[f"{line}{count_note(len(warnings), 'such series')}" for line in warnings[:1]],
         far=Repair("missing_values", far) if far else None,
     )
+
+
+def _diagnosed(long: LongTable, config: DatasetConfig) -> Iterator[Diagnosis]:
+    """The series of a table; those without anything to report, like the first of these, at once."""
+    sound = None
+    for k, name in enumerate(long.names):
+        series = None if sound is None else sound(k)
+        found = diagnose(long.table(k), config, name) if series is None else Diagnosis(series, Report(), [], series)
+        if sound is None and found.series is not None and not found.report.problems:
+            sound = sound_series(long, config, found.series, None)
+        yield found
 
 
 def _without_rows(name: str, repairs: Sequence[Repair]) -> Iterator[str]:

@@ -166,9 +166,7 @@ def history_batch(
         InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
     """
     check_futures(columns, has_futures=futures is not None)
-    n = max(rows, sizes.seq_len)
-    last = [replace(each, timestamps=each.timestamps[-n:], values=each.values[-n:]) for each in series]
-    recent = with_columns(last, columns.inputs)
+    recent = with_columns([each.end(max(rows, sizes.seq_len)) for each in series], columns.inputs)
     scalers = [scaler.of(history.name, history.values[-sizes.seq_len :]) for history in recent]
     histories = [_padded(history, sizes.seq_len, pad=pad) for history in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)

@@ -37,7 +37,7 @@ from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitCon
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
 from informer.read.cells import is_encoded, key_cells
-from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, outliers
+from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, far_numbers, outliers
 from informer.read.columns import CategoryReader, Labels, are_plain, is_text, label, numbers, text_columns
 from informer.read.dialect import Dialect
 from informer.read.files import local_path, without_query
@@ -167,24 +167,27 @@ def sound_series(
     if long.order is not None:
         all_values, all_times = all_values[long.order], all_times[long.order]
     may_be_constant = [*config.categorical, *config.static_covariates]
+    counts, first_counts = all_times.asi8, first.timestamps.asi8
+    like_first = replace(first, repairs=(), dialect=table.dialect, time_format=config.time_format)
 
     def series(k: int) -> Series | None:
         rows, name = long.rows(k), long.names[k]
-        values, times = all_values[rows], all_times[rows]
+        values, times = all_values[rows], first.timestamps
         constant = values.min(axis=0) == values.max(axis=0)
         keeps = config.outliers is Outliers.keep
-        if not are_sound(values).all() or not (keeps or all(len(outliers(column)) == 0 for column in values.T)):
+        if not are_sound(values).all():
             return None
-        if len(times) > 1 and any(column not in may_be_constant for column in np.array(columns)[constant]):
+        if not keeps and any(len(outliers(column)) or far_numbers(column) for column in values.T):
             return None
-        if times.equals(first.timestamps):
-            times = first.timestamps
-        elif not (np.diff(times.asi8) > 0).all() or first.frequency.follows(times) < len(times):
+        if len(values) > 1 and any(column not in may_be_constant for column in np.array(columns)[constant]):
             return None
+        if all_times.dtype != times.dtype or not np.array_equal(counts[rows], first_counts):
+            times = all_times[rows]
+            if not (np.diff(times.asi8) > 0).all() or first.frequency.follows(times) < len(times):
+                return None
         if sizes is not None:
             split_rows(times, first.frequency, config.split, sizes=sizes, name=name)
-        taken = replace(first, name=name, timestamps=times, values=values, n_rows=len(times), repairs=())
-        return replace(taken, dialect=table.dialect, time_format=config.time_format)
+        return replace(like_first, name=name, timestamps=times, values=values, n_rows=len(times))
 
     return series
 
@@ -538,15 +541,14 @@ def _stepping(config: DatasetConfig, panel: Sequence[Series]) -> DatasetConfig:
     return replace(config, frequency=panel[0].frequency.code) if panel else config
 
 
-def panel_tables(table: Table, name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
-    """The rows of each series of a table, its name (`name` for a single series), and how to read them.
+def panel_tables(table: Table, name: str, config: DatasetConfig) -> tuple[LongTable | Table, DatasetConfig]:
+    """The rows of each series of a table, or the table of a single one (`name`), and how to read them.
 
     Raises:
         InputError: no such series column, or no time column.
     """
     table, config = _Reader(attributes=read_attributes(config)).whole(table, name, config)
-    pairs = [(table, name)] if config.series_col is None else LongTable.of(table, config.series_col).tables()
-    yield from ((rows, series_name, config) for rows, series_name in pairs)
+    return table if config.series_col is None else LongTable.of(table, config.series_col), config
 
 
 def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:
@@ -648,17 +650,29 @@ class _Reader:
         return table, config
 
     def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        """The table with its time column parsed for all series at once, because parsing text is the slowest step."""
-        time_col, groups = find_time_column(table, config.time_col), None
-        if config.timezone is not None and config.series_col in table.columns:  # local times of each series
-            groups = table.frame[config.series_col].to_numpy()
-        groups = issue_groups(table, groups) if config.timezone is not None else None
-        self.time_format, times = self.times_cache.times_of(
-            table, time_col, config.time_format, config.timezone, trained_format=self.time_format, groups=groups
-        )
-        if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
-            table = replace(table, frame=table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)}))
-        return table, replace(config, time_col=time_col, time_format=self.time_format)
+        table, config = timed(table, config, self.times_cache, self.time_format)
+        self.time_format = config.time_format
+        return table, config
+
+
+def timed(
+    table: Table, config: DatasetConfig, cache: TimesCache, trained_format: str | None
+) -> tuple[Table, DatasetConfig]:
+    """The table with its time column parsed for all series at once, because parsing text is the slowest step.
+
+    Raises:
+        InputError: see `TimesCache.times_of`.
+    """
+    time_col, groups = find_time_column(table, config.time_col), None
+    if config.timezone is not None and config.series_col in table.columns:  # local times of each series
+        groups = table.frame[config.series_col].to_numpy()
+    groups = issue_groups(table, groups) if config.timezone is not None else None
+    time_format, times = cache.times_of(
+        table, time_col, config.time_format, config.timezone, trained_format=trained_format, groups=groups
+    )
+    if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
+        table = replace(table, frame=table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)}))
+    return table, replace(config, time_col=time_col, time_format=time_format)
 
 
 def aligned(series: Series, first: Series) -> Series:

@@ -30,7 +30,6 @@ from informer.config.model import WindowSizes
 from informer.data.columns import Columns
 from informer.data.history import Future, future_index, history_batch
 from informer.data.scaler import PanelScaler, standard_deviation
-from informer.data.store import series_numbers
 from informer.data.windows import Batch
 from informer.inference.reader import Reader
 from informer.networks.forecast_model import model_output
@@ -211,6 +210,8 @@ class TrainedModel:
             **{role: tuple(getattr(checkpoint, role)) for role in roles},
             main=main if main in checkpoint.targets else None,
         )
+        self._numbers = {name: number for number, name in enumerate(checkpoint.series)}
+        self._constant_note = self.scaler.constant_note(self.columns)
         self.sizes = WindowSizes.of(checkpoint.config)
         self.reader = Reader(checkpoint, rows=self.rows_read)
         self.calendar = checkpoint.calendar
@@ -328,8 +329,8 @@ class TrainedModel:
             ]
             futures = [replace(future, until=end) for future, end in zip(futures, ends, strict=True)]
         batch, pred_len = self._batch(series, futures), self.sizes.pred_len
-        if note := self.scaler.constant_note(self.columns):
-            self._warn(note)
+        if self._constant_note:
+            self._warn(self._constant_note)
         first, halves = self.output(batch, pad_to), self.halves(batch, levels)
         histories, blocks, bands = list(series), [self.rows(batch, first)], [self.bands(batch, first, halves)]
         if seen is not None:
@@ -407,7 +408,7 @@ class TrainedModel:
             pad=self.reader.pads,
             rows=self.rows_read,
         )
-        numbers = torch.from_numpy(series_numbers(series, self.checkpoint.series))
+        numbers = torch.tensor([self._numbers.get(history.name, -1) for history in series])
         return batch._replace(series=numbers.to(self.device))
 
     def bands(

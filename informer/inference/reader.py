@@ -20,7 +20,15 @@ from informer.config.data import DatasetConfig, InputFormat, Short, without_loca
 from informer.config.training import check
 from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.history import Futures, future_of_table
-from informer.data.panel import KnownAttributes, LongTable, attributes_from, left_padded, without_ended
+from informer.data.panel import (
+    KnownAttributes,
+    LongTable,
+    attributes_from,
+    left_padded,
+    sound_series,
+    timed,
+    without_ended,
+)
 from informer.data.store import with_issues_of
 from informer.data.windows import NOT_READ, sparse_history
 from informer.read.checks import Report
@@ -28,8 +36,7 @@ from informer.read.columns import coded, unknown
 from informer.read.frequency import Frequency
 from informer.read.series import Series, cells_of_file, column_values, prepared, series_from_table
 from informer.read.table import Table, cells_of_content, table_of_frame
-from informer.read.time_columns import find_time_column
-from informer.read.times import TimesCache, find_format
+from informer.read.times import TimesCache
 
 log = logging.getLogger(__name__)
 
@@ -201,18 +208,25 @@ class Reader:
                 raise InputError(line)
             return [self._checked(series)]
         panel, report, sparse = list[Series](), Report(), list[str]()
-        time_col = find_time_column(table, config.time_col)  # from all rows: the dates of one series may be ambiguous
-        time_format = find_format(table, time_col, config.time_format, trained_format=self._time_format)
-        config = replace(config, time_col=time_col, time_format=time_format)
+        # from all rows: the dates of one series may be ambiguous
+        table, config = timed(table, config, self._known_times, self._time_format)
         least, pads = self._seq_len + (ahead or 0), config.short is Short.pad
-        pieces = list(LongTable.of(table, series_col).tables())
-        self._check_number(len(pieces), table.name)
+        long, sound = LongTable.of(table, series_col), None
+        counts = np.diff(long.ends, prepend=0).tolist()
+        self._check_number(len(counts), table.name)
         enough = (ahead or 0) + 1 if pads else least if lenient or config.short is Short.skip else 0
-        long_enough = [(piece, key) for piece, key in pieces if len(piece.frame) >= enough]
-        short = [f"{key} ({len(piece.frame)} rows)" for piece, key in pieces if len(piece.frame) < enough]
-        for piece, key in long_enough or pieces:
+        long_enough = [k for k, n in enumerate(counts) if n >= enough]
+        short = [f"{key} ({n} rows)" for key, n in zip(long.names, counts, strict=True) if n < enough]
+        for k in long_enough or range(len(counts)):
             with report.gathering():
-                series = self._checked(series_from_table(piece, config, key, history=history, kept=kept))
+                whole = None if sound is None or counts[k] < (history or 0) else sound(k)
+                series = (
+                    series_from_table(long.table(k), config, long.names[k], history=history, kept=kept)
+                    if whole is None
+                    else whole.end(kept)
+                )
+                sound = sound or sound_series(long, config, series, None)
+                series = self._checked(series)
                 series = left_padded(series, least - len(series)) if pads and long_enough else series
                 if line := self._sparse(series, config) if ahead is None else None:
                     sparse.append(line)

@@ -329,7 +329,9 @@ class LinearFit:
         steps = np.unique(np.linspace(0, self.sizes.pred_len - 1, STEPS).round().astype(int))
         source = self._source(steps)
         channels = self._thinned(len(source.kept) + len(self.features.groups))
-        blocks = folds(in_order([*self.train, *self.val]), BLOCKS, self.sizes.pred_len)
+        used = {series for series, _ in channels}
+        runs = in_order([run for run in [*self.train, *self.val] if run.series in used])
+        blocks = folds(runs, BLOCKS, self.sizes.pred_len)
         channels, by_fold = fold_moments(blocks, channels, lambda channel, runs: self._of(source, runs, channel), left)
         lookbacks = list(self.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
         if isfinite(most_seconds):
@@ -359,6 +361,9 @@ class LinearFit:
     def fit(self, strengths: Sequence[MapSettings], runs: Sequence[WindowRun]) -> LinearForecast:
         """The mean of the maps of several strengths, fitted on `runs`."""
         source, kept = self._source(np.arange(self.sizes.pred_len)), dict[Channel, Moments]()
+        if not has_own_maps(strengths):
+            weights = np.array(self.channel_weights(self.channels)).reshape(-1, len(self.positions))
+            return self._fit(strengths, source.pooled(runs, self.positions, weights))
 
         def moments(channel: Channel) -> Moments:
             found = kept[channel] if channel in kept else self._of(source, runs, channel)
@@ -366,7 +371,7 @@ class LinearFit:
                 kept[channel] = found
             return found
 
-        return self._fit(strengths, moments)
+        return self._fit(strengths, self._total(moments), moments)
 
     def fit_without(
         self, strengths: Sequence[MapSettings], blocks: Sequence[Fold]
@@ -379,7 +384,8 @@ class LinearFit:
         channels, usable = self.channels, [bool(block.held and block.fitted) for block in blocks]
         least = self.sizes.rows * len(blocks) * len(self.store.first_rows)
         if (
-            sum(len(run) for block in blocks for run in block.held) < least
+            not has_own_maps(strengths)
+            or sum(len(run) for block in blocks for run in block.held) < least
             or 2 * len(blocks) * len(channels) > self._room
         ):
             yield from ((block, self.fit(strengths, block.fitted)) for block in compress(blocks, usable))
@@ -388,7 +394,10 @@ class LinearFit:
         _, by_fold = fold_moments(blocks, channels, lambda channel, runs: self._of(source, runs, channel), lambda: inf)
         for block, moments in compress(zip(blocks, by_fold, strict=True), usable):
             by_channel = dict(zip(channels, moments.fitted, strict=True))
-            yield block, self._fit(strengths, by_channel.__getitem__)
+            yield block, self._fit(strengths, self._total(by_channel.__getitem__), by_channel.__getitem__)
+
+    def _total(self, moments: MomentsOf) -> Moments:
+        return total(map(moments, self.channels), self.channel_weights(self.channels))
 
     @property
     def _room(self) -> int:
@@ -396,20 +405,22 @@ class LinearFit:
         return KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
 
     @one_blas_thread
-    def _fit(self, strengths: Sequence[MapSettings], moments: MomentsOf) -> LinearForecast:
-        """Fit from the moments of each channel."""
+    def _fit(
+        self, strengths: Sequence[MapSettings], pooled: Moments, moments: MomentsOf | None = None
+    ) -> LinearForecast:
+        """Fit from the moments of all channels together and, for separate maps, of each."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
-        pooled = total(map(moments, channels), self.channel_weights(channels))
         shared = [fit_shared(pooled, layout, setting) for setting in strengths]
         by_series = len({series for series, _ in channels}) > 1
-        has_own = has_own_maps(strengths)
+        has_own = moments is not None
         pairs = list(zip(shared, strengths, strict=True))
         mixed = [blended(weight, layout, setting) for weight, setting in pairs]
         maps = [] if has_own and not by_series else [raw_map(None, mixed, layout, strengths)]
-        for channel in channels if has_own else []:
-            fits = (fit_own(moments(channel), channel[1], weight, layout, setting) for weight, setting in pairs)
+        each = [] if moments is None else map(moments, channels)
+        for (_, column), own in zip(channels, each, strict=False):
+            fits = (fit_own(own, column, weight, layout, setting) for weight, setting in pairs)
             fitted = [blended(weight, layout, setting) for weight, setting in zip(fits, strengths, strict=True)]
-            maps.append(raw_map(channel[1], fitted, layout, strengths))
+            maps.append(raw_map(column, fitted, layout, strengths))
         weight, level, extra = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*maps, strict=True))
         return LinearForecast(self.features, weight, level, extra, has_own and by_series)
 

@@ -25,7 +25,7 @@ from math import nan
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from torch import Tensor
 
 from informer.config.model import WindowSizes
@@ -111,6 +111,9 @@ def scaled_up(
 _CHUNK = 8192
 """Windows of one matrix product."""
 
+_BATCH = 1 << 22
+"""Numbers in the rows of one product over many series."""
+
 _MOST_STRIDE = 8
 """Largest stride of windows for which running sums are faster than a matrix product."""
 
@@ -179,17 +182,17 @@ class WindowRun:
 
 def runs_of(windows: Windows) -> list[WindowRun]:
     """Windows as runs, in the order of the store."""
-    starts = np.unique(windows.starts.cpu().numpy())
-    series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right") - 1
-    numbers, firsts = np.unique(series, return_index=True)
-    parts = zip(np.split(starts, firsts[1:]), numbers.tolist(), strict=False)  # of no windows one part without a number
-    return [run for part, number in parts for run in as_runs(part, number)]
+    starts = windows.starts.cpu().numpy()
+    starts = starts if (np.diff(starts) > 0).all() else np.unique(starts)
+    return as_runs(starts, np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right") - 1)
 
 
-def as_runs(starts: Int64[np.ndarray, "w"], series: int) -> list[WindowRun]:
-    """Windows of one series, which begin at these rows in increasing order, as runs."""
-    parts = np.split(starts, np.flatnonzero(np.diff(starts) != 1) + 1)
-    return [WindowRun(series, int(part[0]), int(part[-1]) + 1) for part in parts if len(part)]
+def as_runs(starts: Int64[np.ndarray, "w"], series: Int64[np.ndarray, "w"]) -> list[WindowRun]:
+    """Windows that begin at these rows in increasing order, each in its series, as runs."""
+    is_first = np.append(True, (np.diff(starts) != 1) | (np.diff(series) != 0))[: len(starts)]
+    firsts, lasts = np.flatnonzero(is_first), np.flatnonzero(np.roll(is_first, -1))
+    ends = (starts[lasts] + 1).tolist()
+    return [WindowRun(*run) for run in zip(series[firsts].tolist(), starts[firsts].tolist(), ends, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -333,7 +336,7 @@ class MomentSource:
             size = len(self.features.groups)
             total = np.zeros((size, size))
             for chunk in self._chunks(runs):
-                e = self._features(chunk).numpy()
+                e = self._features_of(chunk)
                 total += e.T @ e
             self._squares[key] = total
         return self._squares[key]
@@ -359,7 +362,7 @@ class MomentSource:
         for chunk in self._chunks(runs):
             starts = np.arange(chunk.first, chunk.stop) - int(self.store.first_rows[chunk.series])
             usable, z, observed = rows.windows(starts, self.seq_len, kept[self.seq_len :])
-            z = np.hstack([z, self._features(chunk).numpy()[usable]])
+            z = np.hstack([z, self._features_of(chunk)[usable]])
             total += z.T @ z
             windows, counts = windows + len(usable), counts + observed
         moments = Moments(total, windows, counts)
@@ -386,7 +389,7 @@ class MomentSource:
         for chunk in self._chunks(runs):
             rows = self._rows(chunk, column)
             if len(chunk) < n or FEW * len(mixed) > n:
-                mixed += self._features(chunk).numpy().T @ sliding_window_view(rows, n)
+                mixed += self._features_of(chunk).T @ sliding_window_view(rows, n)
             else:
                 product = self._spectrum(chunk) * np.fft.rfft(rows, size)[:, None]
                 total = product if total is None else total + product
@@ -401,7 +404,7 @@ class MomentSource:
         """Conjugate Fourier transform of a run's features along its windows, cached for other columns."""
         if run in self._spectra:
             return self._spectra[run]
-        spectrum = np.fft.rfft(self._features(run).numpy(), self._size, axis=0).conj()
+        spectrum = np.fft.rfft(self._features_of(run), self._size, axis=0).conj()
         if (len(self._spectra) + 1) * spectrum.nbytes <= _KEPT_BYTES:
             self._spectra[run] = spectrum
         return spectrum
@@ -418,23 +421,108 @@ class MomentSource:
             for first in range(run.first, run.stop, most):
                 yield WindowRun(run.series, first, min(first + most, run.stop))
 
-    def _features(self, run: WindowRun) -> Tensor:
-        store, k = self.store, self.features.recent
-        last = run.first + self.seq_len - 1 + int(store.first_marks[run.series] - store.first_rows[run.series])
-        mark = store.marks[last : last + len(run)].cpu()
-        if not k:
-            return self.features.compose(
-                torch.empty(len(run), 0, len(self.features.columns), dtype=torch.float64), mark
+    def pooled(self, runs: Sequence[WindowRun], columns: Sequence[int], weights: Float64[np.ndarray, "s c"]) -> Moments:
+        """Weighted sum of the moments of several columns and of all series, as `of` gives them one by one.
+
+        Of the products of all rows that windows of one run contain, summed over series, the products within each
+        window are sums along diagonals. So the cost of a series is that of one row of a matrix product.
+        """
+        n, kept = self.seq_len + self.reach, self.kept
+        along, mixed = np.zeros((n, n)), np.zeros((len(self.features.groups), n))
+        squares, windows, others = np.zeros((len(mixed), len(mixed))), 0.0, list[Moments]()
+        with_gaps = self._with_gaps
+        for run_series in sorted(with_gaps & {run.series for run in runs}):
+            own = self.of_series(runs, run_series)
+            products = self.feature_products(own)
+            others += (
+                self.of(column, own, products).times(weight)
+                for column, weight in zip(columns, weights[run_series].tolist(), strict=True)
             )
-        # with gaps, also earlier rows, from which values may be carried forward
-        first = max(run.first - self.seq_len, int(store.first_rows[run.series])) if store.has_gaps else run.first
+        for batch in self._alike([run for run in runs if run.series not in with_gaps]):
+            length, series = len(batch[0]), [run.series for run in batch]
+            firsts = torch.tensor([run.first for run in batch])
+            rows = self._gathered(firsts, length + n - 1)[:, :, columns].numpy()
+            share = weights[series]
+            flat = rows.swapaxes(1, 2).reshape(-1, rows.shape[1])
+            gram = np.zeros((rows.shape[1], rows.shape[1] + n))
+            np.matmul((flat * share.reshape(-1, 1)).T, flat, out=gram[:, : rows.shape[1]])
+            diagonals = as_strided(gram, (n, rows.shape[1]), (gram.strides[1], gram.strides[0] + gram.strides[1]))
+            sums = np.concatenate([np.zeros((n, 1)), np.cumsum(diagonals, axis=1)], axis=1)
+            along += sums[:, length:][:, :n] - sums[:, :n]
+            features, group = self._features(batch)
+            weight, mean = (np.zeros((len(features), *each.shape[1:])) for each in (share.sum(axis=1), rows[:, :, 0]))
+            np.add.at(weight, group, share.sum(axis=1))
+            np.add.at(mean, group, (rows * share[:, None]).sum(axis=2))
+            for place in range(length):
+                mixed += features[:, place].T @ mean[:, place : place + n]
+            flat_features = features.reshape(-1, len(mixed))
+            squares += (flat_features * np.repeat(weight, length)[:, None]).T @ flat_features
+            windows += length * float(share.sum())
+        own_products = np.zeros((n, n))
+        for row in range(n):
+            own_products[row, row:] = own_products[row:, row] = along[: n - row, row]
+        own_products, mixed = own_products[np.ix_(kept, kept)], mixed[:, kept]
+        return sum(others, Moments(np.block([[own_products, mixed.T], [mixed, squares]]), windows))
+
+    @property
+    def _with_gaps(self) -> set[int]:
+        """Series with a missing value."""
+        if not self.store.has_gaps:
+            return set()
+        rows = np.flatnonzero(self.store.values.isnan().any(dim=1).cpu().numpy())
+        return {*(np.searchsorted(self.store.first_rows.cpu().numpy(), rows, side="right") - 1).tolist()}
+
+    def _alike(self, runs: Sequence[WindowRun]) -> Iterator[list[WindowRun]]:
+        """The windows as runs of at most as many windows as a window has rows, those of one length together."""
+        most, by_length = self.seq_len + self.reach, dict[int, list[WindowRun]]()
+        for run in runs:
+            for first in range(run.first, run.stop, most):
+                part = WindowRun(run.series, first, min(first + most, run.stop))
+                by_length.setdefault(len(part), []).append(part)
+        for length, parts in by_length.items():
+            size = max(1, _BATCH // ((length + most) * self.store.values.shape[1]))
+            yield from (parts[first : first + size] for first in range(0, len(parts), size))
+
+    def _gathered(self, firsts: Int64[Tensor, "b"], n: int) -> Float64[Tensor, "b n c"]:
+        rows = (firsts[:, None] + torch.arange(n)).flatten()
+        return self.store.values[rows.to(self.store.values.device)].double().cpu().unflatten(0, (len(firsts), n))
+
+    def _features(self, runs: Sequence[WindowRun]) -> tuple[Float64[np.ndarray, "g w e"], Int64[np.ndarray, "r"]]:
+        """Features of the windows of runs of one length without gaps, once for runs that share them, and the number of
+        each run among these."""
+        store, k, length = self.store, self.features.recent, len(runs[0])
+        firsts, series = (torch.tensor([getattr(run, name) for run in runs]) for name in ("first", "series"))
+        shift = (store.first_marks - store.first_rows).cpu()
+        lasts, group = (firsts + self.seq_len - 1 + shift[series]), torch.arange(len(runs))
+        if not k:
+            lasts, group = lasts.unique(return_inverse=True)
+        rows = (lasts[:, None] + torch.arange(length)).flatten()
+        mark = store.marks[rows.to(store.marks.device)].cpu()
+        recent = torch.empty(len(mark), 0, len(self.features.columns), dtype=torch.float64)
+        if k:
+            values = self._gathered(firsts, length + self.seq_len - 1)[:, :, self.features.columns]
+            recent = _recent(values, self.seq_len, k).flatten(0, 1)
+        return self.features.compose(recent, mark).unflatten(0, (len(lasts), length)).numpy(), group.numpy()
+
+    def _features_of(self, run: WindowRun) -> Float64[np.ndarray, "w e"]:
+        """Features of the windows of one run, in which values may be missing."""
+        store, k = self.store, self.features.recent
+        if not k or not store.has_gaps:
+            return self._features([run])[0][0]
+        last = run.first + self.seq_len - 1 + int(store.first_marks[run.series] - store.first_rows[run.series])
+        # also earlier rows, from which values may be carried forward
+        first = max(run.first - self.seq_len, int(store.first_rows[run.series]))
         rows = store.values[first : run.stop + self.seq_len - 1].double().cpu()
-        rows = torch.from_numpy(carried_rows(rows.numpy()))[run.first - first :] if store.has_gaps else rows
-        rows = rows[:, self.features.columns] if self.features.left_out else rows
-        sums = torch.cat([rows.new_zeros(1, rows.shape[1]), rows.cumsum(0)])
-        mean = (sums[self.seq_len :] - sums[: -self.seq_len]) / self.seq_len
-        recent = rows[self.seq_len - k :].unfold(0, k, 1).transpose(1, 2) - mean[:, None]
-        return self.features.compose(recent, mark)
+        rows = torch.from_numpy(carried_rows(rows.numpy()))[run.first - first :, self.features.columns]
+        recent = _recent(rows[None], self.seq_len, k)[0]
+        return self.features.compose(recent, store.marks[last : last + len(run)].cpu()).numpy()
+
+
+def _recent(rows: Float64[Tensor, "b t c"], seq_len: int, k: int) -> Float64[Tensor, "b w k c"]:
+    """The last k rows of each window of seq_len rows, minus the mean of the window."""
+    sums = torch.cat([rows.new_zeros(len(rows), 1, rows.shape[2]), rows.cumsum(1)], dim=1)
+    mean = (sums[:, seq_len:] - sums[:, :-seq_len]) / seq_len
+    return rows[:, seq_len - k :].unfold(1, k, 1).transpose(2, 3) - mean[:, :, None]
 
 
 def joined(train: Sequence[WindowRun], val: Sequence[WindowRun]) -> list[WindowRun]:
@@ -473,12 +561,8 @@ def series_weights(
     """
     if len(store.first_rows) == 1:
         return [1.0] * len(channels)
-    by_series: dict[int, list[WindowRun]] = {}
-    for run in runs:
-        by_series.setdefault(run.series, []).append(run)
-    errors = np.array(
-        [_naive_error(store, sizes, by_series.get(series, []), column, period) for series, column in channels]
-    )
+    errors = _naive_errors(store, sizes, runs, sorted({column for _, column in channels}), period)
+    errors = np.array([errors[channel] for channel in channels])
     valid = errors[np.isfinite(errors) & (errors > 0)]
     if not len(valid):
         return [1.0] * len(channels)
@@ -487,12 +571,31 @@ def series_weights(
     return list(weights / weights.mean())
 
 
-def _naive_error(store: Store, sizes: WindowSizes, runs: Sequence[WindowRun], column: int, period: int) -> float:
+def _naive_errors(
+    store: Store, sizes: WindowSizes, runs: Sequence[WindowRun], columns: Sequence[int], period: int
+) -> Float64[np.ndarray, "s c"]:
     """Mean squared change from season to season over the observed rows of these windows; NaN if there is none."""
-    if not runs:
-        return nan
-    rows = store.values[runs[0].first : runs[-1].stop + sizes.rows - 1, column].double()
-    if len(rows) <= period:
-        return nan
-    changes = (rows[period:] - rows[:-period]).square()
-    return float(changes[~changes.isnan()].mean())
+    errors = np.full((len(store.first_rows), store.values.shape[1]), nan)
+    first, end = dict[int, int](), dict[int, int]()
+    for run in runs:
+        first.setdefault(run.series, run.first)
+        end[run.series] = run.stop + sizes.rows - 1
+    long = [series for series in first if end[series] - first[series] > period]
+    size = 0
+    for place, series in enumerate(long):  # series one after the other in the store, up to _BATCH rows
+        size += 1
+        if place + 1 < len(long) and end[long[place + 1]] - first[long[place + 1 - size]] <= _BATCH:
+            continue
+        part, size = long[place + 1 - size : place + 1], 0
+        begin = first[part[0]]
+        rows = store.values[begin : end[series], columns].double().cpu().numpy()
+        changes = (rows[period:] - rows[:-period]) ** 2
+        observed, ends = ~np.isnan(changes), [(first[each] - begin, end[each] - period - begin) for each in part]
+        padding = np.zeros((1, len(columns)))  # a sum may end with the last row
+        sums, counts = (
+            np.add.reduceat(np.concatenate([terms, padding]), np.ravel(ends), axis=0)[::2]
+            for terms in (np.where(observed, changes, 0.0), observed.astype(np.float64))
+        )
+        with np.errstate(invalid="ignore"):  # 0 / 0
+            errors[np.ix_(part, columns)] = sums / counts
+    return errors

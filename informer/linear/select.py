@@ -8,7 +8,7 @@ Moments of the fitted and the held-out part of each fold, within a time limit.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import groupby
+from itertools import pairwise
 from math import inf, isfinite
 from operator import add
 
@@ -39,24 +39,25 @@ def folds(runs: Sequence[WindowRun], n_blocks: int, pred_len: int) -> list[Fold]
         n_blocks: number of blocks.
         pred_len: rows of the forecast horizon. Windows closer than this to a held-out one are not used in the fit.
     """
-    blocks: list[Fold] = [Fold([], [], []) for _ in range(n_blocks)]
-    for series, group in groupby(runs, key=lambda run: run.series):
-        starts = starts_of([*group])
-        bounds = np.linspace(0, len(starts), n_blocks + 1).round().astype(int)
-        for fold, first, stop in zip(blocks, bounds[:-1], bounds[1:], strict=True):
-            near, held = np.zeros(len(starts), dtype=bool), starts[first:stop]
-            if len(held):
-                near = (starts > held[0] - pred_len) & (starts < held[-1] + pred_len)
-            fold.held.extend(as_runs(held, series))
-            fold.fitted.extend(as_runs(starts[~near], series))
-            near[first:stop] = False
-            fold.between.extend(as_runs(starts[near], series))
+    starts, series = starts_of(runs), np.repeat([run.series for run in runs], [len(run) for run in runs])
+    firsts = np.flatnonzero(np.diff(series, prepend=-1))
+    counts = np.diff(np.append(firsts, len(series)))
+    number = np.repeat(np.arange(len(firsts)), counts)
+    bounds = firsts + np.linspace(0, counts, n_blocks + 1).round().astype(int)
+    place, blocks = np.arange(len(starts)), list[Fold]()
+    for first, stop in pairwise(bounds):
+        is_held = (place >= first[number]) & (place < stop[number])
+        begin, end = starts[np.minimum(first, len(starts) - 1)] - pred_len, starts[stop - 1] + pred_len
+        is_near = (starts > begin[number]) & (starts < end[number]) & (stop > first)[number]
+        parts = (is_held, ~is_near, is_near & ~is_held)
+        blocks.append(Fold(*(as_runs(starts[part], series[part]) for part in parts)))
     return blocks
 
 
 def starts_of(runs: Sequence[WindowRun]) -> Int64[np.ndarray, "windows"]:
     """Store rows at which the windows start."""
-    return np.concatenate([np.arange(run.first, run.stop) for run in runs])
+    counts = np.array([len(run) for run in runs])
+    return np.arange(counts.sum()) + np.repeat([run.first for run in runs] - counts.cumsum() + counts, counts)
 
 
 SHARED = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)

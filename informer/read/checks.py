@@ -680,7 +680,7 @@ def check_far(rows: Rows, config: DatasetConfig, report: Report) -> None:
         return
     columns: dict[str, list[str]] = {}
     for column, values in zip(rows.columns, rows.values.T, strict=True):
-        if column not in (*config.categorical, *config.static_covariates) and (found := _far_numbers(values)):
+        if column not in (*config.categorical, *config.static_covariates) and (found := far_numbers(values)):
             columns[column] = found
     if not columns:
         return
@@ -698,7 +698,8 @@ def check_far(rows: Rows, config: DatasetConfig, report: Report) -> None:
     )
 
 
-def _far_numbers(values: Float64[np.ndarray, "t"]) -> list[str]:
+def far_numbers(values: Float64[np.ndarray, "t"]) -> list[str]:
+    """Numbers that may mean a missing value, see `check_far`."""
     found: list[str] = []
     rest = values[np.isfinite(values)]
     for _ in range(2 * MOST_WORDS):

@@ -196,6 +196,12 @@ class Series:
     def __len__(self) -> int:
         return len(self.timestamps)
 
+    def end(self, n: int | None) -> "Series":
+        """The last n rows, or all if there are fewer; None: all."""
+        if n is None or n >= len(self):
+            return self
+        return replace(self, timestamps=self.timestamps[-n:], values=self.values[-n:])
+
     @property
     def keys(self) -> dict[str, str]:
         """The columns that name the series, and its cells in them; empty if the file has a single series."""

@@ -298,7 +298,7 @@ def joined(table: Table, time_col: str, clock_col: str) -> Table:
 
 def _days(cells: pd.Series) -> pd.Series | None:
     """A column of dates as text; None if it has times of day other than midnight in all rows."""
-    if not len(cells):
+    if not len(cells) or (len(cells) > HEAD and _days(cells.iloc[:HEAD]) is None):
         return None
     if is_datetime64_any_dtype(cells):
         are_days = cells.dt.tz is None and cells.iloc[0] == cells.iloc[0].normalize() and cells.notna().all()

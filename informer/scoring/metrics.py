@@ -144,14 +144,19 @@ class Means:
             self.group_windows.index_add_(0, groups, torch.ones(n, dtype=torch.long))
         for name, cells in values.items():
             missing = cells.isnan() if counted is None else cells.isnan() & ~counted
-            both = torch.stack([to_float64(cells).masked_fill(missing, 0.0), to_float64(~missing)])
-            self._sums[name] = self._sums.get(name, 0.0) + both.sum(dim=1).cpu()
+            known = to_float64(cells)
+            both = [known, known.new_ones(()).expand_as(known)]
+            if missing.any():
+                both = [known.masked_fill(missing, 0.0), to_float64(~missing)]
+            self._sums[name] = self._sums.get(name, 0.0) + torch.stack([each.sum(dim=0) for each in both]).cpu()
             if groups is not None:
-                by_window = both.sum(dim=2).cpu()
+                by_window = torch.stack([each.sum(dim=1) for each in both]).cpu()
                 if name not in self._groups:
                     shape = 2, len(self.group_windows), by_window.shape[2]
                     self._groups[name] = torch.zeros(shape, dtype=torch.float64)
-                self._groups[name].index_add_(1, groups, by_window)
+                cells = (groups[:, None] * by_window.shape[2] + torch.arange(by_window.shape[2])).flatten()
+                for sums, added in zip(self._groups[name], by_window, strict=True):
+                    sums.view(-1).index_add_(0, cells, added.flatten())  # rows would be added one by one
 
     def count(self, name: str) -> Float64[Tensor, "h n"]:
         """Number of values that count, per step and column."""

@@ -102,7 +102,13 @@ from informer.training.loop import Session, check_compiler, fit
 from informer.training.optim import EarlyStopping, resolve_precision
 from informer.training.processes import Processes
 from informer.training.sinks import Sink, check_installed, open_sinks
-from informer.training.start import FittedMaps, calibration_errors, initial_network, is_closed_form
+from informer.training.start import (
+    FittedMaps,
+    calibration_errors,
+    initial_network,
+    is_closed_form,
+    scored_at_once,
+)
 from informer.training.state import EVENTS, Checkpointer, State, note_of_length
 
 log = logging.getLogger(__name__)
@@ -445,7 +451,7 @@ def score_best(
     if errors is not None and calibration is not None and settings.trainer.calibration:
         state |= calibration.state()
         # for forecasts after the end of the data: also the errors on the test part, the newest there are
-        errors_of = residuals_of(data, settings.trainer.eval_batch_size)
+        errors_of = residuals_of(data, scored_at_once(best, settings, data))
         known = evaluation.residuals
         if evaluation.windows < len(data.test):  # those of as many windows, however many were scored in time
             every = every_of(data.test, affordable(best, MOST_RECENT, len(data.targets)))
@@ -475,7 +481,7 @@ def _scored(
     why = "further members of the average take a millisecond per forecast"
 
     def scores(of: Data) -> Evaluation:
-        batch_size = settings.trainer.eval_batch_size
+        batch_size = scored_at_once(model, settings, of)
         return score(model, of, batch_size=batch_size, calibration=calibration, baselines=baselines)
 
     # with further members a forecast takes as long however short it is

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import replace
-from math import inf
+from math import inf, nan
 
 import numpy as np
 import pandas as pd
@@ -175,7 +175,7 @@ def test_products_with_features_are_those_of_the_materialised_ones(few, monkeypa
     data = store((20_000, 17))
     runs = runs_of(windows_of(data, [*range(19_000), *range(19_100, 19_900), 20_000, 20_001]))
     source = MomentSource(data, SEQ, PRED, FEATURES)
-    e = np.concatenate([source._features(run).numpy() for run in runs])
+    e = np.concatenate([source._features_of(run) for run in runs])
     n = SEQ + PRED
     for column in range(COLUMNS):
         rows = data.values[:, column].double().numpy()
@@ -184,6 +184,53 @@ def test_products_with_features_are_those_of_the_materialised_ones(few, monkeypa
         moments = source.of(column, runs, source.feature_products(runs))
         np.testing.assert_allclose(moments.products, every.T @ every, rtol=1e-9, atol=1e-7)
         assert moments.windows == len(every)
+
+
+@pytest.mark.parametrize("recent", [0, 2])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_pooled_moments_are_the_weighted_sum_of_those_of_each_series_and_column(recent, gaps, monkeypatch):
+    """Series of unlike lengths, some longer than a window, in batches of a few; red when a window or weight is lost."""
+    monkeypatch.setattr("informer.linear.moments._BATCH", 200)
+    data = store((40, 40, 33, 90))
+    if gaps:
+        data.values[45, 1] = nan
+        data = replace(data, has_gaps=True)
+    features = OriginFeatures(COLUMNS, recent, ("day",), FIELDS, CalendarEmbed.timeF)
+    source = MomentSource(data, SEQ, PRED, features, np.array([0, 3]))
+    runs = runs_of(windows_of(data, [*range(20), 25, *range(40, 67), *range(80, 100), *range(113, 190)]))
+    columns, weights = [2, 1], np.random.default_rng(0).uniform(1, 2, size=(4, 2))
+    each = [
+        source.of(column, own, source.feature_products(own)).times(weights[series, place])
+        for series in range(4)
+        for own in [source.of_series(runs, series)]
+        for place, column in enumerate(columns)
+    ]
+    expected, found = sum(each[1:], each[0]), source.pooled(runs, columns, weights)
+    np.testing.assert_allclose(found.products, expected.products, rtol=1e-12, atol=1e-10)
+    assert found.windows == pytest.approx(expected.windows)
+    assert (found.observed is None) == (not gaps)
+
+
+@pytest.mark.parametrize("rows", [(60, 50, 9, 70), (400,)])
+def test_folds_hold_out_the_blocks_of_each_series(rows):
+    """Compared with a loop over series; the third has fewer windows than there are blocks."""
+    data, n_blocks, firsts = store(rows), 5, np.cumsum([0, *rows])
+    kept = [[start for start in range(n - 5) if start not in (20, 21)] for n in rows]
+    starts = [start + int(first) for each, first in zip(kept, firsts, strict=False) for start in each]
+    found = folds(runs_of(windows_of(data, starts)), n_blocks, PRED)
+    for i, fold in enumerate(found):
+        held, near = [], []
+        for each, first in zip(kept, firsts, strict=False):
+            begin, stop = (round(len(each) * j / n_blocks) for j in (i, i + 1))
+            block = [start + int(first) for start in each[begin:stop]]
+            held += block
+            near += [
+                start + int(first)
+                for start in each
+                if block and block[0] - PRED < start + first < block[-1] + PRED and start + first not in block
+            ]
+        assert (starts_in(fold.held), starts_in(fold.between)) == (held, near)
+        assert starts_in(fold.fitted) == [start for start in starts if start not in {*held, *near}]
 
 
 def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
