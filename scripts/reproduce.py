@@ -15,7 +15,8 @@ and the seasonal naive are scored within every run. Other key=value are passed t
 
 `--engine ray` runs them on the Ray cluster at RAY_ADDRESS, or a local one (extra `ray`).
 
-Every cell and seed is a separate process under OUTPUT/TABLE; finished ones are not run again, stopped ones continue.
+Before a cell starts here, the time of its training is told, from a few timed steps of its network. Every cell and
+seed is a separate process under OUTPUT/TABLE; finished ones are not run again, stopped ones continue.
 rows.csv has a row per finished run. Datasets without a file are reported and skipped.
 """
 
@@ -31,8 +32,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Lock
 
 import reproduce_m4
+from expected_time import expected
 from on_ray import on_ray
 from reproduce_cells import ANY_HORIZON, M4, MODELS, PLUS, Cell, cells, split_settings
 from result_files import write_rows
@@ -247,8 +250,20 @@ def main() -> None:
         for model in options.models
         if model in ANY_HORIZON or cell.sizes is not None
     ]
+    one_at_a_time = Lock()
+
+    def announced(job: Job) -> str:
+        try:
+            with one_at_a_time:
+                console.print(
+                    f"{job.run_dir.name}: {expected(job.keys)}", markup=False, highlight=False, soft_wrap=True
+                )
+        except InputError as error:
+            return str(error)
+        return job.run()
+
     try:
-        with on_ray(Job.run, options.jobs) if options.engine == "ray" else nullcontext(Job.run) as run:
+        with on_ray(Job.run, options.jobs) if options.engine == "ray" else nullcontext(announced) as run:
             sys.exit(1 if run_all(jobs, options.jobs, console, run) else 0)
     except InputError as error:
         sys.exit(f"error: {error}")
