@@ -4,8 +4,8 @@
 
 Reads OUTPUT/TABLE/rows.csv, for table=long also what refit_ridge.py wrote there, and writes table.md and, except for
 table=m4, table.png to the same folder. Ridge and seasonal naive are from the runs of informer_plus, which reads the
-same history at all horizons. Cells that have not been run are marked, and so are runs of informer_plus whose best epoch
-is 0: they forecast as ridge does.
+same history at all horizons. Lines and columns without a run are left out. Runs of informer_plus whose best epoch is 0
+are marked: they forecast as ridge does.
 """
 
 import argparse
@@ -38,6 +38,7 @@ PUBLISHED = {
     ),
 }
 """The first columns of each table, and where their numbers are from."""
+NOT_RUN = "–"
 Pair = tuple[float, float | None]
 
 
@@ -70,7 +71,7 @@ def scores_of(rows: Iterable[Row | Refitted], cell: Cell, column: str) -> list[P
 def as_text(pairs: list[Pair]) -> str:
     """Mean MSE with its standard deviation over seeds, and mean MAE."""
     if not pairs:
-        return "not run"
+        return NOT_RUN
     mse, mae = [pair[0] for pair in pairs], [pair[1] for pair in pairs if pair[1] is not None]
     spread = f" ± {statistics.stdev(mse):.3f}" if len(mse) > 1 else ""
     return f"{statistics.mean(mse):.3f}{spread}" + (f" / {statistics.mean(mae):.3f}" if mae else "")
@@ -85,20 +86,25 @@ def stayed_ridge(rows: Iterable[Row], cell: Cell) -> str:
 
 
 def as_markdown(table: str, rows: list[Row], refitted: Iterable[Refitted] = ()) -> str:
-    """One line per cell; the lowest mean MSE of what reads training rows only in bold, if the cell has runs."""
-    names = columns(table)
+    """One line per cell with a run; the lowest mean MSE of what reads training rows only in bold."""
+    run = [
+        cell
+        for cell in cells(table)
+        if any((row.dataset, row.pred_len) == (cell.dataset, cell.pred_len) for row in rows)
+    ]
+    names = [name for name in columns(table) if any(scores_of([*rows, *refitted], cell, name) for cell in run)]
     lines = []
-    for cell in cells(table):
+    for cell in run:
         pairs = [scores_of([*rows, *refitted], cell, column) for column in names]
         means = [
             f"{statistics.mean(mse for mse, _ in column_pairs):.3f}" if column_pairs and name != REFITTED else ""
             for name, column_pairs in zip(names, pairs, strict=True)
         ]
         texts = [as_text(column_pairs) for column_pairs in pairs]
-        if any(means[len(PUBLISHED[table][0]) :]):
-            best = min(filter(None, means), key=float)
-            texts = [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
-        texts[names.index("informer_plus")] += stayed_ridge(rows, cell)
+        best = min(filter(None, means), key=float)
+        texts = [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
+        if "informer_plus" in names:
+            texts[names.index("informer_plus")] += stayed_ridge(rows, cell)
         lines.append([cell.dataset, str(cell.pred_len), *texts])
     seeds = sorted({row.seed for row in rows})
     note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; {PUBLISHED[table][1]}.\n"
@@ -106,6 +112,14 @@ def as_markdown(table: str, rows: list[Row], refitted: Iterable[Refitted] = ()) 
         "Without ±: one seed; linear_plus is in closed form: every seed gives the same. = ridge: no epoch was better "
     )
     note += "on validation than the ridge regression that informer_plus starts from, which is what it forecasts.\n"
+    whole = [
+        name
+        for name in dict.fromkeys(cell.dataset for cell in cells(table))
+        if name not in {cell.dataset for cell in run}
+    ]
+    marked = [f"cells with {NOT_RUN}"] if any(NOT_RUN in line for line in lines) else []
+    if left_out := [*whole, *(name for name in columns(table) if name not in names), *marked]:
+        note += f"Not run: {', '.join(left_out)}.\n"
     if REFITTED in names:
         note += (
             f"{REFITTED}: the map of the column ridge, fitted again on both; the other columns read training rows.\n"

@@ -143,8 +143,24 @@ def test_on_ray_a_cell_is_the_run_that_it_is_here(scripts: Scripts, folder: Path
     assert not dying.row_file.exists()
 
 
+def test_the_time_of_a_run_is_told_before_it_starts(folder: Path) -> None:
+    """Red if steps, epochs or a closed form are counted in another way than training counts them."""
+    pd.DataFrame({"date": pd.date_range("2024-01-01", periods=300, freq="h"), "y": np.arange(300) % 24.0}).to_csv(
+        "one.csv", index=False
+    )
+    keys = ["dataset=csv", "dataset.path=one.csv", "seq_len=24", "label_len=12", "pred_len=6"]
+    small = [*keys, "model=tiny", "trainer.batch_size=16", "trainer.max_epochs=3", "device=cpu"]
+    expected = script("expected_time").expected
+    windows = int(300 * 0.7) - 24 - 6 + 1
+    told = f"{3 * -(-windows // 16)} steps of "
+    assert told in expected(small), expected(small)
+    assert " in 3 epochs" in expected(small)
+    assert "7 steps of " in expected([*small, "trainer.max_steps=7"])
+    assert "without steps" in expected([*keys, "model=linear", "trainer.max_steps=0"])
+
+
 def test_the_table(scripts: Scripts) -> None:
-    """Means and deviations over seeds by Python's own; the best in bold; the rest marked as not run."""
+    """Means and deviations over seeds by Python's own; the best in bold; what was not run is named, not shown."""
     reproduce, table = scripts
     plus = row(reproduce, model="informer_plus", mse=0.29, mae=0.1)
     rows = [row(reproduce), row(reproduce, seed=1, mse=0.6, mae=0.5), plus, replace(plus, seed=1, mse=0.27)]
@@ -153,34 +169,37 @@ def test_the_table(scripts: Scripts) -> None:
     spread = statistics.stdev([0.5, 0.6])
     assert first == {
         "dataset": "ETTh1", "horizon": "24", "paper": "0.577 / 0.549", "paper, full attention": "0.620 / 0.577",
-        "informer2020": "not run", "informer_full": "not run",
         "informer": f"0.550 ± {spread:.3f} / 0.450", "informer_plus": "**0.280 ± 0.014 / 0.100**",
-        "linear_plus": "not run", "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
+        "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
     }  # fmt: skip
-    assert lines[3][4:] == ["not run"] * 7
-    plus = lines[0].index("informer_plus")
+    absent = "Not run: ETTh2, ETTm1, WTH, informer2020, informer_full, linear_plus"
+    assert f"{absent}.\n" in table.as_markdown("M", rows)
+    text = table.as_markdown("M", [*rows, row(reproduce, pred_len=48)])
+    assert [part.strip() for part in text.splitlines()[3].split("|")[6:-1]] == ["–"] * 3
+    assert f"{absent}, cells with –.\n" in text
     for epochs, marked in (((0, 0), " = ridge"), ((0, 2), ", 1 of 2 = ridge"), ((1, 2), "")):
         stayed = [replace(rows[2], seed=seed, best_epoch=epoch) for seed, epoch in enumerate(epochs)]
-        text = table.as_markdown("M", stayed).splitlines()[2].split("|")[plus + 1].strip()
+        text = table.as_markdown("M", stayed).splitlines()[2].split("|")[5].strip()
         assert text == f"**0.290 ± 0.000 / 0.100**{marked}"
     assert [axes.get_title() for axes in table.as_figure("M", rows).axes] == ["ETTh1"]
     assert len(table.as_figure("M", []).axes) == 4
-    assert "| ETTm1 | 96 | 0.290 | 0.279 | not run | not run | not run | not run |" in table.as_markdown("long", rows)
+    other = row(reproduce, model="linear_plus", dataset="ETTm1", pred_len=96, mse=0.3)
+    assert "\n| ETTm1 | 96 | 0.290 | **0.279** | 0.300 / 0.400 |\n" in table.as_markdown("long", [other])
 
 
 def test_a_ridge_that_read_validation_rows_is_a_column_that_wins_no_cell(scripts: Scripts) -> None:
     """Red if it is not labelled, in the row of another horizon, or in bold."""
     reproduce, table = scripts
     run = row(reproduce, model="informer_plus", pred_len=192, mse=0.41)
+    earlier = row(reproduce, model="informer_plus", pred_len=96, mse=0.41)
     refitted = [table.Refitted(dataset="ETTh1", pred_len=pred_len, mse=0.1, mae=0.2) for pred_len in (96, 192)]
-    text = table.as_markdown("long", [run], refitted)
+    text = table.as_markdown("long", [earlier, run], refitted)
     lines = [[part.strip() for part in line.split("|")[1:-1]] for line in text.splitlines()]
     assert (lines[0][-1], lines[2][-1], lines[3][-1]) == (
         "ridge, training + validation",
         "0.100 / 0.200",
         "0.100 / 0.200",
     )
-    assert [line[-1] for line in lines[4:10]] == ["not run"] * 6
     assert "**0.300 / 0.200**" in lines[3]
     assert "fitted again on both" in text
 
