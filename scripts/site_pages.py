@@ -1,6 +1,7 @@
 """Documentation pages generated from the code: configuration, commands, the gallery of attention mechanisms.
 
-mkdocs calls `on_files` and `on_page_markdown` (`mkdocs build` with mkdocs.yml); nothing is written into `docs/`.
+mkdocs calls `on_files`, `on_page_markdown` and `on_page_content` (`mkdocs build` with mkdocs.yml); nothing is written
+into `docs/`.
 """
 
 import ast
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from html import unescape
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
@@ -17,6 +19,7 @@ from typing import Any, get_args, get_type_hints
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
@@ -86,6 +89,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace links to files outside `docs/` by their text, since the built site does not contain these."""
     return re.sub(r"\[([^\]]*)\]\(\.\./(?!tutorials|reference|gallery|results)[^)]*\)", r"\1", markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Replace formulas by MathML, which browsers draw without a script or fonts from elsewhere."""
+
+    def drawn(found: re.Match[str]) -> str:
+        tag, opening, formula = found[1], found[2], unescape(found[3])
+        return convert(formula, display="block" if tag == "div" and opening == "[" else "inline")
+
+    return re.sub(r'<(div|span) class="arithmatex">\\([\[(])(.+?)\\[\])]</\1>', drawn, html, flags=re.DOTALL)
 
 
 def configuration_page() -> str:
