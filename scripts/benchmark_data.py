@@ -1,6 +1,7 @@
 """Reading large data and starting to train: CPU time compared with pandas, memory compared with the float32 values.
 
     python scripts/benchmark_data.py [--series 5000 --length 2000] [--rows 5000000 --columns 10] [--wide 1000]
+    python scripts/benchmark_data.py --forecast linear --series 50000 --length 200 --long-columns 1 --rows 0 --wide 0
 
 Three generated CSV files: many series one below the other, one long series, and one with many columns (`--wide-rows`
 rows). For each file new processes take turns: `pandas.read_csv` with the pyarrow engine; the reader of this package,
@@ -8,6 +9,9 @@ with all its checks; the same with `dataset.memmap=true` for the long series; an
 start to the end of the first step. Seconds are CPU time, the median of the rounds, without imports except for the
 first step, whose wall time is also reported. Memory is the peak of the process above that after imports, including
 memory-mapped cache files, which the system can reclaim. Ratios compare figures of one run.
+
+With `--forecast`, only whole `informer forecast` commands are measured, with these models: time and memory include
+imports, reading, scores on the test part, forecasts and the report. One that takes 15 minutes is stopped.
 """
 
 import argparse
@@ -17,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,7 +34,11 @@ WAYS = {
     "read": "read",
     "memmap": "read, memmap",
     "step": "first step of training",
+    "linear": "informer forecast model=linear",
+    "zero": "informer forecast model=zero",
 }
+FORECASTS, LIMIT = ("linear", "zero"), 900
+"""Ways that are whole commands, and the seconds after which one is stopped."""
 SETTINGS = ["model=small", "seq_len=96", "pred_len=24", "trainer.batch_size=32"]
 
 
@@ -98,7 +106,14 @@ def cpu() -> float:
 
 def measure(way: str, path: str, overrides: list[str]) -> None:
     """Measure one way of reading in a separate process, and print the result."""
-    if way == "pandas":
+    if way in FORECASTS:
+        began, run = time.perf_counter(), Path(path).parent / f"run {os.getpid()}"
+        from informer.commands import cli
+
+        sys.argv = ["forecast", path, f"model={way}", f"output={run}"]
+        cli.run("forecast")
+        print(json.dumps({"seconds": cpu(), "bytes": memory(), "wall": time.perf_counter() - began}))
+    elif way == "pandas":
         import pandas as pd
         import pyarrow.csv  # noqa: F401 (not part of the reading)
 
@@ -155,7 +170,8 @@ def measured(file: File, rounds: int) -> dict[str, dict[str, float]]:
     for _ in range(rounds):
         for way in file.ways:
             command = [sys.executable, __file__, "--measure", way, str(file.path), *file.overrides]
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            limit = LIMIT if way in FORECASTS else None
+            result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
             if result.returncode:
                 raise SystemExit(f"{WAYS[way]}: {result.stderr}")
             runs[way].append(json.loads(result.stdout.splitlines()[-1]))
@@ -172,7 +188,7 @@ def report(file: File, rounds: int) -> None:
     print("|---|---|---|---|---|---|")
     for way, row in medians.items():
         wall = f"{row['wall']:.1f}" if "wall" in row else ""
-        ratio = "" if way == "step" else f"{row['seconds'] / medians['pandas']['seconds']:.2f}"
+        ratio = f"{row['seconds'] / medians['pandas']['seconds']:.2f}" if way in ("pandas", "read", "memmap") else ""
         size = f"{row['bytes'] / MIB:.0f} | {row['bytes'] / (4 * file.values):.1f}"
         print(f"| {WAYS[way]} | {row['seconds']:.2f} | {ratio} | {wall} | {size} |", flush=True)
 
@@ -191,10 +207,13 @@ def main() -> None:
     parser.add_argument("--wide", type=int, default=1000, help="columns of the wide file")
     parser.add_argument("--wide-rows", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--forecast", nargs="+", choices=FORECASTS, help="measure whole forecasts with these models")
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         for file in made_files(options, Path(folder)):
-            report(file, options.rounds)
+            report(
+                replace(file, ways=tuple(options.forecast), overrides=()) if options.forecast else file, options.rounds
+            )
 
 
 if __name__ == "__main__":

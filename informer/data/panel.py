@@ -167,12 +167,13 @@ def sound_series(
     if long.order is not None:
         all_values, all_times = all_values[long.order], all_times[long.order]
     may_be_constant = [*config.categorical, *config.static_covariates]
-    counts, first_counts = all_times.asi8, first.timestamps.asi8
+    counts, latest = all_times.asi8, first.timestamps  # most series have the times of another
     like_first = replace(first, repairs=(), dialect=table.dialect, time_format=config.time_format)
 
     def series(k: int) -> Series | None:
+        nonlocal latest
         rows, name = long.rows(k), long.names[k]
-        values, times = all_values[rows], first.timestamps
+        values = all_values[rows]
         constant = values.min(axis=0) == values.max(axis=0)
         keeps = config.outliers is Outliers.keep
         if not are_sound(values).all():
@@ -181,13 +182,14 @@ def sound_series(
             return None
         if len(values) > 1 and any(column not in may_be_constant for column in np.array(columns)[constant]):
             return None
-        if all_times.dtype != times.dtype or not np.array_equal(counts[rows], first_counts):
+        if all_times.dtype != latest.dtype or not np.array_equal(counts[rows], latest.asi8):
             times = all_times[rows]
             if not (np.diff(times.asi8) > 0).all() or first.frequency.follows(times) < len(times):
                 return None
+            latest = times
         if sizes is not None:
-            split_rows(times, first.frequency, config.split, sizes=sizes, name=name)
-        return replace(like_first, name=name, timestamps=times, values=values, n_rows=len(times))
+            split_rows(latest, first.frequency, config.split, sizes=sizes, name=name)
+        return replace(like_first, name=name, timestamps=latest, values=values, n_rows=len(latest))
 
     return series
 

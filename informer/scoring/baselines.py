@@ -25,6 +25,8 @@ from informer.read.series import Series
 from informer.scoring.metrics import to_float64
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
+CHUNK = 8192
+"""Histories of short runs whose products are summed at once."""
 MAX_ROWS = 300_000
 """Maximum number of histories (windows times columns) that ridge reads per part; more are thinned evenly."""
 
@@ -200,7 +202,16 @@ def _moments(windows: Windows, effects: KnownEffects, positions: Sequence[int], 
     row_offsets = np.concatenate([np.arange(sizes.seq_len), np.arange(sizes.first, sizes.rows)])
     sums, total = np.zeros((len(row_offsets), len(row_offsets))), 0
     observed = np.zeros(sizes.pred_len)
-    for first, count, stride in _evenly_spaced(thinned):
+    runs = list(_evenly_spaced(thinned))
+    if not windows.store.has_gaps:  # short runs together, since each alone takes as long as a long one
+        short = [torch.arange(count) * stride + first for first, count, stride in runs if count < sizes.rows // 2]
+        runs = [run for run in runs if run[1] >= sizes.rows // 2]
+        for starts in torch.cat(short).split(max(1, CHUNK // len(positions))) if short else ():
+            cells = values[(starts[:, None] + torch.from_numpy(row_offsets)).to(values.device)][..., list(positions)]
+            z = cells.double().cpu().transpose(1, 2).flatten(0, 1).numpy()
+            z -= z[:, : sizes.seq_len].mean(axis=1, keepdims=True)
+            sums, total, observed = sums + z.T @ z, total + len(z), observed + len(z)
+    for first, count, stride in runs:
         last = first + stride * (count - 1) + sizes.rows
         for column in positions:
             rows = values[first:last, column].double().cpu().numpy()
