@@ -44,7 +44,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.tensorboard import SummaryWriter
 
-from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, Inputs, Zero, pinball, read
+from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, Zero, pinball, quantile_loss, read
 from informer.pretrained.weights import weights_path
 from informer.synthetic import Generated, generate
 
@@ -113,14 +113,6 @@ def save(folder: Path, network: nn.Module, state: State) -> None:
     os.replace(folder / "state.new", folder / "state.json")
 
 
-class Batch(NamedTuple):
-    """Inputs, and the values of the horizon in their scale with a weight for each."""
-
-    inputs: Inputs
-    target: Tensor
-    weight: Tensor
-
-
 class Stream(IterableDataset[list[Tensor]]):
     """Batches of generated series without end: values, observed rows and the two seasons, as in `Generated`.
 
@@ -157,15 +149,8 @@ def earlier(made: Generated, rng: np.random.Generator) -> tuple[np.ndarray, np.n
     return values, observed
 
 
-def batch_of(values: Tensor, observed: Tensor, season: Tensor, second: Tensor) -> Batch:
-    """A batch of generated series; every series counts about equally, relative to a naive forecast's error."""
-    inputs = read(values[:, :HISTORY], observed[:, :HISTORY], season, second)
-    target = inputs.scaled(values[:, HISTORY:]).clamp(-8, 8)
-    return Batch(inputs, target, observed[:, HISTORY:] / (inputs.change[:, None] + 0.01))
-
-
 class Objective(nn.Module):
-    """The weighted mean of the quantile loss of a batch of generated series."""
+    """The loss of the network on generated series."""
 
     def __init__(self, network: Zero) -> None:
         super().__init__()
@@ -173,12 +158,8 @@ class Objective(nn.Module):
 
     def forward(self, values: Tensor, observed: Tensor, season: Tensor, second: Tensor) -> Tensor:
         """A scalar; the parts of a batch of `Stream`."""
-        return loss_of(self.network, batch_of(values, observed, season, second))
-
-
-def loss_of(network: Zero, batch: Batch) -> Tensor:
-    """Weighted mean of the quantile loss."""
-    return (pinball(network(batch.inputs), batch.target) * batch.weight).sum() / (batch.weight > 0).sum()
+        inputs = read(values[:, :HISTORY], observed[:, :HISTORY], season, second)
+        return quantile_loss(self.network(inputs), inputs, values[:, HISTORY:], observed[:, HISTORY:])
 
 
 @torch.no_grad()

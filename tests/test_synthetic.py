@@ -8,7 +8,7 @@ import pytest
 import torch
 from entry_points import ROOT
 
-from informer.networks.models.zero import HISTORY, HORIZON
+from informer.networks.models.zero import HISTORY, HORIZON, Inputs, read
 from informer.synthetic import SHORTEST, Generated, generate
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -20,9 +20,15 @@ def made() -> Generated:
     return generate(600, HISTORY, HORIZON, np.random.default_rng(0))
 
 
-def some_of(made: Generated, n: int) -> pretrain.Batch:
-    """The first n series as a batch."""
-    return pretrain.batch_of(*(torch.from_numpy(x[:n]) for x in made[:4]))
+def tensors(made: Generated, n: int) -> list[torch.Tensor]:
+    """The first n series, as a batch of the stream."""
+    return [torch.from_numpy(x[:n]) for x in made[:4]]
+
+
+def inputs_of(made: Generated) -> Inputs:
+    """What the network reads."""
+    values, observed, season, second = tensors(made, len(made.values))
+    return read(values[:, :HISTORY], observed[:, :HISTORY], season, second)
 
 
 def test_a_seed_fixes_the_series():
@@ -74,16 +80,29 @@ def test_some_series_are_counts_and_some_repeat_almost_exactly(made):
     assert len(counts)
     assert (counts == np.round(counts)).all()
     assert (counts >= 0).all()
-    change = some_of(made, 600).inputs.change.numpy()
+    change = inputs_of(made).change.numpy()
     assert (change[made.season > 1] < 0.1).mean() > 0.03
 
 
 def test_weight_is_zero_where_nothing_was_observed(made):
-    batch = some_of(made, 50)
-    np.testing.assert_array_equal(batch.weight.numpy() > 0, made.observed[:50, HISTORY:])
-    network = pretrain.Zero(d_model=16, d_ff=16)
-    target = torch.where(batch.weight > 0, batch.target, 100.0)
-    assert pretrain.loss_of(network, batch._replace(target=target)) == pretrain.loss_of(network, batch)
+    objective = pretrain.Objective(pretrain.Zero(d_model=16, d_ff=16))
+    values, observed, *seasons = tensors(made, 50)
+    assert not observed[:, HISTORY:].all()
+    other = torch.where(observed, values, 100.0)
+    assert objective(other, observed, *seasons) == objective(values, observed, *seasons)
+
+
+def test_an_earlier_origin_of_the_same_series(made):
+    """Red if rows are lost or invented: what is observed is a part of the series, moved to the right."""
+    values, observed = pretrain.earlier(made, np.random.default_rng(3))
+    moved = 0
+    for now, then, seen, known in zip(values, made.values, observed, made.observed, strict=True):
+        assert seen[:HISTORY].any()
+        by = [k for k in range(HORIZON) if np.array_equal(now[k:][seen[k:]], then[: len(then) - k][seen[k:]])]
+        assert by
+        assert known[: len(known) - by[0]][seen[by[0] :]].all()
+        moved += by[0] > 0
+    assert moved > len(values) / 2
 
 
 def test_training_reduces_the_loss_and_goes_on_from_saved_weights(tmp_path, monkeypatch):
@@ -92,12 +111,12 @@ def test_training_reduces_the_loss_and_goes_on_from_saved_weights(tmp_path, monk
     monkeypatch.setattr(pretrain, "GENERATED_AT_ONCE", 128)
     settings = pretrain.Settings(steps=24, batch_size=32, rate=5e-3, warm_up=5, out=str(tmp_path / "a"), network=sizes)
     state = pretrain.train(settings)
-    batch = some_of(generate(200, HISTORY, HORIZON, np.random.default_rng(9)), 200)
+    batch = tensors(generate(200, HISTORY, HORIZON, np.random.default_rng(9)), 200)
     network, saved = pretrain.load(tmp_path / "a")
     assert saved == state
     assert (saved.series, saved.steps) == (32 * 24, 24)
     with torch.no_grad():
-        assert pretrain.loss_of(network, batch) < 0.98 * pretrain.loss_of(pretrain.Zero(**sizes), batch)
+        assert pretrain.Objective(network)(*batch) < 0.98 * pretrain.Objective(pretrain.Zero(**sizes))(*batch)
     settings.resume, settings.out, settings.steps = settings.out, str(tmp_path / "b"), 1
     assert pretrain.train(settings).series == state.series + 32
     assert pretrain.load(tmp_path / "b")[1].network == sizes

@@ -171,7 +171,7 @@ def _checked_size(content: Any) -> int:
     return size(content, 0)
 
 
-FORMAT = 3
+FORMAT = 4
 """Format of the files; it increases whenever an older reader would misread them."""
 
 READ_DIRECTLY: dict[str, dict[tuple[str, ...], Any]] = {
@@ -223,8 +223,8 @@ SHORTFALLS = "too_narrow"
 """Entry of `Checkpoint.data`: coverage in percent, on the test part, of intervals that are too narrow; see
 `informer.scoring.intervals.shortfalls`."""
 
-CALIBRATION = "calibration."
-"""Prefix of the calibration's tensors in a .safetensors file."""
+PREFIXED = ("calibration", "member")
+"""Entries with tensors besides the weights; in a .safetensors file their names follow that of the entry and a dot."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -253,6 +253,8 @@ class Checkpoint:
     val_loss: float
     calibration: dict[str, Tensor] | None = None
     """State of the `Calibration` of prediction intervals."""
+    member: dict[str, Tensor] | None = None
+    """Weights of the pretrained network, if it is a member of the combination and was trained further."""
     training: dict[str, Any] | None = None
     """State of the optimiser, early stopping and random-number generators; only in `last.pt`."""
 
@@ -324,11 +326,10 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
         InputError: the safetensors library is not installed.
     """
     checkpoint = replace(checkpoint, training=None)
-    tensors = checkpoint.weights | {
-        f"{CALIBRATION}{name}": tensor for name, tensor in (checkpoint.calibration or {}).items()
-    }
+    others = {entry: getattr(checkpoint, entry) or {} for entry in PREFIXED}
+    tensors = checkpoint.weights | {f"{entry}.{name}": x for entry, part in others.items() for name, x in part.items()}
     plain = {name: value for name, value in checkpoint.entries().items() if name != "weights"}
-    return safetensors_bytes(tensors, plain | {"calibration": None, "digest": checkpoint.digest})
+    return safetensors_bytes(tensors, plain | dict.fromkeys(PREFIXED) | {"digest": checkpoint.digest})
 
 
 def load(path: Path) -> Checkpoint:
@@ -350,8 +351,10 @@ def load(path: Path) -> Checkpoint:
     if not isinstance(content, dict) or "format" not in content:
         raise InputError(f"checkpoint: {path} was not written by this program (it has no format number)")
     if path.suffix == SAFETENSORS:  # which has only one set of tensors
-        tensors = {name: content["weights"].pop(name) for name in [*content["weights"]] if name.startswith(CALIBRATION)}
-        content["calibration"] = {name.removeprefix(CALIBRATION): tensors[name] for name in tensors} or None
+        for entry in PREFIXED:
+            names = [name for name in content["weights"] if name.startswith(f"{entry}.")]
+            tensors = {name.removeprefix(f"{entry}."): content["weights"].pop(name) for name in names}
+            content[entry] = tensors or None
     if type(content["format"]) is not int or content["format"] != FORMAT:
         raise InputError(f"checkpoint: {path} has another format than {FORMAT}; train again or use a matching version")
     try:

@@ -101,7 +101,7 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
     if not isinstance(names, list) or not all(name in checkpoint.targets for name in names):
         raise InputError("checkpoint: non_negative: expected names of targets")
     model.non_negative = tuple(checkpoint.targets.index(name) for name in names)
-    model.members = members_of(combination_in(checkpoint), model_config.offset)
+    model.members = members_of(combination_in(checkpoint), model_config.offset, checkpoint.member)
     return model.eval()
 
 

@@ -91,6 +91,9 @@ class TrainerConfig(Checked):
     """With linear maps: forecast with a weighted average of network, linear maps and these: naive (the seasonal naive),
     zero (the network that comes trained), theta (the theta model). The weights are chosen on held-out rows after
     training."""
+    tune_steps: int = setting(0, least=0)
+    """Steps of further training of the network that comes trained, with zero in `combine`; it is used if held-out rows
+    say so. A search takes as many as there is time for."""
     tracker: list[TrackerKind] = setting(lambda: [TrackerKind.tensorboard])
     """Where training curves are written: any of tensorboard, mlflow, csv."""
     track_also: list[Extra] = setting(list)

@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float64
+from torch import Tensor
 
 from informer.base.errors import InputError
 from informer.linear.theta import ThetaMember
@@ -96,11 +97,20 @@ class CombinationWeights:
         return " + ".join(f"{weight:.0%} {name}" for name, weight in self.by_name.items() if weight > 1e-9)
 
 
-def members_of(shares: CombinationWeights, offset: int) -> list[tuple[float, Member]]:
-    """Weights and members that are not part of the model; `offset`: rows between history and horizon."""
+def members_of(
+    shares: CombinationWeights, offset: int, weights: Mapping[str, Tensor] | None = None
+) -> list[tuple[float, Member]]:
+    """Weights and members that are not part of the model.
+
+    Args:
+        shares: all weights.
+        offset: rows between history and horizon.
+        weights: those of the pretrained network, if it was trained further.
+    """
     members: list[tuple[float, Member]] = []
     if shares.pretrained:
-        members.append((shares.pretrained, PretrainedMember(shares.version, shares.seasons, offset=offset)))
+        member = PretrainedMember(shares.version, shares.seasons, offset=offset, weights=weights)
+        members.append((shares.pretrained, member))
     if shares.theta:
         members.append((shares.theta, ThetaMember(shares.seasons[0], offset=offset)))
     return members

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, final, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
 from informer.config.model import ModelConfig
@@ -263,16 +263,25 @@ def member_forecasts(
     """
     if not members:
         return []
-    x, mark = batch.before(max(member.rows for member in members))
+    history, ahead = read_by_members(model, batch, max(member.rows for member in members))
+    center, scale = batch.center[:, None], batch.scale[:, None]
+    forecasts = (member(history, model.dims.pred_len) for member in members)
+    return [((forecast - center) / scale).to(batch.enc_x) + ahead for forecast in forecasts]
+
+
+def read_by_members(
+    model: ForecastModel, batch: Any, rows: int
+) -> tuple[Float64[Tensor, "b rows n"], Float[Tensor, "b pred_len n"] | float]:
+    """The last rows of the targets in data units, and the scaled effects of columns known ahead on the horizon, which
+    are not in these rows."""
+    x, mark = batch.before(rows)
     history, maps = x[:, :, list(model.dims.target_positions)], model.maps
     ahead: Tensor | float = 0.0
     if maps is not None and maps.effects is not None:
         enc_x, dec_x = model.dims.values(batch._replace(enc_x=x))
         adjusted, ahead = maps.without_effects(enc_x, mark, dec_x, batch.dec_mark)
         history = adjusted[:, :, list(maps.positions)].masked_fill(history.isnan(), torch.nan)
-    center, scale = batch.center[:, None], batch.scale[:, None]
-    forecasts = (member(history.double() * scale + center, model.dims.pred_len) for member in members)
-    return [((forecast - center) / scale).to(x) + ahead for forecast in forecasts]
+    return history.double() * batch.scale[:, None] + batch.center[:, None], ahead
 
 
 def model_forecast(model: ForecastModel, batch: Inputs) -> Float[Tensor, "b pred_len n"]:

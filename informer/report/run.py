@@ -247,6 +247,7 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
         "model": made_of,
         "parameters": f"{n_parameters:,}",
         "steps trained": (f"{saved.step:,} ({counted(saved.epoch, 'epoch')})" if saved.step else ""),
+        "pretrained network": _pretrained(saved),
         "data": str(saved.data.get("path", "")),
         "sha256 of the data": str(saved.data.get("sha256", "")),
         "commit": str(facts.get("commit") or ""),
@@ -259,6 +260,13 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
         head = ["Forecast", "mean squared error", "weight"]
         content.tables.append(TextTable(title="Members of the average, on held-out rows", head=head, rows=rows))
     return content
+
+
+def _pretrained(saved: Checkpoint) -> str:
+    """The version of the pretrained network in the average; empty without it."""
+    shares = CombinationWeights.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else CombinationWeights()
+    further = ", trained further on the training rows" if saved.member else ""
+    return f"{shares.version}{further}" if shares.pretrained else ""
 
 
 def _made_of(saved: Checkpoint) -> str:

@@ -23,12 +23,13 @@ from typing import final
 
 from informer.base.errors import counted
 from informer.base.start import Interrupted
-from informer.config.training import TrainConfig
+from informer.config.training import CombineKind, TrainConfig
 from informer.linear.fit import BLOCKS, CUT
 from informer.linear.maps import varying_in_words
 from informer.networks.models.linear import maps_config
 from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
 from informer.search.trials import Local, OutOfTime, Record, Start, Trial, TrialRunner
+from informer.training.tuning import LEAST_STEPS, seconds_a_step
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +146,9 @@ LINEAR_SHARE, TRIALS_SHARE, FILES_SHARE = 0.35, 0.5, 0.05
 """Shares of the budget for choosing the linear forecast and for writing files and tables; TRIALS_SHARE is the part of
 the remaining time that goes to trials of networks."""
 
+TUNING_SHARE = 0.5
+"""Largest share of the remaining time that is kept for further training of the pretrained network."""
+
 VARYING_SHARE = 0.2
 """Largest share of the remaining time for choosing what the weights of the linear forecast vary with."""
 
@@ -184,6 +188,8 @@ class Search:
     """Estimated seconds of a budget with time for them."""
     _trials_end: float = -math.inf
     """Seconds of the budget that must be left when trials end."""
+    _tuning: float = 0.0
+    """Seconds that are kept for further training of the pretrained network."""
 
     @property
     def settings(self) -> TrainConfig:
@@ -198,7 +204,9 @@ class Search:
         """
         start = self._start(seq_lens)
         seconds = self.budget.left
-        self._trials_end = seconds - TRIALS_SHARE * max(self._room(start), 0.0) if math.isfinite(seconds) else -math.inf
+        if math.isfinite(seconds):
+            self._tuning = min(self._tuning_seconds(), TUNING_SHARE * max(self._room(start), 0.0))
+            self._trials_end = seconds - TRIALS_SHARE * max(self._room(start), 0.0)
         self._halve(networks(self.settings, start.start.seq_len, n_targets=len(self.runner.source.columns.targets)))
         better = [trial for trial in self._networks() if trial.val_loss < (1 - LEAST_GAIN) * start.val_loss]
         ready = [trial for trial in better if self._is_ready(trial)]
@@ -247,16 +255,34 @@ class Search:
         minutes = None if math.isinf(room) or not fixed_lengths else max(room, 1.0) / 60
         settings = replace(self.settings, trainer=trainer if not fixed_lengths else self.settings.trainer)
         resolved = with_values(settings, {**trial.values, **left_open(self.settings, length)})
-        again = self.settings.trainer.refit
-        return replace(resolved, trainer=replace(resolved.trainer, max_minutes=minutes, refit=again))
+        again, tune_steps = self.settings.trainer.refit, self._tune_steps(self._tuning)
+        trainer = replace(resolved.trainer, max_minutes=minutes, refit=again, tune_steps=tune_steps)
+        return replace(resolved, trainer=trainer)
 
     def _linear(self, trial: Trial) -> TrainConfig:
         still = with_values(self.settings, {**cheapest(self.settings, trial.start.seq_len), **trial.values})
         trainer = replace(still.trainer, max_epochs=1, max_steps=0)
+        trainer = replace(trainer, tune_steps=self._tune_steps(self._tuning + self._room(trial)))
         if self.settings.loss.quantiles:  # the linear family has no quantiles: use a network that is not trained
             return replace(still, trainer=trainer)
         maps = replace(maps_config(still.model), embed=still.model.marks, floor=still.model.floor)
         return replace(still, model=maps, trainer=replace(trainer, refit=self.settings.trainer.refit))
+
+    def _tune_steps(self, seconds: float) -> int:
+        """Steps of further training of the pretrained network in so many seconds; 0 if there is time for few only."""
+        wanted, whole = self.settings.trainer.tune_steps, self._tuning_seconds()
+        if whole <= seconds or math.isinf(self.budget.whole):
+            return wanted
+        steps = int(wanted * max(seconds, 0.0) / whole)
+        steps = steps if steps >= LEAST_STEPS else 0
+        self._skip(f"{wanted - steps} of {wanted} steps of the pretrained network", self.budget.whole + whole - seconds)
+        return steps
+
+    def _tuning_seconds(self) -> float:
+        """Time of all steps of further training of the pretrained network."""
+        trainer = self.settings.trainer
+        is_member = trainer.tune_steps > 0 and CombineKind.zero in trainer.combine
+        return SAFE * trainer.tune_steps * seconds_a_step() if is_member else 0.0
 
     def _room(self, trial: Trial) -> float:
         """Seconds left for training this trial's model."""
@@ -265,7 +291,7 @@ class Search:
     def _kept(self, trial: Trial) -> float:
         """Seconds reserved for everything after training."""
         fits = (FITS + self._blocks()) * self.fit_seconds
-        return FILES_SHARE * self.budget.whole + SAFE * (fits + trial.closing_seconds)
+        return FILES_SHARE * self.budget.whole + SAFE * (fits + trial.closing_seconds) + self._tuning
 
     def _blocks(self) -> int:
         """Number of calibration blocks that the budget allows: at least FEWEST_BLOCKS, or none."""

@@ -32,9 +32,12 @@ from informer.linear.maps import add_naive, apply, held_out_blocks
 from informer.linear.moments import runs_of, series_weights
 from informer.networks.forecast_model import ForecastModel, Member, member_forecasts, model_forecast
 from informer.networks.models.linear import LinearMaps, maps_config
+from informer.networks.models.zero import HORIZON
+from informer.pretrained.member import PretrainedMember
 from informer.pretrained.weights import NEWEST
 from informer.scoring.baselines import best_seasonal_naive, training_rows
 from informer.training.start import is_closed_form
+from informer.training.tuning import tuned
 
 log = logging.getLogger("informer.train")
 
@@ -58,7 +61,8 @@ def combined(
 ) -> tuple[Checkpoint, Table]:
     """Choose a combination; returns the checkpoint with its weights applied, and a table of errors and weights."""
     model = restore_model(checkpoint).to(device)
-    shares, losses = choose(model, settings, data, has_network=checkpoint.step > 0 and model.network is not None)
+    has_network = checkpoint.step > 0 and model.network is not None
+    shares, losses, member = choose(model, settings, data, has_network=has_network)
     log.info(f"forecast: {shares.in_words}, chosen on held-out rows")
     apply(model, shares, repeated_rows(data))
     table = Table(title="forecasts of held-out rows, and their average", title_justify="left", box=SIMPLE, padding=0)
@@ -69,7 +73,7 @@ def combined(
             table.add_row(name, f"{losses[name]:.5f}", f"{weight:.2f}")
     table.add_row("average", f"{losses['average']:.5f}", "", style="bold")
     facts = checkpoint.data | {COMBINED: shares.to_plain(), MEMBER_ERRORS: losses}
-    return replace(checkpoint, weights=model.state_dict(), data=facts), table
+    return replace(checkpoint, weights=model.state_dict(), member=member, data=facts), table
 
 
 def combiner(checkpoint: Checkpoint, data: Data) -> Callable[[LinearMaps], None]:
@@ -80,9 +84,10 @@ def combiner(checkpoint: Checkpoint, data: Data) -> Callable[[LinearMaps], None]
 @torch.inference_mode()
 def choose(
     model: ForecastModel, settings: TrainConfig, data: Data, *, has_network: bool
-) -> tuple[CombinationWeights, dict[str, float]]:
+) -> tuple[CombinationWeights, dict[str, float], dict[str, Tensor] | None]:
     """Choose the weights for a model in eval mode; returns also the mean squared errors of each member and of the
-    average, by name; of several series, in units of the seasonal naive's on their training rows.
+    average, by name; of several series, in units of the seasonal naive's on their training rows; and the weights of the
+    pretrained network if it was trained further for `trainer.tune_steps`, which has to wait for enough held-out rows.
 
     Args:
         model: a network with linear maps, or linear maps.
@@ -101,19 +106,24 @@ def choose(
     own += ["linear"] * is_linear + ["naive"] * (is_linear and repeated is not None and CombineKind.naive in combine)
     kinds = {"pretrained": CombineKind.zero, "theta": CombineKind.theta}
     local = [name for name, kind in kinds.items() if kind in combine]
+    seasons = network_seasons(training_rows(data), data.targets) if local else (1, 1)
+    equal = CombinationWeights.of(dict.fromkeys(local, 1 / max(len(local), 1)), NEWEST, seasons)
+    members, further = [member for _, member in members_of(equal, data.sizes.offset)], None
+    can_tell = each >= LEAST_HORIZONS and horizons >= ENOUGH_HORIZONS and data.sizes.offset < HORIZON
+    if can_tell and (steps := settings.trainer.tune_steps) and isinstance(members[0], PretrainedMember):
+        further = tuned(model, members[0], data, parts, steps=steps, seed=settings.seed)
+        members = [member for _, member in members_of(equal, data.sizes.offset, further)]
     held_out: Iterator[tuple[ForecastModel, Windows]] = ((model, part) for part in parts)
-    if "network" not in own and each < ENOUGH_HORIZONS and _fits_blocks(model, settings, data):
+    is_short = each < ENOUGH_HORIZONS and further is None  # which has seen the blocks
+    if "network" not in own and is_short and _fits_blocks(model, settings, data):
         assert model.maps is not None, "see TrainConfig.problems"
         blocks = held_out_blocks(model.maps, maps_config(settings.model), data, n_blocks=FOLDS)
         held_out = ((ForecastModel.of_maps(fitted), windows) for fitted, windows in blocks if len(windows))
-    seasons = network_seasons(training_rows(data), data.targets) if local else (1, 1)
-    equal = CombinationWeights.of(dict.fromkeys(local, 1 / max(len(local), 1)), NEWEST, seasons)
-    members = [member for _, member in members_of(equal, data.sizes.offset)]
     products, horizons = _products(held_out, own, members, repeated, data, settings.trainer.eval_batch_size)
     weights = average_weights(products, horizons, n_own=len(own))
     shares = CombinationWeights.of(dict(zip(own + local, weights.tolist(), strict=True)), NEWEST, seasons)
     losses = {NAMES[name]: float(products[i, i]) for i, name in enumerate(own + local)}
-    return shares, losses | {"average": float(weights @ products @ weights)}
+    return shares, losses | {"average": float(weights @ products @ weights)}, further if shares.pretrained else None
 
 
 def _products(

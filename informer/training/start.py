@@ -24,10 +24,11 @@ from informer.data.columns import Trained
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 from informer.linear.maps import MOST_WINDOWS, fit_model, held_out_blocks
-from informer.networks.forecast_model import ForecastModel
+from informer.networks.forecast_model import ForecastModel, Member
 from informer.networks.layers.distribution_head import MOST_COUNT
 from informer.networks.models.linear import LinearMaps, maps_config
 from informer.networks.models.zero import ZeroConfig, ZeroNetwork
+from informer.pretrained.member import PretrainedMember
 from informer.pretrained.weights import load
 from informer.read.frequency import Frequency
 from informer.scoring.baselines import RidgeForecast, fit_ridge
@@ -83,9 +84,9 @@ def calibration_errors(
     """Errors for the calibration of intervals.
 
     If the model has linear maps that were not trained further, these are cross-validation errors on blocks of training
-    and validation; otherwise errors on the calibration windows; None without either. A network has no out-of-sample
-    errors on blocks it was trained on, so the errors of its maps are multiplied by the ratio of mean errors, model to
-    maps, on the calibration windows.
+    and validation; otherwise errors on the calibration windows; None without either. A network, and a pretrained one
+    that was trained further, has no out-of-sample errors on blocks it was trained on, so the errors of the maps are
+    multiplied by the ratio of mean errors, model to maps, on the calibration windows.
 
     Args:
         model: in eval mode.
@@ -100,10 +101,11 @@ def calibration_errors(
         most = max(MOST_WINDOWS, min(WINDOWS_EACH * len(data.panel), MOST_OF_PANEL))
         fits = fits_on_blocks(model, maps, settings, data, finish=finish)
         errors = joined_errors([errors_of(fitted, held_out, most=most // n_blocks) for fitted, held_out in fits])
-        if calibration and model.network is not None:
+        learnt = any(isinstance(member, PretrainedMember) and member.is_tuned for _, member in model.members)
+        if calibration and (model.network is not None or learnt):
             network_error, maps_error = (
                 errors_of(forecaster, calibration).errors.nanmean()
-                for forecaster in (model, ForecastModel.of_maps(maps, model.members))
+                for forecaster in (model, ForecastModel.of_maps(maps, as_they_came(model.members)))
             )
             if maps_error > 0:  # zero for constant columns
                 errors = errors.scaled(float(network_error / maps_error))
@@ -120,11 +122,19 @@ def fits_on_blocks(
 ) -> Iterator[tuple[ForecastModel, Windows]]:
     """The maps of a model, fitted without each block of the rows before the test part, and the block's windows.
 
-    Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`.
+    Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`. A pretrained
+    network that was trained further has seen the blocks: here it is the one that came.
     """
-    n_blocks = settings.trainer.calibration_blocks
+    n_blocks, members = settings.trainer.calibration_blocks, as_they_came(model.members)
     for fitted, held_out in held_out_blocks(maps, maps_config(settings.model), data, n_blocks=n_blocks, finish=finish):
-        yield ForecastModel.of_maps(fitted, model.members), held_out
+        yield ForecastModel.of_maps(fitted, members), held_out
+
+
+def as_they_came(members: Sequence[tuple[float, Member]]) -> list[tuple[float, Member]]:
+    """The members without what the pretrained network has learnt in this run."""
+    return [
+        (weight, member.as_it_came if isinstance(member, PretrainedMember) else member) for weight, member in members
+    ]
 
 
 def held_out_fits(

@@ -46,6 +46,7 @@ class World:
             TrialRunner, "trial", lambda runner, values, *, steps, seconds: self.trial(values, steps, seconds)
         )
         monkeypatch.setattr(TrialRunner, "start", lambda runner, seq_lens, *, seconds: self.start(seq_lens, seconds))
+        monkeypatch.setattr(story, "seconds_a_step", lambda: 0.01)
         monkeypatch.setattr(TrialRunner, "n_windows", lambda runner, values: 3200)
         monkeypatch.setattr(TrialRunner, "closing_seconds", lambda runner, values, *, steps: self.closing(steps))
 
@@ -123,6 +124,28 @@ def test_time_is_kept_for_scores(scores: float, folder: Path, monkeypatch: pytes
     assert (trial.steps == 0) is (scores == 1e4)
     seconds = RUN * world.cost * search.resolved(trial).trainer.max_steps if trial.steps else 0.0
     assert world.clock.now + seconds + (scores if trial.steps else 0.0) <= 180.0
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.01, 300), (1.0, None), (10.0, 0)])
+@pytest.mark.parametrize("gain", [slow_gain, lambda values, steps: -1.0], ids=["network", "linear"])
+def test_time_is_kept_for_the_pretrained_network(
+    gain: Callable[[Values, int], float],
+    seconds: float,
+    steps: int | None,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All steps where they are cheap, as many as there is time for otherwise, and none instead of a few; red if a
+    network that is trained takes their time, or if they take more than there is."""
+    world = World(monkeypatch, gain=gain, cost=0.05)
+    monkeypatch.setattr(story, "seconds_a_step", lambda: seconds)
+    search, trial = world.search(folder / "search.csv", 3.0)
+    trainer = search.resolved(trial).trainer
+    assert bool(trial.steps) is (gain is slow_gain)
+    assert trainer.tune_steps == steps if steps is not None else 30 <= trainer.tune_steps < 300
+    training = RUN * world.cost * (trainer.max_steps if trial.steps else 0)
+    assert world.clock.now + training + trainer.tune_steps * story.SAFE * seconds <= 180.0
+    assert any("of the pretrained network" in note for note in search.not_tried) is (steps != 300)
 
 
 @pytest.mark.parametrize(("seconds", "blocks"), [(0.5, 5), (9.0, 3), (20.0, 0)])

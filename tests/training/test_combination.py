@@ -140,7 +140,7 @@ def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_pa
     settings = composed(*given, "trainer.calibration=0", "trainer.combine=[naive]")
     data = build_data(settings, torch.device("cpu"))
     model = initial_network(settings, data, None).eval()
-    shares, losses = choose(model, settings, data, has_network=False)
+    shares, losses, _ = choose(model, settings, data, has_network=False)
     assert losses["seasonal naive"] > losses["linear forecast"]
     assert shares.naive < 0.5
 
@@ -211,7 +211,7 @@ def test_blocks_are_fitted_for_few_maps_or_where_intervals_need_them(
 def test_losses_are_those_of_the_forecasts(folder: Path) -> None:
     """Red if the windows that stop training are read where there are others, or a window counts twice."""
     model, data = trained(*NETWORK, "dataset.split.val=300")
-    shares, losses = choose(model, composed(*SIZES[:1], *NETWORK, *SIZES[1:4]), data, has_network=True)
+    shares, losses, _ = choose(model, composed(*SIZES[:1], *NETWORK, *SIZES[1:4]), data, has_network=True)
     assert data.calibration is not None
     batch = data.calibration.batch(torch.arange(len(data.calibration)))
     errors = {"network": model_output(model, batch) - batch.target}
@@ -226,7 +226,7 @@ def test_quantiles_stay_as_they_are(folder: Path) -> None:
     """Their head is not linear in its weights."""
     overrides = [*NETWORK, "loss=quantile"]
     model, data = trained(*overrides)
-    shares, _ = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
+    shares, _, _ = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
     assert shares == CombinationWeights(1.0, 0.0, 0.0)
 
 

@@ -444,6 +444,16 @@ def copy_weights(raw: Float[Tensor, "b t j"], available: Bool[Tensor, "b t j"]) 
     return _first(available) + (kept - kept.sum(2, keepdim=True) / available.sum(2, keepdim=True)) * available
 
 
+def quantile_loss(
+    quantiles: Float[Tensor, "b t q"], inputs: Inputs, values: Float[Tensor, "b t"], observed: Bool[Tensor, "b t"]
+) -> Float[Tensor, ""]:
+    """Mean over observed values of the quantile loss in the scale of the network; every series counts about equally,
+    relative to a naive forecast's error."""
+    target = inputs.scaled(values).clamp(-8, 8)
+    weight = observed / (inputs.change[:, None] + 0.01)
+    return (pinball(quantiles, target) * weight).sum() / observed.sum()
+
+
 def pinball(
     quantiles: Float[Tensor, "b t q"], target: Float[Tensor, "b t"], levels: Sequence[float] = LEVELS
 ) -> Float[Tensor, "b t"]:
