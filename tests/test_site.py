@@ -10,6 +10,8 @@ from informer.config.conversion import known_keys
 from informer.config.training import TrainConfig
 
 pytest.importorskip("mkdocs")
+from markdown import markdown
+
 site_pages = script("site_pages")
 
 
@@ -30,6 +32,22 @@ def test_every_mechanism_is_in_the_gallery() -> None:
 def test_links_that_leave_the_site_are_text() -> None:
     kept = "[plot](a.png) [table](../results/M/table.md) [site](https://arxiv.org)"
     assert site_pages.on_page_markdown(f"{kept} [`a.py`](../informer/a.py)") == f"{kept} `a.py`"
+
+
+def test_formulas_are_drawn_without_a_script() -> None:
+    """Red if a formula stays as text that only a script would draw, or text that is none is changed."""
+    page = markdown(
+        "A $k_j$ for $5 and `$x$`.\n\n$$\\frac{1}{s} < 2$$",
+        extensions=["pymdownx.arithmatex"],
+        extension_configs={"pymdownx.arithmatex": {"generic": True}},
+    )
+    drawn = site_pages.on_page_content(page)
+    assert "arithmatex" in page
+    assert "arithmatex" not in drawn
+    assert re.findall(r'display="(\w+)"', drawn) == ["inline", "block"]
+    assert "<mfrac>" in drawn
+    assert "&lt;" in drawn or "&#x0003C;" in drawn
+    assert "<code>$x$</code>" in drawn
 
 
 def test_pages_open_from_disk() -> None:
