@@ -49,7 +49,7 @@ from informer.read.columns import (
 )
 from informer.read.files import list_files
 from informer.read.frequency import Frequency, adjective, lasting
-from informer.read.series import Series, inspect_table, table_of_file, with_series_names
+from informer.read.series import Series, inspect_table, reads_the_same, table_of_file, with_series_names
 from informer.read.split import cut_rows, shortage
 from informer.read.table import Table, name_of
 from informer.read.time_columns import find_time_column, looks_dated, repeats_calendar
@@ -169,8 +169,11 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     table = table_of_file(path, dataset)
     series_col = None if dataset.series_col else series_column(table, dataset)
     if series_col is not None:
-        dataset = replace(dataset, series_col=series_col)
-        if series_col not in table.columns or not is_text(table, series_col) or table.frame[series_col].hasnans:
+        before, dataset = dataset, replace(dataset, series_col=series_col)
+        keys = key_columns(series_col)
+        if all(key in table.columns and is_text(table, key) and not table.frame[key].hasnans for key in keys):
+            reads_the_same(path, before, dataset)
+        else:
             table = table_of_file(path, dataset)  # read again, so that names such as 001 and NA are text
     rows, config = panel_tables(table, name_of(path), dataset)
     diagnoses = [diagnose(rows, config, name_of(path))] if isinstance(rows, Table) else list(_diagnosed(rows, config))

@@ -233,15 +233,25 @@ def cells_of_file(path: Path, config: DatasetConfig) -> Table:
     """The cells of a file, read with the settings of `config`; errors as in `read_table`."""
     if (kept := _kept.get()) is None or is_partitioned(path):
         return read_table(path, config)
-    size, changed = fingerprint(path)
-    key = (path.resolve(), size, changed, repr([getattr(config, name) for name in settings_that(of_cells=True)]))
+    key = _kept_as(path, config)
     if key in kept:
         return kept[key]
     table = read_table(path, config)
     kept.clear()
-    if int(size or 0) <= MOST_KEPT:
+    if int(key[1] or 0) <= MOST_KEPT:
         kept[key] = table
     return table
+
+
+def _kept_as(path: Path, config: DatasetConfig) -> tuple[Any, ...]:
+    return path.resolve(), *fingerprint(path), repr([getattr(config, name) for name in settings_that(of_cells=True)])
+
+
+def reads_the_same(path: Path, before: DatasetConfig, now: DatasetConfig) -> None:
+    """Let `cells_of_file` know that the cells of a file are the same with other settings."""
+    kept = _kept.get()
+    if kept and (table := kept.get(_kept_as(path, before))) is not None:
+        kept[_kept_as(path, now)] = table
 
 
 MOST_KEPT = 64 * 10**6

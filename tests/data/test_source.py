@@ -16,11 +16,12 @@ from stores import read_series, series_from_frame
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill, settings_that
 from informer.config.model import WindowSizes
+from informer.data.diagnosis import survey_file
 from informer.data.history import future_index
 from informer.data.panel import read_panel
 from informer.inference.writing import stamps
 from informer.read.series import cells_of_file, inspect_table, keeping_cells, series_from_table
-from informer.read.table import table_of_frame
+from informer.read.table import read_table, table_of_frame
 from informer.read.times import TimesCache
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
@@ -355,3 +356,21 @@ def test_a_file_is_opened_once_while_its_cells_are_kept(tmp_path: Path) -> None:
         again = cells_of_file(path, DatasetConfig())
         assert again is not cells
     assert cells_of_file(path, DatasetConfig()) is not again
+
+
+@pytest.mark.parametrize(("names", "is_opened_again"), [(("north", "south"), False), (("001", "002"), True)])
+def test_a_file_of_several_series_is_opened_again_only_for_names_that_are_numbers(
+    names: tuple[str, str], is_opened_again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if it is opened once more though its cells are the same, or if 001 becomes 1 since it is not."""
+    long = pd.concat([made(40).assign(shop=name) for name in names])
+    path, opened = write(long, tmp_path / "f.csv"), []
+    whole = read_table
+    monkeypatch.setattr("informer.read.series.read_table", lambda *a: opened.append(a) or whole(*a))
+    with keeping_cells():
+        survey = survey_file(path, DatasetConfig())
+        cells = cells_of_file(path, survey.dataset)
+    assert survey.dataset.series_col == "shop"
+    assert [series.name for series in survey.panel] == [*names]
+    assert set(cells.frame["shop"]) == {*names}
+    assert len(opened) == 1 + is_opened_again
