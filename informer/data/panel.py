@@ -50,7 +50,7 @@ from informer.read.series import (
     with_series_names,
     with_whole_times,
 )
-from informer.read.split import Split, cut_rows, shortage, split_rows
+from informer.read.split import Split, cut_rows, remedy, shortage, split_rows
 from informer.read.table import Table, name_of, read_table, release_free, shown, table_of_frame, without
 from informer.read.time_columns import find_time_column
 from informer.read.times import TimesCache
@@ -578,7 +578,8 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
         else:
             left_out.append(lacking)
     if left_out and (config.short is Short.error or not usable):
-        raise InputError(left_out[0] + (f" (and {len(left_out) - 1} series more)" if len(left_out) > 1 else ""))
+        more = f" (and {len(left_out) - 1} series more)" if len(left_out) > 1 else ""
+        raise InputError(left_out[0] + remedy(sizes) + more)
     if left_out:
         log.warning(f"skipped {len(left_out)} of {len(panel)} series: {'; '.join(left_out[:MOST])}")
     return [series for series, _ in usable], [split for _, split in usable]

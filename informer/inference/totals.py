@@ -363,7 +363,7 @@ def totals(
         table[f"above_{bound:g}"] = 100 * (by_path > bound).mean(axis=0).ravel()
     main = columns.index(forecasts[0].main) if forecasts[0].main in columns else -1
     ends = {level: interval(np.concatenate(whole)[:, main], level, held.blocks) for level in levels}
-    what = f"{columns[main]} of {len(names)} series" if columns != [TOTAL] else f"sum of {len(names)} columns"
+    what = f"{columns[main]} of {len(names)} series" if columns != [TOTAL] else f"sum of {listed(names, 3)}"
     few = f"not known, errors of {held.blocks} horizons are too few"
     shown = ", ".join(
         f"{level} %: {few if np.isnan(low) else f'{low:,.6g} to {high:,.6g}'}" for level, (low, high) in ends.items()

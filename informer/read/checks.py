@@ -143,9 +143,10 @@ class Report:
         Raises:
             ReportError: one line per problem.
         """
-        lines = [problem.line for problem in self.problems[:MOST_LINES]]
-        if len(self.problems) > MOST_LINES:
-            lines.append(f"and {len(self.problems) - MOST_LINES} more problems")
+        lines = grouped(self.problems)
+        # one more line is as long as its count, and the report of a file becomes lines of its folder's
+        if len(lines) > MOST_LINES + 1:
+            lines[MOST_LINES:] = [f"and {len(lines) - MOST_LINES} more problems"]
         if lines:
             raise ReportError(lines)
 

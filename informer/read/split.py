@@ -60,7 +60,7 @@ def split_rows(
     split = cut_rows(timestamps, frequency, config)
     lacking = shortage(split, len(timestamps), config, sizes=sizes, name=name)
     if lacking:
-        raise InputError(lacking)
+        raise InputError(lacking + remedy(sizes))
     return split
 
 
@@ -92,13 +92,17 @@ def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, n
     needed = split.test.stop if beyond else _rows_for_ratio(n, sizes, config)
     at_least = f", at least {needed} in all" if needed else ""
     lacking = "; ".join(short) or f"test ends at row {split.test.stop}"
-    advice = "add rows" if sizes.seq_len == sizes.pred_len == 1 else "shorten seq_len or pred_len"
     return (
         f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
-        f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}; "
-        f"{advice}, or change dataset.split, or, next to longer series, set dataset.short=skip or pad; "
-        f"{WITHOUT_TRAINING}"
+        f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}"
     )
+
+
+def remedy(sizes: WindowSizes) -> str:
+    """What to do if a series is too short, after the message of `shortage`."""
+    advice = "add rows" if sizes.seq_len == sizes.pred_len == 1 else "shorten seq_len or pred_len"
+    skip = "next to longer series, set dataset.short=skip or pad"
+    return f"; {advice}, or change dataset.split, or, {skip}; {WITHOUT_TRAINING}"
 
 
 def _cut(borders: tuple[int, int, int]) -> Split:

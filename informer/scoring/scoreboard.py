@@ -629,13 +629,18 @@ def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
     merged = frame.merge(truth, on=keys, how="left")
     if not np.isfinite(merged["value"]).all():
         raise InputError(f"{forecasts.name}: expected a finite forecast in each row, found an empty cell or infinity")
-    has_actual = merged["actual"].notna()
+    has_actual, known = merged["actual"].notna(), truth["column"].unique()
     if not has_actual.any():
-        some = merged.iloc[0]
+        some, last = merged.iloc[0], truth["time"].max()
+        if frame["time"].min() > last and (frame["series"].isin(truth["series"]) & frame["column"].isin(known)).any():
+            raise InputError(
+                f"{actuals.name}: no actual value for any forecast of {forecasts.name} yet: the forecasts begin at "
+                f"{frame['time'].min()}, the actual values end at {last}"
+            )
         raise InputError(
             f"{actuals.name}: no actual value for any forecast of {forecasts.name} (the first is {some['series']} "
             f"{some['column']} at {some['time']}); expected the same names of series and columns "
-            f"({listed(list(actuals.frame['column'].unique()))}), and the same times"
+            f"({listed(list(known))}), and the same times"
         )
     n_missing = int((~has_actual).sum())
     notes = [f"{n_missing:,} of {len(merged):,} forecast values have no actual value"] if n_missing else []

@@ -87,6 +87,10 @@ class Budget:
         self._begin, self._end = self._begin - seconds, self._end - seconds
 
 
+MANY_COLUMNS, SECONDS_EACH, MEMBERS_SHARE = 32, 0.35, 0.5
+"""From so many columns on, the network that comes trained and theta take so many seconds of a core for each, which they
+forecast by itself in a minimum number of windows; and the share of a budget that they may take."""
+
 LEAST_GAIN_OF_FLOOR = 0.002
 """Share by which `model.floor` must lower the loss of the linear forecast to be used."""
 
@@ -238,7 +242,23 @@ class Search:
         if blocks < (n_blocks := self.settings.trainer.calibration_blocks):
             blocks_text = f"{n_blocks} blocks, not {blocks}" if blocks else "blocks of all rows"
             self._skip(f"intervals from {blocks_text}", SAFE * (FITS + n_blocks) * self.fit_seconds / BLOCKS_SHARE)
-        return replace(chosen, trainer=replace(chosen.trainer, calibration_blocks=blocks))
+        members, steps = self._members(), chosen.trainer.tune_steps
+        if len(members) < len(self.settings.trainer.combine):
+            enough = self._members_seconds() / MEMBERS_SHARE
+            self._skip("an average with the network that comes trained and theta", enough)
+        trainer = replace(chosen.trainer, calibration_blocks=blocks, combine=members)
+        return replace(chosen, trainer=replace(trainer, tune_steps=steps if CombineKind.zero in members else 0))
+
+    def _members(self) -> list[CombineKind]:
+        """Members of the average; of many columns without those that take longer than the budget allows."""
+        members, is_slow = self.settings.trainer.combine, self._members_seconds() > MEMBERS_SHARE * self.budget.whole
+        slow = (CombineKind.zero, CombineKind.theta) if is_slow else ()
+        return [kind for kind in members if kind not in slow]
+
+    def _members_seconds(self) -> float:
+        """Time of the members that forecast each of many columns by itself."""
+        n_columns = len(self.runner.source.columns.targets)
+        return SECONDS_EACH * n_columns if n_columns >= MANY_COLUMNS else 0.0
 
     def _network(self, trial: Trial) -> TrainConfig:
         steps = self._run_steps(trial)
@@ -271,7 +291,7 @@ class Search:
     def _tune_steps(self, seconds: float) -> int:
         """Steps of further training of the pretrained network in so many seconds; 0 if there is time for few only."""
         wanted, whole = self.settings.trainer.tune_steps, self._tuning_seconds()
-        if whole <= seconds or math.isinf(self.budget.whole):
+        if whole <= max(seconds, 0.0) or math.isinf(self.budget.whole):
             return wanted
         steps = int(wanted * max(seconds, 0.0) / whole)
         steps = steps if steps >= LEAST_STEPS else 0
@@ -281,7 +301,7 @@ class Search:
     def _tuning_seconds(self) -> float:
         """Time of all steps of further training of the pretrained network."""
         trainer = self.settings.trainer
-        is_member = trainer.tune_steps > 0 and CombineKind.zero in trainer.combine
+        is_member = trainer.tune_steps > 0 and CombineKind.zero in self._members()
         return SAFE * trainer.tune_steps * seconds_a_step() if is_member else 0.0
 
     def _room(self, trial: Trial) -> float:

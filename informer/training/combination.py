@@ -106,11 +106,12 @@ def choose(
     own += ["linear"] * is_linear + ["naive"] * (is_linear and repeated is not None and CombineKind.naive in combine)
     kinds = {"pretrained": CombineKind.zero, "theta": CombineKind.theta}
     local = [name for name, kind in kinds.items() if kind in combine]
+    own = own if own or local else ["network"]  # not trained and with quantiles: the maps that it starts from
     seasons = network_seasons(training_rows(data), data.targets) if local else (1, 1)
     equal = CombinationWeights.of(dict.fromkeys(local, 1 / max(len(local), 1)), NEWEST, seasons)
     members, further = [member for _, member in members_of(equal, data.sizes.offset)], None
     can_tell = each >= LEAST_HORIZONS and horizons >= ENOUGH_HORIZONS and data.sizes.offset < HORIZON
-    if can_tell and (steps := settings.trainer.tune_steps) and isinstance(members[0], PretrainedMember):
+    if can_tell and members and (steps := settings.trainer.tune_steps) and isinstance(members[0], PretrainedMember):
         further = tuned(model, members[0], data, parts, steps=steps, seed=settings.seed)
         members = [member for _, member in members_of(equal, data.sizes.offset, further)]
     held_out: Iterator[tuple[ForecastModel, Windows]] = ((model, part) for part in parts)

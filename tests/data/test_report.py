@@ -11,6 +11,7 @@ from stores import read_series, series_from_frame
 from informer.base.errors import ReportError
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
+from informer.data.panel import read_panel
 from informer.read.checks import MOST_LINES
 
 SIZES = WindowSizes(seq_len=24, label_len=5, pred_len=8)
@@ -104,11 +105,24 @@ def test_constant_columns_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_more_problems_than_can_be_read_are_counted(tmp_path: Path) -> None:
-    dates = made(30)["date"]
-    frame = pd.DataFrame(np.nan, index=dates, columns=[f"c{i}" for i in range(MOST_LINES + 7)]).reset_index()
-    lines = told(write(frame, tmp_path / "f.csv"))
-    assert len(lines) == MOST_LINES + 1
-    assert lines[-1] == "and 7 more problems"
+    paths = [write(made(30).assign(a=np.nan), tmp_path / f"f{place:02}.csv") for place in range(MOST_LINES + 7)]
+    with pytest.raises(ReportError) as error:
+        read_panel(paths, DatasetConfig(), None)
+    assert len(error.value.lines) == MOST_LINES + 1
+    assert error.value.lines[-1] == "and 7 more problems"
+
+
+@pytest.mark.parametrize("as_panel", [False, True])
+def test_many_columns_with_the_same_problem_are_two_lines(tmp_path: Path, as_panel: bool) -> None:
+    """Red if each column is listed, or if the lines of a file are counted once more as those of a panel."""
+    frame = pd.DataFrame(0.5, index=made(30)["date"], columns=[f"c{i}" for i in range(300)])
+    frame.iloc[3] = np.nan
+    path = write(frame.reset_index(), tmp_path / "f.csv")
+    with pytest.raises(ReportError) as error:
+        read_panel([path], DatasetConfig(), None) if as_panel else read_series(path, DatasetConfig())
+    first, others = error.value.lines
+    assert first.startswith("f.csv, row 5, column 'c0': ")
+    assert others == "the same in 299 more columns: c1, c2, c3, c4, c5, c6 and 293 more"
 
 
 def test_only_the_history_that_is_needed_is_checked(tmp_path: Path) -> None:

@@ -67,7 +67,11 @@ def test_the_season_is_that_of_the_step(folder: Path, truth: pd.DataFrame) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows.assign(ds=rows["ds"].str.replace("2024", "2031")), "no actual value for any forecast"),
+        (
+            lambda rows: rows.assign(ds=rows["ds"].str.replace("2024", "2031")),
+            "for any forecast of forecasts.csv yet: ",
+        ),
+        (lambda rows: rows.assign(ds=rows["ds"].str.replace("2024", "2001")), "and the same times"),
         (lambda rows: rows.assign(unique_id="c" + rows["unique_id"]), "expected the same names"),
         (lambda rows: pd.concat([rows, rows.head(1)]), "duplicate row for a"),
         (lambda rows: rows.assign(y=np.where(rows["y"] > 30, np.nan, rows["y"])), "expected a finite forecast"),

@@ -16,6 +16,7 @@ from test_trials import trial_runner
 
 from informer.base.start import Interrupted
 from informer.build import read_dataset
+from informer.config.training import CombineKind
 from informer.search import search as story
 from informer.search.search import FILES_SHARE, RUN, Budget, Search
 from informer.search.space import Values, comparable, least_sizes, lengths
@@ -160,6 +161,22 @@ def test_blocks_for_intervals_where_there_is_time(
     assert search.resolved(trial).trainer.calibration_blocks == blocks
     notes = {5: "", 3: "intervals from 5 blocks, not 3", 0: "intervals from blocks of all rows"}
     assert [note for note in search.not_tried if note.startswith("intervals")] == [notes[blocks]] * (blocks < 5)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "most", "kept"), [(3.0, 1, False), (4.0, 1, True), (None, 1, True), (3.0, 9, True)]
+)
+def test_members_that_forecast_each_column_by_itself_where_there_is_time(
+    minutes: float | None, most: int, kept: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 s are more than half of three minutes, and less than half of four; few columns are not counted."""
+    search, trial = World(monkeypatch, gain=slow_gain, cost=0.05).search(folder / "search.csv", minutes)
+    monkeypatch.setattr(story, "MANY_COLUMNS", most)
+    monkeypatch.setattr(story, "SECONDS_EACH", 100 / len(search.runner.source.columns.targets))
+    members = [CombineKind.naive, CombineKind.zero, CombineKind.theta]
+    assert search.resolved(trial).trainer.combine == (members if kept else members[:1])
+    notes = [note for note in search.not_tried if note.startswith("an average")]
+    assert notes == ["an average with the network that comes trained and theta"] * (not kept)
 
 
 def test_variants_are_those_of_the_best_shape(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,11 +222,12 @@ def test_losses_are_those_of_the_forecasts(folder: Path) -> None:
 
 
 @torch.inference_mode()
-def test_quantiles_stay_as_they_are(folder: Path) -> None:
-    """Their head is not linear in its weights."""
+@pytest.mark.parametrize("has_network", [True, False])
+def test_quantiles_stay_as_they_are(has_network: bool, folder: Path) -> None:
+    """Their head is not linear in its weights, and there is no other member, also of a network that was not trained."""
     overrides = [*NETWORK, "loss=quantile"]
     model, data = trained(*overrides)
-    shares, _, _ = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
+    shares, _, _ = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=has_network)
     assert shares == CombinationWeights(1.0, 0.0, 0.0)
 
 
