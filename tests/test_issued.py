@@ -139,7 +139,7 @@ def test_a_network_reads_them() -> None:
     [
         ("train", [*RUN, "dataset.memmap=true"], "dataset.issued_at: not supported with dataset.memmap, which reads a"),
         ("train", [*RUN[:4], *RUN[5:]], "dataset.issued_at: history has no columns known ahead, which are issued"),
-        ("forecast", ["history.csv", "dataset.issued_at=issued"], "informer forecast reads no columns known ahead"),
+        ("forecast", ["history.csv", "dataset.issued_at=issued"], "informer forecast does not read it"),
         ("update", ["checkpoint=run", "input=whole.csv", "output=never"], "later rows are not joined to those of a"),
         ("watch", ["checkpoint=run", "input=whole.csv"], "watch does not support covariates that are issued"),
         ("predict", ["checkpoint=run", "input=plain.csv", "mode=rolling"], "issued_at=issued: plain.csv has no such"),

@@ -19,12 +19,14 @@ from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import Survey, in_words, seasons_of, survey_file
-from informer.data.panel import series_names
+from informer.data.history import future_index, futures_of_table
+from informer.data.panel import series_names, without_ended
 from informer.data.seasonality import Season
 from informer.read.checks import CONFIRM
 from informer.read.files import list_files
-from informer.read.series import Series, column_values
+from informer.read.series import Series, cells_of_file, column_values, table_of_file, with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
+from informer.read.table import without
 from informer.training.folder import RunFolder
 
 MOST_LINES = 20
@@ -277,6 +279,7 @@ def plan(
         pred_len=horizon,
         target=settings.target,
         features=FeatureMode.M if settings.target is None or only else FeatureMode.MS,
+        future_covariates=settings.future_covariates,
         seed=settings.seed,
         device=settings.device,
         run_dir=str(run_dir),
@@ -356,10 +359,50 @@ def _rounded_up(share: float) -> float:
     return -(-share * 100 // 1) / 100
 
 
+def columns_of_future(settings: ForecastConfig) -> list[str]:
+    """Columns that may be known ahead: those that the user names, or those of `future` that are not empty."""
+    if settings.future is None or settings.future_covariates:
+        return settings.future_covariates
+    files = list_files("future", settings.future) or [expanded(settings.future)]
+    frame = cells_of_file(files[0], settings.dataset).frame
+    return [name for name in frame.columns if frame[name].notna().any()]
+
+
+def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], series: Series) -> ForecastConfig:
+    """The settings with those of the candidates that are known ahead for this series.
+
+    Raises:
+        InputError: there are none, but values for the rows to forecast.
+    """
+    others = without(series.columns, [settings.target or ""])
+    ahead = [*candidates] if settings.future_covariates else [name for name in candidates if name in others]
+    if settings.future is not None and not ahead:
+        raise InputError(
+            f"future={settings.future}: expected a numeric column known ahead that the data have too, one of "
+            f"{listed(others)}, found {listed(candidates)}"
+        )
+    return replace(settings, future_covariates=ahead)
+
+
+def check_future(subject: Subject, settings: ForecastConfig, horizon: int) -> None:
+    """Raise an InputError before anything is trained if the columns known ahead do not reach to the end of the horizon.
+
+    Of one file; those of several files are checked when these are forecast.
+    """
+    if settings.future is None or subject.n_files > 1 or list_files("future", settings.future) is not None:
+        return
+    config = subject.dataset
+    table = with_series_names(table_of_file(expanded(settings.future), config), config.series_col)
+    futures = futures_of_table(table, config)
+    for series in without_ended(subject.panel, config.ended)[0]:
+        ahead = future_index(series, rows_ahead(series, settings, horizon))
+        futures.of(series).at(ahead, settings.future_covariates)
+
+
 def targets_of(series: Series, settings: ForecastConfig) -> list[str]:
     target = settings.target
     if target is None:
-        return list(series.columns)
+        return without(series.columns, settings.future_covariates)
     if target not in series.columns:
         raise InputError(f"target={target}: expected a numeric column, one of {listed(series.columns)}")
     return [target]
@@ -377,5 +420,5 @@ def left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:
     ):
         yield (
             f"the last {n_empty} rows have no {listed(columns, 3)}: the forecast begins after them; to forecast these "
-            "rows, end the file before them"
+            "rows, end the file before them (what is known of them ahead goes into a second file, future=FILE)"
         )

@@ -39,6 +39,8 @@ from informer.commands.plan import (
     Failure,
     Subject,
     as_chosen,
+    check_future,
+    columns_of_future,
     find_subjects,
     for_training,
     is_too_short,
@@ -47,6 +49,7 @@ from informer.commands.plan import (
     rows_ahead,
     rows_and_horizon,
     targets_of,
+    with_columns_ahead,
 )
 from informer.config.commands import ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import from_plain
@@ -265,7 +268,20 @@ def repeat_command(
     """The command that repeats the forecast, with all detected settings."""
     usual = ForecastConfig()
     words: list[Word] = [subject.path, ("horizon", horizon)]
-    for name in ("target", "intervals", "model", "seed", "device", "total", "aggregate", "above", "paths", "log"):
+    for name in (
+        "target",
+        "future",
+        "future_covariates",
+        "intervals",
+        "model",
+        "seed",
+        "device",
+        "total",
+        "aggregate",
+        "above",
+        "paths",
+        "log",
+    ):
         value = getattr(settings, name)
         words += [(name, value)] if value != getattr(usual, name) else []
     return shell_command("forecast", *words, *more, *dataset_words(dataset))
@@ -288,6 +304,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
         display.update(Status(doing=f"reading {with_addresses(settings.input or '')}"))
         if settings.output is not None:
             check_output(Path(settings.output), overwrite=settings.overwrite)
+        ahead = columns_of_future(settings)
         subjects, failures = find_subjects(settings)
         reading, n_files, answers = display.elapsed / 60, 0, list[dict[str, Any]]()
         for place, subject in enumerate(subjects):
@@ -301,11 +318,12 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
             default = Path(RUNS) / "_".join(word.replace("/", "-") for word in words if word)
             title = subject.name if len(subjects) > 1 else None
             try:
+                own = with_columns_ahead(settings, ahead, subject.panel[0])
                 with RunFolder.for_output(root, default, overwrite=settings.overwrite) as folder:
                     if settings.model == ZERO or (settings.chosen is None and is_too_short(subject, settings)):
-                        facts = _forecast_untrained(subject, settings, folder, console, began=began, title=title)
+                        facts = _forecast_untrained(subject, own, folder, console, began=began, title=title)
                     else:
-                        facts = _forecast_trained(subject, settings, folder, minutes, console, began=began, title=title)
+                        facts = _forecast_trained(subject, own, folder, minutes, console, began=began, title=title)
                     answers.append({"input": subject.path, **facts})
             except InputError as error:
                 if len(subjects) == 1:
@@ -358,6 +376,7 @@ def _forecast_trained(
     clear = [lasting(each.period, frequency) for each in seasons if each.strength >= WEAKEST][:MOST_SEASONS]
     season = f"repeats every {', '.join(clear)}" if clear else "none found"
     _announce(subject, settings, season, console, title)
+    check_future(subject, settings, horizon)
     quiet = Console(quiet=True)
     with _explained_how_to_continue(folder, subject, settings, console):
         if settings.overwrite:
@@ -371,6 +390,7 @@ def _forecast_trained(
         job = PredictConfig(
             checkpoint=str(run),
             input=subject.path,
+            future=settings.future,
             output=str(run / FORECASTS),
             horizon=settings.horizon,
             until=settings.until,
@@ -414,7 +434,7 @@ def _forecast_trained(
         "Report": str(page),
         **({"Skipped": skipped(searched)} if searched and searched["not_tried"] else {}),
         "Repeat": repeat_command(subject, settings, horizon, dataset, source),
-        "New rows": _predict_command(run, subject.path, levels),
+        "New rows": _predict_command(run, subject.path, levels, *_future(settings)),
     }
     return _told(
         console,
@@ -474,6 +494,7 @@ def _forecast_untrained(
     write_atomic(folder.path / METRICS_FILE, json.dumps({"model": model.name, **metrics}, indent=1) + "\n")
     what = f"{model.name}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
     few = "" if is_zero else f"; {rows} rows are too few to train on for {horizon} ahead"
+    few += "" if settings.future is None else ", so columns known ahead are not read"
     repeat = repeat_command(subject, settings, horizon, subject.dataset)
     quality, covered = f"not known: the series are too short for a test forecast of {horizon} rows", ""
     if scores is not None:
@@ -555,6 +576,10 @@ def _explained_how_to_continue(
         _line(console, "Forecast", _predict_command(run, subject.path, levels, *output))
         _line(console, "Report", shell_command("report", str(run)))
         raise interrupted from None
+
+
+def _future(settings: ForecastConfig) -> list[Word]:
+    return [] if settings.future is None else [("future", settings.future)]
 
 
 def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: Word) -> str:

@@ -102,6 +102,11 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     short, 6 rows or more without a season, and at most 96."""
     target: str | None = setting(is_name=True)
     """Column to forecast, with all others as inputs; null: forecast every numeric column."""
+    future: str | None = setting(is_address=True)
+    """Columns known ahead, for the rows to forecast: a file, or a folder or pattern with one of the same name per
+    input."""
+    future_covariates: list[str] = setting(list)
+    """Columns that are known ahead; empty: those of `future` that are not empty and that the data have too."""
     budget: float = setting(5.0, above=0)
     """Time limit for everything in minutes; several datasets share it. A search may last three times as long where
     other programs use the processor."""
@@ -145,9 +150,13 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
             yield f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key"
         if self.dataset.issued_at is not None:
             yield (
-                "dataset.issued_at: informer forecast reads no columns known ahead; set it in informer train, with "
+                "dataset.issued_at: informer forecast does not read it; set it in informer train, with "
                 "future_covariates=[...], and forecast with informer predict"
             )
+        if self.future_covariates and self.future is None:
+            yield "future_covariates: expected their values for the rows to forecast, future=FILE, found none"
+        if self.future is not None and self.model == "zero":
+            yield "future: model=zero reads no columns known ahead; leave it out, or use model=auto"
 
 
 class Plots(Enum):

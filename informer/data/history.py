@@ -20,7 +20,7 @@ from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.calendar import CalendarMarks
 from informer.data.columns import Columns
-from informer.data.panel import left_padded
+from informer.data.panel import LongTable, left_padded
 from informer.data.scaler import PanelScaler
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Batch, Windows
@@ -118,6 +118,16 @@ class Futures:
         if series.name not in self.by_series:
             raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
         return self.by_series[series.name].by(series.timestamps[-1])
+
+
+def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Futures:
+    """Future covariates of each series that a table names, or of all series; errors as of `future_of_table`."""
+    if config.series_col is None or config.series_col not in table.columns:
+        return Futures(name=table.name, shared=future_of_table(table, config, trained_format))
+    pieces = LongTable.of(table, config.series_col).tables()
+    return Futures(
+        name=table.name, by_series={key: future_of_table(piece, config, trained_format) for piece, key in pieces}
+    )
 
 
 def future_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Future:

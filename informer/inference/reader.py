@@ -19,7 +19,7 @@ from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, Short, without_location
 from informer.config.training import check
 from informer.data.calendar import mark_fields, mark_sizes
-from informer.data.history import Futures, future_of_table
+from informer.data.history import Futures, futures_of_table
 from informer.data.panel import (
     KnownAttributes,
     LongTable,
@@ -258,14 +258,7 @@ class Reader:
         return coded(table, self._labels)
 
     def _futures(self, table: Table, config: DatasetConfig) -> Futures:
-        table = self._coded(table)
-        if config.series_col is None or config.series_col not in table.columns:
-            return Futures(name=table.name, shared=future_of_table(table, config, self._time_format))
-        by_series = {
-            key: future_of_table(piece, config, self._time_format)
-            for piece, key in LongTable.of(table, config.series_col).tables()
-        }
-        return Futures(name=table.name, by_series=by_series)
+        return futures_of_table(self._coded(table), config, self._time_format)
 
     def _warn_about_gaps(self, series: Series) -> None:
         """Warn once about gaps in columns that had none in training."""

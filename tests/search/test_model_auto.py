@@ -114,7 +114,7 @@ def test_short_data_are_trained_on(folder: Path) -> None:
 
 def test_from_python(folder: Path) -> None:
     frame = pd.read_csv(resource("data/sample.csv")).iloc[:320]
-    trainer = {"max_steps": 2, "batch_size": 64, "time_budget_minutes": 0.03, "combine": []}
+    trainer = {"max_steps": 2, "batch_size": 64, "time_budget_minutes": 0.001, "combine": []}
     forecaster = Forecaster.fit(frame, device="cpu", model="auto", pred_len=5, trainer=trainer, **{"model.d_model": 8})
     assert len(forecaster.predict(frame)) == 5
     assert forecaster.trained.checkpoint.config["model"]["family"] == "linear"

@@ -68,6 +68,63 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     assert Path("later/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
 
 
+def promoted() -> pd.DataFrame:
+    """A day's season, and 30 more in the hours of a promotion; of the last 24 hours only the promotions are known."""
+    table = hourly(600).drop(columns="heat")
+    times = pd.date_range(HOURS[0], periods=624, freq="h")
+    promo = (np.random.default_rng(5).random(624) < 0.3).astype(float)
+    table["load"] += 30 * promo[:600]
+    rows = pd.DataFrame({"time": times.strftime("%Y-%m-%d %H:%M"), "promo": promo})
+    return rows.merge(table, on="time", how="left")
+
+
+def test_columns_known_ahead_are_used_and_added_up(folder: Path) -> None:
+    """Against how the rows were made; red if promotions of the forecast hours, or of the past ones, are not read. The
+    lines of the end can be typed again."""
+    table = promoted()
+    table[:600].to_csv("my.csv", index=False)
+    table[600:].drop(columns="load").to_csv("next.csv", index=False)
+    keys = ["my.csv", "target=load", "horizon=24", "total=true"]
+    lines = sound(forecast(*keys, "future=next.csv", "output=out"))
+    found = pd.read_csv("out/forecasts/my.forecast.csv")["load"].to_numpy()
+    expected = 100 + 10 * np.sin(2 * np.pi * np.arange(600, 624) / 24) + 30 * table["promo"][600:].to_numpy()
+    np.testing.assert_allclose(found, expected, atol=4)
+    total = pd.read_csv("out/totals.csv").query("rows == 24")["value"]
+    np.testing.assert_allclose(total, expected.sum(), rtol=0.02)
+    repeat, new_rows = (shlex.split(lines[label]) for label in ("Repeat", "New rows"))
+    assert "future_covariates=[promo]" in repeat
+    for command, place in ((repeat, "again/forecasts/my.forecast.csv"), (new_rows, "later/my.forecast.csv")):
+        output = "output=again" if command is repeat else "output=later"
+        assert call(command[1], *command[2:], output).status == 0
+        assert Path(place).read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
+    table[600:].assign(load=np.nan).to_csv("both.csv", index=False)  # every column that is not empty is known ahead
+    sound(forecast("my.csv", "horizon=24", "future=both.csv", "output=each"))
+    assert Path("each/forecasts/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["future=other.csv"], "expected a numeric column known ahead that the data have too, one of promo, found"),
+        (["future_covariates=[promo]"], "future_covariates: expected their values for the rows to forecast"),
+        (["future=next.csv", "model=zero"], "model=zero reads no columns known ahead"),
+        (["future=next.csv", "future_covariates=[price]"], "next.csv: future covariates missing: price"),
+        (["future=short.csv"], "short.csv: "),
+    ],
+)
+def test_what_is_not_known_ahead_is_one_line(arguments: list[str], said: str, folder: Path) -> None:
+    table = promoted()
+    table[:600].to_csv("my.csv", index=False)
+    table[600:].drop(columns="load").to_csv("next.csv", index=False)
+    table[600:610].drop(columns="load").to_csv("short.csv", index=False)
+    table[600:].rename(columns={"promo": "price"}).drop(columns="load").to_csv("other.csv", index=False)
+    given = [] if any(one.startswith("model=") for one in arguments) else ["model=linear"]
+    outcome = call("forecast", "my.csv", "target=load", "horizon=24", "output=out", *arguments, *given)
+    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome
+    assert said in outcome.err
+    assert not Path("out/best.pt").exists(), "before anything is trained"
+
+
 @pytest.mark.slow
 def test_a_search_is_repeated_to_the_bit(folder: Path) -> None:
     """Red if the command searches again, or the clock decides anything else: the rows that are scored, the widths of
