@@ -7,8 +7,8 @@ Helpers of `Forecaster`: a method for class and instance, settings, scores, skil
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -22,6 +22,7 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, listed, with_addresses
+from informer.base.progress import listening
 from informer.build import read_dataset
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.conversion import node_of
@@ -187,6 +188,17 @@ def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame
     return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}
 
 
+@contextmanager
+def _activity() -> Iterator[None]:
+    """Show what is being done, in a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_jupyter:
+        yield
+        return
+    with console.status("reading") as shown, listening(lambda now: shown.update(now.doing) if now.doing else None):
+        yield
+
+
 def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Frame]) -> list[Future]:
     """Future covariates of every series of these tables, in order.
 
@@ -258,7 +270,8 @@ class Forecaster:
             frame: a table (pandas, polars, pyarrow, ...) or series whose times are a column or the index, or the path
                 or address of a file; all numeric columns are used unless `dataset` says otherwise.
             attributes: static covariates with one row per series, as a table or the path or address of a file.
-            verbose: print the output of the command.
+            verbose: print the output of the command. Otherwise a terminal shows one line, the current activity, until
+                the end.
             config: settings of the command line, dotted or nested: `target="OT", model="small",
                 trainer={"max_epochs": 3}, **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are saved
                 there, otherwise nothing is saved.
@@ -284,6 +297,7 @@ class Forecaster:
                 folder.check_new()
                 provenance = None if kept_at is None else folders.enter_context(saved_table(table.frame, kept_at))
                 read = partial(read_dataset, settings, table=table, provenance=provenance, attributes=series_attributes)
+            folders.enter_context(nullcontext() if verbose else _activity())
             train(settings, folder, Console(quiet=not verbose), read=read)
             fitted = type(self).load(run_dir, device=settings.device)
             self._trained, self._scores = fitted._trained, fitted._scores

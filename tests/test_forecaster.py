@@ -1,11 +1,13 @@
 """Forecasts from Python: one table or many, any horizon, and errors."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from entry_points import SMALL, Trained, call
+from rich.console import Console
 from sklearn.exceptions import NotFittedError
 
 from informer import Forecaster, checkpoint
@@ -94,6 +96,18 @@ def test_fitting_is_training_from_the_command_line(folder: Path, capsys: pytest.
     pd.testing.assert_frame_equal(fitted.predict(table, intervals=[80]), trained.predict(table, intervals=80))
     assert repr(trained) == "Forecaster(6 rows of price from 24 of price, a row each h)"
     assert repr(Forecaster()) == "Forecaster()"
+
+
+def test_a_terminal_shows_what_is_being_done(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a fit is silent; the line is of a terminal only, as the test before says."""
+    written = io.StringIO()
+
+    def console(*, quiet: bool = False, stderr: bool = False) -> Console:
+        return Console(quiet=True) if quiet else Console(file=written, force_terminal=stderr)
+
+    monkeypatch.setattr("informer.forecaster.Console", console)
+    Forecaster.fit(frame, **SIZES, **{"trainer.max_steps": 1})
+    assert "scoring on held-out rows" in written.getvalue()
 
 
 def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) -> None:
