@@ -168,6 +168,8 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     if not survey.problems or (settings.repair is RepairMode.auto and can_repair):
         return []
     lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", str(survey.path))
+    if continues := _rows_ahead_in(survey, settings):
+        return [*lines, continues]
     if len(survey.problems) > MOST_LINES:
         lines.append(f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems ({command})")
     if not survey.is_readable or loses_target:
@@ -176,6 +178,22 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     words = in_words([repair for repair in survey.repairs if repair != CONFIRM])
     allowed = f" {in_words([CONFIRM])[0]}" if survey.asks else ""
     return [*lines, f"to repair it, add repair=auto{allowed}, which sets {' '.join(words)}{dropped}"]
+
+
+def _rows_ahead_in(survey: Survey, settings: ForecastConfig) -> str:
+    """What to do with rows at the end of a file that have no target but other numbers; empty if there are none."""
+    frame, target = cells_of_file(survey.path, settings.dataset).frame, settings.target
+    if settings.future is not None or target not in frame.columns:
+        return ""
+    n_rows = int(frame[target].isna()[::-1].cumprod().sum())
+    ahead = frame.iloc[len(frame) - n_rows :].select_dtypes("number").drop(columns=target, errors="ignore")
+    known = [name for name in ahead.columns if ahead[name].notna().all()] if 0 < n_rows < len(frame) else []
+    if not known:
+        return ""
+    return (
+        f"the last {counted(n_rows, 'row')} have no {target}, but {listed(known, 3)}: to forecast them, move them into "
+        "a file of their own, future=FILE"
+    )
 
 
 MOST_HORIZON = 96
