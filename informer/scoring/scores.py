@@ -635,6 +635,18 @@ class _Scored:
         return joined_errors(self._residuals).over(self._kept)
 
 
+MAPS_CELLS = 1 << 19
+"""Values in the windows that linear maps forecast at once."""
+
+
+def scored_at_once(model: ForecastModel, batch_size: int, data: Data) -> int:
+    """Windows per batch when a model is scored: `batch_size`, which bounds the memory of a network, or more of maps
+    alone, whose batch costs as much however small it is."""
+    if model.network is not None:
+        return batch_size
+    return max(batch_size, MAPS_CELLS // (data.sizes.rows * len(data.inputs)))
+
+
 def score(
     model: ForecastModel,
     data: Data,
@@ -647,7 +659,7 @@ def score(
 
     Args:
         model, data: the model and the data of its run.
-        batch_size: windows per batch.
+        batch_size: windows per batch, see `scored_at_once`.
         calibration: calibration of the model's intervals, if any.
         baselines: see `baselines_for`, which is called without them.
 
@@ -655,6 +667,7 @@ def score(
         InputError: a part without windows.
     """
     model.eval()
+    batch_size = scored_at_once(model, batch_size, data)
     own, breakdown = _Scored(model, data, calibration), Breakdown(data)
     evaluation = compare(
         own, data.test, data=data, name=model.family, batch_size=batch_size, breakdown=breakdown,

@@ -94,7 +94,16 @@ from informer.scoring.intervals import (
     validation_rows,
 )
 from informer.scoring.metrics import WQL
-from informer.scoring.scores import FORESIGHT, Evaluation, baselines_for, evaluate, fit_baselines, score, training_scale
+from informer.scoring.scores import (
+    FORESIGHT,
+    Evaluation,
+    baselines_for,
+    evaluate,
+    fit_baselines,
+    score,
+    scored_at_once,
+    training_scale,
+)
 from informer.training.combination import combined, combiner
 from informer.training.curves import Tracker, reference_losses, tag_of
 from informer.training.folder import RunFolder
@@ -107,7 +116,6 @@ from informer.training.start import (
     calibration_errors,
     initial_network,
     is_closed_form,
-    scored_at_once,
 )
 from informer.training.state import EVENTS, Checkpointer, State, note_of_length
 
@@ -451,7 +459,7 @@ def score_best(
     if errors is not None and calibration is not None and settings.trainer.calibration:
         state |= calibration.state()
         # for forecasts after the end of the data: also the errors on the test part, the newest there are
-        errors_of = residuals_of(data, scored_at_once(best, settings, data))
+        errors_of = residuals_of(data, scored_at_once(best, settings.trainer.eval_batch_size, data))
         known = evaluation.residuals
         if evaluation.windows < len(data.test):  # those of as many windows, however many were scored in time
             every = every_of(data.test, affordable(best, MOST_RECENT, len(data.targets)))
@@ -481,7 +489,7 @@ def _scored(
     why = "further members of the average take a millisecond per forecast"
 
     def scores(of: Data) -> Evaluation:
-        batch_size = scored_at_once(model, settings, of)
+        batch_size = settings.trainer.eval_batch_size
         return score(model, of, batch_size=batch_size, calibration=calibration, baselines=baselines)
 
     # with further members a forecast takes as long however short it is

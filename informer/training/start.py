@@ -33,15 +33,12 @@ from informer.pretrained.weights import load
 from informer.read.frequency import Frequency
 from informer.scoring.baselines import RidgeForecast, fit_ridge
 from informer.scoring.intervals import Residuals, joined_errors, residuals_of
+from informer.scoring.scores import scored_at_once
 
 log = logging.getLogger(__name__)
 
 WINDOWS_EACH, MOST_OF_PANEL = 16, 8000
 """Windows of each series of a panel from which intervals are calibrated, and of all together."""
-
-
-MAPS_CELLS = 1 << 19
-"""Values in the windows that linear maps forecast at once."""
 
 
 class FittedMaps(NamedTuple):
@@ -95,7 +92,7 @@ def calibration_errors(
     """
     if data.calibration is None and not settings.trainer.calibration:
         return None
-    errors_of = residuals_of(data, scored_at_once(model, settings, data))
+    errors_of = residuals_of(data, scored_at_once(model, settings.trainer.eval_batch_size, data))
     maps, calibration, n_blocks = model.maps, data.calibration, settings.trainer.calibration_blocks
     if n_blocks and maps is not None and is_closed_form(model, settings):
         most = max(MOST_WINDOWS, min(WINDOWS_EACH * len(data.panel), MOST_OF_PANEL))
@@ -148,13 +145,6 @@ def held_out_fits(
     else:
         parts = [part.starts for part in (data.val, data.calibration) if part is not None]
         yield model, data.val.at(torch.cat(parts))
-
-
-def scored_at_once(model: ForecastModel, settings: TrainConfig, data: Data) -> int:
-    """Windows per batch when a model is scored: `eval_batch_size`, which bounds the memory of a network, or more of
-    maps alone, whose batch costs as much however small it is."""
-    size = settings.trainer.eval_batch_size
-    return size if model.network is not None else max(size, MAPS_CELLS // (data.sizes.rows * len(data.inputs)))
 
 
 def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
