@@ -165,6 +165,7 @@ def test_a_window_is_level_season_and_the_rest() -> None:
     assert not split(history, 16)[1].any()
 
 
+@pytest.mark.slow
 def test_the_other_members_are_what_they_change(files: Path) -> None:
     """Red if a member's source is not what the average adds to the forecast of the linear maps alone, which are the
     same in both runs."""

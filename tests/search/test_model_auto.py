@@ -41,6 +41,7 @@ ALONE = [BRIEF, "trainer.combine=[]"]
 """Nor on an average with the network that comes trained, whose forecasts of all windows take seconds."""
 
 
+@pytest.mark.slow
 def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
     """Red if resume, eval or predict would search again."""
     outcome = done("train", *SAMPLE, BRIEF, "run_dir=runs/one")
