@@ -209,7 +209,8 @@ class Search:
         start = self._start(seq_lens)
         seconds = self.budget.left
         if math.isfinite(seconds):
-            self._tuning = min(self._tuning_seconds(), TUNING_SHARE * max(self._room(start), 0.0))
+            if self.runner.can_tune(cheapest(self.settings, start.start.seq_len)):
+                self._tuning = min(self._tuning_seconds(), TUNING_SHARE * max(self._room(start), 0.0))
             self._trials_end = seconds - TRIALS_SHARE * max(self._room(start), 0.0)
         self._halve(networks(self.settings, start.start.seq_len, n_targets=len(self.runner.source.columns.targets)))
         better = [trial for trial in self._networks() if trial.val_loss < (1 - LEAST_GAIN) * start.val_loss]

@@ -47,6 +47,7 @@ from informer.networks.models.base import ModelDims
 from informer.networks.models.linear import LinearMaps, LinearModelConfig, maps_config
 from informer.scoring.scores import baselines_for
 from informer.search.space import Values, cheapest, with_values
+from informer.training.combination import can_tune
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch, validate
 from informer.training.processes import Processes
@@ -351,6 +352,11 @@ class TrialRunner:
             baselines_for(data)
             self._baseline = self.clock() - began
         return windows * self._paces.get(_shape_of(settings, steps), 0.0) + self._baseline
+
+    def can_tune(self, values: Values) -> bool:
+        """Whether the rows that a trained network is not chosen on can judge the pretrained one after training."""
+        data, _ = self._fit(with_values(self.settings, values))
+        return can_tune([data.calibration or data.val], data)
 
     def n_windows(self, values: Values) -> int:
         """Number of training windows."""

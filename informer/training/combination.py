@@ -110,8 +110,8 @@ def choose(
     seasons = network_seasons(training_rows(data), data.targets) if local else (1, 1)
     equal = CombinationWeights.of(dict.fromkeys(local, 1 / max(len(local), 1)), NEWEST, seasons)
     members, further = [member for _, member in members_of(equal, data.sizes.offset)], None
-    can_tell = each >= LEAST_HORIZONS and horizons >= ENOUGH_HORIZONS and data.sizes.offset < HORIZON
-    if can_tell and members and (steps := settings.trainer.tune_steps) and isinstance(members[0], PretrainedMember):
+    steps = settings.trainer.tune_steps if members and can_tune(parts, data) else 0
+    if steps and isinstance(members[0], PretrainedMember):
         further = tuned(model, members[0], data, parts, steps=steps, seed=settings.seed)
         members = [member for _, member in members_of(equal, data.sizes.offset, further)]
     held_out: Iterator[tuple[ForecastModel, Windows]] = ((model, part) for part in parts)
@@ -194,6 +194,12 @@ def _units(data: Data) -> Float[Tensor, "series n"]:
     period = data.frequency.season
     weights = series_weights(data.train.store, data.sizes, runs_of(data.train), channels, period=period)
     return torch.tensor(weights).sqrt().reshape(len(data.panel), len(positions))
+
+
+def can_tune(held_out: Sequence[Windows], data: Data) -> bool:
+    """Whether these windows are enough to judge the pretrained network after further training."""
+    each, horizons = _horizons(held_out, data)
+    return each >= LEAST_HORIZONS and horizons >= ENOUGH_HORIZONS and data.sizes.offset < HORIZON
 
 
 def _horizons(splits: Sequence[Windows], data: Data) -> tuple[float, float]:

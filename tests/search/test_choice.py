@@ -38,6 +38,8 @@ class Clock:
 class World:
     """Trials without data: losses and seconds by formula; every trial is noted."""
 
+    can_tune = True
+    """Whether held-out rows are enough to judge the pretrained network."""
     closing_cost = 0.0
     """Seconds of scores with a network."""
 
@@ -48,6 +50,7 @@ class World:
         )
         monkeypatch.setattr(TrialRunner, "start", lambda runner, seq_lens, *, seconds: self.start(seq_lens, seconds))
         monkeypatch.setattr(story, "seconds_a_step", lambda: 0.01)
+        monkeypatch.setattr(TrialRunner, "can_tune", lambda runner, values: self.can_tune)
         monkeypatch.setattr(TrialRunner, "n_windows", lambda runner, values: 3200)
         monkeypatch.setattr(TrialRunner, "closing_seconds", lambda runner, values, *, steps: self.closing(steps))
 
@@ -147,6 +150,18 @@ def test_time_is_kept_for_the_pretrained_network(
     training = RUN * world.cost * (trainer.max_steps if trial.steps else 0)
     assert world.clock.now + training + trainer.tune_steps * story.SAFE * seconds <= 180.0
     assert any("of the pretrained network" in note for note in search.not_tried) is (steps != 300)
+
+
+def test_no_time_is_kept_where_held_out_rows_are_too_few(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a network loses the time of training that cannot be judged."""
+    steps = []
+    for can_tune in (True, False):
+        world = World(monkeypatch, gain=slow_gain, cost=0.05)
+        world.can_tune = can_tune
+        monkeypatch.setattr(story, "seconds_a_step", lambda: 0.2)
+        search, trial = world.search(folder / f"{can_tune}.csv", 3.0)
+        steps.append(sum(made[3] for made in world.made) + search.resolved(trial).trainer.max_steps)
+    assert steps[1] > 1.2 * steps[0]
 
 
 @pytest.mark.parametrize(("seconds", "blocks"), [(0.5, 5), (9.0, 3), (20.0, 0)])
