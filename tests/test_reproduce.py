@@ -143,7 +143,7 @@ def test_on_ray_a_cell_is_the_run_that_it_is_here(scripts: Scripts, folder: Path
     assert not dying.row_file.exists()
 
 
-def test_the_time_of_a_run_is_told_before_it_starts(folder: Path) -> None:
+def test_the_time_of_a_run_is_reported_before_it_starts(folder: Path) -> None:
     """Red if steps, epochs or a closed form are counted in another way than training counts them."""
     pd.DataFrame({"date": pd.date_range("2024-01-01", periods=300, freq="h"), "y": np.arange(300) % 24.0}).to_csv(
         "one.csv", index=False
@@ -152,8 +152,8 @@ def test_the_time_of_a_run_is_told_before_it_starts(folder: Path) -> None:
     small = [*keys, "model=tiny", "trainer.batch_size=16", "trainer.max_epochs=3", "device=cpu"]
     expected = script("expected_time").expected
     windows = int(300 * 0.7) - 24 - 6 + 1
-    told = f"{3 * -(-windows // 16)} steps of "
-    assert told in expected(small), expected(small)
+    reported = f"{3 * -(-windows // 16)} steps of "
+    assert reported in expected(small), expected(small)
     assert " in 3 epochs" in expected(small)
     assert "7 steps of " in expected([*small, "trainer.max_steps=7"])
     assert "without steps" in expected([*keys, "model=linear", "trainer.max_steps=0"])
