@@ -269,19 +269,9 @@ def repeat_command(
     usual = ForecastConfig()
     words: list[Word] = [subject.path, ("horizon", horizon)]
     for name in (
-        "target",
-        "future",
-        "future_covariates",
-        "intervals",
-        "model",
-        "seed",
-        "device",
-        "total",
-        "aggregate",
-        "above",
-        "paths",
-        "log",
-    ):
+        "target", "future", "future_covariates", "intervals", "model", "seed", "device", "total", "aggregate", "above",
+        "paths", "log",
+    ):  # fmt: skip
         value = getattr(settings, name)
         words += [(name, value)] if value != getattr(usual, name) else []
     return shell_command("forecast", *words, *more, *dataset_words(dataset))
@@ -434,7 +424,7 @@ def _forecast_trained(
         "Report": str(page),
         **({"Skipped": skipped(searched)} if searched and searched["not_tried"] else {}),
         "Repeat": repeat_command(subject, settings, horizon, dataset, source),
-        "New rows": _predict_command(run, subject.path, levels, *_future(settings)),
+        "New rows": _predict_command(run, subject.path, settings, levels),
     }
     return _told(
         console,
@@ -573,18 +563,15 @@ def _explained_how_to_continue(
             calibration = saved_calibration(folder.forecasting, recent=True)
             levels = [level for level in levels if calibration is not None and calibration.supports(level)]
         output: list[Word] = [("output", run / FORECASTS), "overwrite=true"]
-        _line(console, "Forecast", _predict_command(run, subject.path, levels, *output))
+        _line(console, "Forecast", _predict_command(run, subject.path, settings, levels, *output))
         _line(console, "Report", shell_command("report", str(run)))
         raise interrupted from None
 
 
-def _future(settings: ForecastConfig) -> list[Word]:
-    return [] if settings.future is None else [("future", settings.future)]
-
-
-def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: Word) -> str:
+def _predict_command(run: Path, path: str, settings: ForecastConfig, levels: Sequence[int], *arguments: Word) -> str:
+    future: list[Word] = [("future", settings.future)] if settings.future else []
     intervals = [("intervals", list(levels))] if levels else []
-    return shell_command("predict", ("checkpoint", run), ("input", path), *arguments, *intervals)
+    return shell_command("predict", ("checkpoint", run), ("input", path), *future, *arguments, *intervals)
 
 
 def _line(console: Console, label: str, text: str) -> None:

@@ -237,7 +237,9 @@ def cells_of_file(path: Path, config: DatasetConfig) -> Table:
     if key in kept:
         return kept[key]
     table = read_table(path, config)
-    kept.clear()
+    others = list(dict.fromkeys(other for other, *_ in kept if other != key[0]))
+    for entry in [entry for entry in kept if entry[0] not in others[-1:]]:
+        del kept[entry]
     if int(key[1] or 0) <= MOST_KEPT:
         kept[key] = table
     return table
@@ -262,7 +264,8 @@ _kept: ContextVar[dict[tuple[Any, ...], Table] | None] = ContextVar("kept", defa
 
 @contextmanager
 def keeping_cells() -> Iterator[None]:
-    """Within it the cells of the last file are kept for `cells_of_file`, which need not open it again."""
+    """Within it the cells of the last two files, of data and of what is known ahead of them, are kept for
+    `cells_of_file`, which need not open them again."""
     before = _kept.set({})
     try:
         yield

@@ -29,7 +29,7 @@ from informer.checkpoint.paths import (
     resolve_latest,
     resume_advice,
 )
-from informer.checkpoint.restore import restore_model
+from informer.checkpoint.restore import combination_in, restore_model
 from informer.config.commands import ReportConfig
 from informer.config.conversion import flat, from_plain
 from informer.config.overrides import command_line, shell_command, to_display, unquoted
@@ -264,7 +264,7 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
 
 def _pretrained(saved: Checkpoint) -> str:
     """The version of the pretrained network in the average; empty without it."""
-    shares = CombinationWeights.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else CombinationWeights()
+    shares = combination_in(saved)
     further = ", trained further on the training rows" if saved.member else ""
     return f"{shares.version}{further}" if shares.pretrained else ""
 

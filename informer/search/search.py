@@ -243,12 +243,11 @@ class Search:
         if blocks < (n_blocks := self.settings.trainer.calibration_blocks):
             blocks_text = f"{n_blocks} blocks, not {blocks}" if blocks else "blocks of all rows"
             self._skip(f"intervals from {blocks_text}", SAFE * (FITS + n_blocks) * self.fit_seconds / BLOCKS_SHARE)
-        members, steps = self._members(), chosen.trainer.tune_steps
+        members = self._members()
         if len(members) < len(self.settings.trainer.combine):
             enough = self._members_seconds() / MEMBERS_SHARE
             self._skip("an average with the network that comes trained and theta", enough)
-        trainer = replace(chosen.trainer, calibration_blocks=blocks, combine=members)
-        return replace(chosen, trainer=replace(trainer, tune_steps=steps if CombineKind.zero in members else 0))
+        return replace(chosen, trainer=replace(chosen.trainer, calibration_blocks=blocks, combine=members))
 
     def _members(self) -> list[CombineKind]:
         """Members of the average; of many columns without those that take longer than the budget allows."""
@@ -290,8 +289,11 @@ class Search:
         return replace(still, model=maps, trainer=replace(trainer, refit=self.settings.trainer.refit))
 
     def _tune_steps(self, seconds: float) -> int:
-        """Steps of further training of the pretrained network in so many seconds; 0 if there is time for few only."""
+        """Steps of further training of the pretrained network in so many seconds; 0 if there is time for few only, and
+        where it is no member."""
         wanted, whole = self.settings.trainer.tune_steps, self._tuning_seconds()
+        if not whole:
+            return 0
         if whole <= max(seconds, 0.0) or math.isinf(self.budget.whole):
             return wanted
         steps = int(wanted * max(seconds, 0.0) / whole)
@@ -300,7 +302,7 @@ class Search:
         return steps
 
     def _tuning_seconds(self) -> float:
-        """Time of all steps of further training of the pretrained network."""
+        """Time of all steps of further training of the pretrained network; 0 where it is no member."""
         trainer = self.settings.trainer
         is_member = trainer.tune_steps > 0 and CombineKind.zero in self._members()
         return SAFE * trainer.tune_steps * seconds_a_step() if is_member else 0.0

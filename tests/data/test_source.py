@@ -358,6 +358,18 @@ def test_a_file_is_opened_once_while_its_cells_are_kept(tmp_path: Path) -> None:
     assert cells_of_file(path, DatasetConfig()) is not again
 
 
+def test_cells_of_data_and_of_what_is_known_ahead_are_kept_together(tmp_path: Path) -> None:
+    """Red if one drives the other out, so that both are opened for every stage, or if all files of a folder stay."""
+    data, ahead, other = (write(made(n), tmp_path / f"{n}.csv") for n in (40, 30, 20))
+    with keeping_cells():
+        cells, known = (cells_of_file(path, DatasetConfig()) for path in (data, ahead))
+        assert cells_of_file(data, DatasetConfig()) is cells
+        assert cells_of_file(ahead, DatasetConfig()) is known
+        cells_of_file(other, DatasetConfig())
+        assert cells_of_file(ahead, DatasetConfig()) is known
+        assert cells_of_file(data, DatasetConfig()) is not cells
+
+
 @pytest.mark.parametrize(("names", "is_opened_again"), [(("north", "south"), False), (("001", "002"), True)])
 def test_a_file_of_several_series_is_opened_again_only_for_names_that_are_numbers(
     names: tuple[str, str], is_opened_again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -148,18 +148,23 @@ def test_a_search_is_repeated_to_the_bit(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("during", ["score_best", "report"])
+@pytest.mark.parametrize(
+    ("during", "keys"),
+    [("score_best", []), ("report", []), ("report", ["target=load", "horizon=24", "future=next.csv"])],
+)
 def test_the_commands_after_ctrl_c_complete_the_forecast(
-    during: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    during: str, keys: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red if one of them fails, is missing, or gives other forecasts than the command that was not stopped."""
 
     def interrupted(*arguments: object, **settings: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    hourly().to_csv("my.csv", index=False)
+    table = promoted() if keys else hourly()
+    table[:600].to_csv("my.csv", index=False)
+    table[600:].drop(columns="load").to_csv("next.csv", index=False)
     monkeypatch.setattr(training_run if during == "score_best" else workflow_run, during, interrupted)
-    outcome = forecast("my.csv", "output=out")
+    outcome = forecast("my.csv", *keys, "output=out")
     assert (outcome.status, outcome.err) == (130, "")
     said, *commands = outcome.out.splitlines()[-4 if during == "score_best" else -3 :]
     assert said == "interrupted by SIGINT; saved"
@@ -169,7 +174,7 @@ def test_the_commands_after_ctrl_c_complete_the_forecast(
     for line in commands:
         _, command, *arguments = shlex.split(line[11:])
         assert call(command, *arguments).status == 0
-    sound(forecast("my.csv", "output=whole"))
+    sound(forecast("my.csv", *keys, "output=whole"))
     for name in ("forecasts/my.forecast.csv", "metrics.csv"):
         assert Path("out", name).read_bytes() == Path("whole", name).read_bytes()
     assert Path("out/report.html").exists()
