@@ -15,7 +15,7 @@ and the seasonal naive are scored within every run. Other key=value are passed t
 
 `--engine ray` runs them on the Ray cluster at RAY_ADDRESS, or a local one (extra `ray`).
 
-Before a cell starts here, the time of its training is told, from a few timed steps of its network. Every cell and
+Before a cell starts here, the time of its training is reported, from a few timed steps of its network. Every cell and
 seed is a separate process under OUTPUT/TABLE; finished ones are not run again, stopped ones continue.
 rows.csv has a row per finished run. Datasets without a file are reported and skipped.
 """

@@ -275,7 +275,8 @@ class Search:
         minutes = None if math.isinf(room) or not fixed_lengths else max(room, 1.0) / 60
         settings = replace(self.settings, trainer=trainer if not fixed_lengths else self.settings.trainer)
         resolved = with_values(settings, {**trial.values, **left_open(self.settings, length)})
-        again, tune_steps = self.settings.trainer.refit, self._tune_steps(self._tuning)
+        again = self.settings.trainer.refit
+        tune_steps = self._tune_steps(self._tuning) if self.runner.can_tune(trial.values) else 0
         trainer = replace(resolved.trainer, max_minutes=minutes, refit=again, tune_steps=tune_steps)
         return replace(resolved, trainer=trainer)
 

@@ -153,7 +153,7 @@ def test_time_is_kept_for_the_pretrained_network(
 
 
 def test_no_time_is_kept_where_held_out_rows_are_too_few(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if a network loses the time of training that cannot be judged."""
+    """Red if a network loses the time of training that cannot be judged, or a larger budget is advised for it."""
     steps = []
     for can_tune in (True, False):
         world = World(monkeypatch, gain=slow_gain, cost=0.05)
@@ -162,6 +162,7 @@ def test_no_time_is_kept_where_held_out_rows_are_too_few(folder: Path, monkeypat
         search, trial = world.search(folder / f"{can_tune}.csv", 3.0)
         steps.append(sum(made[3] for made in world.made) + search.resolved(trial).trainer.max_steps)
     assert steps[1] > 1.2 * steps[0]
+    assert not any("of the pretrained network" in note for note in search.not_tried)
 
 
 @pytest.mark.parametrize(("seconds", "blocks"), [(0.5, 5), (9.0, 3), (20.0, 0)])
