@@ -8,21 +8,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
 from informer.checkpoint.paths import resolve_latest
 from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, repaired
+from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, key_columns, repaired
 from informer.config.hydra_compose import compose
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig, check
-from informer.data.diagnosis import Survey, in_words, seasons_of, survey_file
+from informer.data.diagnosis import Survey, in_words, seasons_of, series_column, survey_file
 from informer.data.history import future_index, futures_of_table
 from informer.data.panel import series_names, without_ended
 from informer.data.seasonality import Season
-from informer.read.checks import CONFIRM
+from informer.read.checks import CONFIRM, ends_without
 from informer.read.files import list_files
 from informer.read.series import Series, cells_of_file, column_values, table_of_file, with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
@@ -110,7 +112,7 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure
     failures: list[Failure] = []
     for path in paths:
         try:
-            survey = survey_file(path, settings.dataset)
+            survey = survey_file(path, replace(settings.dataset, target=settings.target))
         except InputError as error:
             failures.append(Failure.of(str(path), error))
             continue
@@ -148,7 +150,9 @@ def _subject(
     return Subject(
         path=path,
         name=name,
-        dataset=replace(dataset, path=with_addresses(path), exclude_files=[*dataset.exclude_files, *excluded]),
+        dataset=replace(
+            dataset, path=with_addresses(path), target=None, exclude_files=[*dataset.exclude_files, *excluded]
+        ),
         panel=panel,
         n_files=len(surveys),
         format_note=first.format_note,
@@ -168,7 +172,7 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     if not survey.problems or (settings.repair is RepairMode.auto and can_repair):
         return []
     lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", str(survey.path))
-    if continues := _rows_ahead_in(survey, settings):
+    if settings.target is None and (continues := _continues_without(survey, settings)):
         return [*lines, continues]
     if len(survey.problems) > MOST_LINES:
         lines.append(f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems ({command})")
@@ -180,19 +184,15 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     return [*lines, f"to repair it, add repair=auto{allowed}, which sets {' '.join(words)}{dropped}"]
 
 
-def _rows_ahead_in(survey: Survey, settings: ForecastConfig) -> str:
-    """What to do with rows at the end of a file that have no target but other numbers; empty if there are none."""
-    frame, target = cells_of_file(survey.path, settings.dataset).frame, settings.target
-    if settings.future is not None or target not in frame.columns:
-        return ""
-    n_rows = int(frame[target].isna()[::-1].cumprod().sum())
-    ahead = frame.iloc[len(frame) - n_rows :].select_dtypes("number").drop(columns=target, errors="ignore")
-    known = [name for name in ahead.columns if ahead[name].notna().all()] if 0 < n_rows < len(frame) else []
-    if not known:
+def _continues_without(survey: Survey, settings: ForecastConfig) -> str:
+    """What to do with rows at the end of a file that lack only one column; empty if there are none."""
+    frame = cells_of_file(survey.path, settings.dataset).frame.select_dtypes("number")
+    empty = [name for name in frame.columns if frame[name].isna().iloc[-1] and frame[name].notna().any()]
+    known = without([*frame.columns], [*empty, *key_columns(survey.dataset.series_col)])
+    if len(empty) != 1 or not known:
         return ""
     return (
-        f"the last {counted(n_rows, 'row')} have no {target}, but {listed(known, 3)}: to forecast them, move them into "
-        "a file of their own, future=FILE"
+        f"if the last rows, which have no {empty[0]}, are to be forecast with {listed(known, 3)}, add target={empty[0]}"
     )
 
 
@@ -377,13 +377,49 @@ def _rounded_up(share: float) -> float:
     return -(-share * 100 // 1) / 100
 
 
-def columns_of_future(settings: ForecastConfig) -> list[str]:
-    """Columns that may be known ahead: those that the user names, or those of `future` that are not empty."""
-    if settings.future is None or settings.future_covariates:
-        return settings.future_covariates
+def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str]]:
+    """The settings, also of a file that continues with rows to forecast, and the columns that may be known ahead: those
+    that the user names, or those that have values there.
+
+    Raises:
+        InputError: columns known ahead are named, but there are no values for the rows to forecast.
+    """
+    if settings.future is None:
+        settings, known = _with_rows_ahead(settings)
+        if settings.future_covariates and settings.future is None:
+            raise InputError(
+                "future_covariates: expected their values for the rows to forecast, in rows at the end without the "
+                "target, or in future=FILE, found none"
+            )
+        return settings, settings.future_covariates or known
     files = list_files("future", settings.future) or [expanded(settings.future)]
     frame = cells_of_file(files[0], settings.dataset).frame
-    return [name for name in frame.columns if frame[name].notna().any()]
+    return settings, settings.future_covariates or [name for name in frame.columns if frame[name].notna().any()]
+
+
+def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str]]:
+    """See `with_future`: if the last rows of a file have no target but values in other columns, these columns are known
+    ahead, and these rows are the horizon. Of several files, the first says whether they continue."""
+    target, config = settings.target, replace(settings.dataset, target=settings.target)
+    files = list_files("input", settings.input or "", config.exclude_files) or [expanded(settings.input or "")]
+    try:
+        table = table_of_file(files[0], config)
+    except InputError:  # reported with all other problems of the file
+        return settings, []
+    if target is None or config.keeps_gaps or not ends_without(table, target):
+        return settings, []
+    key = config.series_col or series_column(table, config) or ""
+    frame = with_series_names(table, key or None).frame
+    names = frame[key] if key in frame.columns else pd.Series("", index=frame.index)
+    is_ahead = frame[target].isna()[::-1].groupby(names).cummin()[::-1]
+    ahead = frame[is_ahead & frame[target].notna().groupby(names).transform("any")]
+    filled = without([name for name in ahead.columns if ahead[name].notna().all()], [key])
+    known = [name for name in filled if is_numeric_dtype(ahead[name]) or name in config.categorical]
+    if not known:
+        return settings, []
+    n_rows = int(ahead.groupby(names).size().min())
+    settings = replace(settings, horizon=str(n_rows) if settings.ahead is None else settings.horizon)
+    return (settings, []) if settings.model == ZERO else (replace(settings, future=settings.input), known)
 
 
 def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], series: Series) -> ForecastConfig:

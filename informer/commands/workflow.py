@@ -40,7 +40,6 @@ from informer.commands.plan import (
     Subject,
     as_chosen,
     check_future,
-    columns_of_future,
     find_subjects,
     for_training,
     is_too_short,
@@ -50,6 +49,7 @@ from informer.commands.plan import (
     rows_and_horizon,
     targets_of,
     with_columns_ahead,
+    with_future,
 )
 from informer.config.commands import ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import from_plain
@@ -294,7 +294,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
         display.update(Status(doing=f"reading {with_addresses(settings.input or '')}"))
         if settings.output is not None:
             check_output(Path(settings.output), overwrite=settings.overwrite)
-        ahead = columns_of_future(settings)
+        settings, ahead = with_future(settings)
         subjects, failures = find_subjects(settings)
         reading, n_files, answers = display.elapsed / 60, 0, list[dict[str, Any]]()
         for place, subject in enumerate(subjects):
@@ -336,8 +336,17 @@ def _announce(subject: Subject, settings: ForecastConfig, season: str, console: 
         say(console, f"\n{title}")
     _line(console, "Found", data_line(subject, settings.target))
     _line(console, "Season", season)
-    for line in subject.repairs:
+    for line in alike(subject.repairs):
         _line(console, "Repaired", line)
+
+
+def alike(lines: Sequence[str]) -> Iterator[str]:
+    """Lines about several series, as one line where they differ only in the name before the colon."""
+    groups: dict[str, list[str]] = {}
+    for line in lines:
+        groups.setdefault(line.partition(": ")[2], []).append(line)
+    for first, *others in groups.values():
+        yield first + (f" (and in {len(others)} more)" if others else "")
 
 
 def _forecast_trained(

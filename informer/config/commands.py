@@ -104,7 +104,7 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     """Column to forecast, with all others as inputs; null: forecast every numeric column."""
     future: str | None = setting(is_address=True)
     """Columns known ahead, for the rows to forecast: a file, or a folder or pattern with one of the same name per
-    input."""
+    input. Not needed if the input continues with these rows, without `target`."""
     future_covariates: list[str] = setting(list)
     """Columns that are known ahead; empty: those of `future` that are not empty and that the data have too."""
     budget: float = setting(5.0, above=0)
@@ -153,8 +153,6 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
                 "dataset.issued_at: informer forecast does not read it; set it in informer train, with "
                 "future_covariates=[...], and forecast with informer predict"
             )
-        if self.future_covariates and self.future is None:
-            yield "future_covariates: expected their values for the rows to forecast, future=FILE, found none"
         if self.future is not None and self.model == "zero":
             yield "future: model=zero reads no columns known ahead; leave it out, or use model=auto"
 

@@ -381,7 +381,8 @@ class DatasetConfig(Checked):
         columns: value columns, in this order; None takes all numeric columns.
         exclude: columns to ignore.
         exclude_files: names of files in the folder or pattern `path` to ignore.
-        target: column to forecast; None takes the last value column.
+        target: column to forecast; None takes the last value column. Rows at the end without it, but with values of
+            another column, are ahead of the series, unless fill=mask.
         categorical: columns with categories, as text or numbers; those not named in future_covariates are past
             covariates.
         static_covariates: columns that are constant within each series, numeric or categorical.

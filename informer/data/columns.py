@@ -70,6 +70,13 @@ class Roles:
         """Columns to read but not to forecast."""
         return [*self.past_covariates, *self.future_covariates, *self.static_covariates]
 
+    @property
+    def only_target(self) -> str | None:
+        """The target, if it alone is named and forecast."""
+        if self.targets is not None:
+            return self.targets[0] if len(self.targets) == 1 else None
+        return None if self.features is FeatureMode.M else self.target
+
     def with_categories(self, names: Sequence[str]) -> "Roles":
         """These roles with categorical columns added as past covariates, unless they have a role already.
 

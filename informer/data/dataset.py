@@ -116,6 +116,7 @@ def read_source(
     if table is not None and dataset.memmap:
         raise InputError("dataset.memmap: expected a file, found a table in memory; leave it out")
     roles, from_file = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
+    dataset = replace(dataset, target=roles.only_target)
     attributes = attributes if from_file is None else from_file.with_recorded(attributes)
     if attributes is not None:
         dataset = attributes.named_in(dataset)

@@ -502,7 +502,7 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
     keys = key_columns(key)
     with logging_to(console):
         rows = table if key is None else table.without(keys)
-        diagnosis = diagnose(rows, dataset, name, sizes=settings.sizes)
+        diagnosis = diagnose(rows, replace(dataset, target=target or dataset.target), name, sizes=settings.sizes)
     series, report = diagnosis.series, diagnosis.report
     several = series is not None and len(series.columns) > 1
     is_long = key is not None and series is not None

@@ -93,9 +93,11 @@ class Future:
             raise InputError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
         absent = timestamps.difference(self.timestamps)
         if len(absent):
+            n_known = int(timestamps.isin(self.timestamps).argmin())
             raise InputError(
                 f"{name}: expected future covariates for {len(timestamps)} times, {timestamps[0]} to {timestamps[-1]}; "
                 f"missing: {listed([str(time) for time in absent])}"
+                + (f"; horizon={n_known} needs only what is there" if n_known else "")
             )
 
 

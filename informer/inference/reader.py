@@ -60,6 +60,7 @@ class Reader:
                 dataset,
                 exclude=[],
                 columns=list(checkpoint.inputs),
+                target=checkpoint.targets[0] if len(checkpoint.targets) == 1 else None,
                 categorical=list(checkpoint.categories),
                 static_covariates=list(checkpoint.static_covariates),
                 frequency=checkpoint.frequency,

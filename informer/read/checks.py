@@ -927,7 +927,7 @@ def examine(
         times_cache: cache of time columns.
     """
     # repairs may move rows, or fill from older ones; issues may be in any order
-    reads_all = history is None or config.repairs_rows or table.issued is not None
+    reads_all = history is None or config.repairs_rows or table.issued is not None or ends_without(table, config.target)
     n = len(table.frame) if reads_all else min(history or 0, len(table.frame))
     issues = None
     with report.gathering():
@@ -948,6 +948,12 @@ def examine(
         if table.issued is not None:
             check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
             rows, issues, text = *_as_known(rows, *issue_times(table, times), config, report), {}
+        if config.target not in text and not config.keeps_gaps:
+            rows, n_ahead = _until_observed(rows, config.target)
+            if n_ahead and history is None:
+                report.repairs.append(
+                    f"{table.name}: the last {n_ahead} rows have no {config.target}, and are read as ahead of it"
+                )
         read = repair(rows.timed, config, report, is_numbered=is_numbered)
         unread = check_times(table, time_col, times, time_format, report)
         # the last rows are the latest only if all are sorted
@@ -970,6 +976,22 @@ def examine(
     rows, text = read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
     check_cells(rows, text, config, report, fill_for(rows, 0) if len(rows) else None)
     return None
+
+
+def ends_without(table: Table, target: str | None) -> bool:
+    """Whether the last row of a table has no target."""
+    return target in table.columns and len(table.frame) > 0 and bool(table.frame[target].isna().iloc[-1])
+
+
+def _until_observed(rows: Rows, target: str | None) -> tuple[Rows, int]:
+    """The rows without those ahead, and their number: after the last with a target, if they have values in a column."""
+    if target not in rows.columns or not len(rows):
+        return rows, 0
+    is_observed = ~np.isnan(rows.values[:, rows.columns.index(target)])
+    is_ahead = rows.timestamps > rows.timestamps[is_observed].max()
+    if not is_ahead.any() or np.isnan(rows.values[is_ahead]).any(axis=0).all():
+        return rows, 0
+    return rows.take(~is_ahead), int(is_ahead.sum())
 
 
 def _as_known(

@@ -102,6 +102,36 @@ def test_columns_known_ahead_are_used_and_added_up(folder: Path) -> None:
     assert Path("each/forecasts/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
 
 
+def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead(folder: Path) -> None:
+    """Against the same rows in two files, for one series and for two; red if rows without a target are filled, forecast
+    after, or not read as ahead. What to type is said without a target, and beyond the rows."""
+    one = promoted()
+    two = pd.concat([one.assign(shop="a"), one.assign(shop="b", load=one["load"] + 5)])
+    for table, key, name in ((one, [], "one"), (two.sort_values(["time", "shop"]), ["shop"], "two")):
+        table.to_csv(f"{name}.csv", index=False)
+        Path("before").mkdir(exist_ok=True)
+        table[table["load"].notna()].to_csv(f"before/{name}.csv", index=False)
+        table[table["load"].isna()].drop(columns="load").to_csv(f"before/{name}_next.csv", index=False)
+        words = ["target=load", *(f"dataset.series_col={column}" for column in key)]
+        lines = sound(forecast(f"{name}.csv", "target=load", "output=out", "overwrite=true"))
+        sound(
+            forecast(f"before/{name}.csv", f"future=before/{name}_next.csv", "horizon=24", *words, f"output=as_{name}")
+        )
+        found = Path(f"out/forecasts/{name}.forecast.csv").read_bytes()
+        assert found == Path(f"as_{name}/forecasts/{name}.forecast.csv").read_bytes()
+        for label in ("Repeat", "New rows"):
+            command = shlex.split(lines[label])
+            assert call(command[1], *command[2:], f"output={label}", "overwrite=true").status == 0
+        assert Path(f"Repeat/forecasts/{name}.forecast.csv").read_bytes() == found
+        assert Path(f"New rows/{name}.forecast.csv").read_bytes() == found
+    far = call("forecast", "one.csv", "target=load", "horizon=30", "model=linear")
+    assert far.err.endswith("; horizon=24 needs only what is there\n")
+    unnamed = call("forecast", "one.csv", "model=linear")
+    assert unnamed.err.endswith("the last rows, which have no load, are to be forecast with promo, add target=load\n")
+    assert call("forecast", "one.csv", "target=load", "model=zero", "output=zero").status == 0
+    assert len(pd.read_csv("zero/forecasts/one.forecast.csv")) == 24
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -110,7 +140,6 @@ def test_columns_known_ahead_are_used_and_added_up(folder: Path) -> None:
         (["future=next.csv", "model=zero"], "model=zero reads no columns known ahead"),
         (["future=next.csv", "future_covariates=[price]"], "next.csv: future covariates missing: price"),
         (["future=short.csv"], "short.csv: "),
-        ([], "the last 24 rows have no load, but promo: to forecast them, move them into a file of their own, future="),
     ],
 )
 def test_what_is_not_known_ahead_is_one_line(arguments: list[str], said: str, folder: Path) -> None:
@@ -119,11 +148,9 @@ def test_what_is_not_known_ahead_is_one_line(arguments: list[str], said: str, fo
     table[600:].drop(columns="load").to_csv("next.csv", index=False)
     table[600:610].drop(columns="load").to_csv("short.csv", index=False)
     table[600:].rename(columns={"promo": "price"}).drop(columns="load").to_csv("other.csv", index=False)
-    table.to_csv("whole.csv", index=False)
     given = [] if any(one.startswith("model=") for one in arguments) else ["model=linear"]
-    file = "my.csv" if arguments else "whole.csv"
-    outcome = call("forecast", file, "target=load", "horizon=24", "output=out", *arguments, *given)
-    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1 if arguments else 2), outcome
+    outcome = call("forecast", "my.csv", "target=load", "horizon=24", "output=out", *arguments, *given)
+    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome
     assert said in outcome.err
     assert not Path("out/best.pt").exists(), "before anything is trained"
 
