@@ -27,6 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from result_files import resident
 
 MIB = 1 << 20
 WAYS = {
@@ -92,18 +93,6 @@ def made_files(options: argparse.Namespace, folder: Path) -> list[File]:
     return files
 
 
-def memory(entry: str = "VmHWM") -> int:
-    """Bytes that the process held at most so far, or holds (VmRSS); Linux's word, because what getrusage says includes
-    the process that started this one."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{entry}:"))
-
-
-def cpu() -> float:
-    """CPU seconds of the process so far, over all threads."""
-    return time.process_time()
-
-
 def measure(way: str, path: str, overrides: list[str]) -> None:
     """Measure one way of reading in a separate process, and print the result."""
     if way in FORECASTS:
@@ -112,14 +101,18 @@ def measure(way: str, path: str, overrides: list[str]) -> None:
 
         sys.argv = ["forecast", path, f"model={way}", f"output={run}"]
         cli.run("forecast")
-        print(json.dumps({"seconds": cpu(), "bytes": memory(), "wall": time.perf_counter() - began}))
+        print(
+            json.dumps(
+                {"seconds": time.process_time(), "bytes": resident("VmHWM"), "wall": time.perf_counter() - began}
+            )
+        )
     elif way == "pandas":
         import pandas as pd
         import pyarrow.csv  # noqa: F401 (not part of the reading)
 
-        before, start_bytes = cpu(), memory("VmRSS")
+        before, start_bytes = time.process_time(), resident("VmRSS")
         pd.read_csv(path, engine="pyarrow")
-        print(json.dumps({"seconds": cpu() - before, "bytes": memory() - start_bytes}))
+        print(json.dumps({"seconds": time.process_time() - before, "bytes": resident("VmHWM") - start_bytes}))
     elif way == "step":
         _measure_step(path, overrides)
     else:
@@ -137,9 +130,9 @@ def _measure_reading(path: str, overrides: list[str], *, memmap: bool) -> None:
     named = dict(override.removeprefix("dataset.").split("=") for override in overrides)
     cache = str(Path(path).parent / f"cache {os.getpid()}")
     config = DatasetConfig(path=path, series_col=named.get("series_col"), memmap=memmap, cache_dir=cache)
-    before, start_bytes = cpu(), memory("VmRSS")
+    before, start_bytes = time.process_time(), resident("VmRSS")
     read_source(config, sizes=WindowSizes(seq_len=96, label_len=48, pred_len=24), roles=Roles(), data_dir=Path(path))
-    print(json.dumps({"seconds": cpu() - before, "bytes": memory() - start_bytes}))
+    print(json.dumps({"seconds": time.process_time() - before, "bytes": resident("VmHWM") - start_bytes}))
 
 
 def _measure_step(path: str, overrides: list[str]) -> None:
@@ -150,11 +143,15 @@ def _measure_step(path: str, overrides: list[str]) -> None:
     from informer.commands import cli
     from informer.training import loop
 
-    start_bytes, step = memory("VmRSS"), loop.train_step
+    start_bytes, step = resident("VmRSS"), loop.train_step
 
     def first(*arguments: Any, **named: Any) -> Any:
         step(*arguments, **named)
-        costs = {"seconds": cpu(), "bytes": memory() - start_bytes, "wall": time.perf_counter() - began}
+        costs = {
+            "seconds": time.process_time(),
+            "bytes": resident("VmHWM") - start_bytes,
+            "wall": time.perf_counter() - began,
+        }
         print(json.dumps(costs), flush=True)
         os._exit(0)  # the rest of the run is not measured
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import torch
-from attention_passes import resident
+from result_files import resident
 from torch import nn
 
 from informer import checkpoint

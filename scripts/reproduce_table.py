@@ -2,10 +2,9 @@
 
     python scripts/reproduce_table.py table=M [--output runs/reproduce]
 
-Reads OUTPUT/TABLE/rows.csv, for table=long also what refit_ridge.py wrote there, and writes table.md and, except for
-table=m4, table.png to the same folder. Ridge and seasonal naive are from the runs of informer_plus, which reads the
-same history at all horizons. Lines and columns without a run are left out. Runs of informer_plus whose best epoch is 0
-are marked: they forecast as ridge does.
+Reads OUTPUT/TABLE/rows.csv and writes table.md and, except for table=m4, table.png to the same folder. Ridge and
+seasonal naive are from the runs of informer_plus, which reads the same history at all horizons. Lines and columns
+without a run are left out. Runs of informer_plus whose best epoch is 0 are marked: they forecast as ridge does.
 """
 
 import argparse
@@ -14,10 +13,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import refit_ridge
 import reproduce_m4
 from matplotlib.figure import Figure
-from refit_ridge import Refitted
 from reproduce import ROWS, Row
 from reproduce_cells import ANY_HORIZON, M4, MODELS, Cell, cells, split_settings
 from result_files import markdown_table, read_rows
@@ -27,7 +24,7 @@ from informer.base.errors import InputError
 from informer.base.files import write_atomic
 
 PAPER, PAPER_FULL, PATCHTST, DUET = "paper", "paper, full attention", "PatchTST", "DUET"
-RIDGE, NAIVE, REFITTED = "ridge", "seasonal naive", "ridge, training + validation"
+RIDGE, NAIVE = "ridge", "seasonal naive"
 ZHOU = ((PAPER, PAPER_FULL), "paper: Zhou et al. 2021, tables 1 and 2, Informer and Informer†")
 PUBLISHED = {
     "M": ZHOU,
@@ -45,10 +42,10 @@ Pair = tuple[float, float | None]
 def columns(table: str) -> tuple[str, ...]:
     """Columns of a table."""
     models = [model for model in MODELS if model in ANY_HORIZON or all(cell.sizes for cell in cells(table))]
-    return (*PUBLISHED[table][0], *models, RIDGE, NAIVE, *([REFITTED] if table == "long" else []))
+    return (*PUBLISHED[table][0], *models, RIDGE, NAIVE)
 
 
-def scores_of(rows: Iterable[Row | Refitted], cell: Cell, column: str) -> list[Pair]:
+def scores_of(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
     """MSE and MAE of a column of the table in this cell, one per seed."""
     if column in (PAPER, PATCHTST):
         return [(cell.mse, cell.mae)]
@@ -56,10 +53,7 @@ def scores_of(rows: Iterable[Row | Refitted], cell: Cell, column: str) -> list[P
         return [(cell.duet, None)] if cell.duet is not None else []
     if column == PAPER_FULL:
         return [cell.full] if cell.full is not None else []
-    in_cell = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
-    if column == REFITTED:
-        return [(row.mse, row.mae) for row in in_cell if isinstance(row, Refitted)]
-    cell_rows = [row for row in in_cell if isinstance(row, Row)]
+    cell_rows = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
     plus = [row for row in cell_rows if row.model == "informer_plus"][:1]
     if column == RIDGE:
         return [(row.ridge_mse, row.ridge_mae) for row in plus]
@@ -85,22 +79,19 @@ def stayed_ridge(rows: Iterable[Row], cell: Cell) -> str:
     return "" if not count else " = ridge" if count == len(epochs) else f", {count} of {len(epochs)} = ridge"
 
 
-def as_markdown(table: str, rows: list[Row], refitted: Iterable[Refitted] = ()) -> str:
-    """One line per cell with a run; the lowest mean MSE of what reads training rows only in bold."""
+def as_markdown(table: str, rows: list[Row]) -> str:
+    """One line per cell with a run; the lowest mean MSE in bold."""
     run = [
         cell
         for cell in cells(table)
         if any((row.dataset, row.pred_len) == (cell.dataset, cell.pred_len) for row in rows)
     ]
-    names = [name for name in columns(table) if any(scores_of([*rows, *refitted], cell, name) for cell in run)]
+    names = [name for name in columns(table) if any(scores_of(rows, cell, name) for cell in run)]
     lines = []
     for cell in run:
-        pairs = [scores_of([*rows, *refitted], cell, column) for column in names]
-        means = [
-            f"{statistics.mean(mse for mse, _ in column_pairs):.3f}" if column_pairs and name != REFITTED else ""
-            for name, column_pairs in zip(names, pairs, strict=True)
-        ]
-        texts = [as_text(column_pairs) for column_pairs in pairs]
+        pairs = [scores_of(rows, cell, column) for column in names]
+        means = [f"{statistics.mean(mse for mse, _ in scores):.3f}" if scores else "" for scores in pairs]
+        texts = [as_text(scores) for scores in pairs]
         best = min(filter(None, means), key=float)
         texts = [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
         if "informer_plus" in names:
@@ -120,10 +111,6 @@ def as_markdown(table: str, rows: list[Row], refitted: Iterable[Refitted] = ()) 
     marked = [f"cells with {NOT_RUN}"] if any(NOT_RUN in line for line in lines) else []
     if left_out := [*whole, *(name for name in columns(table) if name not in names), *marked]:
         note += f"Not run: {', '.join(left_out)}.\n"
-    if REFITTED in names:
-        note += (
-            f"{REFITTED}: the map of the column ridge, fitted again on both; the other columns read training rows.\n"
-        )
     return markdown_table(["dataset", "horizon", *names], lines) + "\n" + note
 
 
@@ -169,7 +156,7 @@ def main() -> None:
         text = reproduce_m4.as_markdown(read_rows(reproduce_m4.M4Row, folder / ROWS))
     else:
         rows = read_rows(Row, folder / ROWS)
-        text = as_markdown(table, rows, read_rows(Refitted, folder / refit_ridge.ROWS))
+        text = as_markdown(table, rows)
         as_figure(table, rows).savefig(folder / "table.png", dpi=150)
     write_atomic(folder / "table.md", text)
     Console().print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Helpers of the benchmark scripts: rows in CSV files, Markdown tables, and folders for a single set-up."""
+"""Helpers of several scripts: rows in CSV files, Markdown tables, folders for a single set-up, memory."""
 
 import csv
 import io
@@ -53,3 +53,9 @@ def open_folder(folder: Path, facts: Mapping[str, Any]) -> None:
             f"{folder}: expected results of this set-up, found those of another, see {path}; choose another --output"
         )
     write_atomic(path, content)
+
+
+def resident(key: str) -> int:
+    """Bytes of this process on Linux: VmRSS now, VmHWM at its peak; getrusage includes the process that started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(key))

@@ -187,23 +187,6 @@ def test_the_table(scripts: Scripts) -> None:
     assert "\n| ETTm1 | 96 | 0.290 | **0.279** | 0.300 / 0.400 |\n" in table.as_markdown("long", [other])
 
 
-def test_a_ridge_that_read_validation_rows_is_a_column_that_wins_no_cell(scripts: Scripts) -> None:
-    """Red if it is not labelled, in the row of another horizon, or in bold."""
-    reproduce, table = scripts
-    run = row(reproduce, model="informer_plus", pred_len=192, mse=0.41)
-    earlier = row(reproduce, model="informer_plus", pred_len=96, mse=0.41)
-    refitted = [table.Refitted(dataset="ETTh1", pred_len=pred_len, mse=0.1, mae=0.2) for pred_len in (96, 192)]
-    text = table.as_markdown("long", [earlier, run], refitted)
-    lines = [[part.strip() for part in line.split("|")[1:-1]] for line in text.splitlines()]
-    assert (lines[0][-1], lines[2][-1], lines[3][-1]) == (
-        "ridge, training + validation",
-        "0.100 / 0.200",
-        "0.100 / 0.200",
-    )
-    assert "**0.300 / 0.200**" in lines[3]
-    assert "fitted again on both" in text
-
-
 @pytest.mark.parametrize("settings", [[], ["table=X"], ["table=M", "table=S"], ["seed=1"]])
 def test_no_table_is_one_line(settings: list[str]) -> None:
     with pytest.raises(ValueError, match="expected one of table=M"):
