@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from fuzz_checkpoint import changed_entry, flipped_bit
 from fuzz_dialect import dialect
-from fuzz_run_dir import changed_run
+from fuzz_files import changed_entry, changed_run, flipped_bit
 from fuzz_series import series, test_rows
 
 MOST_SHOWN = 20

@@ -9,7 +9,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import fuzz_runs
+import fuzz_files
 import numpy as np
 import pandas as pd
 import torch
@@ -35,7 +35,7 @@ MODELS: tuple[dict[str, Any], ...] = (
     {"model": "linear", "trainer.combine": ["naive", "theta", "zero"]},
     {"model": "linear", "model.varying": ["week", "spread"], "scaler.transform": "auto", "non_negative": "all"},
     {"model": "linear_plus", "trainer.max_steps": 2, "scaler.per_series": True},
-    fuzz_runs.TINY | {"loss": "quantile"},
+    fuzz_files.TINY | {"loss": "quantile"},
 )
 """Models whose fits are compared."""
 

@@ -26,7 +26,7 @@ def refused(outcome: Outcome, *parts: str) -> None:
 
 
 def same_checkpoint(one: Checkpoint, other: Checkpoint) -> bool:
-    return script("fuzz_checkpoint").is_same(one, other)
+    return script("fuzz_files").is_same(one, other)
 
 
 @pytest.fixture(scope="module")

@@ -43,16 +43,16 @@ def test_no_drawn_case_fails(fuzz: ModuleType, name: str, cases: int) -> None:
 
 def test_texts_that_are_used_as_they_are(fuzz: ModuleType, tmp_path: Path) -> None:
     """Red if a text of the right kind but with no meaning is used: a zone such as `a, newline, b` opened a file."""
-    checkpoints, runs, mutations = map(importlib.import_module, ("fuzz_checkpoint", "fuzz_runs", "mutations"))
-    whole, wrong = runs.entries("best.pt"), []
+    files = importlib.import_module("fuzz_files")
+    whole, wrong = files.entries("best.pt"), []
     places = [("data", key) for key in ("time_col", "time_format", "timezone", "path")]
     for key in [*places, ("config", "dataset", "clock_col")]:
-        for text in (value for value in mutations.REPLACEMENTS if isinstance(value, str)):
-            checkpoints.write(tmp_path / "changed.pt", mutations.mutated(whole, key, text))
+        for text in (value for value in files.REPLACEMENTS if isinstance(value, str)):
+            files.write_checkpoint(tmp_path / "changed.pt", files.mutated(whole, key, text))
             try:
-                checkpoints.use(tmp_path / "changed.pt")
-            except checkpoints.InputError as error:
-                wrong += [line] if (line := checkpoints.problem_of(error, f"{key}: {text!r}")) else []
+                files.use(tmp_path / "changed.pt")
+            except files.InputError as error:
+                wrong += [line] if (line := files.problem_of(error, f"{key}: {text!r}")) else []
     assert wrong == []
 
 
@@ -61,29 +61,29 @@ def test_texts_that_are_used_as_they_are(fuzz: ModuleType, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["best.pt", "last.pt", "config.yaml", "run.json"])
 def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: str, kind: str, tmp_path: Path) -> None:
     """Red if one is used before its kind was looked at; drawn cases reach each entry only now and then."""
-    checkpoints, runs, mutations = map(importlib.import_module, ("fuzz_checkpoint", "fuzz_run_dir", "mutations"))
-    run = Path(shutil.copytree(importlib.import_module("fuzz_runs").run(kind), tmp_path / "run"))
+    files = importlib.import_module("fuzz_files")
+    run = Path(shutil.copytree(files.finished_run(kind), tmp_path / "run"))
     (run / "metrics.json").unlink()
-    whole = runs.content_of(run, name)
+    whole = files.content_of(run, name)
     before = (run / name).read_bytes()
     rng, wrong = np.random.default_rng(0), []
-    places = list(mutations.places(whole))
+    places = list(files.places(whole))
     if name == "last.pt":  # the rest is that of best.pt
         places = [keys for keys in places if keys[0] == "training"]
     for i, keys in enumerate(places):
-        deleted = mutations.mutated(whole, keys, mutations.DELETED), f"{keys}: deleted"
-        drawn = mutations.replaced(whole, keys, rng, texts=not name.endswith(".pt"))
+        deleted = files.mutated(whole, keys, files.DELETED), f"{keys}: deleted"
+        drawn = files.replaced(whole, keys, rng, texts=not name.endswith(".pt"))
         # to begin again takes long: an entry of last.pt is deleted or replaced
         for changed, case in (deleted, drawn) if name != "last.pt" else ((deleted, drawn)[i % 2],):
             try:
                 if name == "best.pt":
-                    checkpoints.write(run / name, changed)
-                    checkpoints.use(run / name, kind)
+                    files.write_checkpoint(run / name, changed)
+                    files.use(run / name, kind)
                 else:
-                    runs.write(run, name, changed)
-                    runs.begin_to_resume(run)
-            except checkpoints.InputError as error:
-                wrong += [line] if (line := checkpoints.problem_of(error, case)) else []
+                    files.write(run, name, changed)
+                    files.begin_to_resume(run)
+            except files.InputError as error:
+                wrong += [line] if (line := files.problem_of(error, case)) else []
             except Exception as error:
                 wrong.append(f"{case}: {error!r}")
             (run / name).write_bytes(before)
@@ -92,15 +92,14 @@ def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: st
 
 def test_the_oracle_of_flipped_bits(fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Red if other content counts as the same: without its digest a file loads with another number."""
-    module = importlib.import_module("fuzz_checkpoint")
-    runs = importlib.import_module("fuzz_runs")
-    content = runs.entries("best.pt")
+    files = importlib.import_module("fuzz_files")
+    content = files.entries("best.pt")
     name = next(name for name, weight in content["weights"].items() if weight.is_floating_point())
     content = content | {"weights": content["weights"] | {name: content["weights"][name] + 1e-3}}
-    module.write(tmp_path / "other.pt", content)
-    saved = module.checkpoint.load(runs.run() / "best.pt")
-    assert module.is_same(saved, saved)
-    assert not module.is_same(module.checkpoint.load(tmp_path / "other.pt"), saved)
+    files.write_checkpoint(tmp_path / "other.pt", content)
+    saved = files.checkpoint.load(files.finished_run() / "best.pt")
+    assert files.is_same(saved, saved)
+    assert not files.is_same(files.checkpoint.load(tmp_path / "other.pt"), saved)
 
 
 def test_most_drawn_files_are_read(fuzz: ModuleType, tmp_path: Path) -> None:

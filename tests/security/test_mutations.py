@@ -17,20 +17,19 @@ from informer.training.folder import RunFolder
 
 @pytest.fixture(scope="module")
 def scripts() -> ModuleType:
-    """`fuzz_run_dir`, with the modules that it imports."""
-    return script("fuzz_run_dir")
+    return script("fuzz_files")
 
 
 @pytest.fixture
 def run(scripts: ModuleType, folder: Path) -> Path:
     """A run that is not finished, here."""
-    shutil.copytree(scripts.fuzz_runs.run(), "run")
+    shutil.copytree(scripts.finished_run(), "run")
     Path("run/metrics.json").unlink()
     return Path("run")
 
 
 def check_line(scripts: ModuleType, error: InputError, case: object) -> None:
-    assert scripts.fuzz_checkpoint.problem_of(error, str(case)) is None
+    assert scripts.problem_of(error, str(case)) is None
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "run.json", "last.pt"])
@@ -38,8 +37,8 @@ def test_a_file_of_a_run_that_is_something_else(name: str, run: Path, scripts: M
     """Red if the program waits for a pipe, unfolds a bomb or fails with a traceback, whichever file is spoilt."""
     whole = (run / name).read_bytes()
     refused = 0
-    for kind in scripts.mutations.KINDS:
-        scripts.mutations.spoil(run / name, kind)
+    for kind in scripts.KINDS:
+        scripts.spoil(run / name, kind)
         try:
             scripts.begin_to_resume(run)
         except InputError as error:
@@ -49,7 +48,7 @@ def test_a_file_of_a_run_that_is_something_else(name: str, run: Path, scripts: M
             (run / name).rmdir()
         (run / name).unlink(missing_ok=True)
         (run / name).write_bytes(whole)
-    assert refused > len(scripts.mutations.KINDS) // 2
+    assert refused > len(scripts.KINDS) // 2
     scripts.begin_to_resume(run)
 
 
@@ -57,7 +56,7 @@ def test_a_file_of_a_run_that_is_something_else(name: str, run: Path, scripts: M
 @pytest.mark.parametrize("name", ["best.pt", "events.out.tfevents.run", "train.log"])
 @pytest.mark.parametrize("kind", ["", "a folder", "a pipe", "a link to nothing"])
 def test_a_file_that_training_writes_is_something_else(name: str, kind: str, run: Path, scripts: ModuleType) -> None:
-    scripts.mutations.spoil(run / name, kind)
+    scripts.spoil(run / name, kind)
     outcome = call("train", f"resume={run}")
     assert outcome.status in (0, 2), outcome
     assert outcome.err.count("\n") == (outcome.status == 2), outcome.err
@@ -66,9 +65,9 @@ def test_a_file_that_training_writes_is_something_else(name: str, kind: str, run
 @pytest.mark.parametrize("kind", ["", "a folder", "a pipe", "a link to nothing", "nothing", "[]", b"\xff\xfe\x00"])
 def test_a_run_forecasts_without_its_best_checkpoint_or_not(kind: str | bytes, run: Path, scripts: ModuleType) -> None:
     """Red if `checkpoint=RUN` waits for a pipe or fails with a traceback."""
-    scripts.mutations.spoil(run / "best.pt", kind)
+    scripts.spoil(run / "best.pt", kind)
     with pytest.raises(InputError) as caught:
-        scripts.fuzz_checkpoint.use(run)
+        scripts.use(run)
     check_line(scripts, caught.value, kind)
 
 
@@ -88,14 +87,13 @@ def test_entries_that_are_used_before_the_configuration_is_built(
     keys: tuple[str, ...], value: object, scripts: ModuleType, tmp_path: Path
 ) -> None:
     """Red if one of them ends in another error than the one line; a list that nothing reads may be used."""
-    checkpoints = scripts.fuzz_checkpoint
-    content = scripts.mutations.mutated(scripts.fuzz_runs.entries("best.pt"), ("config", *keys), value)
-    checkpoints.write(tmp_path / "changed.pt", content)
+    content = scripts.mutated(scripts.entries("best.pt"), ("config", *keys), value)
+    scripts.write_checkpoint(tmp_path / "changed.pt", content)
     if keys == ("trainer", "freeze"):
-        checkpoints.use(tmp_path / "changed.pt")
+        scripts.use(tmp_path / "changed.pt")
         return
     with pytest.raises(InputError) as caught:
-        checkpoints.use(tmp_path / "changed.pt")
+        scripts.use(tmp_path / "changed.pt")
     check_line(scripts, caught.value, keys)
     assert keys[-1] in str(caught.value)
 

@@ -1,0 +1,386 @@
+"""Runs and checkpoints with a changed entry, a flipped bit or a file replaced: they work, or are a one-line error.
+
+For a changed entry the digest is recomputed to match; a flipped bit must be detected, or change nothing.
+"""
+
+import atexit
+import copy
+import itertools
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+import yaml
+from rich.console import Console
+from torch import Tensor
+
+from informer import Forecaster, checkpoint
+from informer.base.errors import InputError, ReportError
+from informer.checkpoint.format import Checkpoint, content_digest, to_safetensors
+from informer.checkpoint.restore import restore_model
+from informer.config.training import TrainConfig
+from informer.inference.export import description
+from informer.search.stage import resume, settings_to_resume
+from informer.training.folder import RunFolder
+from informer.training.optim import EarlyStopping, WeightAverage, build_optimizer
+from informer.training.state import State
+
+TINY: dict[str, Any] = {
+    "model": "tiny",
+    **{f"model.{name}": size for name, size in {"d_model": 4, "n_heads": 1, "d_ff": 4, "encoder_stacks": [1]}.items()},
+    "label_len": 6,
+    "pred_len": 6,
+    "trainer.max_steps": 2,
+    "trainer.batch_size": 32,
+}
+"""Of the smallest run."""
+
+RUNS: dict[str, dict[str, Any]] = {
+    "numbers": TINY | {"features": "S", "seq_len": 24},
+    "columns": TINY
+    | {
+        "seq_len": 12,
+        "targets": ["load"],
+        "past_covariates": ["weather"],
+        "future_covariates": ["promo"],
+        "dataset.series_col": "shop",
+        "dataset.categorical": ["status"],
+        "dataset.static_covariates": ["region", "size"],
+        "dataset.holidays": ["DE-BY", "FR"],
+        "dataset.calendar": ["hour", "weekday"],
+        "model.series_embedding": 2,
+        "optim.ema": 0.9,
+    },
+    "maps": TINY
+    | {
+        "seq_len": 24,
+        "features": "M",
+        "dataset.series_col": "shop",
+        "dataset.columns": ["status", "load"],
+        "model.skip": "maps",
+        "scaler.per_series": True,
+        "trainer.combine": ["naive", "zero", "theta"],
+        "trainer.refit": True,
+        "non_negative": "all",
+        "loss": "quantile",
+    },
+}
+"""Settings by name: one column of numbers; categories, holidays and an average of weights; linear maps, refitted."""
+
+
+ATTRIBUTES = pd.DataFrame({"shop": ["north", "south"], "region": ["hill", "sea"], "size": [10.0, 25.0]})
+"""Of the shops in `columns`."""
+
+
+@cache
+def finished_run(kind: str = "numbers") -> Path:
+    """A finished run, the same for all cases; removed when the program ends."""
+    place = tempfile.TemporaryDirectory()
+    atexit.register(place.cleanup)
+    folder = Path(place.name, "run")
+    Forecaster.fit(table(kind), attributes=ATTRIBUTES if kind == "columns" else None, run_dir=folder, **RUNS[kind])
+    return folder
+
+
+@cache
+def table(kind: str) -> pd.DataFrame:
+    """Daily waves of 260 hours: of one series, or of two shops with all kinds of columns."""
+    times = pd.date_range("2024-01-01", periods=260, freq="h")
+    load = np.sin(np.arange(260) / 24 * 2 * np.pi) + np.arange(260) / 100
+    if kind == "numbers":
+        return pd.DataFrame({"date": times, "load": load})
+    rng = np.random.default_rng(0)
+    load += rng.normal(scale=0.1, size=260)
+    kinds: dict[str, list[Any]] = {"status": [1, 7], "promo": ["no", "tv"], "weather": ["sun", "rain"]}
+    cells = {name: rng.choice(some, size=260) for name, some in kinds.items()}
+    shop = pd.DataFrame({"date": times, "load": load + 2}).assign(**cells)
+    return pd.concat([shop.assign(shop=name) for name in ATTRIBUTES["shop"]])
+
+
+@cache
+def horizon(kind: str) -> pd.DataFrame | None:
+    """Future covariates for a forecast."""
+    if kind != "columns":
+        return None
+    times = pd.date_range(table(kind)["date"].max(), periods=7, freq="h")[1:]
+    return pd.concat([pd.DataFrame({"date": times, "shop": name, "promo": "tv"}) for name in ("north", "south")])
+
+
+@cache
+def entries(name: str, kind: str = "numbers") -> dict[str, Any]:
+    """Content of a checkpoint of the run, without its digest."""
+    content: dict[str, Any] = content_of(finished_run(kind), name)
+    return content
+
+
+DELETED = object()
+REPLACEMENTS: list[Any] = [
+    *(DELETED, None, True, 0, -1, 1, 10**30, -(2**63), 2.5, 1e308, math.nan, math.inf),
+    *("", "x", "1", "\0", "a\nb", "${x}", "9" * 40, "999999999999999h"),
+    *([], [1], ["a"], [[]], {}, {"a": 1}, torch.zeros(2), torch.ones(3, dtype=torch.int8)),
+]
+SPOILT: list[Callable[[Tensor], Tensor]] = [
+    lambda x: x * math.nan,
+    lambda x: x.to(torch.int8),
+    lambda x: x.to(torch.complex64),
+    lambda x: x.reshape(-1)[1:],
+]
+"""What else may take the place of a tensor."""
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in itertools.pairwise("abcdefghij")
+)
+TEXTS = ["", "[]", "3", "null", "{", "a: b: c", "\0", "[" * 5000, '{"a":' * 5000, "x" * 2_000_000, BOMB]
+KINDS: list[str | bytes] = [*TEXTS, b"\xff\xfe\x00", "a folder", "a pipe", "a link to nothing", "nothing"]
+"""What may be in the place of a text file of a run."""
+
+Keys = tuple[Any, ...]
+
+
+def places(node: Any, above: Keys = ()) -> Iterator[Keys]:
+    """Key paths of all entries, containers included; elements of tuples are left out."""
+    if isinstance(node, dict | list):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            yield (*above, key)
+            yield from places(node[key], (*above, key))
+
+
+def mutated(content: Any, keys: Keys, value: Any) -> Any:
+    """A copy with another value at one key path; `value` may be a function of the present value.
+
+    Only the containers on the path are copied; the copy shares all others with `content`.
+    """
+    changed = node = copy.copy(content)
+    for key in keys[:-1]:
+        node[key] = copy.copy(node[key])
+        node = node[key]
+    if value is DELETED:
+        del node[keys[-1]]
+    else:
+        node[keys[-1]] = value(node[keys[-1]]) if callable(value) else value
+    return changed
+
+
+def draw(content: Any, rng: np.random.Generator, *, texts: bool = False) -> tuple[Any, str]:
+    """A copy with one random change, and its description; `texts`: to be written as text, so no value is a tensor."""
+    candidates = list(places(content))
+    return replaced(content, candidates[rng.integers(len(candidates))], rng, texts=texts)
+
+
+def replaced(content: Any, keys: Keys, rng: np.random.Generator, *, texts: bool = False) -> tuple[Any, str]:
+    """The same, at this place."""
+    node = content
+    for key in keys:
+        node = node[key]
+    values = [*REPLACEMENTS, *(SPOILT if isinstance(node, Tensor) else ())]
+    values = [value for value in values if not (texts and isinstance(value, Tensor))]
+    value = values[rng.integers(len(values))]
+    return mutated(content, keys, value), f"{keys}: {'deleted' if value is DELETED else value!r:.40}"
+
+
+def spoil(path: Path, kind: str | bytes) -> None:
+    """Replace a file by one of KINDS."""
+    path.unlink(missing_ok=True)
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a link to nothing":
+        path.symlink_to("nowhere")
+    elif kind != "nothing":
+        path.write_bytes(kind if isinstance(kind, bytes) else kind.encode())
+
+
+def flipped(original: bytes, rng: np.random.Generator) -> bytes:
+    """A copy with one bit changed."""
+    content = bytearray(original)
+    content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+    return bytes(content)
+
+
+MOST_SIGNS = 700
+"""Of a line that refuses a file."""
+
+
+def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
+    """Write a checkpoint file with this content and its digest, also recorded in the facts of its run, if any."""
+    try:
+        digest = content_digest(content)
+    except (TypeError, ValueError):  # no digest can match
+        digest = "0" * 64
+    torch.save(content | {"digest": digest}, path)
+    facts = path.with_name("run.json")
+    if facts.exists():
+        noted = json.loads(facts.read_text())
+        facts.write_text(json.dumps(noted | {"digests": noted.get("digests", {}) | {path.name: digest}}))
+
+
+def use(path: Path, kind: str = "numbers") -> None:
+    """Load, describe and forecast the table of a run.
+
+    Raises:
+        InputError: the checkpoint is invalid.
+    """
+    with np.errstate(all="ignore"):  # of a changed scale: numbers that single precision does not hold are refused
+        forecaster = Forecaster.load(path)
+        assert repr(forecaster)
+        description(forecaster.trained.checkpoint)
+        forecaster.predict(table(kind), future=horizon(kind), intervals=80)
+
+
+def problem_of(error: InputError, case: str) -> str | None:
+    """What is wrong with an error message, if anything."""
+    for line in error.lines if isinstance(error, ReportError) else [str(error)]:
+        if "\n" in line or len(line) > MOST_SIGNS:
+            return f"{case}: refused with {len(line)} signs: {line[:MOST_SIGNS]}"
+    return None
+
+
+def changed_entry(rng: np.random.Generator, folder: Path) -> str | None:
+    """One entry deleted or replaced."""
+    kind = str(rng.choice(list(RUNS)))
+    name = "refit.pt" if kind == "maps" else "best.pt"
+    content, case = draw(entries(name, kind), rng)
+    case = f"{kind}: {case}"
+    write_checkpoint(folder / "changed.pt", content)
+    try:
+        use(folder / "changed.pt", kind)
+    except InputError as error:
+        return problem_of(error, case)
+    except Exception as error:
+        raise AssertionError(case) from error
+    return None
+
+
+@cache
+def whole(suffix: str, kind: str) -> bytes:
+    """The content of a valid file."""
+    path = finished_run(kind) / "best.pt"
+    return path.read_bytes() if suffix == ".pt" else to_safetensors(checkpoint.load(path))
+
+
+def flipped_bit(rng: np.random.Generator, folder: Path) -> str | None:
+    """One bit of a .pt or .safetensors file."""
+    suffix, kind = str(rng.choice([".pt", ".safetensors"])), str(rng.choice(list(RUNS)))
+    path = folder / f"flipped{suffix}"
+    path.write_bytes(flipped(whole(suffix, kind), rng))
+    try:
+        loaded = checkpoint.load(path)
+    except InputError as error:
+        return problem_of(error, suffix)
+    same = is_same(loaded, checkpoint.load(finished_run(kind) / "best.pt"))
+    return None if same else f"{kind}, {suffix}: other content was loaded"
+
+
+def is_same(first: Checkpoint, second: Checkpoint) -> bool:
+    """Whether two checkpoints are equal, bit for bit; the oracle of the digest."""
+    return all(_same(getattr(first, field.name), getattr(second, field.name)) for field in fields(Checkpoint))
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(_same(first[key], second[key]) for key in first)
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        alike = (first.dtype, first.shape) == (second.dtype, second.shape)
+        return alike and first.numpy().tobytes() == second.numpy().tobytes()
+    return type(first) is type(second) and (first == second or (first != first and second != second))
+
+
+WHOLLY = 25
+"""One case in so many is resumed to its end, which takes a hundred times as long."""
+
+
+def changed_run(rng: np.random.Generator, folder: Path) -> str | None:
+    """One entry of one file deleted or replaced, or a file that is something else."""
+    kind = str(rng.choice(list(RUNS)))
+    run = Path(shutil.copytree(finished_run(kind), folder / "run"))
+    (run / "metrics.json").unlink()
+    case = f"{kind}: {_spoil(run, rng) if rng.random() < 0.3 else _change(run, rng)}"
+    try:
+        if rng.random() < 0.3:
+            use(run, kind)
+        elif rng.random() < 1 / WHOLLY:
+            resume(RunFolder.of(run), Console(quiet=True))
+        else:
+            begin_to_resume(run)
+    except InputError as error:
+        return problem_of(error, case)
+    except Exception as error:
+        raise AssertionError(case) from error
+    return None
+
+
+def _change(run: Path, rng: np.random.Generator) -> str:
+    name = str(rng.choice(["config.yaml", "run.json", "last.pt", "last.pt"]))
+    changed, case = draw(content_of(run, name), rng, texts=name != "last.pt")
+    write(run, name, changed)
+    return f"{name}: {case}"
+
+
+def content_of(run: Path, name: str) -> Any:
+    """Content of a file of a run: a checkpoint (without its digest), run.json or config.yaml."""
+    if name.endswith(".pt"):
+        content: dict[str, Any] = torch.load(run / name, weights_only=True)
+        del content["digest"]
+        return content
+    return (json.loads if name == "run.json" else yaml.safe_load)((run / name).read_text())
+
+
+def write(run: Path, name: str, changed: Any) -> None:
+    """Write other content, with a matching digest."""
+    if name == "last.pt":
+        write_checkpoint(run / name, changed)
+    else:
+        (run / name).write_text((json.dumps if name == "run.json" else yaml.safe_dump)(changed))
+
+
+def _spoil(run: Path, rng: np.random.Generator) -> str:
+    path = rng.choice(sorted(run.iterdir()))
+    if path.is_file() and rng.random() < 0.5:
+        content = path.read_bytes()
+        path.write_bytes(flipped(content, rng) if rng.random() < 0.5 else content[: rng.integers(len(content))])
+        return f"{path.name}: damaged"
+    kind = KINDS[rng.integers(len(KINDS))]
+    spoil(path, kind)
+    return f"{path.name}: {kind[:20]!r}"
+
+
+def begin_to_resume(run: Path) -> None:
+    """Do what `resume=run` does before training, and one step.
+
+    Raises:
+        InputError: the run is invalid.
+    """
+    folder = RunFolder.of(run)
+    folder.check_files()
+    last = folder.last()
+    settings = settings_to_resume(folder, last, TrainConfig(), ())
+    folder.resume(settings, {})
+    if last is not None:
+        _step(settings, last)
+
+
+def _step(settings: TrainConfig, last: Any) -> None:
+    model = restore_model(last).train()
+    optimizer = build_optimizer(settings.optim, model)
+    average = WeightAverage(model, settings.optim.ema) if settings.optim.ema else None
+    stopping = EarlyStopping(settings.trainer.patience)
+    state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
+    state.restore(last.training)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step_while_finite(torch.tensor(1.0))
+    assert all(parameter.isfinite().all() for parameter in model.parameters()), "a step made a number that is none"
+    assert state.stopping.update(0.5, 1) in (True, False)
