@@ -10,8 +10,7 @@ trains all seeds one after another. Finished seeds are not trained again: the sa
 Time is CPU time, which does not depend on other users of the machine. Memory is the peak of the process during
 training, above what it held before (libraries, data, network).
 
-Under --output: CONFIGURATION_SEED.json (one row each), and for all of them ablations.csv, ablations.md and
-ablations.png.
+Under --output: CONFIGURATION_SEED.json (one row each), and for all of them ablations.csv and ablations.md.
 """
 
 import argparse
@@ -30,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from result_files import markdown_table, open_folder, write_rows
 from rich.console import Console
 
@@ -222,85 +220,33 @@ def run_all(jobs: Sequence[Job], console: Console) -> int:
     return n_failed
 
 
-@dataclass(kw_only=True, frozen=True, slots=True)
-class Line:
-    """One value of an axis: means over seeds, and the standard deviation of the MSE (0 for a single seed)."""
-
-    axis: str
-    value: str
-    seeds: int
-    mse: float
-    spread: float
-    mae: float
-    ms_a_step: float
-    peak_mib: float
-    is_base: bool
-
-    @classmethod
-    def of(cls, axis: str, value: str, rows: Sequence[Row]) -> "Line":
-        """From the rows of one configuration."""
-        mse = [row.mse for row in rows]
-        means = {key: statistics.mean(getattr(row, key) for row in rows) for key in ("mae", "ms_a_step")}
-        return cls(
-            axis=axis, value=value, seeds=len(rows), mse=statistics.mean(mse),
-            spread=statistics.stdev(mse) if len(mse) > 1 else 0.0,
-            peak_mib=rows[0].peak_mib, is_base=rows[0].configuration == "base", **means,
-        )  # fmt: skip
-
-
-def lines_of(rows: Sequence[Row]) -> list[Line]:
-    """One line per value of each axis that has been run."""
+def as_markdown(rows: Sequence[Row]) -> str:
+    """A line per value of each axis that has been run: means over seeds, MSE with its deviation; the base in bold."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.configuration, []).append(row)
-    every = ((axis, value, name_of(change)) for axis, values in AXES.items() for value, change in values.items())
-    return [Line.of(axis, value, groups[name]) for axis, value, name in every if name in groups]
-
-
-def as_markdown(lines: Sequence[Line]) -> str:
-    """One line per value; the base in bold."""
-    heading = ["", "value", "seeds", "test MSE", "MAE", "ms a step", "peak MiB"]
-    texts, axis = [], ""
-    for line in lines:
-        value = f"**{line.value}**" if line.is_base else line.value
-        costs = [f"{line.mae:.3f}", f"{line.ms_a_step:.0f}", f"{line.peak_mib:.0f}"]
-        mse = f"{line.mse:.3f}" + (f" ± {line.spread:.3f}" if line.seeds > 1 else "")
-        texts.append(["" if line.axis == axis else line.axis, value, str(line.seeds), mse, *costs])
-        axis = line.axis
-    return markdown_table(heading, texts)
-
-
-def as_figure(lines: Sequence[Line]) -> Figure:
-    """Error, time and memory of every value in panels; the base dashed."""
-    figure = Figure(figsize=(10, 1.2 + 0.25 * len(lines)), layout="constrained")
-    error, seconds, memory = figure.subplots(1, 3, sharey=True)
-    groups = [*dict.fromkeys(line.axis for line in lines)]
-    places = [i + 0.6 * groups.index(line.axis) for i, line in enumerate(lines)]
-    colours = [f"C{groups.index(line.axis) % 10}" for line in lines]
-    for place, line, colour in zip(places, lines, colours, strict=True):
-        error.errorbar(line.mse, place, xerr=line.spread, fmt="o", color=colour, capsize=3)
-    seconds.barh(places, [line.ms_a_step for line in lines], color=colours)
-    memory.barh(places, [line.peak_mib for line in lines], color=colours)
-    for base in [line for line in lines if line.is_base][:1]:
-        for axes, value in ((error, base.mse), (seconds, base.ms_a_step), (memory, base.peak_mib)):
-            axes.axvline(value, color="0.4", linestyle="--", linewidth=1, zorder=0)
-    error.set_yticks(places, [f"{line.axis}: {line.value}" for line in lines])
-    error.invert_yaxis()
-    for axes, label in ((error, "test MSE (scaled)"), (seconds, "CPU ms a step"), (memory, "peak memory, MiB")):
-        axes.set_xlabel(label)
-        axes.grid(axis="x", color="0.93")
-        axes.set_axisbelow(True)
-    return figure
+    texts, shown = [], ""
+    for axis, values in AXES.items():
+        for value, change in values.items():
+            if not (seeds := groups.get(name_of(change), [])):
+                continue
+            mse = [row.mse for row in seeds]
+            spread = f" ± {statistics.stdev(mse):.3f}" if len(mse) > 1 else ""
+            mae, ms = (statistics.mean(getattr(row, key) for row in seeds) for key in ("mae", "ms_a_step"))
+            bold = value if change else f"**{value}**"
+            costs = [f"{mae:.3f}", f"{ms:.0f}", f"{seeds[0].peak_mib:.0f}"]
+            name = "" if axis == shown else axis
+            texts.append([name, bold, str(len(mse)), f"{statistics.mean(mse):.3f}{spread}", *costs])
+            shown = axis
+    return markdown_table(["", "value", "seeds", "test MSE", "MAE", "ms a step", "peak MiB"], texts)
 
 
 def write_report(folder: Path) -> None:
-    """Write ablations.csv, ablations.md and ablations.png from all rows."""
+    """Write ablations.csv and ablations.md from all rows."""
     rows = [Row(**json.loads(path.read_text())) for path in sorted(folder.glob("*_*.json"))]
     if rows:
-        lines = lines_of(rows)
         write_rows(Row, rows, folder / "ablations.csv")
-        write_atomic(folder / "ablations.md", as_markdown(lines))
-        as_figure(lines).savefig(folder / "ablations.png", dpi=130)
+        write_atomic(folder / "ablations.md", as_markdown(rows))
 
 
 def jobs_of(axes: Sequence[str], base: Change, seeds: list[int], steps: int, folder: Path) -> list[Job]:

@@ -4,7 +4,6 @@
     python scripts/pretrain.py minutes=8 device=cuda workers=14 batch_size=512 views=2 decay=0.25
     python scripts/pretrain.py score=pretraining [data=FOLDER]
     python scripts/pretrain.py release=zero-1 score=pretraining
-    python scripts/pretrain.py picture=docs/generated_series.png
 
 One thread and no end: AdamW, a warm-up, then a constant rate. The weights that are saved are the moving average of
 those trained. `resume` goes on from saved weights with a new optimiser and a new warm-up, and no series is generated
@@ -37,7 +36,6 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float64
-from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -67,7 +65,6 @@ class Settings:
     out: str = "runs/pretrain"
     score: str = ""
     release: str = ""
-    picture: str = ""
     data: str = os.environ.get("INFORMER_DATA_DIR", "data")
     batch_size: int = 128
     rate: float = 1e-3
@@ -356,20 +353,6 @@ def _seasonal_naive(task: Task) -> tuple[np.ndarray, np.ndarray]:
     return naive, change
 
 
-def draw(generated: Generated, shown: int = 400) -> Figure:
-    """Some series: the end of the history, and the rows to forecast in red."""
-    figure = Figure(figsize=(12, 16), layout="constrained")
-    for i, axis in enumerate(figure.subplots(10, 3).flat):
-        first = max(int(generated.observed[i].argmax()), HISTORY - shown)
-        values = np.where(generated.observed[i], generated.values[i], np.nan)
-        axis.plot(np.arange(first, HISTORY), values[first:HISTORY], color="#333333", linewidth=0.7)
-        axis.plot(np.arange(HISTORY, HISTORY + HORIZON), values[HISTORY:], color="#d55e00", linewidth=0.7)
-        parts = ", ".join(name for name, has in generated.kinds.items() if has[i])
-        axis.set_title(f"{generated.season[i]}, {generated.second[i]}: {parts or 'noise'}", fontsize=6)
-        axis.tick_params(labelsize=5)
-    return figure
-
-
 def main() -> None:
     """Read the arguments and train or score."""
     settings = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), OmegaConf.from_cli(sys.argv[1:])))
@@ -385,9 +368,6 @@ def main() -> None:
         network, state = load(Path(settings.score))
         scores = development_score(network, list(development_tasks(Path(settings.data))))
         print(json.dumps({"series": state.series, "cpu_seconds": round(state.cpu_seconds), **scores}, indent=1))
-    elif settings.picture:
-        rng = np.random.default_rng(settings.seed)
-        draw(generate(30, HISTORY, HORIZON, rng)).savefig(settings.picture, dpi=70)
     else:
         train(settings)
 

@@ -13,8 +13,6 @@ paper's settings, as in the authors' code), informer_full (the same with full at
 horizons), linear_plus (one configuration for all; in closed form, so seeds do not matter: --seeds 0). Ridge
 and the seasonal naive are scored within every run. Other key=value are passed to informer.train.
 
-`--engine ray` runs them on the Ray cluster at RAY_ADDRESS, or a local one (extra `ray`).
-
 Before a cell starts here, the time of its training is reported, from a few timed steps of its network. Every cell and
 seed is a separate process under OUTPUT/TABLE; finished ones are not run again, stopped ones continue.
 rows.csv has a row per finished run. Datasets without a file are reported and skipped.
@@ -27,16 +25,16 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
+import hydra
 import reproduce_m4
-from expected_time import expected
-from on_ray import on_ray
+import torch
 from reproduce_cells import ANY_HORIZON, M4, MODELS, PLUS, Cell, cells, split_settings
 from result_files import write_rows
 from rich.console import Console
@@ -44,9 +42,20 @@ from rich.console import Console
 from informer import checkpoint
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
-from informer.base.runtime import pick_device
+from informer.base.runtime import pick_device, seed_everything
+from informer.base.start import StopRequest
+from informer.build import build_data, resolve_decoder
+from informer.config.data import Transform
+from informer.config.hydra_compose import CONF, for_hydra, register, to_typed
+from informer.training.curves import Tracker
+from informer.training.loop import Session, train_step, window_order
+from informer.training.processes import Processes
+from informer.training.start import new_network
+from informer.training.state import Checkpointer
 
 ROWS = "rows.csv"
+WARM_UP, TIMED = 1, 3
+"""Steps before the clock starts, and steps that are timed."""
 
 
 @dataclass(kw_only=True, frozen=True, slots=True)
@@ -159,10 +168,45 @@ def training_command(keys: list[str]) -> str:
     return shlex.join(["python", "-m", "informer.train", *keys])
 
 
+def expected(keys: Sequence[str]) -> str:
+    """The training time of a run with these keys of informer.train if it is not stopped early, in words.
+
+    Raises:
+        InputError: as in training.
+    """
+    register()
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        settings = to_typed(hydra.compose("train", overrides=for_hydra(keys, is_sweep=False)))
+    decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)
+    scaler = replace(settings.scaler, transform=Transform.none)  # whose choice does not change the time of a step
+    settings, device = replace(settings, decoder_attn=decoder_attn, scaler=scaler), pick_device(settings.device)
+    data = build_data(settings, device)
+    n_windows, trainer = len(data.train), settings.trainer
+    if not (n_steps := trainer.n_steps(n_windows)):
+        return "fitted in closed form, without steps"
+    seed_everything(settings.seed)
+    model = new_network(settings, data).to(device).train()
+    checkpointer = Checkpointer(
+        lambda state, is_best: None, every_minutes=None, stop=StopRequest(), processes=Processes(), device=device
+    )
+    with Tracker({}, n_steps=n_steps, console=Console(quiet=True)) as tracker:
+        session = Session.begin(settings, model, data, tracker=tracker, checkpointer=checkpointer)
+        for step, indices in enumerate(window_order(data.train, seed=0, epoch=0).split(trainer.batch_size)):
+            if step == WARM_UP:
+                began = time.perf_counter()
+            if step == WARM_UP + TIMED:
+                break
+            float(train_step(session, indices)[0])  # waits for a GPU
+        seconds = (time.perf_counter() - began) / TIMED
+    epochs = -(-n_steps // trainer.epoch_steps(n_windows))
+    return (
+        f"at most {seconds * n_steps / 60:.1f} minutes of training: {n_steps:,} steps of {seconds:.2g} s in "
+        f"{epochs} epochs, fewer if validation stops it"
+    )
+
+
 def device_name(configured: str) -> str:
     """The device of a run; for a GPU its name."""
-    import torch
-
     device = pick_device(configured)
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
@@ -172,18 +216,25 @@ def finished_rows(folder: Path) -> list[Row]:
     return [Row(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
 
 
-def run_all(jobs: list[Job], n_parallel: int, console: Console, run: Callable[[Job], str] = Job.run) -> int:
+def run_all(jobs: list[Job], n_parallel: int, console: Console) -> int:
     """Run the unfinished jobs, `n_parallel` processes at a time; returns the number of failures.
-
-    Args:
-        run: runs a job, locally or on a cluster; returns an empty string, or the reason of a failure.
 
     Raises:
         InputError: there is a run with other settings.
     """
     for job in jobs:
         job.check()
-    n_failed = 0
+    n_failed, one_at_a_time = 0, Lock()
+
+    def run(job: Job) -> str:
+        try:
+            with one_at_a_time:
+                report(f"{job.run_dir.name}: {expected(job.keys)}")
+        except InputError as error:
+            return str(error)
+        return job.run()
+
+    report = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     unfinished = [job for job in jobs if not job.row_file.exists()]
     console.print(f"{len(jobs)} runs, {len(jobs) - len(unfinished)} of them finished before")
     with ThreadPoolExecutor(n_parallel) as pool:
@@ -193,17 +244,8 @@ def run_all(jobs: list[Job], n_parallel: int, console: Console, run: Callable[[J
             failure = future.result()
             n_failed += bool(failure)
             write_rows(Row, finished_rows(job.folder), job.folder / ROWS)
-            outcome = (
-                f"failed: {failure}"
-                if failure
-                else "MSE {mse:.4f}, MAE {mae:.4f}".format_map(json.loads(job.row_file.read_text()))
-            )
-            console.print(
-                f"{number}/{len(unfinished)} {job.run_dir.name}: {outcome}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+            errors = "" if failure else "MSE {mse:.4f}, MAE {mae:.4f}".format_map(json.loads(job.row_file.read_text()))
+            report(f"{number}/{len(unfinished)} {job.run_dir.name}: {errors or f'failed: {failure}'}")
     return n_failed
 
 
@@ -221,7 +263,6 @@ def main() -> None:
     parser.add_argument("--horizons", nargs="+", type=int, help="default: all of the table")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where they run")
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
     options, console = parser.parse_intermixed_args(), Console()
     try:
@@ -250,21 +291,8 @@ def main() -> None:
         for model in options.models
         if model in ANY_HORIZON or cell.sizes is not None
     ]
-    one_at_a_time = Lock()
-
-    def announced(job: Job) -> str:
-        try:
-            with one_at_a_time:
-                console.print(
-                    f"{job.run_dir.name}: {expected(job.keys)}", markup=False, highlight=False, soft_wrap=True
-                )
-        except InputError as error:
-            return str(error)
-        return job.run()
-
     try:
-        with on_ray(Job.run, options.jobs) if options.engine == "ray" else nullcontext(announced) as run:
-            sys.exit(1 if run_all(jobs, options.jobs, console, run) else 0)
+        sys.exit(1 if run_all(jobs, options.jobs, console) else 0)
     except InputError as error:
         sys.exit(f"error: {error}")
 

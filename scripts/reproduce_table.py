@@ -2,7 +2,7 @@
 
     python scripts/reproduce_table.py table=M [--output runs/reproduce]
 
-Reads OUTPUT/TABLE/rows.csv and writes table.md and, except for table=m4, table.png to the same folder. Ridge and
+Reads OUTPUT/TABLE/rows.csv and writes table.md to the same folder. Ridge and
 seasonal naive are from the runs of informer_plus, which reads the same history at all horizons. Lines and columns
 without a run are left out. Runs of informer_plus whose best epoch is 0 are marked: they forecast as ridge does.
 """
@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import reproduce_m4
-from matplotlib.figure import Figure
 from reproduce import ROWS, Row
 from reproduce_cells import ANY_HORIZON, M4, MODELS, Cell, cells, split_settings
 from result_files import markdown_table, read_rows
@@ -114,35 +113,8 @@ def as_markdown(table: str, rows: list[Row]) -> str:
     return markdown_table(["dataset", "horizon", *names], lines) + "\n" + note
 
 
-def as_figure(table: str, rows: list[Row]) -> Figure:
-    """Plot MSE over the horizon, one panel per dataset with runs."""
-    every = cells(table)
-    run = {row.dataset for row in rows}
-    names = list(dict.fromkeys(cell.dataset for cell in every if cell.dataset in run or not run))
-    figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-        for number, column in enumerate(columns(table)):
-            scores = {cell.pred_len: scores_of(rows, cell, column) for cell in every if cell.dataset == name}
-            points = [(horizon, [mse for mse, _ in pairs]) for horizon, pairs in scores.items() if pairs]
-            if points:
-                spread = [statistics.stdev(mse) if len(mse) > 1 else 0.0 for _, mse in points]
-                means = [statistics.mean(mse) for _, mse in points]
-                places, colour = [horizon for horizon, _ in points], f"C{number}"
-                style = "--" if column == RIDGE else "-"  # often the same as informer_plus
-                axes.errorbar(places, means, spread, marker="o", capsize=3, color=colour, label=column, linestyle=style)
-        axes.set(title=name, xlabel="horizon", ylabel="MSE (scaled)", xscale="log")
-        horizons = [cell.pred_len for cell in every if cell.dataset == name]
-        axes.set_xticks(horizons, list(map(str, horizons)))
-        axes.minorticks_off()
-    drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
-    named = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
-    if named:
-        figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=len(named), fontsize="small")
-    return figure
-
-
 def main() -> None:
-    """Read the rows, write table and figure, print the table."""
+    """Read the rows, write and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="*", metavar="table=M|S|long|m4")
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
@@ -157,7 +129,6 @@ def main() -> None:
     else:
         rows = read_rows(Row, folder / ROWS)
         text = as_markdown(table, rows)
-        as_figure(table, rows).savefig(folder / "table.png", dpi=150)
     write_atomic(folder / "table.md", text)
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
 

@@ -1,29 +1,23 @@
-"""Score forecasts of real series: `model=auto` and `model=zero` next to exponential smoothing and theta.
+"""Score `model=auto` and `model=zero` on real series.
 
     python scripts/real_files.py runs/real_files
-    python scripts/score_methods.py --files runs/real_files/files.csv [--methods zero ETS theta] [--weights pretraining]
+    python scripts/score_methods.py --files runs/real_files/files.csv [--methods zero] [--weights pretraining]
 
 The tasks are the files of `real_files.py`, each with up to `--origins` origins in its last rows, and, where
 INFORMER_DATA_DIR has them, M3 (series of the development set) and M4 Hourly with their test rows, one origin each.
-`zero` and the methods of statistics are fitted at each origin, to the last 1,000 rows; `auto`, by `informer forecast`,
-at each origin of the monthly to yearly files, and once before the first origin of the others, with `--budget` minutes
-for each fit.
+`zero` forecasts from each origin; `auto` is fitted by `informer forecast` at each origin of the monthly to yearly
+files, and once before the first origin of the others, with `--budget` minutes for each fit.
 
 MASE: mean absolute error in units of the mean change over a season. WQL: quantile loss over the deciles; of a point
 forecast, half its absolute error. Both are divided by those of the seasonal naive; groups and total are geometric means
-over tasks. Errors of every task are kept in `--output` and not computed again. The methods of statistics are those of
-statsforecast, which is installed into an environment of its own; intervals of multiplicative smoothing may grow without
-bound, so their ends lie at most three times the range of the history beyond it.
+over tasks. Errors of every task are kept in `--output` and not computed again.
 """
 
 import argparse
-import json
 import os
-import subprocess
-import venv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -40,11 +34,10 @@ from informer.networks.models.zero import pinball
 from informer.read.frequency import Frequency
 from informer.read.series import Series, column_values
 
-METHODS = ("auto", "zero", "ETS", "theta", "ETS + theta")
-LEVELS = (20, 40, 60, 80)
+METHODS = ("auto", "zero")
+LEVELS = [20, 40, 60, 80]
 DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
-MOST_ROWS, LEAST_ROWS = 1000, 8
-STATSFORECAST = "2.1.1"
+LEAST_ROWS = 8
 HOURLY, DAILY, SHORT = "hourly and finer", "daily and weekly", "monthly to yearly"
 
 
@@ -129,64 +122,12 @@ def zero(weights: Path | None) -> Method:
 
     def method(task: Task) -> Iterator[np.ndarray]:
         for left_out in task.left_out:
-            found = model.forecast(
-                task.before(left_out), task.columns, task.seasons, horizon=task.horizon, levels=LEVELS
-            )
-            yield np.stack(
-                [
-                    _quantiles({"": found[i].values[:, column]} | {k: v[:, column] for k, v in found[i].bands.items()})
-                    for i, column in task.scored
-                ]
-            )
+            past, size = task.before(left_out), task.horizon
+            found = model.forecast(past, task.columns, task.seasons, horizon=size, levels=LEVELS)
+            named = [{"": each.values, **each.bands} for each in found]
+            yield np.stack([_quantiles({k: v[:, c] for k, v in named[i].items()}) for i, c in task.scored])
 
     return method
-
-
-def statistical(name: str, folder: Path) -> Method:
-    """A method of statistics, or the mean of two."""
-
-    def method(task: Task) -> Iterator[np.ndarray]:
-        for answer in _statistics(task, folder):
-            yield np.mean([answer[each] for each in name.split(" + ")], axis=0)
-
-    return method
-
-
-@cache
-def _statistics(task: Task, folder: Path) -> list[dict[str, np.ndarray]]:
-    answers = []
-    for left_out in task.left_out:
-        filled = [pd.Series(history[-MOST_ROWS:]).ffill().bfill().tolist() for history in task.histories(left_out)]
-        asked = {"histories": filled, "season": task.seasons[0], "horizon": task.horizon, "levels": LEVELS}
-        script = Path(__file__).with_name("statistical_forecasts.py")
-        done = subprocess.run(
-            [_interpreter(folder), script], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True
-        )
-        names = ["", *(f"{end}{level}" for level in LEVELS for end in ("lo", "hi"))]
-        low, high = (np.array([f(history) for history in filled])[:, None, None] for f in (min, max))
-        reach = 3 * (high - low)
-        answers.append(
-            {
-                name: np.clip(
-                    np.stack([_quantiles(dict(zip(names, np.array(rows), strict=True))) for rows in found]),
-                    low - reach,
-                    high + reach,
-                )
-                for name, found in json.loads(done.stdout).items()
-            }
-        )
-    return answers
-
-
-@cache
-def _interpreter(folder: Path) -> Path:
-    """Python with statsforecast."""
-    environment = folder / "statsforecast"
-    python = environment / "bin" / "python"
-    if not python.exists():
-        venv.create(environment, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", f"statsforecast=={STATSFORECAST}"], check=True)
-    return python
 
 
 def auto(folder: Path, budget: float) -> Method:
@@ -194,32 +135,19 @@ def auto(folder: Path, budget: float) -> Method:
 
     def method(task: Task) -> Iterator[np.ndarray]:
         run = folder / task.name.replace(" ", "_")
-        dataset = DatasetConfig(
-            series_col="series" if len(task.panel) > 1 else None,
-            frequency=task.panel[0].frequency.code,
-            ended=Ended.forecast,
-        )
+        key, step = "series" if len(task.panel) > 1 else None, task.panel[0].frequency.code
+        dataset = DatasetConfig(series_col=key, frequency=step, ended=Ended.forecast)
         for left_out in task.left_out:
             file = run.with_suffix(".csv")
             _table(task.before(left_out)).to_csv(file, index=False)
             if task.group == SHORT or not (run / "best.pt").exists():
-                settings = ForecastConfig(
-                    input=str(file), horizon=str(task.horizon), budget=budget, intervals=[*LEVELS]
-                )
-                forecast(replace(settings, dataset=dataset, output=str(run), overwrite=True))
+                first = ForecastConfig(input=str(file), output=str(run), horizon=str(task.horizon), intervals=[*LEVELS])
+                forecast(replace(first, dataset=dataset, budget=budget, overwrite=True))
                 found = run / "forecasts"
             else:
                 found = run / "later"
-                predict(
-                    PredictConfig(
-                        checkpoint=str(run),
-                        input=str(file),
-                        output=str(found),
-                        intervals=[*LEVELS],
-                        plots=False,
-                        overwrite=True,
-                    )
-                )
+                later = PredictConfig(checkpoint=str(run), input=str(file), output=str(found), intervals=[*LEVELS])
+                predict(replace(later, plots=False, overwrite=True))
             yield _read(task, next(found.glob("*.forecast.csv")))
 
     return method
@@ -320,26 +248,15 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.output.mkdir(parents=True, exist_ok=True)
-    known: dict[str, Callable[[], Method]] = {
-        "auto": lambda: auto(options.output, options.budget),
-        "zero": lambda: zero(options.weights),
-    }
+    methods = {"auto": auto(options.output, options.budget), "zero": zero(options.weights)}
     kept = options.output / "errors.csv"
     table = pd.read_csv(kept) if kept.exists() else pd.DataFrame(columns=["group", "task", "method"])
     listed = files(options.files, options.origins, options.windows) if options.files else ()
     for task in [*listed, *competitions(options.data)]:
         for name in options.methods:
             if not ((table.task == task.name) & (table.method == name)).any():
-                method = known[name]() if name in known else statistical(name, options.output)
-                mase, wql, covered = errors(task, method)
-                row = {
-                    "group": task.group,
-                    "task": task.name,
-                    "method": name,
-                    "MASE": mase,
-                    "WQL": wql,
-                    "80 %": covered,
-                }
+                found = dict(zip(("MASE", "WQL", "80 %"), errors(task, methods[name]), strict=True))
+                row = {"group": task.group, "task": task.name, "method": name, **found}
                 table = pd.concat([table, pd.DataFrame([row])], ignore_index=True)
                 table.to_csv(kept, index=False)
     chosen = table[table.method.isin(options.methods)]

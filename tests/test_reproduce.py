@@ -1,21 +1,16 @@
 """scripts/reproduce.py and reproduce_table.py: the cells of the paper, the runs they ask for, the table of them."""
 
 import json
-import os
 import statistics
 import subprocess
-import sys
 from dataclasses import asdict, replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-import cells_on_ray
 import numpy as np
 import pandas as pd
 import pytest
-from cells_on_ray import short_job
-from entry_points import ROOT, script
+from entry_points import ROOT, SMALL, script
 from rich.console import Console
 from test_configs import composed
 
@@ -92,6 +87,7 @@ def test_a_finished_run_is_not_run_again(
         return subprocess.CompletedProcess(command, 2)
 
     monkeypatch.setattr(reproduce.subprocess, "run", fails)
+    monkeypatch.setattr(reproduce, "expected", lambda keys: "an hour")
     cell = reproduce_cells.cells("M")[0]
     jobs = [reproduce.Job(cell=cell, model="informer", seed=n, extra=("device=cpu",), folder=folder) for n in (0, 1, 2)]
     finished = row(reproduce, command=jobs[0].command)
@@ -102,7 +98,9 @@ def test_a_finished_run_is_not_run_again(
     assert len(asked) == 2
     assert asked[0][3:] == [f"resume={jobs[1].run_dir}"]
     assert {"dataset=ETTh1", "attn.factor=3", "device=cpu", "seed=2"} <= set(asked[1])
-    assert "3 runs, 1 of them finished before" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "3 runs, 1 of them finished before" in out
+    assert "ETTh1_24_informer_2: an hour" in out
     assert reproduce_table.read_rows(reproduce.Row, folder / reproduce.ROWS) == [finished]
 
 
@@ -126,21 +124,20 @@ def test_runs_of_other_settings_are_refused(scripts: Scripts, folder: Path, begu
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
-def test_on_ray_a_cell_is_the_run_that_it_is_here(scripts: Scripts, folder: Path) -> None:
-    """Red if settings or the seed do not reach the worker, or a worker that dies takes the others with it."""
+def test_the_row_of_a_run_has_its_scores(scripts: Scripts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if settings or the seed do not reach training, or the row is that of a baseline."""
     reproduce, _ = scripts
-    here, there, dying = (short_job(folder / name) for name in ("here", "there", "dying"))
-    for job in (here, there, dying):
-        job.folder.mkdir()
-    assert reproduce.run_all([here], 1, Console()) == 0
-    command = [sys.executable, str(Path(cells_on_ray.__file__)), str(there.folder), str(dying.folder)]
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1:] == ["1"], done.stdout + done.stderr  # Ray reports the dead worker before
-    rows = [asdict(reproduce.finished_rows(job.folder)[0]) for job in (here, there)]
-    assert rows[0] | {"seconds": 0} == rows[1] | {"seconds": 0}
-    assert not dying.row_file.exists()
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    sizes = ("model=tiny", *(key for key in SMALL if not key.startswith(("pred_len", "model="))))
+    cell = reproduce_cells.Cell(dataset="sample", features="M", pred_len=6, mse=1.0, sizes=sizes)
+    job = reproduce.Job(cell=cell, model="informer", seed=3, extra=("trainer.max_steps=2",), folder=folder)
+    assert reproduce.run_all([job], 1, Console()) == 0
+    (found,) = reproduce.finished_rows(folder)
+    report = json.loads((job.run_dir / "metrics.json").read_text())
+    mse, ridge = (report["scores"][name]["scaled"]["overall"]["mse"] for name in (report["model"], "ridge"))
+    assert found.mse == mse != ridge == found.ridge_mse
+    assert (found.seed, found.seq_len, found.command) == (3, 24, job.command)
+    assert not (job.run_dir / "best.pt").exists()
 
 
 def test_the_time_of_a_run_is_reported_before_it_starts(folder: Path) -> None:
@@ -150,7 +147,7 @@ def test_the_time_of_a_run_is_reported_before_it_starts(folder: Path) -> None:
     )
     keys = ["dataset=csv", "dataset.path=one.csv", "seq_len=24", "label_len=12", "pred_len=6"]
     small = [*keys, "model=tiny", "trainer.batch_size=16", "trainer.max_epochs=3", "device=cpu"]
-    expected = script("expected_time").expected
+    expected = script("reproduce").expected
     windows = int(300 * 0.7) - 24 - 6 + 1
     reported = f"{3 * -(-windows // 16)} steps of "
     assert reported in expected(small), expected(small)
@@ -181,8 +178,6 @@ def test_the_table(scripts: Scripts) -> None:
         stayed = [replace(rows[2], seed=seed, best_epoch=epoch) for seed, epoch in enumerate(epochs)]
         text = table.as_markdown("M", stayed).splitlines()[2].split("|")[5].strip()
         assert text == f"**0.290 ± 0.000 / 0.100**{marked}"
-    assert [axes.get_title() for axes in table.as_figure("M", rows).axes] == ["ETTh1"]
-    assert len(table.as_figure("M", []).axes) == 4
     other = row(reproduce, model="linear_plus", dataset="ETTm1", pred_len=96, mse=0.3)
     assert "\n| ETTm1 | 96 | 0.290 | **0.279** | 0.300 / 0.400 |\n" in table.as_markdown("long", [other])
 
