@@ -16,7 +16,6 @@ Under --output: CONFIGURATION_SEED.json (one row each), and for all of them abla
 import argparse
 import json
 import re
-import resource
 import statistics
 import sys
 import time
@@ -29,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from result_files import markdown_table, open_folder, write_rows
+from result_files import markdown_table, open_folder, resident, write_rows
 from rich.console import Console
 
 from informer.base.errors import InputError, counted, one_of
@@ -91,9 +90,6 @@ AXES: dict[str, dict[str, Change]] = {
 }
 """What is compared; no change: the base."""
 
-KIB = 1 if sys.platform == "darwin" else 1024
-"""Bytes in the unit of ru_maxrss."""
-
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Row:
@@ -150,25 +146,16 @@ def name_of(change: Mapping[str, Any]) -> str:
     return re.sub(r"[^\w.=-]+", "-", "_".join(assignments)).strip("-") or "base"
 
 
-def peak_bytes() -> int:
-    """Peak memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
-
-
 def run_job(job: Job) -> None:
     """Train every seed that is not finished, in a new process."""
     settings = job.settings()
     data = build_data(settings, CPU)
-    set_up(settings, data)
-    before = peak_bytes()
-    for seed in job.left:
-        write_atomic(job.row_file(seed), json.dumps(asdict(measured(job, seed, data, before))) + "\n")
-
-
-def set_up(settings: TrainConfig, data: Data) -> None:
-    """Warm up libraries with one step of a temporary network on two windows."""
+    # warms up libraries, with a temporary network on two windows
     two = replace(settings, trainer=replace(settings.trainer, batch_size=2))
     train_steps(two, new_network(settings, data), data, 1)
+    before = resident("VmHWM")
+    for seed in job.left:
+        write_atomic(job.row_file(seed), json.dumps(asdict(measured(job, seed, data, before))) + "\n")
 
 
 def measured(job: Job, seed: int, data: Data, before: int) -> Row:
@@ -177,7 +164,7 @@ def measured(job: Job, seed: int, data: Data, before: int) -> Row:
     seed_everything(seed)
     model = new_network(settings, data)
     seconds = train_steps(settings, model, data, job.steps)
-    peak, batch_size = peak_bytes() - before, settings.trainer.eval_batch_size
+    peak, batch_size = resident("VmHWM") - before, settings.trainer.eval_batch_size
     model.eval()
     errors = evaluate(partial(model_forecast, model), data.test, mase_scale=training_scale(data), batch_size=batch_size)
     scores = errors.scaled.overall()

@@ -21,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -73,23 +73,20 @@ def write_long(path: Path, *, series: int, length: int, columns: int) -> None:
 
 def made_files(options: argparse.Namespace, folder: Path) -> list[File]:
     """The requested files."""
-    files = []
-    if options.series:
-        path = folder / "series.csv"
-        write_long(path, series=options.series, length=options.length, columns=options.long_columns)
-        name = f"{options.series:,} series of {options.length:,} rows, {options.long_columns} columns"
-        n = options.series * options.length * options.long_columns
-        files.append(File(name, path, n, ("pandas", "read", "step"), ("dataset.series_col=id",)))
-    if options.rows:
-        path = folder / "rows.csv"
-        write_long(path, series=1, length=options.rows, columns=options.columns)
-        name = f"{options.rows:,} rows, {options.columns} columns"
-        files.append(File(name, path, options.rows * options.columns, tuple(WAYS)))
-    if options.wide:
-        path = folder / "wide.csv"
-        write_long(path, series=1, length=options.wide_rows, columns=options.wide)
-        name = f"{options.wide_rows:,} rows, {options.wide:,} columns"
-        files.append(File(name, path, options.wide * options.wide_rows, ("pandas", "read", "step")))
+    files, ways = [], ("pandas", "read", "step")
+    for name, series, length, columns in (
+        ("series", options.series, options.length, options.long_columns),
+        ("rows", 1, options.rows, options.columns),
+        ("wide", 1, options.wide_rows, options.wide),
+    ):
+        if series * length * columns:
+            path = folder / f"{name}.csv"
+            write_long(path, series=series, length=length, columns=columns)
+            many = f"{series:,} series of " if series > 1 else ""
+            named = ("dataset.series_col=id",) if series > 1 else ()
+            kinds = (*ways, "memmap") if name == "rows" else ways
+            title = f"{many}{length:,} rows, {columns:,} columns"
+            files.append(File(title, path, series * length * columns, tuple(options.forecast or kinds), named))
     return files
 
 
@@ -178,9 +175,8 @@ def measured(file: File, rounds: int) -> dict[str, dict[str, float]]:
 def report(file: File, rounds: int) -> None:
     """Table for one file."""
     medians = measured(file, rounds)
-    print(
-        f"\n{file.name}: {file.path.stat().st_size / MIB:.0f} MiB of text, {4 * file.values / MIB:.0f} MiB as float32\n"
-    )
+    text, floats = file.path.stat().st_size / MIB, 4 * file.values / MIB
+    print(f"\n{file.name}: {text:.0f} MiB of text, {floats:.0f} MiB as float32\n")
     print("| | CPU s | times pandas | wall s | peak MiB | times float32 |")
     print("|---|---|---|---|---|---|")
     for way, row in medians.items():
@@ -208,9 +204,7 @@ def main() -> None:
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         for file in made_files(options, Path(folder)):
-            report(
-                replace(file, ways=tuple(options.forecast), overrides=()) if options.forecast else file, options.rounds
-            )
+            report(file, options.rounds)
 
 
 if __name__ == "__main__":

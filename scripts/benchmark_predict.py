@@ -101,11 +101,8 @@ def main() -> None:
         job_seconds += time.process_time() - started
     around = job_seconds - watch.seconds
     print(f"{options.files} files of {options.rows} rows, {len(failed)} failed")
-    print(
-        f"pandas {pandas_seconds:.1f} s; job {job_seconds:.1f} s, of which network {watch.seconds:.1f} s, "
-        f"all else {around:.1f} s"
-    )
-    print(f"all else / pandas: {around / pandas_seconds:.2f}")
+    print(f"pandas {pandas_seconds:.1f} s; job {job_seconds:.1f} s, of which network {watch.seconds:.1f} s")
+    print(f"all else {around:.1f} s, {around / pandas_seconds:.2f} times pandas")
     print(f"memory: {half >> 20} MiB by the middle of the files, {resident('VmHWM') >> 20} MiB by their end")
 
 

@@ -75,13 +75,9 @@ def commands_of(run_dir: Path, sample: Path) -> dict[str, list[str]]:
         "inspect": ["inspect", str(sample)],
         "predict": ["predict", f"checkpoint={run_dir}", f"input={sample}", "plots=false"],
     }
-    python = [sys.executable]
-    named = {name: [*python, "-m", "informer", entry, *arguments] for name, (entry, *arguments) in calls.items()}
-    return {
-        TORCH: [*python, "-c", TORCH],
-        "bare forecast": [*python, "-c", BARE, str(run_dir / "network.pt"), str(sample)],
-        **named,
-    }
+    bare = [sys.executable, "-c", BARE, str(run_dir / "network.pt"), str(sample)]
+    named = {name: [sys.executable, "-m", "informer", *words] for name, words in calls.items()}
+    return {TORCH: [sys.executable, "-c", TORCH], "bare forecast": bare, **named}
 
 
 def main() -> None:

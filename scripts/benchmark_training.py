@@ -14,7 +14,6 @@ compiling is not part of the time.
 """
 
 import argparse
-import csv
 import statistics
 import subprocess
 import sys
@@ -22,14 +21,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from result_files import resident
-from rich.console import Console
-from rich.table import Table
+from result_files import markdown_table, resident
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -224,7 +220,6 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", default=SETTINGS)
     parser.add_argument("--types", nargs="*", default=list(TYPES), choices=TYPES, help="of ours")
     parser.add_argument("--compiled", action="store_true", help="also ours in float32 with compile=true")
-    parser.add_argument("--output", type=Path, help="CSV file for the figures")
     parser.add_argument("--only-memory-of", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -234,17 +229,9 @@ def main() -> None:
         return
     where = f"{options.device}, {options.threads} threads, {options.clock} time"
     rows = [row for setting in options.settings for row in measure(setting, options)]
-    table = Table(title=f"d_model 512, batch {BATCH}, attn={options.attn}, {where}")
-    for heading in rows[0]:
-        table.add_column(heading.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*(value if isinstance(value, str) else f"{value:.4g}" for value in row.values()))
-    Console(width=170).print(table)
-    if options.output:
-        with options.output.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+    print(f"d_model 512, batch {BATCH}, attn={options.attn}, {where}\n")
+    cells = [[value if isinstance(value, str) else f"{value:.4g}" for value in row.values()] for row in rows]
+    print(markdown_table(list(rows[0]), cells))
 
 
 if __name__ == "__main__":

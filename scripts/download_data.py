@@ -17,13 +17,6 @@ from informer.config.plain import read_saved_yaml
 from informer.read.files import file_sha256, find_file
 
 
-def dataset_config(name: str) -> DatasetConfig:
-    """`conf/dataset/<name>.yaml` as the typed node."""
-    config = node_of(DatasetConfig, read_saved_yaml(resource("conf/dataset") / f"{name}.yaml"))
-    assert isinstance(config, DatasetConfig)
-    return config
-
-
 def main() -> int:
     """Download the datasets; returns the exit status: 0, or 2 if one is not available."""
     names = sorted(path.stem for path in resource("conf/dataset").glob("*.yaml"))
@@ -33,7 +26,7 @@ def main() -> int:
     args = parser.parse_args()
     status = 0
     for name in args.names:
-        config = dataset_config(name)
+        config = node_of(DatasetConfig, read_saved_yaml(resource("conf/dataset") / f"{name}.yaml"))
         try:
             path = find_file(config, args.data_dir)
             digest = file_sha256(path)
@@ -41,10 +34,8 @@ def main() -> int:
             print(error, file=sys.stderr)
             status = 2
             continue
-        checked = (
-            "as published" if digest == config.sha256 else "not the published file" if config.sha256 else "unchecked"
-        )
-        print(f"{path}: sha256 {digest} ({checked})")
+        differs = "not the published file" if config.sha256 else "unchecked"
+        print(f"{path}: sha256 {digest} ({'as published' if digest == config.sha256 else differs})")
     return status
 
 

@@ -31,7 +31,13 @@ PARTS: dict[str, Part] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the parts in turn; returns the exit status."""
-    options = _options().parse_args(arguments)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--minutes", type=float, default=5.0, help="time for all parts together")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case of each part")
+    parser.add_argument("--cases", type=int, help="maximum cases of each part; default: as many as the time allows")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    options = parser.parse_args(arguments)
     end = time.monotonic() + 60 * options.minutes
     failures = 0
     for i, name in enumerate(options.parts):
@@ -53,28 +59,14 @@ def run_part(name: str, *, seed: int, first: int, cases: int | None, until: floa
         while (cases is None or number < first + cases) and time.monotonic() < until:
             folder = Path(scratch, str(number))
             folder.mkdir()
-            failure = _case(PARTS[name], np.random.default_rng([seed, number]), folder)
+            try:
+                failure = PARTS[name](np.random.default_rng([seed, number]), folder)
+            except Exception:
+                failure = traceback.format_exc(limit=-3)
             if failure is not None:
                 failures.append(f"--seed {seed} --first {number} --cases 1 --parts {name}: {failure}")
             number += 1
     return number - first, failures
-
-
-def _case(part: Part, rng: np.random.Generator, folder: Path) -> str | None:
-    try:
-        return part(rng, folder)
-    except Exception:
-        return traceback.format_exc(limit=-3)
-
-
-def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--minutes", type=float, default=5.0, help="time for all parts together")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case of each part")
-    parser.add_argument("--cases", type=int, help="maximum cases of each part; default: as many as the time allows")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    return parser
 
 
 if __name__ == "__main__":

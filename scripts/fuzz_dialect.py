@@ -10,6 +10,7 @@ import gzip
 import io
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -95,9 +96,8 @@ def draw(rng: np.random.Generator) -> Written:
     """Draw a table and its format."""
     times, time_format = _times(rng) if rng.random() > 0.05 else _numbers(rng)
     # fewer may be late by chance as if they had another step
-    is_late = (
-        "%S" in time_format and len(times) >= 12 and times[1] - times[0] < pd.Timedelta("1D") and rng.random() < 0.2
-    )
+    has_seconds = "%S" in time_format and len(times) >= 12 and times[1] - times[0] < pd.Timedelta("1D")
+    is_late = has_seconds and rng.random() < 0.2
     late = rng.integers(0, 9 if is_late else 1, len(times))  # seconds
     written = times + pd.to_timedelta(late, unit="s")
     stamps = [time.strftime(time_format.replace("%q", str(time.quarter))) for time in written]
@@ -108,9 +108,7 @@ def draw(rng: np.random.Generator) -> Written:
     columns = [_column(rng, len(times)) for _ in range(rng.integers(1, 4))]
     if separator == "," and thousands == "." and not any(digits for _, digits, _ in columns):
         thousands = ""
-    cells = [
-        [_cell(value, digits, decimal, thousands, strip=strip) for value in column] for column, digits, strip in columns
-    ]
+    cells = [[_cell(x, digits, decimal, thousands, strip=strip) for x in column] for column, digits, strip in columns]
     rows = [list(row) for row in zip(stamps, *cells, strict=True)]
     header = ["t" if time_format == "step" else "date", *("abc"[: len(columns)])]
     if rng.random() < 0.15:
@@ -126,14 +124,12 @@ def draw(rng: np.random.Generator) -> Written:
 
 def _open(times: pd.DatetimeIndex, rng: np.random.Generator) -> pd.DatetimeIndex:
     """Times of six weeks within opening hours, which are shorter on Saturdays."""
-    every = pd.date_range(
-        times[0].normalize(), periods=42 * (pd.Timedelta("1D") // (times[1] - times[0])), freq=times.freq
-    )
+    rows_a_day = pd.Timedelta("1D") // (times[1] - times[0])
+    every = pd.date_range(times[0].normalize(), periods=42 * rows_a_day, freq=times.freq)
     opens, closes = int(rng.integers(4, 10)), int(rng.integers(13, 23))
     is_saturday, days = every.day_of_week == 5, int(rng.integers(5, 8))
-    return every[
-        (every.hour >= opens) & (every.hour <= np.where(is_saturday, opens + 1, closes)) & (every.day_of_week < days)
-    ]
+    last = np.where(is_saturday, opens + 1, closes)
+    return every[(every.hour >= opens) & (every.hour <= last) & (every.day_of_week < days)]
 
 
 def _numbers(rng: np.random.Generator) -> tuple[pd.DatetimeIndex, str]:
@@ -182,12 +178,8 @@ def _text(rows: list[list[str]], separator: str, rng: np.random.Generator) -> st
     if quotes == "none" or len(separator) > 1:  # as careless programs write
         return line_end.join(separator.join(row) for row in rows) + line_end
     text = io.StringIO()
-    csv.writer(
-        text,
-        delimiter=separator,
-        lineterminator=line_end,
-        quoting=csv.QUOTE_ALL if quotes == "all" else csv.QUOTE_MINIMAL,
-    ).writerows(rows)
+    quoting: Any = csv.QUOTE_ALL if quotes == "all" else csv.QUOTE_MINIMAL
+    csv.writer(text, delimiter=separator, lineterminator=line_end, quoting=quoting).writerows(rows)
     return text.getvalue() + str(rng.choice(["", "", line_end, separator * (len(rows[0]) - 1) + line_end]))
 
 

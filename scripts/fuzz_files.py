@@ -36,45 +36,23 @@ from informer.training.optim import EarlyStopping, WeightAverage, build_optimize
 from informer.training.state import State
 
 TINY: dict[str, Any] = {
-    "model": "tiny",
-    **{f"model.{name}": size for name, size in {"d_model": 4, "n_heads": 1, "d_ff": 4, "encoder_stacks": [1]}.items()},
-    "label_len": 6,
-    "pred_len": 6,
-    "trainer.max_steps": 2,
-    "trainer.batch_size": 32,
-}
+    "model": "tiny", "model.d_model": 4, "model.n_heads": 1, "model.d_ff": 4, "model.encoder_stacks": [1],
+    "label_len": 6, "pred_len": 6, "trainer.max_steps": 2, "trainer.batch_size": 32,
+}  # fmt: skip
 """Of the smallest run."""
 
-RUNS: dict[str, dict[str, Any]] = {
-    "numbers": TINY | {"features": "S", "seq_len": 24},
-    "columns": TINY
-    | {
-        "seq_len": 12,
-        "targets": ["load"],
-        "past_covariates": ["weather"],
-        "future_covariates": ["promo"],
-        "dataset.series_col": "shop",
-        "dataset.categorical": ["status"],
-        "dataset.static_covariates": ["region", "size"],
-        "dataset.holidays": ["DE-BY", "FR"],
-        "dataset.calendar": ["hour", "weekday"],
-        "model.series_embedding": 2,
-        "optim.ema": 0.9,
-    },
-    "maps": TINY
-    | {
-        "seq_len": 24,
-        "features": "M",
-        "dataset.series_col": "shop",
-        "dataset.columns": ["status", "load"],
-        "model.skip": "maps",
-        "scaler.per_series": True,
-        "trainer.combine": ["naive", "zero", "theta"],
-        "trainer.refit": True,
-        "non_negative": "all",
-        "loss": "quantile",
-    },
-}
+COLUMNS: dict[str, Any] = {
+    "seq_len": 12, "targets": ["load"], "past_covariates": ["weather"], "future_covariates": ["promo"],
+    "dataset.series_col": "shop", "dataset.categorical": ["status"], "dataset.static_covariates": ["region", "size"],
+    "dataset.holidays": ["DE-BY", "FR"], "dataset.calendar": ["hour", "weekday"], "model.series_embedding": 2,
+    "optim.ema": 0.9,
+}  # fmt: skip
+MAPS: dict[str, Any] = {
+    "seq_len": 24, "features": "M", "dataset.series_col": "shop", "dataset.columns": ["status", "load"],
+    "model.skip": "maps", "scaler.per_series": True, "trainer.combine": ["naive", "zero", "theta"],
+    "trainer.refit": True, "non_negative": "all", "loss": "quantile",
+}  # fmt: skip
+RUNS = {"numbers": TINY | {"features": "S", "seq_len": 24}, "columns": TINY | COLUMNS, "maps": TINY | MAPS}
 """Settings by name: one column of numbers; categories, holidays and an average of weights; linear maps, refitted."""
 
 

@@ -85,18 +85,13 @@ def test_rows(rng: np.random.Generator, folder: Path) -> str | None:
     waves = {name: 10.0 ** rng.uniform(-3, 6) * (2 + day + rng.normal(size=n)) for name in ("a", "b")[: 1 + several]}
     frame = pd.concat([pd.DataFrame({"date": times, "shop": name, "load": wave}) for name, wave in waves.items()])
     is_test = frame.groupby("shop").cumcount() >= n - int(0.2 * n)
-    settings = MODELS[rng.integers(len(MODELS))] | {
-        "seq_len": 24,
-        "pred_len": 6,
-        "label_len": 6,
-        "dataset.series_col": "shop",
-    }
+    sizes = {"seq_len": 24, "pred_len": 6, "label_len": 6}
+    settings = MODELS[rng.integers(len(MODELS))] | sizes | {"dataset.series_col": "shop"}
     other, change = frame.copy(), float(rng.choice([-3.0, 0.0, 1e3]))
     other.loc[is_test.to_numpy(), "load"] = change * frame["load"][is_test.to_numpy()] + float(rng.choice([0.0, 50.0]))
     one, two = (_learnt(table, folder / name, settings) for name, table in (("one", frame), ("two", other)))
-    different = sorted(
-        name for name in one.keys() | two.keys() if content_digest(one.get(name)) != content_digest(two.get(name))
-    )
+    names = sorted(one.keys() | two.keys())
+    different = [name for name in names if content_digest(one.get(name)) != content_digest(two.get(name))]
     return f"{settings['model']}, test rows times {change:g}: other {different}" if different else None
 
 
@@ -105,10 +100,6 @@ def _learnt(frame: pd.DataFrame, folder: Path, settings: dict[str, Any]) -> dict
     Forecaster.fit(frame.reset_index(drop=True), run_dir=folder, **settings)
     content = torch.load(folder / "best.pt", weights_only=True)
     del content["config"]["dataset"]["path"]
-    entries = {
-        f"{part}.{name}": value
-        for part in content
-        if isinstance(content[part], dict)
-        for name, value in content[part].items()
-    }
+    parts = {part: values for part, values in content.items() if isinstance(values, dict)}
+    entries = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
     return {name: value for name, value in entries.items() if not name.startswith(PUBLISHED)}

@@ -88,20 +88,8 @@ def read_state(pth: Path) -> dict[str, torch.Tensor]:
 def constructor_arguments(options: argparse.Namespace, state: dict[str, torch.Tensor]) -> dict[str, Any]:
     """Constructor arguments as in their experiment class; column counts are taken from the weights."""
     is_stack = options.model == "informerstack"
-    taken = (
-        "factor",
-        "d_model",
-        "n_heads",
-        "d_layers",
-        "d_ff",
-        "dropout",
-        "attn",
-        "embed",
-        "activation",
-        "distil",
-        "mix",
-    )
-    return {name: getattr(options, name) for name in taken} | {
+    taken = ["factor", "d_model", "n_heads", "d_layers", "d_ff", "dropout", "attn", "embed", "activation"]
+    return {name: getattr(options, name) for name in [*taken, "distil", "mix"]} | {
         "class": "InformerStack" if is_stack else "Informer",
         "e_layers": options.s_layers if is_stack else options.e_layers,
         "freq": options.freq[-1:],
@@ -147,40 +135,23 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
     dataset = dataset_config(options, csv)
     config = check(
         TrainConfig(
-            dataset=dataset,
-            model=compat.model_config(arguments),
-            seq_len=options.seq_len,
-            label_len=options.label_len,
-            pred_len=options.pred_len,
-            features=FeatureMode(options.features),
-            target=options.target,
-            run_dir=str(run_dir),
-            **compat.attention_nodes(arguments),
+            dataset=dataset, model=compat.model_config(arguments), seq_len=options.seq_len,
+            label_len=options.label_len, pred_len=options.pred_len, features=FeatureMode(options.features),
+            target=options.target, run_dir=str(run_dir), **compat.attention_nodes(arguments),
         )
-    )
+    )  # fmt: skip
     model = compat.from_informer2020(state, arguments)
     data, dims = load(options, dataset), compat.dims(arguments)
     _check_columns(data, dims, csv)
     run_dir.mkdir(parents=True, exist_ok=True)
+    series = data.panel[0]
     saved = checkpoint.Checkpoint(
-        config=to_plain(config),
-        dims=dims.to_plain(),
-        inputs=list(data.inputs),
-        targets=list(data.targets),
-        future_covariates=[],
-        frequency=data.frequency.code,
-        scaler=data.scaler.state(),
-        weights=model.state_dict(),
-        data={
-            "path": str(data.provenance.path),
-            "sha256": data.provenance.sha256,
-            "rows": len(data.panel[0]),
-            "time_col": data.panel[0].time_col,
-        },
-        epoch=0,
-        step=0,
-        val_loss=float("nan"),
-    )
+        config=to_plain(config), dims=dims.to_plain(), inputs=list(data.inputs), targets=list(data.targets),
+        future_covariates=[], frequency=data.frequency.code, scaler=data.scaler.state(), weights=model.state_dict(),
+        data={"path": str(data.provenance.path), "sha256": data.provenance.sha256, "rows": len(series),
+              "time_col": series.time_col},
+        epoch=0, step=0, val_loss=float("nan"),
+    )  # fmt: skip
     checkpoint.save(run_dir / checkpoint.BEST, saved)
     return run_dir / checkpoint.BEST
 

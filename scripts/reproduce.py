@@ -6,9 +6,8 @@
 
 table=M forecasts all columns, table=S only the target; their cells, settings and the paper's numbers are in
 conf/experiment/paper_tables.csv. table=long has the horizons 96 to 720 on which later models are compared, and the
-numbers of PatchTST and DUET (conf/experiment/long_horizons.csv); the paper has no settings for them. table=m4 is M4
-Hourly, with linear_plus only (scripts/reproduce_m4.py). Models: informer2020 (the
-paper's settings, as in the authors' code), informer_full (the same with full attention, the paper's
+numbers of PatchTST and DUET (conf/experiment/long_horizons.csv); the paper has no settings for them. Models:
+informer2020 (the paper's settings, as in the authors' code), informer_full (the same with full attention, the paper's
 "Informer†"), informer (the same sizes, our defaults), informer_plus (one configuration per dataset for all
 horizons), linear_plus (one configuration for all; in closed form, so seeds do not matter: --seeds 0). Ridge
 and the seasonal naive are scored within every run. Other key=value are passed to informer.train.
@@ -33,9 +32,8 @@ from pathlib import Path
 from threading import Lock
 
 import hydra
-import reproduce_m4
 import torch
-from reproduce_cells import ANY_HORIZON, M4, MODELS, PLUS, Cell, cells, split_settings
+from reproduce_cells import ANY_HORIZON, MODELS, PLUS, Cell, cells, split_settings
 from result_files import write_rows
 from rich.console import Console
 
@@ -257,7 +255,7 @@ def has_data(dataset: str) -> bool:
 def main() -> None:
     """Run the requested cells that are not finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="table=M|S|long|m4; keys of informer.train")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="table=M|S|long; keys of informer.train")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--datasets", nargs="+", choices=list(PLUS), default=list(PLUS))
     parser.add_argument("--horizons", nargs="+", type=int, help="default: all of the table")
@@ -271,12 +269,6 @@ def main() -> None:
         sys.exit(f"error: {error}")
     folder = options.output / table
     folder.mkdir(parents=True, exist_ok=True)
-    if table == M4:
-        try:
-            reproduce_m4.run(folder, extra, console)
-        except InputError as error:
-            sys.exit(f"error: {error}")
-        return
     datasets = [name for name in options.datasets if has_data(name)]
     for name in sorted(set(options.datasets) - set(datasets)):
         console.print(f"{name}: no file in INFORMER_DATA_DIR; left out (scripts/download_data.py)")

@@ -7,7 +7,6 @@ from informer.base.errors import InputError
 from informer.base.runtime import resource
 
 TABLES = {"M": "paper_tables.csv", "S": "paper_tables.csv", "long": "long_horizons.csv"}
-M4 = "m4"
 MODELS = ("informer2020", "informer_full", "informer", "informer_plus", "linear_plus")
 ANY_HORIZON = ("informer_plus", "linear_plus")
 """Models that need no settings of the paper."""
@@ -67,12 +66,10 @@ def _cell(row: dict[str, str]) -> Cell:
     sizes = None
     if "seq_len" in row:
         sizes = (
-            f"seq_len={row['seq_len']}",
-            f"label_len={row['label_len']}",
-            f"model.encoder_stacks=[{row['encoder_layers']}]",
-            f"model.decoder_layers={row['decoder_layers']}",
+            f"seq_len={row['seq_len']}", f"label_len={row['label_len']}",
+            f"model.encoder_stacks=[{row['encoder_layers']}]", f"model.decoder_layers={row['decoder_layers']}",
             f"attn.factor={row['factor']}",
-        )
+        )  # fmt: skip
     mae = float(row["mae"]) if "mae" in row else None
     full = (float(row["mse_full"]), float(row["mae_full"])) if "mse_full" in row else None
     return Cell(
@@ -88,9 +85,7 @@ def split_settings(settings: list[str]) -> tuple[str, tuple[str, ...]]:
         InputError: no table, or an unknown one.
     """
     tables = [setting.partition("=")[2] for setting in settings if setting.startswith("table=")]
-    valid_tables = (*TABLES, M4)
-    if len(tables) != 1 or tables[0] not in valid_tables:
-        raise InputError(
-            f"table: expected one of {', '.join(f'table={name}' for name in valid_tables)}, found {tables or 'none'}"
-        )
+    if len(tables) != 1 or tables[0] not in TABLES:
+        names = ", ".join(f"table={name}" for name in TABLES)
+        raise InputError(f"table: expected one of {names}, found {tables or 'none'}")
     return tables[0], tuple(setting for setting in settings if not setting.startswith("table="))

@@ -13,9 +13,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import reproduce_m4
 from reproduce import ROWS, Row
-from reproduce_cells import ANY_HORIZON, M4, MODELS, Cell, cells, split_settings
+from reproduce_cells import ANY_HORIZON, MODELS, Cell, cells, split_settings
 from result_files import markdown_table, read_rows
 from rich.console import Console
 
@@ -28,10 +27,7 @@ ZHOU = ((PAPER, PAPER_FULL), "paper: Zhou et al. 2021, tables 1 and 2, Informer 
 PUBLISHED = {
     "M": ZHOU,
     "S": ZHOU,
-    "long": (
-        (PATCHTST, DUET),
-        "PatchTST: the better of the two in Nie et al. 2023, MSE; DUET: Qiu et al. 2024, MSE",
-    ),
+    "long": ((PATCHTST, DUET), "PatchTST: the better of the two in Nie et al. 2023, MSE; DUET: Qiu et al. 2024, MSE"),
 }
 """The first columns of each table, and where their numbers are from."""
 NOT_RUN = "–"
@@ -98,15 +94,10 @@ def as_markdown(table: str, rows: list[Row]) -> str:
         lines.append([cell.dataset, str(cell.pred_len), *texts])
     seeds = sorted({row.seed for row in rows})
     note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; {PUBLISHED[table][1]}.\n"
-    note += (
-        "Without ±: one seed; linear_plus is in closed form: every seed gives the same. = ridge: no epoch was better "
-    )
-    note += "on validation than the ridge regression that informer_plus starts from, which is what it forecasts.\n"
-    whole = [
-        name
-        for name in dict.fromkeys(cell.dataset for cell in cells(table))
-        if name not in {cell.dataset for cell in run}
-    ]
+    note += "Without ±: one seed; linear_plus is in closed form: every seed gives the same. = ridge: no epoch was "
+    note += "better on validation than the ridge regression that informer_plus starts from, which is its forecast.\n"
+    done = {cell.dataset for cell in run}
+    whole = [name for name in dict.fromkeys(cell.dataset for cell in cells(table)) if name not in done]
     marked = [f"cells with {NOT_RUN}"] if any(NOT_RUN in line for line in lines) else []
     if left_out := [*whole, *(name for name in columns(table) if name not in names), *marked]:
         note += f"Not run: {', '.join(left_out)}.\n"
@@ -116,7 +107,7 @@ def as_markdown(table: str, rows: list[Row]) -> str:
 def main() -> None:
     """Read the rows, write and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", metavar="table=M|S|long|m4")
+    parser.add_argument("settings", nargs="*", metavar="table=M|S|long")
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
     options = parser.parse_intermixed_args()
     try:
@@ -124,11 +115,7 @@ def main() -> None:
     except InputError as error:
         sys.exit(f"error: {error}")
     folder = options.output / table
-    if table == M4:
-        text = reproduce_m4.as_markdown(read_rows(reproduce_m4.M4Row, folder / ROWS))
-    else:
-        rows = read_rows(Row, folder / ROWS)
-        text = as_markdown(table, rows)
+    text = as_markdown(table, read_rows(Row, folder / ROWS))
     write_atomic(folder / "table.md", text)
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""The scripts that score `model=auto` on lists of files."""
+"""scripts/real_files.py: rows of published files at equal steps."""
 
 import pandas as pd
 from entry_points import script
