@@ -4,6 +4,7 @@ M. Vlachos, P. Yu and V. Castelli, "On periodicity detection and structural peri
 proposes periods, including those of overtones; at a true period the autocorrelation has a local maximum.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -50,7 +51,8 @@ def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] 
 
     Args:
         values: finite values at equal steps.
-        usual_periods: periods of the calendar, preferred to others that the series cannot distinguish from them.
+        usual_periods: periods of the calendar, preferred to others that the series cannot distinguish from them, and to
+            multiples of them.
 
     Returns:
         Seasons, strongest first; empty for a column that never changes or is too short.
@@ -67,8 +69,15 @@ def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] 
         shorter = max((season.period for season in candidates if WITHIN * season.period <= lag), default=1)
         if not _is_hill(_averaged(correlation, shorter), lag):
             continue
-        near = (n for n in usual_periods if n <= longest and abs(len(residual) / n - len(residual) / lag) < SAME_LINE)
-        period = next((n for n in near if correlation[n] >= ALIKE * correlation[lag]), lag)
+        usual = [n for n in usual_periods if n <= longest]
+        near = (n for n in usual if abs(len(residual) / n - len(residual) / lag) < SAME_LINE)
+        within = (n for n in usual if 1.5 * n <= lag and _is_multiple(lag, n))
+        noise = 2 / math.sqrt(len(residual))  # of autocorrelations, two standard deviations
+        period = (
+            next((n for n in near if correlation[n] >= ALIKE * correlation[lag]), None)
+            or next((n for n in within if correlation[n] >= correlation[lag] - noise), None)
+            or lag
+        )
         strength = float(correlation[period])
         if strength > max(WEAKEST, correlation[:lag].min() + RISE):
             candidates.append(Season(period, strength))
