@@ -16,15 +16,15 @@ import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
 from informer.base.errors import InputError, Repair, ReportError, listed
-from informer.config.data import STEP, DatasetConfig, Duplicates, Fill, Outliers
+from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers
 from informer.config.overrides import to_display
 from informer.read.columns import numbers
 from informer.read.date_text import date_formats
-from informer.read.frequency import Frequency, on_grid
-from informer.read.issues import Issues, in_order, issue_groups, issue_times, issued_twice, newest
+from informer.read.frequency import Frequency
+from informer.read.issues import Issues, in_order, issued_twice, newest
 from informer.read.number_marks import are_smoother_as_thousands, grouping_advice
 from informer.read.table import Table, shown
-from informer.read.times import TimesCache, changing_zone, leaves_hours_out, parse_timestamps, zone_advice
+from informer.read.times import changing_zone, leaves_hours_out, parse_timestamps, zone_advice
 
 log = logging.getLogger(__name__)
 
@@ -889,101 +889,12 @@ def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np
     return long
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRows:
-    """Sorted rows, their step and the format of the timestamps.
-
-    Args:
-        rows: sorted by time, without duplicate times.
-        frequency: the step; None if unknown.
-        time_format: format of the time column; None for timestamps.
-        n_rows: number of rows, including those with unreadable or duplicate times.
-        issues: every value as it was issued; None if the table does not say.
-    """
-
-    rows: Rows
-    frequency: Frequency | None
-    time_format: str | None
-    n_rows: int
-    issues: Issues | None = None
-
-
-def examine(
-    table: Table,
-    time_col: str,
-    columns: Sequence[str],
-    config: DatasetConfig,
-    report: Report,
-    *,
-    history: int | None = None,
-    trained_format: str | None = None,
-    times_cache: TimesCache | None = None,
-) -> CheckedRows | None:
-    """Read, repair and check the rows, which are valid if the report has no problems; None if times cannot be read.
-
-    Args:
-        history: number of rows needed from the end; of older rows only the times are read and checked. None: all rows.
-        trained_format: format of a model's training data, which resolves ambiguous dates.
-        times_cache: cache of time columns.
-    """
-    # repairs may move rows, or fill from older ones; issues may be in any order
-    reads_all = history is None or config.repairs_rows or table.issued is not None or ends_without(table, config.target)
-    n = len(table.frame) if reads_all else min(history or 0, len(table.frame))
-    issues = None
-    with report.gathering():
-        # from all rows, since the last ones may be ambiguous
-        time_format, times = (times_cache or TimesCache()).times_of(
-            table,
-            time_col,
-            config.time_format,
-            config.timezone,
-            trained_format=trained_format,
-            groups=issue_groups(table),
-        )
-        step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
-        if table.issued is None and not is_numbered and (rounded := on_grid(times, step)) is not None:
-            times, note = rounded
-            report.repairs.append(f"{table.name}: {note}")
-        rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
-        if table.issued is not None:
-            check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
-            rows, issues, text = *_as_known(rows, *issue_times(table, times), config, report), {}
-        if config.target not in text and not config.keeps_gaps:
-            rows, n_ahead = _until_observed(rows, config.target)
-            if n_ahead and history is None:
-                report.repairs.append(
-                    f"{table.name}: the last {n_ahead} rows have no {config.target}, and are read as ahead of it"
-                )
-        read = repair(rows.timed, config, report, is_numbered=is_numbered)
-        unread = check_times(table, time_col, times, time_format, report)
-        # the last rows are the latest only if all are sorted
-        lines = rows.lines if len(rows) == len(times) else table.lines
-        all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
-        every = read if n == len(times) else all_rows.timed
-        has_steps = not check_clock_changes(every, report) and check_order(every, config, report)
-        if history is not None:
-            read = read.end(history)
-        ordered, frequency, missing = read.in_order(), None, 0
-        with report.gathering():
-            if len(ordered):
-                frequency = choose_step(ordered, config.frequency, is_numbered=is_numbered)
-                if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
-                    missing = check_steps(ordered, frequency, unread, config, report)
-        fill = fill_for(ordered, missing) if len(ordered) and not are_sound(ordered.values).all() else Fill.linear
-        check_cells(read, text, config, report, fill)
-        check_outliers(read, config, report)
-        return CheckedRows(ordered, frequency, time_format, len(read) + len(unread), issues)
-    rows, text = read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
-    check_cells(rows, text, config, report, fill_for(rows, 0) if len(rows) else None)
-    return None
-
-
 def ends_without(table: Table, target: str | None) -> bool:
     """Whether the last row of a table has no target."""
     return target in table.columns and len(table.frame) > 0 and bool(table.frame[target].isna().iloc[-1])
 
 
-def _until_observed(rows: Rows, target: str | None) -> tuple[Rows, int]:
+def until_observed(rows: Rows, target: str | None) -> tuple[Rows, int]:
     """The rows without those ahead, and their number: after the last with a target, if they have values in a column."""
     if target not in rows.columns or not len(rows):
         return rows, 0
@@ -994,7 +905,7 @@ def _until_observed(rows: Rows, target: str | None) -> tuple[Rows, int]:
     return rows.take(~is_ahead), int(is_ahead.sum())
 
 
-def _as_known(
+def as_known(
     rows: Rows, issued: pd.DatetimeIndex, is_empty: Bool[np.ndarray, "t"], config: DatasetConfig, report: Report
 ) -> tuple[Rows, Issues]:
     """The row of each time with the newest values that were issued by then, and all issues."""

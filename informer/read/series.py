@@ -22,16 +22,36 @@ from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
-from informer.config.data import DatasetConfig, Short, key_columns, settings_that
+from informer.config.data import STEP, DatasetConfig, Fill, Short, key_columns, settings_that
 from informer.config.model import WindowSizes
 from informer.read.cells import dictionary_encoded, joined_names, key_cells, without_words
-from informer.read.checks import CheckedRows, Report, check_doubts, check_far, constant_columns, examine
+from informer.read.checks import (
+    Report,
+    Rows,
+    are_sound,
+    as_known,
+    check_cells,
+    check_clock_changes,
+    check_doubts,
+    check_far,
+    check_order,
+    check_outliers,
+    check_steps,
+    check_times,
+    choose_step,
+    constant_columns,
+    ends_without,
+    fill_for,
+    read_cells,
+    repair,
+    until_observed,
+)
 from informer.read.columns import are_plain, counting_column, number_columns, value_columns
 from informer.read.date_text import date_formats
 from informer.read.dialect import COMMON, Dialect
 from informer.read.files import is_partitioned, is_remote, local_path
-from informer.read.frequency import Frequency
-from informer.read.issues import Issues, with_issues
+from informer.read.frequency import Frequency, on_grid
+from informer.read.issues import Issues, issue_groups, issue_times, with_issues
 from informer.read.limits import LIMITS
 from informer.read.number_marks import amounts, may_be_amount
 from informer.read.split import split_rows
@@ -400,41 +420,13 @@ def with_missing_values(table: Table, config: DatasetConfig) -> Table:
     return replace(table, frame=without_words(table.frame, config.missing_values, excluded))
 
 
-def series_from_table(
-    table: Table,
-    config: DatasetConfig,
-    name: str,
-    *,
-    sizes: WindowSizes | None = None,
-    history: int | None = None,
-    kept: int | None = None,
-    trained_format: str | None = None,
-    times_cache: TimesCache | None = None,
-) -> Series:
-    """Check the cells of a file or frame, and return its series; warnings and repairs are logged.
-
-    Args:
-        table, config, name: the cells, settings of the dataset, and name of the series.
-        sizes: for training, sizes of a window; each part of the split must contain at least one.
-        history: for prediction, number of rows needed from the end.
-        kept: for prediction, number of rows that are kept if there are so many; None: `history`. Of older rows only the
-            times are checked.
-        trained_format: for prediction, time format of the training data (see `find_format`).
-        times_cache: cache of time columns.
+def series_from_table(table: Table, config: DatasetConfig, name: str, **how: Any) -> Series:
+    """The checked series of a file or frame; warnings and repairs are logged. Arguments as of `inspect_table`.
 
     Raises:
         InputError: one line for each problem.
     """
-    series, report = inspect_table(
-        table,
-        config,
-        name,
-        sizes=sizes,
-        history=history,
-        kept=kept,
-        trained_format=trained_format,
-        times_cache=times_cache,
-    )
+    series, report = inspect_table(table, config, name, **how)
     for line in report.repairs:
         log.info(line)
     report.refuse()
@@ -454,60 +446,99 @@ def inspect_table(
     trained_format: str | None = None,
     times_cache: TimesCache | None = None,
 ) -> tuple[Series | None, Report]:
-    """The series, None if it cannot be read, and all problems, warnings and repairs; see `series_from_table`."""
-    report = Report()
+    """Read, repair and check the rows: the series, None if it cannot be read, and all problems, warnings and repairs.
+
+    Args:
+        table, config, name: the cells, settings of the dataset, and name of the series.
+        sizes: for training, sizes of a window; each part of the split must contain at least one.
+        history: for prediction, number of rows needed from the end.
+        kept: for prediction, number of rows that are kept if there are so many; None: `history`. Of older rows only the
+            times are read and checked.
+        trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
+        times_cache: cache of time columns.
+    """
+    report, last = Report(), kept or history
     with report.gathering():
         if not len(table.frame):
             raise table.without_rows()
         table = with_missing_values(table, config)
         time_col = find_time_column(table, config.time_col)
-        _check_repeats(table, time_col, config.columns, report)
+        if repeated := [
+            name for name in table.repeated if config.columns is None or name in (time_col, *config.columns)
+        ]:
+            report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
         columns = value_columns(table, time_col, config.columns)
         check_doubts(table, columns, report)
-        examined = examine(
-            table,
-            time_col,
-            columns,
-            config,
-            report,
-            history=kept or history,
-            trained_format=trained_format,
-            times_cache=times_cache,
+        # repairs may move rows, or fill from older ones; issues may be in any order
+        reads_all = (
+            last is None or config.repairs_rows or table.issued is not None or ends_without(table, config.target)
         )
-        if examined is None:
-            return None, report
-        if history is not None and examined.n_rows < history and config.short is not Short.pad:
-            report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {examined.n_rows}")
-        if examined.frequency is None:
-            return None, report
-        if history is None:
-            check_far(examined.rows, config, report)
-            report.warnings += constant_columns(examined.rows, [*config.categorical, *config.static_covariates])
-        if sizes is not None:
-            times = examined.frequency.grid(examined.rows.timestamps[0], examined.n_rows)
+        n = len(table.frame) if reads_all else min(last or 0, len(table.frame))
+        issues = None
+        with report.gathering():
+            # from all rows, since the last ones may be ambiguous
+            time_format, times = (times_cache or TimesCache()).times_of(
+                table,
+                time_col,
+                config.time_format,
+                config.timezone,
+                trained_format=trained_format,
+                groups=issue_groups(table),
+            )
+            step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
+            if table.issued is None and not is_numbered and (rounded := on_grid(times, step)) is not None:
+                times, note = rounded
+                report.repairs.append(f"{table.name}: {note}")
+            rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
+            if table.issued is not None:
+                check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
+                rows, issues, text = *as_known(rows, *issue_times(table, times), config, report), {}
+            if config.target not in text and not config.keeps_gaps:
+                rows, n_ahead = until_observed(rows, config.target)
+                if n_ahead and history is None:
+                    ahead = f"the last {n_ahead} rows have no {config.target}, and are read as ahead of it"
+                    report.repairs.append(f"{table.name}: {ahead}")
+            read = repair(rows.timed, config, report, is_numbered=is_numbered)
+            unread = check_times(table, time_col, times, time_format, report)
+            # the last rows are the latest only if all are sorted
+            lines = rows.lines if len(rows) == len(times) else table.lines
+            all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
+            every = read if n == len(times) else all_rows.timed
+            has_steps = not check_clock_changes(every, report) and check_order(every, config, report)
+            read = read if last is None else read.end(last)
+            ordered, frequency, missing, n_rows = read.in_order(), None, 0, len(read) + len(unread)
             with report.gathering():
-                split_rows(times, examined.frequency, config.split, sizes=sizes, name=name)
-        return _series(examined, examined.frequency, table, name), report
+                if len(ordered):
+                    frequency = choose_step(ordered, config.frequency, is_numbered=is_numbered)
+                    if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
+                        missing = check_steps(ordered, frequency, unread, config, report)
+            fill = fill_for(ordered, missing) if len(ordered) and not are_sound(ordered.values).all() else Fill.linear
+            check_cells(read, text, config, report, fill)
+            check_outliers(read, config, report)
+            if history is not None and n_rows < history and config.short is not Short.pad:
+                report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {n_rows}")
+            if frequency is None:
+                return None, report
+            if history is None:
+                check_far(ordered, config, report)
+                report.warnings += constant_columns(ordered, [*config.categorical, *config.static_covariates])
+            if sizes is not None:
+                with report.gathering():
+                    grid = frequency.grid(ordered.timestamps[0], n_rows)
+                    split_rows(grid, frequency, config.split, sizes=sizes, name=name)
+            series = Series(
+                name=name,
+                timestamps=ordered.timestamps,
+                values=ordered.values,
+                columns=ordered.columns,
+                frequency=frequency,
+                time_col=time_col,
+                time_format=time_format,
+                dialect=table.dialect,
+                n_rows=len(table.frame),
+                issues=issues,
+            )
+            return series, report
+        rows, text = read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
+        check_cells(rows, text, config, report, fill_for(rows, 0) if len(rows) else None)
     return None, report
-
-
-def _series(examined: CheckedRows, frequency: Frequency, table: Table, name: str) -> Series:
-    rows = examined.rows
-    return Series(
-        name=name,
-        timestamps=rows.timestamps,
-        values=rows.values,
-        columns=rows.columns,
-        frequency=frequency,
-        time_col=rows.time_col,
-        time_format=examined.time_format,
-        dialect=table.dialect,
-        n_rows=len(table.frame),
-        issues=examined.issues,
-    )
-
-
-def _check_repeats(table: Table, time_col: str, wanted: list[str] | None, report: Report) -> None:
-    repeated = [column for column in table.repeated if wanted is None or column in (time_col, *wanted)]
-    if repeated:
-        report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
