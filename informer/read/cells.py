@@ -120,7 +120,7 @@ def read_csv_options(
 
 def without_words(frame: pd.DataFrame, words: Sequence[str], unchanged: Collection[str | None]) -> pd.DataFrame:
     """The frame with missing values in place of these words and numbers, except in the columns `unchanged`."""
-    listed_numbers = [float(word) for word in words if _is_number(word)]
+    listed_numbers = pd.to_numeric(pd.Series(words, dtype="str"), errors="coerce").dropna().tolist()
     changed: dict[str, pd.Series] = {}
     for column in [column for column in frame.columns if column not in unchanged]:
         cells = frame[column]
@@ -134,11 +134,3 @@ def without_words(frame: pd.DataFrame, words: Sequence[str], unchanged: Collecti
         if missing.any():
             changed[column] = cells.mask(missing)
     return frame.assign(**changed) if changed else frame
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

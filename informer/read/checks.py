@@ -313,7 +313,10 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, "t"], config: Dataset
             first,
         )
         return
-    alike = _share_alike(rows, repeated) if rows.columns else 0.0
+    alike = 0.0
+    if rows.columns:  # share of the repeated rows whose values are those of the first row at their time
+        firsts = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).transform("first").to_numpy()
+        alike = float(((rows.values == firsts) | np.isnan(rows.values))[repeated].all(axis=1).mean())
     likeness = f", {alike:.0%} of them with the numbers of another row at their time" if alike >= MOSTLY else ""
     kept = (config.duplicates or Duplicates.first).value
     report.add(
@@ -327,13 +330,6 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, "t"], config: Dataset
 def may_drop(n: int, n_rows: int, config: DatasetConfig) -> bool:
     """Whether repairs may drop n of these rows without asking, or have been confirmed."""
     return n <= MOST_DROPPED * n_rows or "duplicates" in config.confirm
-
-
-def _share_alike(rows: Rows, repeated: Bool[np.ndarray, "t"]) -> float:
-    """Share of the rows that repeat a time whose values are those of the first row at that time."""
-    firsts = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).transform("first").to_numpy()
-    same = (rows.values == firsts) | np.isnan(rows.values)
-    return float(same[repeated].all(axis=1).mean())
 
 
 def check_clock_changes(rows: Rows, report: Report) -> bool:
@@ -352,6 +348,10 @@ def check_clock_changes(rows: Rows, report: Report) -> bool:
         problem = f"local time {times[row]} occurs twice, as when clocks are set back"
     report.add(f"{rows.at(row)}: {problem}; {zone_advice(zone)}", Repair("timezone", zone))
     return True
+
+
+KIND = ("unit", "multiple", "season")
+"""What steps have in common that differ only in their anchor."""
 
 
 def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) -> Frequency:
@@ -377,7 +377,8 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
         )
     closest, n_following = Frequency.closest(times)
     closest = replace(closest, is_numbered=is_numbered)
-    if frequency is None or _same_step(closest, frequency):
+    # the season distinguishes business hours from all hours, and half-months from weeks
+    if frequency is None or all(getattr(closest, name) == getattr(frequency, name) for name in KIND):
         return closest
     if frequency.offset == closest.offset and frequency.is_numbered == is_numbered:  # with other opening hours
         if frequency.hours is None or (frequency.strides(times) > 0).all():
@@ -541,13 +542,12 @@ def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
     values are smoother with the other reading.
     """
     for column in columns:
-        doubt = table.doubts.get(column)
-        if doubt is None:
+        if column not in table.doubts:
             continue
-        mark = table.dialect.decimal
-        both = f"{doubt.cell.replace(mark, '')} or {doubt.cell.replace(mark, '.')}"
+        (cell, row), mark = table.doubts[column], table.dialect.decimal
+        both = f"{cell.replace(mark, '')} or {cell.replace(mark, '.')}"
         line = (
-            f"{table.name}, row {doubt.row + table.first_row}, column {column!r}: {doubt.cell!r} may be {both}, "
+            f"{table.name}, row {row + table.first_row}, column {column!r}: {cell!r} may be {both}, "
             f"because three digits follow every {mark!r} of the column; set dataset.thousands='{mark}' or "
             f"dataset.decimal='{mark}'"
         )
@@ -740,11 +740,6 @@ def _unexpected(rows: Rows, frequency: Frequency, row: int) -> str:
     return f"{rows.at(row)}: expected {expected} (step {frequency.code}), found {found}"
 
 
-def _same_step(one: Frequency, other: Frequency) -> bool:
-    # the season distinguishes business hours from all hours, and half-months from weeks
-    return (one.unit, one.multiple, one.season) == (other.unit, other.multiple, other.season)
-
-
 def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bool = False) -> Rows:
     """Make the requested repairs as far as possible; the checks report the remaining problems.
 
@@ -753,8 +748,11 @@ def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bo
         report: receives what was repaired.
     """
     if (config.sort or config.duplicates is not None) and not rows.is_increasing and not len(misplaced_end(rows)):
-        if config.sort:
-            rows = _sorted(rows, report)
+        back = np.flatnonzero(np.diff(rows.timestamps.asi8) < 0) + 1
+        if config.sort and len(back):
+            first = rows.lines[back[0]]
+            report.repairs.append(f"{rows.name}: sort=true moved rows, the first out of order is row {first}")
+            rows = rows.take(rows.timestamps.argsort(kind="stable"))
         if config.duplicates is not None:
             rows = _merged(rows, config.duplicates, config, report)
     if config.outliers is Outliers.missing:
@@ -768,14 +766,7 @@ def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bo
     new = np.zeros(len(rows), dtype=bool)
     if step is not None:
         rows, new = _with_missing_rows(rows, step, config.fill, config.max_gap, report)
-    return _kept(rows, new, config, report) if config.keeps_gaps else _filled(rows, new, config.fill, config, report)
-
-
-def _sorted(rows: Rows, report: Report) -> Rows:
-    back = np.flatnonzero(np.diff(rows.timestamps.asi8) < 0) + 1
-    if len(back):
-        report.repairs.append(f"{rows.name}: sort=true moved rows, the first out of order is row {rows.lines[back[0]]}")
-    return rows.take(rows.timestamps.argsort(kind="stable"))
+    return _filled(rows, new, config.fill, config, report)
 
 
 def _merged(rows: Rows, duplicates: Duplicates, config: DatasetConfig, report: Report) -> Rows:
@@ -831,48 +822,33 @@ def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: 
     return pd.DatetimeIndex(times[:0].append([*pieces, times[start:]]))
 
 
-def _kept(rows: Rows, new: Bool[np.ndarray, "t"], config: DatasetConfig, report: Report) -> Rows:
-    """Keep gaps, except in static columns, which have one value, and in categorical columns, where they become 0."""
-    empty = np.isnan(rows.values)
-    if not empty.any():
-        return rows
-    values, codes, static = (
-        rows.values.copy(),
-        rows.positions(config.categorical),
-        rows.positions(config.static_covariates),
-    )
-    values[:, static] = pd.DataFrame(values[:, static]).ffill().bfill()
-    values[:, codes] = np.nan_to_num(values[:, codes])
-    gaps = np.isnan(values) & ~new[:, None]
-    if gaps.any():
-        row = int(gaps.any(axis=1).argmax())
-        report.repairs.append(
-            f"{rows.name}: fill=mask keeps {gaps.sum()} empty cells missing, first row {rows.lines[row]}, column "
-            f"{rows.columns[int(gaps[row].argmax())]!r}"
-        )
-    return replace(rows, values=values)
-
-
 def _filled(rows: Rows, new: Bool[np.ndarray, "t"], fill: Fill, config: DatasetConfig, report: Report) -> Rows:
+    """Fill gaps; mask keeps them, except in static columns, which have one value, and in categorical columns, where
+    they become 0."""
     empty = np.isnan(rows.values)
     if not empty.any():
         return rows
-    frame = pd.DataFrame(rows.values)
+    frame, codes = pd.DataFrame(rows.values), rows.positions(config.categorical)
     filled = {
         Fill.ffill: frame.ffill,
         Fill.linear: lambda: frame.interpolate(limit_area="inside"),
         Fill.zero: lambda: frame.fillna(0.0),
+        Fill.mask: frame.copy,
     }[fill]()
-    codes = rows.positions(config.categorical)
-    filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
+    if fill is Fill.mask:
+        static = rows.positions(config.static_covariates)
+        filled.iloc[:, static] = frame.iloc[:, static].ffill().bfill()
+        filled.iloc[:, codes] = filled.iloc[:, codes].fillna(0.0)
+    else:
+        filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
     values = np.where(_in_long_run(empty, config.max_gap), np.nan, filled.to_numpy())
-    was_filled = empty & ~np.isnan(values) & ~new[:, None]
-    if was_filled.any():
-        row = int(was_filled.any(axis=1).argmax())
-        column = rows.columns[int(was_filled[row].argmax())]
+    said = (np.isnan(values) if fill is Fill.mask else empty & ~np.isnan(values)) & ~new[:, None]
+    if said.any():
+        row = int(said.any(axis=1).argmax())
+        done = f"keeps {said.sum()} empty cells missing" if fill is Fill.mask else f"filled {said.sum()} empty cells"
         report.repairs.append(
-            f"{rows.name}: fill={fill.value} filled {was_filled.sum()} empty cells, first row {rows.lines[row]}, "
-            f"column {column!r}"
+            f"{rows.name}: fill={fill.value} {done}, first row {rows.lines[row]}, column "
+            f"{rows.columns[int(said[row].argmax())]!r}"
         )
     return replace(rows, values=values)
 

@@ -201,7 +201,9 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
     if len(rows) < 2 * n_times:  # series that hardly overlap: a column of numbers may differ by chance
         candidates = [name for name in candidates if not is_numeric_dtype(rows[name])]
     few = [name for name in candidates if rows[name].nunique() * FEW <= len(rows)]
-    codes = {name: pd.factorize(rows[name])[0] for name in few if not _is_fractional(rows[name])}
+    # a number that is not whole is in no name
+    fractional = [name for name in few if is_float_dtype(rows[name]) and (rows[name].dropna() % 1 != 0).any()]
+    codes = {name: pd.factorize(rows[name])[0] for name in few if name not in fractional}
     for n in range(1, MOST_KEYS + 1):
         separate: dict[tuple[str, ...], tuple[float, int]] = {}
         for names in combinations([*codes][:MOST_CANDIDATES] if n > 1 else codes, n):
@@ -215,11 +217,6 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
             best = min(separate, key=separate.__getitem__)
             return best[0] if n == 1 else to_display(best)
     return None
-
-
-def _is_fractional(cells: pd.Series) -> bool:
-    """Whether cells are numbers of which some are not whole, as in no name."""
-    return is_float_dtype(cells) and bool((cells.dropna() % 1 != 0).any())
 
 
 def _share_covered(key: pd.DataFrame, times: np.ndarray) -> float:

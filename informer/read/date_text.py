@@ -67,7 +67,10 @@ def date_formats(text: str) -> tuple[str, ...]:
     separators are a date only if a time of day follows.
     """
     if _ISO.fullmatch(text):
-        return (ISO, *_other_periods(text)) if len(text) < len("2024-01-01") else (ISO, _swapped(text))
+        if len(text) < len("2024-01-01"):
+            return ISO, *_other_periods(text)
+        match = _NUMERIC.fullmatch(text)
+        return ISO, "%Y-%d-%m" + ("" if match is None else _time(match))
     for pattern, formats in (
         (_NUMERIC, _numeric),
         (_NAMED, _named),
@@ -91,12 +94,6 @@ def order(time_format: str) -> tuple[str, ...]:
     if time_format == ISO:
         return "year", "month", "day"
     return tuple(_ORDERS[letter] for letter in re.findall(r"%([dmbByY])", time_format))
-
-
-def _swapped(text: str) -> str:
-    """The format of an ISO date with day and month swapped."""
-    match = _NUMERIC.fullmatch(text)
-    return "%Y-%d-%m" + (_time(match) if match is not None else "")
 
 
 def _numeric(match: re.Match[str]) -> tuple[str, ...]:
@@ -158,12 +155,10 @@ def _replaced(match: re.Match[str], begin: int = 0, end: int | None = None) -> s
     text = match[0][:end]
     groups = [(*match.span(name), name) for name, part in match.groupdict().items() if part and len(name) <= 2]
     for start, stop, name in sorted(groups, reverse=True):
-        text = text[:start] + (_month(match[name]) if name[0] == "b" else f"%{name[0]}") + text[stop:]
+        is_long = name[0] == "b" and re.fullmatch(_LONG_NAMES, match[name], re.IGNORECASE)
+        directive = "%B" if is_long and match[name].lower() != "may" else f"%{name[0]}"
+        text = text[:start] + directive + text[stop:]
     return re.sub("%q(nd|rd|th)", "%qst", text[begin:])
-
-
-def _month(name: str) -> str:
-    return "%B" if re.fullmatch(_LONG_NAMES, name, re.IGNORECASE) and name.lower() != "may" else "%b"
 
 
 def _weekday(match: re.Match[str]) -> str:

@@ -68,12 +68,9 @@ def files_of(path: Path) -> list[Path]:
 
 def partition_files(folder: Path) -> list[Path]:
     """The parquet files of a partitioned folder, in reading order."""
-    files = [path for path in folder.rglob(f"*{SUFFIX}") if not _is_hidden(path.relative_to(folder))]
-    return sorted(files, key=lambda path: [_place(name) for name in path.relative_to(folder).parts])
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(name[0] in "._" for name in path.parts)
+    found = {path: path.relative_to(folder).parts for path in folder.rglob(f"*{SUFFIX}")}
+    files = [path for path, names in found.items() if not any(name[0] in "._" for name in names)]
+    return sorted(files, key=lambda path: [_place(name) for name in found[path]])
 
 
 def _place(name: str) -> list[tuple[bool, int, str]]:

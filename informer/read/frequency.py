@@ -78,9 +78,8 @@ def fixed(nanos: int) -> BaseOffset:
     return to_offset(f"{nanos // size}{code}")
 
 
-def candidates(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
-    """Possible steps given the most frequent distance between rows, most likely first."""
-    gap = _usual_distance(timestamps) * UNIT_NANOS[timestamps.unit]
+def candidates(timestamps: pd.DatetimeIndex, gap: int) -> Iterator[BaseOffset]:
+    """Possible steps given the most frequent distance between rows in nanoseconds, most likely first."""
     first = timestamps[0]
     if gap >= 28 * DAY:
         yield from _month_steps(timestamps)
@@ -333,8 +332,8 @@ class Frequency:
 
     @classmethod
     def _candidates(cls, timestamps: pd.DatetimeIndex) -> Iterator["Frequency"]:
-        yield from (cls(canonical(offset)) for offset in candidates(timestamps))
         gap = _usual_distance(timestamps) * UNIT_NANOS[timestamps.unit]
+        yield from (cls(canonical(offset)) for offset in candidates(timestamps, gap))
         if (hours := _open_hours(timestamps, gap)) is not None:
             yield cls(fixed(gap), hours)
 

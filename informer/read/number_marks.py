@@ -8,7 +8,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
@@ -38,14 +37,6 @@ _POINT = {
 """By separator of the cells, one whose point is the decimal mark and not part of a time."""
 
 _DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class AmbiguousNumber:
-    """A column whose numbers may be a thousand times larger: one of its cells, and the cell's row in the frame."""
-
-    cell: str
-    row: int
 
 
 def find_marks(text: str, separator: str) -> tuple[str, str, bool]:
@@ -93,7 +84,8 @@ def _has_only_points(text: str, separator: str) -> bool:
 
 def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:
     """Number text without thousands separators; text whose digits are not in groups of three becomes missing."""
-    marks, point = _class(thousands), re.escape(decimal)
+    kind, point = _kind(thousands), re.escape(decimal)
+    marks = f"[{re.escape({' ': SPACES, chr(39): APOSTROPHES}.get(kind, kind))}]"
     pattern = rf"\s*[+-]?(?:\d{{1,3}}(?:{marks}\d{{3}})+|\d+)?(?:{point}\d*)?(?:[eE][+-]?\d+)?\s*"
     text = cells.astype(str)
     sound = text.where(text.str.fullmatch(pattern).astype(bool))
@@ -171,15 +163,16 @@ def may_be_thousands(frame: pd.DataFrame) -> list[int]:
     return indices
 
 
-def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, AmbiguousNumber]:
-    """Text columns in which every separator has one to three digits before and three digits after it."""
+def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, tuple[str, int]]:
+    """Text columns in which every separator has one to three digits before and three digits after it: one of the cells,
+    and its row in the frame."""
     mark = re.escape(decimal)
-    doubts: dict[str, AmbiguousNumber] = {}
+    doubts: dict[str, tuple[str, int]] = {}
     for column, cells in text.items():
         marked = cells[cells.str.contains(decimal, regex=False, na=False)]
         shaped = marked.str.fullmatch(rf"\s*[+-]?[1-9]\d{{0,2}}{mark}\d{{3}}\s*")
         if len(marked) and shaped.all():
-            doubts[str(column)] = AmbiguousNumber(marked.iloc[0].strip(), int(marked.index[0]))
+            doubts[str(column)] = marked.iloc[0].strip(), int(marked.index[0])
     return doubts
 
 
@@ -206,11 +199,6 @@ def grouping_advice(cell: str) -> str | None:
 
 def _kind(mark: str) -> str:
     return " " if mark in SPACES else "'" if mark in APOSTROPHES else mark
-
-
-def _class(thousands: str) -> str:
-    kind = _kind(thousands)
-    return f"[{re.escape({' ': SPACES, chr(39): APOSTROPHES}.get(kind, kind))}]"
 
 
 def _numbers(text: str, separator: str) -> Iterator[str]:

@@ -83,7 +83,7 @@ Frame = Any
 """A pandas, polars or pyarrow table, or another supported by narwhals or Arrow's stream interface, or a pandas series;
 times are a column or the index. Or the path of a file."""
 
-HOW = "pandas.DataFrame(values, index=pandas.date_range('2024-01-01', periods=len(values), freq='h'))"
+HOW = "pass pandas.DataFrame(values, index=pandas.date_range('2024-01-01', periods=len(values), freq='h'))"
 
 
 def frame_of(data: Frame, name: str) -> pd.DataFrame:
@@ -96,14 +96,13 @@ def frame_of(data: Frame, name: str) -> pd.DataFrame:
         return data
     if isinstance(data, pd.Series):
         if not isinstance(data.index, pd.DatetimeIndex):
-            raise InputError(
-                f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {_how()}"
-            )
+            raise InputError(f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {HOW}")
         return data.to_frame("value" if data.name is None else str(data.name))
-    if isinstance(data, str | Path) or not (_narwhal(data) is not None or _streams(data)):
+    is_stream = hasattr(data, "__arrow_c_stream__") or _is_dataset(data)
+    if isinstance(data, str | Path) or not (_narwhal(data) is not None or is_stream):
         raise InputError(
             f"{name}: expected a table (pandas, polars, pyarrow), a series indexed by times, or the path of a file, "
-            f"found {type(data).__name__}, which has no times; {_how()}"
+            f"found {type(data).__name__}, which has no times; {HOW}"
         )
     return _pandas(_arrow(data, name))
 
@@ -130,10 +129,6 @@ def path_of(data: Frame) -> Path | None:
     return Path(data) if isinstance(data, str | Path) else None
 
 
-def _how() -> str:
-    return f"pass {HOW}"
-
-
 def _narwhal(data: Frame) -> Any:
     """The narwhals frame of a table of any supported library; None for anything else.
 
@@ -147,10 +142,6 @@ def _narwhal(data: Frame) -> Any:
     except narwhals.exceptions.DuplicateError as error:
         raise InputError(f"column names repeat ({' '.join(str(error).split())}); rename them") from error
     return frame if isinstance(frame, narwhals.DataFrame | narwhals.LazyFrame) else None
-
-
-def _streams(data: Frame) -> bool:
-    return hasattr(data, "__arrow_c_stream__") or _is_dataset(data)
 
 
 def _is_dataset(data: Frame) -> bool:
@@ -170,7 +161,7 @@ def _arrow(data: Frame, name: str) -> "pyarrow.Table":
         try:
             return pyarrow.table(data)
         except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
-            raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {_how()}") from error
+            raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {HOW}") from error
     return (table.collect(backend="pyarrow") if isinstance(table, narwhals.LazyFrame) else table).to_arrow()
 
 

@@ -64,7 +64,7 @@ from informer.read.dialect import (
 )
 from informer.read.files import is_partitioned, partitioned_frame
 from informer.read.limits import PARQUET, ZIP, bounded, check_size, long_cell, open_table
-from informer.read.number_marks import AmbiguousNumber, find_doubts, may_be_thousands
+from informer.read.number_marks import find_doubts, may_be_thousands
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
 LARGE = 1 << 26
@@ -194,7 +194,7 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
     for number, chunk in enumerate(chain([first, second], remaining), start=1):
         columns.add(chunk)
         if number % CHUNKS == 0:
-            release_free(columns.numbers.filled_bytes)
+            release_free(columns.numbers.n * columns.numbers.array.strides[0])
     return columns.frame()
 
 
@@ -226,11 +226,6 @@ class _Rows:
         self.array[self.n : end] = values
         self.n = end
 
-    @property
-    def filled_bytes(self) -> int:
-        """Size of the rows so far."""
-        return self.n * self.array.strides[0]
-
     def filled(self) -> np.ndarray:
         self.array.resize((self.n, *self.array.shape[1:]), refcheck=False)
         return self.array
@@ -249,9 +244,6 @@ class _Repeated:
         if len(self.known) > np.iinfo(self.codes.array.dtype).max:
             self.codes = _Rows(self.codes.filled().astype(np.int32), self.codes.n)
         self.codes.add(np.array(numbers, dtype=self.codes.array.dtype)[codes])
-
-    def column(self) -> pd.Series:
-        return dictionary_encoded(self.codes.filled(), list(self.known))
 
 
 @dataclass(slots=True)
@@ -279,7 +271,7 @@ class _Parts:
         by_kind: dict[str, list[int]] = {
             kind: [i for i, own_kind in enumerate(kinds) if own_kind == kind] for kind in "fit"
         }
-        repeated = [i for i in by_kind["t"] if _repeats(first.iloc[:, i])]
+        repeated = [i for i in by_kind["t"] if first.iloc[:, i].nunique() * REPEATED <= len(first)]
         n = len(first) * 2
         return cls(
             columns=first.columns,
@@ -309,14 +301,15 @@ class _Parts:
     def frame(self) -> pd.DataFrame:
         """All rows, without copying the numbers."""
         frame = pd.DataFrame(self.numbers.filled(), columns=self.places, copy=False)
-        for i, cells in sorted(self._others()):
-            frame.insert(i, i, cells)
+        others = {i: pd.Series(rows.filled(), copy=False) for i, rows in self.whole.items()}
+        others |= {
+            i: dictionary_encoded(repeated.codes.filled(), list(repeated.known))
+            for i, repeated in self.repeated.items()
+        }
+        others |= {i: pd.concat(texts, ignore_index=True) for i, texts in self.texts.items()}
+        for i in sorted(others):
+            frame.insert(i, i, others[i])
         return frame.set_axis(self.columns, axis="columns")
-
-    def _others(self) -> Iterator[tuple[int, pd.Series]]:
-        yield from ((i, pd.Series(rows.filled(), copy=False)) for i, rows in self.whole.items())
-        yield from ((i, repeated.column()) for i, repeated in self.repeated.items())
-        yield from ((i, pd.concat(texts, ignore_index=True)) for i, texts in self.texts.items())
 
 
 def _kind(dtype: object) -> str:
@@ -332,10 +325,6 @@ def _kind(dtype: object) -> str:
     if dtype == np.int64:
         return "i"
     raise MixedColumnError
-
-
-def _repeats(cells: pd.Series) -> bool:
-    return cells.nunique() * REPEATED <= len(cells)
 
 
 def _is_exact(cells: pd.Series) -> bool:
@@ -375,7 +364,8 @@ class Table:
         name, dialect: its name in messages, and the format of the file.
         frame: the cells; its index numbers the rows of the file, of which it may contain only some.
         first_row: number of the first row: 2 in a CSV file (line 1 is the header), 0 for a frame.
-        repeated, doubts: names of more than one column; columns whose numbers may be a thousand times larger.
+        repeated, doubts: names of more than one column; columns whose numbers may be a thousand times larger, with one
+            of the cells and its row in the frame.
         of_sheet: whether it is a sheet of a workbook.
         issued: time at which each row of the file was issued, see `informer.read.issues`; None: not recorded.
     """
@@ -385,7 +375,7 @@ class Table:
     first_row: int
     dialect: Dialect = COMMON
     repeated: tuple[str, ...] = ()
-    doubts: Mapping[str, AmbiguousNumber] = field(default_factory=dict)
+    doubts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     of_sheet: bool = False
     issued: pd.Series | None = None
 
@@ -454,7 +444,7 @@ def read_table(path: Path, config: DatasetConfig = USUAL) -> Table:
         return table_of_frame(partitioned_frame(path, config.limits), path.name)
     with read_errors(path, config.encoding), open_table(path, config.limits) as (file, start):
         typed = _typed_table(path, file, start, config, config.limits)
-        table = typed or csv_table(path, file, config)
+        table = typed or _csv_piece(path, file, config)[0]
         if typed is not None or file.tell() > config.limits.cell:  # no cell is longer than its file
             check_lengths(path, table.frame, config.limits)
     return table
@@ -490,11 +480,6 @@ def without(names: Sequence[str], excluded: Collection[str]) -> list[str]:
     """Names that are not excluded, in order."""
     excluded = set(excluded)
     return [name for name in names if name not in excluded]
-
-
-def csv_table(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> Table:
-    """The cells of CSV text."""
-    return _csv_piece(path, file, config)[0]
 
 
 def _csv_piece(
@@ -607,8 +592,9 @@ def _texts(rows: pd.DataFrame) -> list[list[str]]:
 
 def _doubts(
     content: io.BufferedIOBase, begin: int, layout: Layout, frame: pd.DataFrame, missing_values: Sequence[str]
-) -> dict[str, AmbiguousNumber]:
-    """Columns whose decimals may be digits after a thousands separator; reads the possible ones again as text."""
+) -> dict[str, tuple[str, int]]:
+    """Columns whose decimals may be digits after a thousands separator, see `find_doubts`; the possible ones are read
+    again as text."""
     positions = may_be_thousands(frame)
     if not positions:
         return {}
@@ -682,7 +668,7 @@ def _typed_table(
     if start == ZIP and is_workbook(file):
         content, skipped = sheet_text(path, file, config.sheet, limits)
         above = None if config.skip_rows is None else max(config.skip_rows - skipped, 0)
-        table = csv_table(path, content, replace(config, **WRITTEN, skip_rows=above))
+        table = _csv_piece(path, content, replace(config, **WRITTEN, skip_rows=above))[0]
         return replace(table, first_row=table.first_row + skipped, of_sheet=True)
     return None
 
@@ -725,6 +711,6 @@ def cells_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
     """
     label = Path(name)
     with read_errors(label, config.encoding), bounded(io.BytesIO(content), label, config.limits) as file:
-        table = csv_table(label, file, config)
+        table = _csv_piece(label, file, config)[0]
         check_lengths(label, table.frame, config.limits)
     return table

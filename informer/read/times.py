@@ -266,8 +266,12 @@ def with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -
         )
     times = pd.DatetimeIndex(pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", utc=True))
     offsets = _minutes(text.str.extract(r"([+-]\d{2}:?\d{2}|[+-]\d{2})\s*$")[0])
-    zone = next((zone for zone in ZONES if (_offsets(times, zone) == offsets)[times.notna()].all()), None)
-    return times if zone is None else times.tz_convert(zone)
+    for zone in ZONES:
+        local = times.tz_convert(zone)
+        own = ((local.tz_localize(None) - times.tz_localize(None)) / pd.Timedelta("1min")).to_numpy()
+        if (own == offsets)[times.notna()].all():
+            return local
+    return times
 
 
 def _minutes(offsets: pd.Series) -> np.ndarray:
@@ -275,11 +279,6 @@ def _minutes(offsets: pd.Series) -> np.ndarray:
     sign = np.where(offsets.str.startswith("-").fillna(False), -1, 1)
     digits = offsets.str.replace(r"\D", "", regex=True).fillna("0000").str.ljust(4, "0")
     return sign * (digits.str[:2].astype(int) * 60 + digits.str[2:].astype(int)).to_numpy()
-
-
-def _offsets(times: pd.DatetimeIndex, zone: str) -> np.ndarray:
-    wall = times.tz_convert(zone).tz_localize(None)
-    return ((wall - times.tz_localize(None)) / pd.Timedelta("1min")).to_numpy()
 
 
 def changing_zone(times: pd.DatetimeIndex) -> str | None:
@@ -297,7 +296,11 @@ def changing_zone(times: pd.DatetimeIndex) -> str | None:
     nanos = nanos_of(frequency.offset)
     if nanos is None or nanos > HOUR or not (times.has_duplicates or leaves_hours_out(times)):
         return None
-    return next((zone for zone in ZONES if _is_regular(_localized(times, zone, None), frequency)), None)
+    for zone in ZONES:
+        local = _localized(times, zone, None)
+        if not local.hasnans and local.is_monotonic_increasing and (frequency.strides(local) == 1).all():
+            return zone
+    return None
 
 
 def zone_advice(zone: str) -> str:
@@ -328,10 +331,6 @@ def leaves_hours_out(times: pd.DatetimeIndex) -> bool:
         return False
     low, high = steps.min(), steps.max()
     return bool(0 < low <= hour and high == low + hour and ((steps == low) | (steps == high)).all())
-
-
-def _is_regular(times: pd.DatetimeIndex, frequency: Frequency) -> bool:
-    return not times.hasnans and times.is_monotonic_increasing and bool((frequency.strides(times) == 1).all())
 
 
 EXCEL_TO_1970 = 25_569
@@ -616,7 +615,9 @@ def digits_of(time_format: str) -> int:
 def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
     objects = text.to_numpy(dtype=object)
-    no_date = np.array([_is_no_date(cell) for cell in objects.tolist()], dtype=bool)
+    # cells that are empty, or text that pandas reads as a time although it is not a date
+    are_dates = (isinstance(cell, str) and (cell[:1].isdigit() or not _WORD.match(cell)) for cell in objects.tolist())
+    no_date = ~np.fromiter(are_dates, dtype=bool, count=len(objects))
     objects, time_format = _starts(objects, time_format)
     # most times are unique, so a cache would not pay off
     times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
@@ -640,11 +641,6 @@ def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:
     if WEEK in time_format and not re.search("%[uwaA]", time_format):
         return np.array([f"{cell} 1" for cell in cells], dtype=object), f"{time_format} %u"
     return cells, time_format
-
-
-def _is_no_date(cell: object) -> bool:
-    """Whether a cell is empty, or text that pandas reads as a time although it is not a date."""
-    return not isinstance(cell, str) or (not cell[:1].isdigit() and _WORD.match(cell) is not None)
 
 
 def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:

@@ -54,7 +54,9 @@ def sheet_text(path: Path, file: io.BufferedIOBase, sheet_name: str | None, limi
     text, skipped, n_cells, has_blanks = io.StringIO(), None, 0, False
     writer = csv.writer(text, lineterminator="\n")
     with _errors(path):
-        _check_unpacked(path, file, limits)
+        with zipfile.ZipFile(file) as archive:  # no part is read beyond the size it declares
+            check_size(path, sum(entry.file_size for entry in archive.infolist()), limits)
+        file.seek(0)
         for number, row in enumerate(_rows(path, file, sheet_name)):
             if number >= MOST_ROWS:
                 raise InputError(f"{path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
@@ -74,13 +76,6 @@ def sheet_text(path: Path, file: io.BufferedIOBase, sheet_name: str | None, limi
         which = "first sheet" if sheet_name is None else f"sheet {sheet_name!r}"
         raise InputError(f"{path}: the {which} is empty, expected a header and rows")
     return io.BytesIO(text.getvalue().encode()), skipped
-
-
-def _check_unpacked(path: Path, file: io.BufferedIOBase, limits: Limits) -> None:
-    """Check the uncompressed size; no part is read beyond the size it declares."""
-    with zipfile.ZipFile(file) as archive:
-        check_size(path, sum(entry.file_size for entry in archive.infolist()), limits)
-    file.seek(0)
 
 
 def _check_formulas(path: Path, file: io.BufferedIOBase, sheet_name: str | None) -> None:
