@@ -444,6 +444,5 @@ def test_series_without_problems_are_surveyed_and_forecast_as_if_each_were_read_
 
     at_once = outcomes("at_once")
     assert len(at_once[0][0][0]) >= 3  # type: ignore[index]
-    for module in ("informer.data.diagnosis", "informer.inference.reader"):
-        monkeypatch.setattr(f"{module}.sound_series", lambda *given: lambda k: None)
+    monkeypatch.setattr("informer.data.panel._sound_series", lambda *given: lambda k: None)
     assert outcomes("alone") == at_once

@@ -14,41 +14,27 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A command: its settings class, its function in `informer.commands.actions`, what the help says about it, and the
-    settings that a path without a key is meant for."""
+    """A command: what the help says about it, and the settings that a path without a key is meant for."""
 
-    settings: str
-    action: str
     what: str
     paths: Sequence[str] = ()
 
 
 COMMANDS = {
-    "forecast": Command(
-        "ForecastConfig", "forecast", "forecast a file or folder, with a report: start here", ["input"]
-    ),
-    "inspect": Command(
-        "InspectConfig", "inspect", "what a file contains, its problems, and how to train on it", ["input"]
-    ),
-    "train": Command("TrainConfig", "train", "fit a model and score it next to two baselines", ["dataset.path"]),
-    "predict": Command("PredictConfig", "predict", "forecast files with a trained model", ["input", "checkpoint"]),
-    "explain": Command(
-        "ExplainConfig",
-        "explain",
-        "a forecast by source, what if a column changes, importance",
-        ["input", "checkpoint"],
-    ),
-    "eval": Command("EvalConfig", "evaluate", "score a trained model again", ["checkpoint"]),
-    "watch": Command(
-        "WatchConfig", "watch", "monitor a trained model: its forecasts since training compared with actual values"
-    ),
-    "update": Command("UpdateConfig", "update", "add later rows to a trained model, in seconds"),
-    "report": Command("ReportConfig", "report", "one HTML page about a run, an evaluation or forecasts", ["input"]),
-    "compare": Command("CompareConfig", "compare", "compare finished runs, sorted by skill", ["runs"]),
-    "score": Command("ScoreConfig", "score", "score any forecast file next to two baselines"),
-    "serve": Command("ServeConfig", "serve", "forecasts over HTTP from a trained model"),
-    "mcp": Command("McpConfig", "mcp", "inspect, forecast and score as tools of an assistant (Model Context Protocol)"),
-    "export": Command("ExportConfig", "export", "export a model to safetensors, ONNX or torch.export"),
+    "forecast": Command("forecast a file or folder, with a report: start here", ["input"]),
+    "inspect": Command("what a file contains, its problems, and how to train on it", ["input"]),
+    "train": Command("fit a model and score it next to two baselines", ["dataset.path"]),
+    "predict": Command("forecast files with a trained model", ["input", "checkpoint"]),
+    "explain": Command("a forecast by source, what if a column changes, importance", ["input", "checkpoint"]),
+    "eval": Command("score a trained model again", ["checkpoint"]),
+    "watch": Command("monitor a trained model: its forecasts since training compared with actual values"),
+    "update": Command("add later rows to a trained model, in seconds"),
+    "report": Command("one HTML page about a run, an evaluation or forecasts", ["input"]),
+    "compare": Command("compare finished runs, sorted by skill", ["runs"]),
+    "score": Command("score any forecast file next to two baselines"),
+    "serve": Command("forecasts over HTTP from a trained model"),
+    "mcp": Command("inspect, forecast and score as tools of an assistant (Model Context Protocol)"),
+    "export": Command("export a model to safetensors, ONNX or torch.export"),
 }
 
 HELP = """\
@@ -145,14 +131,14 @@ def settings_class(name: str) -> Any:
     """The settings class of a command."""
     from informer.config import commands, training
 
-    return getattr(training if name == "train" else commands, COMMANDS[name].settings)
+    return getattr(training if name == "train" else commands, f"{name.title()}Config")
 
 
 def action_of(name: str) -> Any:
     """The function of a command, which is called with its checked settings."""
     from informer.commands import actions
 
-    return getattr(actions, COMMANDS[name].action)
+    return getattr(actions, "evaluate" if name == "eval" else name)  # eval is a function of Python
 
 
 MEANT = {

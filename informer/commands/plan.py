@@ -15,7 +15,7 @@ from informer.base.errors import InputError, ReportError, counted, listed, with_
 from informer.base.files import expanded
 from informer.checkpoint.paths import resolve_latest
 from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, key_columns, repaired
+from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, key_columns, repaired
 from informer.config.hydra_compose import compose
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
@@ -33,41 +33,6 @@ from informer.training.folder import RunFolder
 
 MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """One dataset, forecast by one model.
-
-    Args:
-        path: local path of its file, or folder or pattern of its files.
-        name: name for its folder.
-        dataset: settings for reading it, with the repairs it needs, and its address if it is remote.
-        panel: its series.
-        n_files: number of files.
-        format_note: format of the first file, if unusual.
-        unused: text columns of the first file that are not used.
-        settings: settings of the repairs, as overrides on the command line.
-        repairs: descriptions of the repairs.
-        warnings: lines on numbers that may mean a missing value.
-    """
-
-    path: str
-    name: str
-    dataset: DatasetConfig
-    panel: Sequence[Series]
-    n_files: int
-    format_note: str
-    unused: Sequence[str]
-    settings: Sequence[str]
-    repairs: Sequence[str]
-    warnings: Sequence[str]
-
-    @property
-    def repair_note(self) -> str:
-        """How it was repaired; empty if it was not."""
-        how = f"repaired with {' '.join(self.settings)}" if self.settings else "repaired as shown above"
-        return how if self.repairs else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +64,7 @@ class Failure:
         return f"{self.lines[0]} (and {others}: {shell_command('inspect', self.name)})"
 
 
-def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure]]:
+def find_subjects(settings: ForecastConfig) -> tuple[list[Survey], list[Failure]]:
     """Read the files, and group them into datasets; returns these, and the files that cannot be forecast.
 
     Raises:
@@ -124,43 +89,34 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure
     if not surveys:
         raise ReportError([line for failure in failures for line in failure.lines])
     kinds = {(survey.panel[0].columns, survey.panel[0].frequency.code, survey.dataset.series_col) for survey in surveys}
-    names = series_names([survey.path for survey in surveys])
-    if many is not None and len(surveys) > 1 and len(kinds) == 1:
-        name = Path(with_addresses(pattern).rstrip("/*?.")).name or "files"
-        return [_subject(pattern, name, surveys, names, [Path(failure.name).name for failure in failures])], failures
-    return [_subject(str(each.path), name, [each], [name]) for each, name in zip(surveys, names, strict=True)], failures
-
-
-def _subject(
-    path: str, name: str, surveys: Sequence[Survey], names: Sequence[str], excluded: Sequence[str] = ()
-) -> Subject:
-    """One file, or several that form one dataset, whose series are named by the files.
-
-    Args:
-        names: of the series of each file.
-        excluded: names of files that `path` matches but that are not read.
-    """
+    names = series_names([Path(survey.path) for survey in surveys])
+    if many is None or len(surveys) == 1 or len(kinds) > 1:
+        return [_located(replace(each, name=own)) for each, own in zip(surveys, names, strict=True)], failures
     first, *others = surveys
-    panel = [
-        replace(series, name=own) if others and not survey.dataset.series_col else series
+    panel = [  # named by the files
+        series if survey.dataset.series_col else replace(series, name=own)
         for survey, own in zip(surveys, names, strict=True)
         for series in survey.panel
     ]
-    dataset = repaired(first.dataset, [repair for survey in others for repair in survey.repairs])
-    return Subject(
-        path=path,
-        name=name,
-        dataset=replace(
-            dataset, path=with_addresses(path), target=None, exclude_files=[*dataset.exclude_files, *excluded]
-        ),
+    together = replace(
+        first,
+        path=pattern,
+        name=Path(with_addresses(pattern).rstrip("/*?.")).name or "files",
+        dataset=repaired(first.dataset, [repair for survey in others for repair in survey.repairs]),
+        repairs=[repair for survey in surveys for repair in survey.repairs],
         panel=panel,
-        n_files=len(surveys),
-        format_note=first.format_note,
-        unused=first.unused,
-        settings=in_words([repair for survey in surveys for repair in survey.repairs]),
-        repairs=[line for survey in surveys for line in survey.log],
+        log=[line for survey in surveys for line in survey.log],
         warnings=[line for survey in surveys for line in survey.warnings],
+        n_files=len(surveys),
     )
+    return [_located(together, [Path(failure.name).name for failure in failures])], failures
+
+
+def _located(subject: Survey, excluded: Sequence[str] = ()) -> Survey:
+    """With its address as the path of the dataset; `excluded`: names of files that it matches but that are not read."""
+    dataset, path = subject.dataset, with_addresses(subject.path)
+    dataset = replace(dataset, path=path, target=None, exclude_files=[*dataset.exclude_files, *excluded])
+    return replace(subject, dataset=dataset)
 
 
 def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
@@ -171,11 +127,11 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
         return [*survey.warnings, f"to repair it, add repair=auto {in_words([survey.far])[0]}"]
     if not survey.problems or (settings.repair is RepairMode.auto and can_repair):
         return []
-    lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", str(survey.path))
+    lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", survey.path)
     if settings.target is None and (continues := _continues_without(survey, settings)):
         return [*lines, continues]
     if len(survey.problems) > MOST_LINES:
-        lines.append(f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems ({command})")
+        lines.append(f"{Path(survey.path).name}: {len(survey.problems) - MOST_LINES} more problems ({command})")
     if not survey.is_readable or loses_target:
         return [*lines, f"repair=auto cannot fix all of this: fix the file, or see {command}"]
     dropped = f" and leaves out {listed(survey.dropped)}" if survey.dropped else ""
@@ -186,7 +142,7 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
 
 def _continues_without(survey: Survey, settings: ForecastConfig) -> str:
     """What to do with rows at the end of a file that lack only one column; empty if there are none."""
-    frame = cells_of_file(survey.path, settings.dataset).frame.select_dtypes("number")
+    frame = cells_of_file(Path(survey.path), settings.dataset).frame.select_dtypes("number")
     empty = [name for name in frame.columns if frame[name].isna().iloc[-1] and frame[name].notna().any()]
     known = without([*frame.columns], [*empty, *key_columns(survey.dataset.series_col)])
     if len(empty) != 1 or not known:
@@ -235,7 +191,7 @@ MOST_COLUMNS = 12
 
 
 def plan(
-    subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir: Path
+    subject: Survey, settings: ForecastConfig, *, minutes: float, run_dir: Path
 ) -> tuple[TrainConfig, list[Season], list[str]]:
     """Choose all settings that the user has not set.
 
@@ -321,7 +277,7 @@ def as_chosen(planned: TrainConfig, run: Path) -> TrainConfig:
     return replace(saved, dataset=replace(saved.dataset, path=planned.dataset.path), **own)
 
 
-def rows_and_horizon(subject: Subject, settings: ForecastConfig) -> tuple[int, int]:
+def rows_and_horizon(subject: Survey, settings: ForecastConfig) -> tuple[int, int]:
     """Rows of the median series, and the rows to forecast."""
     rows = sorted(map(len, subject.panel))[len(subject.panel) // 2]
     share = UNTRAINED_SHARE if settings.model == ZERO else SHARE
@@ -337,7 +293,7 @@ def rows_ahead(series: Series, settings: ForecastConfig, horizon: int) -> int:
     return horizon if settings.ahead is None else series.frequency.rows_of(settings.ahead, series.timestamps)
 
 
-def is_too_short(subject: Subject, settings: ForecastConfig) -> bool:
+def is_too_short(subject: Survey, settings: ForecastConfig) -> bool:
     """Whether `model=auto` forecasts without training: half of the series have so few rows for the horizon that a model
     of their own would be fitted, chosen and tested on one or two horizons each."""
     rows, horizon = rows_and_horizon(subject, settings)
@@ -438,7 +394,7 @@ def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], seri
     return replace(settings, future_covariates=ahead)
 
 
-def check_future(subject: Subject, settings: ForecastConfig, horizon: int) -> None:
+def check_future(subject: Survey, settings: ForecastConfig, horizon: int) -> None:
     """Raise an InputError before anything is trained if the columns known ahead do not reach to the end of the horizon.
 
     Of one file; those of several files are checked when these are forecast.
@@ -462,7 +418,7 @@ def targets_of(series: Series, settings: ForecastConfig) -> list[str]:
     return [target]
 
 
-def left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:
+def left_out(subject: Survey, columns: Sequence[str]) -> Iterator[str]:
     """Notes on columns that are not used, and on rows at the end without a target."""
     yield from subject.warnings
     if subject.unused:

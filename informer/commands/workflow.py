@@ -37,7 +37,6 @@ from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_outpu
 from informer.commands.plan import (
     ZERO,
     Failure,
-    Subject,
     as_chosen,
     check_future,
     find_subjects,
@@ -58,6 +57,7 @@ from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.dataset import Data
+from informer.data.diagnosis import Survey
 from informer.data.history import future_index
 from informer.data.panel import without_ended
 from informer.data.scaler import PanelScaler
@@ -200,7 +200,7 @@ SHOWN = 5e-4
 """Smaller skills are 0.0 %."""
 
 
-def data_line(subject: Subject, target: str | None) -> str:
+def data_line(subject: Survey, target: str | None) -> str:
     """Rows, step, series, time span and columns."""
     panel, series = subject.panel, subject.panel[0]
     rows = f"{sum(map(len, panel)):,} {adjective(series.frequency)} rows"
@@ -262,9 +262,7 @@ def _interval_line(
     return f"{text}; too few validation rows for {', '.join(absent)}" if absent else text
 
 
-def repeat_command(
-    subject: Subject, settings: ForecastConfig, horizon: int, dataset: DatasetConfig, *more: Word
-) -> str:
+def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, dataset: DatasetConfig, *more: Word) -> str:
     """The command that repeats the forecast, with all detected settings."""
     usual = ForecastConfig()
     words: list[Word] = [subject.path, ("horizon", horizon)]
@@ -330,13 +328,13 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
     return answers, failures
 
 
-def _announce(subject: Subject, settings: ForecastConfig, season: str, console: Console, title: str | None) -> None:
+def _announce(subject: Survey, settings: ForecastConfig, season: str, console: Console, title: str | None) -> None:
     """Print the properties of the data, below the title of one of several datasets."""
     if title is not None:
         say(console, f"\n{title}")
     _line(console, "Found", data_line(subject, settings.target))
     _line(console, "Season", season)
-    for line in alike(subject.repairs):
+    for line in alike(subject.log):
         _line(console, "Repaired", line)
 
 
@@ -350,7 +348,7 @@ def alike(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _forecast_trained(
-    subject: Subject,
+    subject: Survey,
     settings: ForecastConfig,
     folder: RunFolder,
     minutes: float,
@@ -407,7 +405,7 @@ def _forecast_trained(
     trained = folder.settings()
     scaler = PanelScaler.from_state(saved.scaler)
     constant = scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets)))
-    problems = without(evaluation.problems, subject.repairs)
+    problems = without(evaluation.problems, subject.log)
     closed = without_ended(subject.panel, dataset.ended)[1] if subject.n_files == 1 else ""  # files are forecast alone
     notes += [constant, closed, subject.repair_note, *problems[:MOST_PROBLEMS]]
     notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
@@ -453,7 +451,7 @@ def _told(
 
 
 def _forecast_untrained(
-    subject: Subject,
+    subject: Survey,
     settings: ForecastConfig,
     folder: RunFolder,
     console: Console,
@@ -504,7 +502,7 @@ def _forecast_untrained(
         shares = ", ".join(f"{level} % cover {scores.coverage(level):.0f} %" for level in settings.intervals)
         covered = f"{shares} of the test values" if shares else "none"
     unused, page = [*left_out(subject, columns), *filter(None, [closed])], folder.path / PAGE
-    notes, levels = [*unused, *subject.repairs], settings.intervals
+    notes, levels = [*unused, *subject.log], settings.intervals
     content = untrained_content(
         forecasts, scores, quality, notes, levels, title=subject.name, subtitle=what, command=repeat
     )
@@ -542,7 +540,7 @@ def _ready(seconds: float, folder: Path) -> str:
     return f"ready after {_minutes(seconds)} minutes, in {folder}"
 
 
-def _write_zero(subject: Subject, forecasts: Sequence[Forecast], folder: Path) -> Path:
+def _write_zero(subject: Survey, forecasts: Sequence[Forecast], folder: Path) -> Path:
     """A file with the name and format of the input, or one long table for several files."""
     digits = PredictConfig().digits
     if subject.n_files == 1:
@@ -555,7 +553,7 @@ def _write_zero(subject: Subject, forecasts: Sequence[Forecast], folder: Path) -
 
 @contextmanager
 def _explained_how_to_continue(
-    folder: RunFolder, subject: Subject, settings: ForecastConfig, console: Console
+    folder: RunFolder, subject: Survey, settings: ForecastConfig, console: Console
 ) -> Iterator[None]:
     """After Ctrl-C or SIGTERM, print the commands that complete the forecast from what the run has saved."""
     try:

@@ -24,7 +24,7 @@ from informer.config.commands import InspectConfig
 from informer.config.data import DatasetConfig, Fill, Short, key_columns, repaired, union_of
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
-from informer.data.panel import LongTable, panel_tables, read_attributes, sound_series
+from informer.data.panel import LongTable, panel_tables, read_attributes, series_reader
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import Season, bridged, find_seasons
 from informer.read.checks import (
@@ -122,10 +122,12 @@ def in_words(repairs: Sequence[Repair]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Survey of one file.
+    """Survey of one file, or of several that form one dataset.
 
     Args:
-        format_note: description of its format, empty if it is common.
+        path: local path of the file, or folder or pattern of the files.
+        name: name for a folder of its results.
+        format_note: format of the (first) file, empty if it is common.
         dataset: settings that read its series, including `repairs`.
         repairs: the repairs that its series need.
         panel: the series read with these settings; empty if no settings can repair the file.
@@ -136,9 +138,11 @@ class Survey:
         dropped: columns with numbers that the repairs leave out.
         warnings: lines on numbers that may mean a missing value.
         far: the repair that reads them as missing; None without such numbers.
+        n_files: number of files.
     """
 
-    path: Path
+    path: str
+    name: str
     format_note: str
     dataset: DatasetConfig
     repairs: Sequence[Repair]
@@ -150,11 +154,18 @@ class Survey:
     dropped: Sequence[str]
     warnings: Sequence[str]
     far: Repair | None
+    n_files: int = 1
 
     @property
     def is_readable(self) -> bool:
         """Whether the settings read all of its series."""
         return bool(self.panel)
+
+    @property
+    def repair_note(self) -> str:
+        """How it was repaired; empty if it was not."""
+        how = f"repaired with {' '.join(in_words(self.repairs))}" if self.repairs else "repaired as shown above"
+        return how if self.log else ""
 
 
 def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
@@ -176,7 +187,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         else:
             table = table_of_file(path, dataset)  # read again, so that names such as 001 and NA are text
     rows, config = panel_tables(table, name_of(path), dataset)
-    diagnoses = [diagnose(rows, config, name_of(path))] if isinstance(rows, Table) else list(_diagnosed(rows, config))
+    diagnoses = list(_diagnosed(rows, config))
     problems = [problem for diagnosis in diagnoses for problem in diagnosis.report.problems]
     repairs = [repair for diagnosis in diagnoses for repair in diagnosis.repairs or ()]
     with_far = [diagnosis.report for diagnosis in diagnoses if diagnosis.report.far]
@@ -187,8 +198,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         [line for each in diagnoses for line in each.report.repairs],
     )
     if repairs:
-        tables = [(rows, name_of(path))] if isinstance(rows, Table) else rows.tables()
-        readings = [_read(each, repaired(config, repairs), name) for each, name in tables]
+        readings = [_read(each, repaired(config, repairs), name) for each, name in rows.tables()]
         panel = [series if not report.problems else None for series, report in readings]
         log = [*_without_rows(path.name, repairs), *(line for _, report in readings for line in report.repairs)]
         if None not in [diagnosis.repaired for diagnosis in diagnoses]:
@@ -196,7 +206,8 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     read = [series for series in panel if series is not None]
     read = read if len(read) == len(panel) else []
     return Survey(
-        path=path,
+        path=str(path),
+        name=name_of(path),
         format_note=table.dialect.uncommon(),
         dataset=repaired(dataset, repairs),
         repairs=repairs,
@@ -213,13 +224,16 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
 
 def _diagnosed(long: LongTable, config: DatasetConfig) -> Iterator[Diagnosis]:
     """The series of a table; those without anything to report, like the first of these, at once."""
-    sound = None
-    for k, name in enumerate(long.names):
-        series = None if sound is None else sound(k)
-        found = diagnose(long.table(k), config, name) if series is None else Diagnosis(series, Report(), [], series)
-        if sound is None and found.series is not None and not found.report.problems:
-            sound = sound_series(long, config, found.series, None)
-        yield found
+    found: dict[int, Diagnosis] = {}
+
+    def read(k: int) -> Series | None:
+        found[k] = diagnose(long.table(k), config, long.names[k])
+        return None if found[k].report.problems else found[k].series
+
+    reader = series_reader(long, config, read)
+    for k in range(len(long.names)):
+        series = reader(k)
+        yield found.get(k) or Diagnosis(series, Report(), [], series)
 
 
 def _without_rows(name: str, repairs: Sequence[Repair]) -> Iterator[str]:

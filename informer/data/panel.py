@@ -70,25 +70,27 @@ class LongTable:
 
     Args:
         all_rows: the table without the column of series names.
-        series_col: that column.
+        series_col: that column; None: the table is a single series.
         names: names of the series.
         order: row numbers grouped by series; None if the table is already grouped.
         ends: end of each series in `order`.
     """
 
     all_rows: Table
-    series_col: str
+    series_col: str | None
     names: Sequence[str]
     order: Int[np.ndarray, "t"] | None
     ends: Int[np.ndarray, "s"]
 
     @classmethod
-    def of(cls, table: Table, series_col: str) -> "LongTable":
-        """Find the series of a table.
+    def of(cls, table: Table, series_col: str | None, name: str = "") -> "LongTable":
+        """Find the series of a table; without a column of their names it is one, called `name`.
 
         Raises:
             InputError: no such column, an empty cell in it, or no rows.
         """
+        if series_col is None:
+            return cls(table, None, [name], None, np.array([len(table.frame)]))
         codes, names = series_codes(table, series_col)
         table, borders = table.without([series_col]), np.flatnonzero(codes[1:] != codes[:-1]) + 1
         if len(borders) == len(names) - 1:
@@ -102,6 +104,8 @@ class LongTable:
 
     def table(self, k: int) -> Table:
         """Rows of series number `k` as a table."""
+        if self.series_col is None:
+            return self.all_rows
         rows = self.rows(k)
         frame = self.all_rows.frame.iloc[rows if self.order is None else self.order[rows]]
         return replace(self.all_rows, name=f"{self.all_rows.name}, {self.series_col} {self.names[k]}", frame=frame)
@@ -141,20 +145,11 @@ def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, "t"], Sequence[object
     return codes, list(uniques)
 
 
-def sound_series(
+def _sound_series(
     long: LongTable, config: DatasetConfig, first: Series, sizes: WindowSizes | None
 ) -> Callable[[int], Series | None]:
-    """A function that takes series by their numbers from arrays of all rows.
-
-    It returns None for a series with something to report or with cells that are no numbers, which must be read
-    separately, and raises an InputError for one that is too short.
-
-    Args:
-        long: the table.
-        config: how to read its series.
-        first: one of its series, read and checked; the others must have its columns and step.
-        sizes: sizes of a window; each part of the split must have room for one. None: no check.
-    """
+    """The series of a table with the columns and step of `first`, from arrays of all rows; None for one with something
+    to report, or with cells that are no numbers."""
     table, columns = long.all_rows, first.columns
     if config.time_col != first.time_col or table.doubts or table.repeated or table.issued is not None:
         return lambda k: None
@@ -190,6 +185,41 @@ def sound_series(
         if sizes is not None:
             split_rows(latest, first.frequency, config.split, sizes=sizes, name=name)
         return replace(like_first, name=name, timestamps=latest, values=values, n_rows=len(latest))
+
+    return series
+
+
+def series_reader(
+    long: LongTable,
+    config: DatasetConfig,
+    read: Callable[[int], Series | None],
+    *,
+    first: Series | None = None,
+    sizes: WindowSizes | None = None,
+    least: int = 0,
+) -> Callable[[int], Series | None]:
+    """A function that takes series by their numbers: from arrays of all rows those without anything to report, like the
+    first one, and the others from `read`; an InputError of it means a series that is too short.
+
+    Args:
+        long: the table.
+        config: how to read its series.
+        read: reads a series and checks it; None is no example for others.
+        first: a series that was read before; None: the first that `read` returns.
+        sizes: sizes of a window; each part of the split must have room for one. None: no check.
+        least: number of rows that a series from arrays must have.
+    """
+    sound: Callable[[int], Series | None] | None = None
+
+    def series(k: int) -> Series | None:
+        nonlocal sound, first
+        if sound is None and first is not None:
+            sound = _sound_series(long, config, first, sizes)
+        rows = long.rows(k)
+        found = sound(k) if sound is not None and rows.stop - rows.start >= least else None
+        found = read(k) if found is None else found
+        first = first or found
+        return found
 
     return series
 
@@ -508,10 +538,7 @@ def read_panel(
         with report.gathering():
             table, settings = reader.whole(file, name, config)
             release_free(8 * table.frame.size)  # the text of its times
-            if settings.series_col is not None:
-                _add_long(panel, LongTable.of(table, settings.series_col), settings, least, report)
-            else:
-                _add(panel, series_from_table(table, _stepping(settings, panel), name, sizes=least))
+            _add(panel, LongTable.of(table, settings.series_col, name), settings, least, report)
     report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
     if repeated:
@@ -519,38 +546,30 @@ def read_panel(
     return panel
 
 
-def _add_long(
+def _add(
     panel: list[Series], long: LongTable, config: DatasetConfig, sizes: WindowSizes | None, report: Report
 ) -> None:
-    """Append the series of a long table."""
-    sound = None
-    for k, name in enumerate(long.names):
-        if sound is None and panel:
-            sound = sound_series(long, config, panel[0], sizes)
+    """Append the series of a table, which must have the step of the first of all."""
+
+    def read(k: int) -> Series:
+        stepping = replace(config, frequency=panel[0].frequency.code) if panel else config
+        return series_from_table(long.table(k), stepping, long.names[k], sizes=sizes)
+
+    reader = series_reader(long, config, read, first=panel[0] if panel else None, sizes=sizes)
+    for k in range(len(long.names)):
         with report.gathering():
-            series = None if sound is None else sound(k)
-            if series is None:
-                series = series_from_table(long.table(k), _stepping(config, panel), name, sizes=sizes)
-            _add(panel, series)
+            if (series := reader(k)) is not None:
+                panel.append(aligned(series, panel[0]) if panel else series)
 
 
-def _add(panel: list[Series], series: Series) -> None:
-    panel.append(aligned(series, panel[0]) if panel else series)
-
-
-def _stepping(config: DatasetConfig, panel: Sequence[Series]) -> DatasetConfig:
-    """`config` with the step of the first series, which all others must have."""
-    return replace(config, frequency=panel[0].frequency.code) if panel else config
-
-
-def panel_tables(table: Table, name: str, config: DatasetConfig) -> tuple[LongTable | Table, DatasetConfig]:
-    """The rows of each series of a table, or the table of a single one (`name`), and how to read them.
+def panel_tables(table: Table, name: str, config: DatasetConfig) -> tuple[LongTable, DatasetConfig]:
+    """The rows of each series of a table, a single one called `name`, and how to read them.
 
     Raises:
         InputError: no such series column, or no time column.
     """
     table, config = _Reader(attributes=read_attributes(config)).whole(table, name, config)
-    return table if config.series_col is None else LongTable.of(table, config.series_col), config
+    return LongTable.of(table, config.series_col, name), config
 
 
 def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:

@@ -25,7 +25,7 @@ from informer.data.panel import (
     LongTable,
     attributes_from,
     left_padded,
-    sound_series,
+    series_reader,
     timed,
     without_ended,
 )
@@ -212,7 +212,12 @@ class Reader:
         # from all rows: the dates of one series may be ambiguous
         table, config = timed(table, config, self._known_times, self._time_format)
         least, pads = self._seq_len + (ahead or 0), config.short is Short.pad
-        long, sound = LongTable.of(table, series_col), None
+        long = LongTable.of(table, series_col)
+
+        def read(k: int) -> Series:
+            return series_from_table(long.table(k), config, long.names[k], history=history, kept=kept)
+
+        reader = series_reader(long, config, read, least=history or 0)
         counts = np.diff(long.ends, prepend=0).tolist()
         self._check_number(len(counts), table.name)
         enough = (ahead or 0) + 1 if pads else least if lenient or config.short is Short.skip else 0
@@ -220,14 +225,9 @@ class Reader:
         short = [f"{key} ({n} rows)" for key, n in zip(long.names, counts, strict=True) if n < enough]
         for k in long_enough or range(len(counts)):
             with report.gathering():
-                whole = None if sound is None or counts[k] < (history or 0) else sound(k)
-                series = (
-                    series_from_table(long.table(k), config, long.names[k], history=history, kept=kept)
-                    if whole is None
-                    else whole.end(kept)
-                )
-                sound = sound or sound_series(long, config, series, None)
-                series = self._checked(series)
+                found = reader(k)
+                assert found is not None, "read raises an error"
+                series = self._checked(found.end(kept))
                 series = left_padded(series, least - len(series)) if pads and long_enough else series
                 if line := self._sparse(series, config) if ahead is None else None:
                     sparse.append(line)

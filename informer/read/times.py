@@ -339,11 +339,13 @@ EXCEL_TO_1970 = 25_569
 LAST_DAY = 2_958_466
 """First spreadsheet day after the year 9999."""
 
-USUAL_SECONDS = (500_000_000, 1_900_000_000)
-"""Counts of seconds since 1970 that are recognised: 1985 to 2030."""
-
 USUAL_DAYS = (18_264, 73_051)
 """Range of spreadsheet days (1950 to 2099) in which numbers in a time column are taken for days."""
+
+USUAL = {EXCEL: USUAL_DAYS} | {
+    unit: (500_000_000 * SECOND // nanos, 1_900_000_000 * SECOND // nanos) for unit, nanos in UNIT_NANOS.items()
+}
+"""Ranges of numbers by which spreadsheet days and counts since 1970 (1985 to 2030) are recognised."""
 
 _LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 """Nanoseconds from 1970 to the end of YEARS."""
@@ -378,11 +380,8 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
     if configured is not None or is_datetime64_any_dtype(table.frame[column]) or not len(table.frame):
         return configured
 
-    if (
-        is_numeric_dtype(table.frame[column])
-        and _looks_like_days(table.frame[column])
-        and (table.of_sheet or trained_format == EXCEL)
-    ):
+    may_be_days = is_numeric_dtype(table.frame[column]) and (table.of_sheet or trained_format == EXCEL)
+    if may_be_days and _usual_unit(table.frame[column]) == EXCEL:
         log.info(f"{table.name}, column {column!r}: numbers of days since 1899-12-30 (dataset.time_format=excel)")
         return EXCEL
     if trained_format == STEP and is_integer_dtype(table.frame[column]):
@@ -468,23 +467,12 @@ def _are_in_years(times: pd.DatetimeIndex) -> bool:
     return bool(pd.notna(first)) and first.year in YEARS and last.year in YEARS
 
 
-def _looks_like_days(cells: pd.Series) -> bool:
-    """Whether all numbers are in USUAL_DAYS, unlike years, dates as digits or counts since 1970."""
-    days = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
-    days = days[np.isfinite(days)]
-    return len(days) > 0 and bool((days >= USUAL_DAYS[0]).all() and (days < USUAL_DAYS[1]).all())
-
-
-def _unit_since_1970(cells: pd.Series) -> str | None:
-    """The unit in which all numbers are times in USUAL_SECONDS; None for hours as digits such as 2024013123."""
+def _usual_unit(cells: pd.Series) -> str | None:
+    """The format in whose USUAL range all numbers are; None for years, dates or hours as digits such as 2024013123."""
     counts = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
     counts = counts[np.isfinite(counts)]
-    if not len(counts):
-        return None
-    for unit, size in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
-        if counts.min() >= USUAL_SECONDS[0] * size and counts.max() < USUAL_SECONDS[1] * size:
-            return unit
-    return None
+    ranges = USUAL.items() if len(counts) else ()
+    return next((unit for unit, (low, high) in ranges if low <= counts.min() and counts.max() < high), None)
 
 
 def _first_day(cells: pd.Series) -> str | None:
@@ -502,14 +490,15 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
         return ("%Y",)
     if is_numeric_dtype(cells):
         start = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
-        if _looks_like_days(cells):
+        unit = _usual_unit(cells)
+        if unit == EXCEL:
             begin = _of_days(cells.iloc[:1].to_numpy(np.float64))[0].round("s")
             raise InputError(
                 f"{start}; if these are spreadsheet days, starting at {begin}, set dataset.time_format=excel; "
                 "otherwise name the time column with dataset.time_col"
             )
-        if unit := _unit_since_1970(cells):
-            begin = pd.Timestamp(int(cells.iloc[0]), unit=unit)
+        if unit is not None:
+            begin = pd.Timestamp(int(cells.iloc[0]), unit=EPOCHS[unit])
             raise InputError(
                 f"{start}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
                 f"dataset.time_format={unit}; otherwise name the time column with dataset.time_col"
