@@ -82,8 +82,10 @@ def test_metrics_count_what_is_observed() -> None:
             values.append({
                 "bias": f - y, "mse": error**2, "mae": error, "rmse": error**2, "mape": 100 * error / (abs(y) or 1.0),
                 "smape": 200 * error / (abs(f) + abs(y)), "mase": error / scale[place[2]].item(),
+                "wape": 100 * error,
             }[metric])  # fmt: skip
-        average = sum(values) / len(values)
+        size = sum(abs(actual[place].item()) for place in chosen)
+        average = sum(values) / (size if metric == "wape" else len(values))
         return math.sqrt(average) if metric == "rmse" else average
 
     known = cells(actual)

@@ -29,6 +29,7 @@ def loops(forecast, actual, scale):
         "rmse": math.sqrt(np.mean(squared)),
         "mape": 100 * np.mean(percent),
         "smape": 100 * np.mean(symmetric),
+        "wape": 100 * sum(absolute) / np.abs(actual).sum(),
         "mase": np.mean(ratios),
     }
 

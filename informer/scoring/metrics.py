@@ -8,6 +8,7 @@ For forecast f, actual y, averaged over windows, steps and columns:
   RMSE  sqrt(MSE)                            units; the root is taken after averaging
   MAPE  100 mean |f - y| / |y|               percent; actual values of zero are excluded, and counted
   sMAPE 200 mean |f - y| / (|f| + |y|)       percent, 0 to 200; 0 where both are zero
+  WAPE  100 sum |f - y| / sum |y|            percent, of all that came; also where some actual values are zero
   MASE  MAE / in-sample MAE of the seasonal naive forecast (`seasonal_scale`), averaged over columns
         (Hyndman & Koehler 2006, "Another look at measures of forecast accuracy"); free of units
   WQL   weighted quantile loss: 2 sum pinball / sum |y|, mean over the quantiles (Park et al. 2022, "Learning Quantile
@@ -45,12 +46,14 @@ class Metric:
         heading: in tables; empty: not in tables.
         of_mean: applied to the mean.
         is_relative: to actual values: of little meaning in scaled units, where zero is the mean of the training rows.
+        of_sum: the sum is divided by that of the sizes of the actual values, instead of the number of cells.
     """
 
     cells: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
     heading: str
     of_mean: Callable[[Tensor], Tensor] = lambda mean: mean
     is_relative: bool = False
+    of_sum: bool = False
 
 
 def _percentage(error: Tensor, forecast: Tensor, actual: Tensor, scale: Tensor) -> Tensor:
@@ -70,12 +73,14 @@ METRICS = {
     "rmse": Metric(lambda error, forecast, actual, scale: error.square(), "RMSE", Tensor.sqrt),
     "mape": Metric(_percentage, "MAPE %", is_relative=True),
     "smape": Metric(_symmetric, "sMAPE %", is_relative=True),
+    "wape": Metric(lambda error, forecast, actual, scale: 100 * error.abs(), "", is_relative=True, of_sum=True),
     "mase": Metric(lambda error, forecast, actual, scale: error.abs() / scale, "MASE"),
 }
 WQL = "wql"
 """Of forecasters with quantiles; see the module's docstring."""
 HEADINGS = {name: metric.heading for name, metric in METRICS.items() if metric.heading} | {WQL: "WQL"}
 """Metrics in tables."""
+OF_SUM = (WQL, *(name for name, metric in METRICS.items() if metric.of_sum))
 RELATIVE = tuple(name for name, metric in METRICS.items() if metric.is_relative)
 
 Scores = dict[str, list[float]]
@@ -128,12 +133,14 @@ class Means:
         self,
         values: Mapping[str, Float[Tensor, "b h n"]],
         *,
+        actual: Float[Tensor, "b h n"] | None = None,
         counted: Bool[Tensor, "b h n"] | None = None,
         groups: Int[Tensor, "b"] | None = None,
     ) -> None:
         """Add the windows of one batch; NaN do not count.
 
         Args:
+            actual: actual values, for metrics relative to their sum.
             counted: cells that count even if they are NaN, which is then the mean.
             groups: group of each window.
         """
@@ -145,9 +152,10 @@ class Means:
         for name, cells in values.items():
             missing = cells.isnan() if counted is None else cells.isnan() & ~counted
             known = to_float64(cells)
-            both = [known, known.new_ones(()).expand_as(known)]
+            sizes = to_float64(actual.abs()) if name in OF_SUM and actual is not None else known.new_ones(())
+            both = [known, sizes.expand_as(known)]
             if missing.any():
-                both = [known.masked_fill(missing, 0.0), to_float64(~missing)]
+                both = [known.masked_fill(missing, 0.0), both[1].masked_fill(missing, 0.0)]
             self._sums[name] = self._sums.get(name, 0.0) + torch.stack([each.sum(dim=0) for each in both]).cpu()
             if groups is not None:
                 by_window = torch.stack([each.sum(dim=1) for each in both]).cpu()
@@ -177,7 +185,7 @@ class Means:
     def by_group(self, name: str, *, columns: bool = False) -> Float64[np.ndarray, "g *n"]:
         """Mean of each group, with `columns` of each of its columns; nan where nothing counts."""
         total, n = self._groups[name] if columns else self._groups[name].sum(dim=-1)
-        return _finished(name, total / n).numpy()
+        return _finished(name, total, n).numpy()
 
     def by_groups(self) -> Scores:
         """Means of each group, over all steps and columns."""
@@ -187,11 +195,12 @@ class Means:
         means = {}
         for name in self._sums:
             total, n = self._sums[name].sum(dim=axes)
-            means[name] = _finished(name, total / n).flatten().tolist()
+            means[name] = _finished(name, total, n).flatten().tolist()
         return means
 
 
-def _finished(name: str, mean: Tensor) -> Tensor:
+def _finished(name: str, total: Tensor, n: Tensor) -> Tensor:
+    mean = total / n.where(n > 0, torch.nan)
     return METRICS[name].of_mean(mean) if name in METRICS else mean
 
 
@@ -227,13 +236,13 @@ class ErrorMeans(Means):
         forecast = to_float64(forecast)
         lost = forecast.isnan() & ~actual.isnan().to(forecast.device)
         cells = point_cells(forecast, actual, self.mase_scale.to(forecast.device))
-        self.add(cells, counted=lost if lost.any() else None, groups=groups)
+        self.add(cells, actual=actual.to(forecast.device), counted=lost if lost.any() else None, groups=groups)
 
     def add_pinball(self, loss: Float[Tensor, "b within n"], actual: Float[Tensor, "b within n"]) -> None:
         """Add pinball losses, means over the quantiles, of the windows of one batch."""
         missing = actual.isnan().to(loss.device)
-        cells = {"loss": loss.masked_fill(missing, torch.nan), "size": actual.abs().to(loss.device)}
-        self._quantiles.add(cells, counted=loss.isnan() & ~missing)
+        cells = {WQL: (2 * loss).masked_fill(missing, torch.nan)}
+        self._quantiles.add(cells, actual=actual.to(loss.device), counted=loss.isnan() & ~missing)
 
     @property
     def zero_actuals(self) -> int:
@@ -246,11 +255,7 @@ class ErrorMeans(Means):
         return self.mase_scale.isnan().nonzero()[:, 0].tolist()
 
     def _means(self, *axes: int) -> Scores:
-        means = super()._means(*axes)
-        if self._quantiles.windows:
-            loss, size = (torch.tensor(each) for each in self._quantiles._means(*axes).values())
-            means[WQL] = (2 * loss / size.where(size > 0, torch.nan)).tolist()
-        return means
+        return super()._means(*axes) | self._quantiles._means(*axes)
 
 
 class MaseScale(NamedTuple):

@@ -799,7 +799,8 @@ def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
         errors[name] = {metric: point[metric][:, :, 0].numpy() for metric in DIFFERENCES}
         means[name] = Means(len(names))
         inside = _inside_cells(quantiles.get(own, {}), actual) if name == own else {}
-        means[name].add(point | inside | _quantile_cells(quantiles.get(name, {}), actual), groups=owners)
+        cells = point | inside | _quantile_cells(quantiles.get(name, {}), actual)
+        means[name].add(cells, actual=_cells(actual), groups=owners)
     overall = _views({name: {key: [value] for key, value in each.overall().items()} for name, each in means.items()})
     return Scoreboard(
         overall={name: {metric: values[0] for metric, values in scores.items()} for name, scores in overall.items()},
