@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -110,14 +111,14 @@ def span_problems(span: str) -> Iterator[str]:
         yield f"horizon: expected at least 1, found {span}"
 
 
-def date_problems(date: str) -> Iterator[str]:
-    """Problem of `until`, which is an ISO date with or without a time of day."""
+def date_problems(date: str, name: str = "until") -> Iterator[str]:
+    """Problem of a setting that is an ISO date, with or without a time of day."""
     try:
         is_date = re.match(r"\d{4}-\d\d-\d\d", date) is not None and bool(datetime.fromisoformat(date))
     except ValueError:
         is_date = False
     if not is_date:
-        yield f"until: expected a date such as 2024-06-30 or 2024-06-30T12:00, found {date!r}"
+        yield f"{name}: expected a date such as 2024-06-30 or 2024-06-30T12:00, found {date!r}"
 
 
 def span_of(span: str) -> tuple[int, str]:
@@ -372,6 +373,7 @@ class DatasetConfig(Checked):
             (spreadsheet days only in workbooks).
         issued_at: column with the time at which the values of a row were issued, as of weather forecasts, of which a
             time may have several; empty means the row's own time. Forecasts read only what was issued by their origin.
+        since: date of the first row that is read; older rows are ignored, whatever they contain.
         timezone: time zone of local times, such as Europe/Berlin; times with a UTC offset are converted to it.
         frequency: step between rows, as a pandas offset, also on open weekdays (C-MonTueSat), within opening hours
             (30min-MonTueWedThuFri0830-1730-Sat0900-1200) or of numbered rows (step); None infers it.
@@ -428,6 +430,7 @@ class DatasetConfig(Checked):
     clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=format_problems)
     issued_at: str | None = setting(None, reading=True, per_file=True, is_name=True)
+    since: str | None = setting(None, reading=True, check=partial(date_problems, name="dataset.since"))
     timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=zone_problems)
     frequency: str | None = setting(None, reading=True, per_file=True)
     calendar: list[str] | None = setting(None, reading=False, check=field_problems)
@@ -495,6 +498,8 @@ class DatasetConfig(Checked):
     def _joint_problems(self) -> Iterator[str]:
         if unknown := [name for name in self.confirm if name != "duplicates"]:
             yield f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}"
+        if self.since is not None and self.memmap:
+            yield "dataset.since: not supported with dataset.memmap, which reads whole files; leave one out"
         if self.issued_at is not None and self.memmap:
             yield "dataset.issued_at: not supported with dataset.memmap, which reads a row for each time; leave it out"
         if self.max_gap is not None and self.fill is Fill.mask:

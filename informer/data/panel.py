@@ -37,7 +37,7 @@ from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitCon
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
 from informer.read.cells import is_encoded, key_cells
-from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, far_numbers, outliers
+from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, far_numbers, from_date, outliers
 from informer.read.columns import CategoryReader, Labels, are_plain, is_text, label, numbers, text_columns
 from informer.read.dialect import Dialect
 from informer.read.files import local_path, without_query
@@ -693,7 +693,8 @@ def timed(
         table, time_col, config.time_format, config.timezone, trained_format=trained_format, groups=groups
     )
     if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
-        table = replace(table, frame=table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)}))
+        frame = table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)})
+        table = replace(table, frame=frame[from_date(times, config.since, table.name)])
     return table, replace(config, time_col=time_col, time_format=time_format)
 
 

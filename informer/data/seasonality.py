@@ -71,7 +71,7 @@ def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] 
             continue
         usual = [n for n in usual_periods if n <= longest]
         near = (n for n in usual if abs(len(residual) / n - len(residual) / lag) < SAME_LINE)
-        within = (n for n in usual if 1.5 * n <= lag and _is_multiple(lag, n))
+        within = (n for n in usual if 1.5 * n <= lag and _is_multiple(lag, n) and _is_hill(correlation, n))
         noise = 2 / math.sqrt(len(residual))  # of autocorrelations, two standard deviations
         period = (
             next((n for n in near if correlation[n] >= ALIKE * correlation[lag]), None)

@@ -42,6 +42,7 @@ from informer.read.checks import (
     constant_columns,
     ends_without,
     fill_for,
+    from_date,
     read_cells,
     repair,
     until_observed,
@@ -461,9 +462,8 @@ def inspect_table(
         columns = value_columns(table, time_col, config.columns)
         check_doubts(table, columns, report)
         # repairs may move rows, or fill from older ones; issues may be in any order
-        reads_all = (
-            last is None or config.repairs_rows or table.issued is not None or ends_without(table, config.target)
-        )
+        reads_all = last is None or config.repairs_rows or config.since is not None
+        reads_all |= table.issued is not None or ends_without(table, config.target)
         n = len(table.frame) if reads_all else min(last or 0, len(table.frame))
         issues = None
         with report.gathering():
@@ -481,6 +481,7 @@ def inspect_table(
                 times, note = rounded
                 report.repairs.append(f"{table.name}: {note}")
             rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
+            rows = rows if config.since is None else rows.take(from_date(rows.timestamps, config.since, table.name))
             if table.issued is not None:
                 check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
                 rows, issues, text = *as_known(rows, *issue_times(table, times), config, report), {}

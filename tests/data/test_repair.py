@@ -9,7 +9,7 @@ from dataset_cases import SIZES, made, write
 from entry_points import call
 from stores import read_series, series_from_frame
 
-from informer.base.errors import Repair, ReportError
+from informer.base.errors import InputError, Repair, ReportError
 from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers, repaired
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
@@ -42,6 +42,25 @@ def test_holes_are_filled_as_pandas_fills_them(freq: str, fill: Fill, zone: str 
     series = series_from_frame(holed(frame), DatasetConfig(fill=fill), "mine")
     assert (series.timestamps == pd.DatetimeIndex(frame["date"])).all()
     np.testing.assert_allclose(series.values, oracle, rtol=1e-12)
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_rows_before_a_date_are_ignored_whatever_they_contain(zone: str | None, tmp_path: Path) -> None:
+    """Against a file without these rows, also of series that end before; red if an old gap is a problem, or kept."""
+    frame = made(60)
+    frame["date"] = frame["date"].dt.tz_localize(zone)
+    broken = holed(frame).drop(index=[40, 41])
+    since = str(frame["date"].dt.tz_localize(None)[45])
+    series = series_from_frame(broken, DatasetConfig(since=since), "mine")
+    assert len(series) == 15
+    np.testing.assert_array_equal(series.values, frame[COLUMNS][45:])
+    two = pd.concat([broken.assign(name="a"), frame[:20].assign(name="b"), frame.assign(name="c")])
+    path = write(two, tmp_path / "two.csv")
+    survey = survey_file(path, DatasetConfig(series_col="name", since=since))
+    assert [(one.name, len(one)) for one in survey.panel] == [("a", 15), ("c", 15)]
+    late = DatasetConfig(since="2031-01-01")
+    with pytest.raises(InputError, match=r"dataset\.since=2031-01-01: mine ends before, at 2020-01-03 11:00"):
+        series_from_frame(frame, late, "mine")
 
 
 def test_nothing_is_repaired_unasked() -> None:
