@@ -80,7 +80,7 @@ from informer.report.page import to_html
 from informer.report.run import report
 from informer.scoring.bootstrap import Winner
 from informer.scoring.intervals import saved_calibration, too_narrow, validation_rows
-from informer.scoring.scores import Evaluation
+from informer.scoring.scores import Evaluation, shown
 from informer.search.stage import skipped, train
 from informer.training.combination import combiner
 from informer.training.folder import RUNS, RunFolder
@@ -228,6 +228,17 @@ def quality_line(evaluation: Evaluation) -> str:
         verdict = _compared("MSE", evaluation.skill, evaluation.best_baseline, evaluation.winner, windows)
     baselines = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
     return f"{verdict}; {what} {model_error:.4g} ({baselines}) in {counted(windows, 'test forecast')}"
+
+
+def column_line(columns: Sequence[str], errors: Mapping[str, Sequence[float]]) -> dict[str, str]:
+    """The line about mean absolute errors in the units of each of several columns: the model's (the baselines')."""
+    if len(columns) < 2:
+        return {}
+    of_columns = zip(columns, *(map(shown, each) for each in errors.values()), strict=True)
+    texts = [f"{listed([name])} {own} ({', '.join(others)})" for name, own, *others in of_columns]
+    _, *baselines = errors
+    more = f" and {len(texts) - MOST_NAMES} more in {METRICS_FILE}" if len(texts) > MOST_NAMES else ""
+    return {"By column": f"mean absolute error ({', '.join(baselines)}): {', '.join(texts[:MOST_NAMES])}{more}"}
 
 
 def _compared(metric: str, skill: float, rival: str, winner: Winner, windows: int) -> str:
@@ -425,6 +436,7 @@ def _forecast_trained(
         "Data": "; ".join(filter(None, notes)) or "no problems",
         "Model": f"{made_of}, reads the last {lasting(trained.seq_len, frequency)}; {_ready(seconds, run)}",
         "Quality": quality_line(evaluation),
+        **column_line(evaluation.columns, {key: x.original.by_column()["mae"] for key, x in evaluation.errors.items()}),
         "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, is_constant=bool(constant)),
         "Forecast": f"{where} ({what}{lasting(horizon, frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, run),
@@ -493,18 +505,24 @@ def _forecast_untrained(
     few = "" if is_zero else f"; {rows} rows are too few to train on for {horizon} ahead"
     few += "" if settings.future is None else ", so columns known ahead are not read"
     repeat = repeat_command(subject, settings, horizon, subject.dataset)
-    quality, covered = f"not known: the series are too short for a test forecast of {horizon} rows", ""
+    judged = {"Quality": f"not known: the series are too short for a test forecast of {horizon} rows"}
     if scores is not None:
-        n, errors = len(scores.actual), ", ".join(f"{name} {error.mean():.4g}" for name, error in scores.scaled.items())
+        n, is_one = len(scores.actual), len(columns) == 1
         verdict = _compared("error", scores.skill, scores.best_baseline, scores.winner, n)
-        units = "mean absolute error in units of the mean change over a season"
-        quality = f"{verdict}; {units}: {errors}, in {counted(n, 'test forecast')}"
+        maes = {name: [metrics["mae"][column].get(name, math.nan) for column in columns] for name in scores.errors}
+        units = "mean absolute error" + ("" if is_one else " in units of the mean change over a season")
+        means = {name: maes[name][0] if is_one else error.mean() for name, error in scores.scaled.items()}
+        errors = ", ".join(f"{name} {shown(mean)}" for name, mean in means.items())
         shares = ", ".join(f"{level} % cover {scores.coverage(level):.0f} %" for level in settings.intervals)
-        covered = f"{shares} of the test values" if shares else "none"
+        judged = {
+            "Quality": f"{verdict}; {units}: {errors}, in {counted(n, 'test forecast')}",
+            **column_line(columns, maes),
+            "Intervals": f"{shares} of the test values" if shares else "none",
+        }
     unused, page = [*left_out(subject, columns), *filter(None, [closed])], folder.path / PAGE
     notes, levels = [*unused, *subject.log], settings.intervals
     content = untrained_content(
-        forecasts, scores, quality, notes, levels, title=subject.name, subtitle=what, command=repeat
+        forecasts, scores, judged["Quality"], notes, levels, title=subject.name, subtitle=what, command=repeat
     )
     add_totals(content, folder.path)
     write_atomic(page, with_addresses(to_html(content)))
@@ -513,8 +531,7 @@ def _forecast_untrained(
     summary = {
         "Data": "; ".join(filter(None, [*unused, subject.repair_note])) or "no problems",
         "Model": f"{what}{few}; {_ready(time.monotonic() - began, folder.path)}",
-        "Quality": quality,
-        **({} if scores is None else {"Intervals": covered}),
+        **judged,
         "Forecast": f"{written} ({lasting(horizon, frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, folder.path),
         "Report": str(page),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -165,7 +165,7 @@ class ZeroScores:
         enough = np.isfinite(self.actual).sum() >= LEAST_VALUES
         return {str(level): {"": share} for level, share in covered.items() if enough and share < level - SHORT}
 
-    def metrics(self, names: Sequence[str], levels: Sequence[int]) -> dict[str, object]:
+    def metrics(self, names: Sequence[str], levels: Sequence[int]) -> dict[str, Any]:
         """For `metrics.json`: errors of each column and in total, and the coverage of intervals."""
         by_column = {
             name: {

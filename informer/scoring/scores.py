@@ -95,14 +95,14 @@ def scores_table(
         other = f"in {metric.removeprefix('coverage')} %" if metric.startswith("coverage") else metric.upper()
         table.add_column(HEADINGS.get(metric, other), justify="right")
     for place, (names, values) in enumerate(rows):
-        cells = (_shown(values.get(metric, math.nan)) for metric in metrics)
+        cells = (shown(values.get(metric, math.nan)) for metric in metrics)
         is_last = place + 1 == len(rows) or (len(keys) > 1 and rows[place + 1][0][0] != names[0])
         table.add_row(*names, *cells, style="bold" if names[-1] == own else None, end_section=is_last)
     return table
 
 
-def _shown(value: float) -> str:
-    """At most 8 characters for usual values, so that nine columns fit into 80: 12346 rather than 1.235e+04."""
+def shown(value: float) -> str:
+    """A score: at most 8 characters for usual values, so that nine columns fit into 80: 12346 rather than 1.235e+04."""
     if math.isnan(value):
         return "-"
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}".replace("e+", "e")

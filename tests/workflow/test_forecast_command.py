@@ -1,6 +1,8 @@
 """`informer forecast` from a file or a folder to forecasts, a report and closing lines."""
 
+import functools
 import json
+import math
 import os
 import re
 import shlex
@@ -66,6 +68,39 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     assert again == Path("out/forecasts/my.forecast.csv").read_bytes()
     assert call(new_rows[1], *new_rows[2:], "output=later").status == 0
     assert Path("later/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("model", "starts", "own"),
+    [
+        ("linear", range(480, 577), ("scores", "linear", "original", "by_column", "{}", "mae")),
+        ("zero", range(120, 577, 24), ("mae", "{}", "forecast")),
+    ],
+)
+def test_errors_of_several_columns_are_in_their_units(
+    model: str, starts: range, own: tuple[str, ...], folder: Path
+) -> None:
+    """The seasonal naive's against pandas over the test forecasts that start at these rows, the model's against the
+    saved scores; red if they are scaled, or those of another column or forecaster."""
+    table = hourly()
+    table.to_csv("my.csv", index=False)
+    line = sound(call("forecast", "my.csv", f"model={model}", "horizon=24", "output=out"))["By column"]
+    assert line.startswith("mean absolute error (seasonal naive, ")
+    scores = json.loads(Path("out/metrics.json").read_text())
+    for name in ("heat", "load"):
+        changes = table[name].diff(24).abs()
+        naive = np.mean([changes[start : start + 24].mean() for start in starts])
+        mean = functools.reduce(lambda found, key: found[key.format(name)], own, scores)
+        assert f" {name} {mean:.4g} ({naive:.4g}, " in line
+
+
+def test_columns_that_do_not_fit_into_the_line_are_counted() -> None:
+    """Eight columns, of which six are shown; red if a number is of another column, or an unknown one is a zero."""
+    errors = {"mine": [12345.6, math.nan, *range(2, 8)], "naive": [20000.0, math.nan, *range(12, 18)]}
+    assert workflow_run.column_line([*"abcdefgh"], errors) == {
+        "By column": "mean absolute error (naive): a 12346 (20000), b - (-), c 2 (12), d 3 (13), e 4 (14), f 5 (15) "
+        "and 2 more in metrics.json"
+    }
 
 
 def promoted() -> pd.DataFrame:
