@@ -37,7 +37,7 @@ from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitCon
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
 from informer.read.cells import is_encoded, key_cells
-from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, far_numbers, from_date, outliers
+from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, far_numbers, outliers
 from informer.read.columns import CategoryReader, Labels, are_plain, is_text, label, numbers, text_columns
 from informer.read.dialect import Dialect
 from informer.read.files import local_path, without_query
@@ -45,6 +45,7 @@ from informer.read.issues import issue_groups
 from informer.read.series import (
     Series,
     column_values,
+    from_date,
     series_from_table,
     table_of_file,
     with_series_names,

@@ -865,20 +865,6 @@ def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np
     return long
 
 
-def from_date(times: pd.DatetimeIndex, date: str | None, name: str) -> Bool[np.ndarray, "t"]:
-    """Which times are from a date on, or missing; None: all.
-
-    Raises:
-        InputError: there are none.
-    """
-    if date is None:
-        return np.full(len(times), True)
-    is_old = np.asarray(times.tz_localize(None) < pd.Timestamp(date).tz_localize(None))
-    if is_old.all():
-        raise InputError(f"dataset.since={date}: {name} ends before, at {times.max()}")
-    return ~is_old
-
-
 def ends_without(table: Table, target: str | None) -> bool:
     """Whether the last row of a table has no target."""
     return target in table.columns and len(table.frame) > 0 and bool(table.frame[target].isna().iloc[-1])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
@@ -42,7 +42,6 @@ from informer.read.checks import (
     constant_columns,
     ends_without,
     fill_for,
-    from_date,
     read_cells,
     repair,
     until_observed,
@@ -425,6 +424,20 @@ def series_from_table(table: Table, config: DatasetConfig, name: str, **how: Any
     report.warn()
     assert series is not None  # else there are problems
     return replace(series, repairs=tuple(report.repairs))
+
+
+def from_date(times: pd.DatetimeIndex, date: str | None, name: str) -> Bool[np.ndarray, "t"]:
+    """Which times are from a date on, or missing; None: all.
+
+    Raises:
+        InputError: there are none.
+    """
+    if date is None:
+        return np.full(len(times), True)
+    is_old = np.asarray(times.tz_localize(None) < pd.Timestamp(date).tz_localize(None))
+    if is_old.all():
+        raise InputError(f"dataset.since={date}: {name} ends before, at {times.max()}")
+    return ~is_old
 
 
 def inspect_table(
