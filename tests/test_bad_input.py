@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Outcome, Trained, call, launch
+from entry_points import ROOT, SMALL, Outcome, Trained, call, done, launch
 from forgery import content_of, write_forged
 
 Tree = Callable[[Path], dict[str, bytes | None]]
@@ -36,8 +36,7 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder = tmp_path_factory.mktemp("own")
     path = good_file(folder / "good.csv")
     arguments = ["dataset=csv", f"dataset.path={path}", *SMALL, "trainer.max_steps=2", f"run_dir={folder / 'run'}"]
-    outcome = call("train", *arguments)
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *arguments)
     return Trained(folder / "run", outcome.out)
 
 
@@ -442,14 +441,12 @@ def test_a_process_of_its_own_says_the_same(entry: str, arguments: list[str], fo
 
 @pytest.mark.parametrize("entry", ["train", "eval", "predict", "inspect"])
 def test_help_is_a_page(entry: str, folder: Path, tree: Tree) -> None:
-    page = call(entry, "--help")
-    assert page.status == 0
+    page = done(entry, "--help")
     assert page.err == ""
     assert f"informer {entry}" in page.out
     assert "All keys with their values: --cfg job" in page.out
     assert call(entry, "--hydra-help").status == (0 if entry == "train" else 2)
-    listing = call(entry, "--cfg", "job")
-    assert listing.status == 0
+    listing = done(entry, "--cfg", "job")
     shown = {"train": "factor: 5", "inspect": "seq_len: 96"}.get(entry, "checkpoint: runs/latest")
     assert shown in listing.out
     assert tree(folder) == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import call
+from entry_points import call, done, refusal
 from forgery import content_of, write_forged
 
 from informer import Forecaster, checkpoint
@@ -78,11 +78,9 @@ def test_chosen_fields_are_the_same_columns() -> None:
     ],
 )
 def test_a_setting_that_names_nothing(setting: str, expected: str, tmp_path: Path) -> None:
-    outcome = call("train", "dataset=sample", "model=tiny", setting, f"run_dir={tmp_path}/run")
-    assert outcome.status == 2
-    assert len(outcome.err.splitlines()) == 1
+    line = refusal("train", "dataset=sample", "model=tiny", setting, f"run_dir={tmp_path}/run")
     with pytest.raises(AssertionError, match=expected):
-        raise AssertionError(outcome.err)
+        raise AssertionError(line)
 
 
 def test_a_calendar_that_nothing_reads_is_refused(tmp_path: Path) -> None:
@@ -174,6 +172,5 @@ def test_a_warm_start_on_other_fields_leaves_their_weights_fresh(
     four = "dataset.calendar=[month,day,week,weekday]"
     again = [*RUN[:-1], "dataset.series_col=shop", "init_from=run", "trainer.max_steps=1"]
     for setting, fresh in ((["dataset.holidays=DE"], 0), ([four], 4)):
-        outcome = call("train", *again, *setting, f"run_dir=again{fresh}")
-        assert outcome.status == 0, outcome.err
+        outcome = done("train", *again, *setting, f"run_dir=again{fresh}")
         assert f", {fresh} fresh" in outcome.out

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import call
+from entry_points import call, done, refusal
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
@@ -38,8 +38,7 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]
     pd.concat(part[400:] for part in parts)[["date", "shop", "promo"]].to_csv(folder / "ahead.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        outcome = call("train", *RUN, "run_dir=run")
-        assert outcome.status == 0, outcome.err
+        done("train", *RUN, "run_dir=run")
     return folder, pd.concat(parts, ignore_index=True)
 
 
@@ -136,8 +135,7 @@ def test_rolling_forecasts_and_scores_use_the_same_codes(
     origin = int(np.flatnonzero(north["date"] == last["origin"].iloc[0])[0])
     expected = model.predict(north[: origin + 1], future=north[["date", "shop", "promo"]])
     np.testing.assert_allclose(last["forecast"], expected["sales"], rtol=1e-5)
-    outcome = call("predict", "checkpoint=run", "input=shops.csv", "mode=rolling", "output=rolled")
-    assert outcome.status == 0, outcome.err
+    done("predict", "checkpoint=run", "input=shops.csv", "mode=rolling", "output=rolled")
 
 
 @pytest.mark.parametrize(
@@ -160,10 +158,9 @@ def test_other_models(more: list[str], shops: tuple[Path, pd.DataFrame], monkeyp
     folder, frame = shops
     monkeypatch.chdir(folder)
     name = "-".join(more).replace("=", "-")
-    outcome = call("train", *RUN[:3], *RUN[10:11], *RUN[13:], "pred_len=7", "seq_len=14", "label_len=7",
+    outcome = done("train", *RUN[:3], *RUN[10:11], *RUN[13:], "pred_len=7", "seq_len=14", "label_len=7",
                    *(["trainer.max_steps=3"] if more[0] != "model=auto" and "model=linear" not in more else []),
                    "model=tiny", *more, f"run_dir={name}")  # fmt: skip
-    assert outcome.status == 0, outcome.err
     forecast = Forecaster.load(name, device="cpu").predict(history(frame), future=ahead(frame))
     assert len(forecast) == 14
     assert np.isfinite(forecast["sales"]).all()
@@ -239,10 +236,9 @@ def test_names_that_hardly_repeat_are_warned_of(folder: Path) -> None:
     frame["order"] = [f"o{place // 2}" for place in range(200)]
     frame.to_csv("orders.csv", index=False)
     arguments = [one for one in RUN if "series_col" not in one and "covariates" not in one and "categorical" not in one]
-    outcome = call(
+    outcome = done(
         "train", *arguments, "dataset.path=orders.csv", "past_covariates=[weather,order]", "trainer.max_steps=1"
     )
-    assert outcome.status == 0, outcome.err
     said = [line for line in (outcome.out + outcome.err).splitlines() if "categories in" in line]
     assert len(said) == 1
     assert "column 'order': 70 categories in 140 training rows" in said[0]
@@ -259,7 +255,4 @@ def test_what_is_refused(shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.M
         ),
         (["dataset.memmap=true"], "dataset.categorical: not supported with dataset.memmap, which reads numbers"),
     ):
-        outcome = call("train", *RUN, *more, "run_dir=refused")
-        assert outcome.status == 2
-        assert line in outcome.err
-        assert len(outcome.err.splitlines()) == 1
+        assert line in refusal("train", *RUN, *more, "run_dir=refused")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import call
+from entry_points import call, done
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
@@ -29,8 +29,7 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for role in ("past", "future"):
-            outcome = call("train", *RUN, f"{role}_covariates=[price]", f"run_dir={role}")
-            assert outcome.status == 0, outcome.err
+            done("train", *RUN, f"{role}_covariates=[price]", f"run_dir={role}")
     return folder, frame
 
 
@@ -87,8 +86,7 @@ def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Pat
             "output=out",
             "overwrite=true",
         ]
-        outcome = call("predict", *arguments, "plots=false")
-        assert outcome.status == 0, outcome.err
+        done("predict", *arguments, "plots=false")
         texts.append(Path("out/history.forecast.csv").read_text())
     assert texts[0] == texts[1]
     assert np.corrcoef(pd.read_csv("out/history.forecast.csv")["load"], frame["price"][1500:])[0, 1] < -0.9

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, call, done
 
 from informer import Forecaster
 from informer.base.runtime import resource
@@ -74,8 +74,7 @@ def test_a_family_trains_and_forecasts(model: str, tmp_path: Path) -> None:
     for device in ("cpu", "cuda"):
         run = tmp_path / device
         settings = [f"model={model}", *SMALL[1:], "precision=float32", f"device={device}", f"run_dir={run}"]
-        outcome = call("train", "dataset=sample", *settings, *FAMILIES[model])
-        assert outcome.status == 0, outcome.err
+        done("train", "dataset=sample", *settings, *FAMILIES[model])
         scores.append(json.loads((run / "metrics.json").read_text())["scores"])
         # on the other device: a checkpoint of one is read on both
         other = {"cpu": "cuda", "cuda": "cpu"}[device]
@@ -94,8 +93,7 @@ def test_a_resumed_run_is_the_whole_run(decoding: str, precision: str, tmp_path:
     settings = ["dataset=sample", *SMALL, "device=cuda", f"model.decoding={decoding}", f"precision={precision}"]
     assert call("train", *settings, f"run_dir={whole}").status == 0
     assert call("train", *settings, "trainer.max_epochs=1", f"run_dir={cut}").status == 0
-    outcome = call("train", f"resume={cut}", "trainer.max_epochs=2")
-    assert outcome.status == 0, outcome.err
+    done("train", f"resume={cut}", "trainer.max_epochs=2")
     errors = [json.loads((run / "metrics.json").read_text())["scores"]["informer"]["scaled"] for run in (whole, cut)]
     assert errors[1]["overall"]["mse"] == pytest.approx(errors[0]["overall"]["mse"], rel=1e-3)
 
@@ -112,5 +110,4 @@ def test_the_pretrained_network() -> None:
 
 @pytest.mark.slow
 def test_a_compiled_run(tmp_path: Path) -> None:
-    outcome = call("train", "dataset=sample", *SMALL, "device=cuda", "compile=true", f"run_dir={tmp_path / 'run'}")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=sample", *SMALL, "device=cuda", "compile=true", f"run_dir={tmp_path / 'run'}")

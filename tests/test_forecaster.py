@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, Trained, call, done
 from rich.console import Console
 from sklearn.exceptions import NotFittedError
 
@@ -155,8 +155,7 @@ def test_a_fit_that_was_killed_goes_on(frame: pd.DataFrame, folder: Path, monkey
         Forecaster.fit(frame, run_dir="cut", **config)
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    outcome = call("train", "resume=cut")
-    assert outcome.status == 0, outcome.err
+    done("train", "resume=cut")
     whole = Forecaster.fit(frame, **config)
     pd.testing.assert_frame_equal(Forecaster.load("cut", device="cpu").predict(frame), whole.predict(frame))
 

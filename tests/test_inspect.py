@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, call
+from entry_points import Outcome, call, done, refusal
 
 from informer.base.runtime import resource
 
@@ -58,8 +58,7 @@ def test_a_sound_file(folder: Path) -> None:
 @pytest.mark.parametrize("named", [["my file.csv"], ["input=my file.csv"], ["pred_len=12", "my file.csv"]])
 def test_the_file_stands_alone_or_is_named(named: list[str], folder: Path) -> None:
     table().to_csv("my file.csv", index=False)
-    outcome = call("inspect", *named)
-    assert outcome.status == 0, outcome
+    outcome = done("inspect", *named)
     assert "my file.csv, 400 rows" in outcome.out
 
 
@@ -68,8 +67,7 @@ def test_another_dialect_needs_no_word(folder: Path) -> None:
     frame.assign(tag=frame["tag"].dt.strftime("%d.%m.%Y %H:%M")).to_csv(
         "x=1;y's.csv", index=False, sep=";", decimal=",", encoding="latin-1"
     )
-    outcome = call("inspect", "x=1;y's.csv")
-    assert outcome.status == 0, outcome
+    outcome = done("inspect", "x=1;y's.csv")
     assert "format:   separator ';', decimal mark ',', encoding latin-1" in outcome.out
     trains(outcome)
 
@@ -124,8 +122,7 @@ def test_a_column_that_the_command_leaves_out_is_named(folder: Path) -> None:
 
 def test_what_repairs_did_is_told(folder: Path) -> None:
     table().drop(index=[20, 21]).to_csv("gap.csv", index=False)
-    outcome = call("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=2")
-    assert outcome.status == 0
+    outcome = done("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=2")
     assert "gap.csv: fill=zero inserted 2 missing rows, first 2021-01-01 20:00:00 before row 22" in outcome.out
     assert command(outcome)[2:] == ["dataset.fill=zero", "dataset.max_gap=2"]
     trains(outcome)
@@ -246,8 +243,7 @@ def test_a_folder_or_pattern_is_a_report_each_and_a_table(asked: str, many: list
 
 def test_sound_files_end_well(many: list[str]) -> None:
     Path("in/b.csv").unlink()
-    outcome = call("inspect", "in", "seq_len=24", "label_len=12", "pred_len=6")
-    assert outcome.status == 0
+    outcome = done("inspect", "in", "seq_len=24", "label_len=12", "pred_len=6")
     assert "2 in all, 2 sound" in outcome.out
 
 
@@ -336,8 +332,7 @@ def test_the_command_reads_what_is_no_number(folder: Path) -> None:
     printed = call("inspect", "long.csv", *given).out.splitlines()[-1]
     assert "'dataset.categorical=[kind]'" in printed
     assert "'dataset.static_covariates=[region,size]'" in printed
-    outcome = call("inspect", "long.csv", "dataset.series_col=id", *given)
-    assert outcome.status == 0
+    outcome = done("inspect", "long.csv", "dataset.series_col=id", *given)
     assert "'dataset.static_covariates=[region,size]'" in outcome.out.splitlines()[-1]
     trains(outcome)
 
@@ -357,11 +352,9 @@ def test_the_command_reads_what_is_no_number(folder: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], part: str, folder: Path) -> None:
-    outcome = call("inspect", *arguments)
-    assert outcome.status == 2
-    assert outcome.err.startswith("error: ")
-    assert outcome.err.count("\n") == 1
-    assert part in outcome.err
+    line = refusal("inspect", *arguments)
+    assert line.startswith("error: ")
+    assert part in line
 
 
 def rows_of_weather(n_again: int, changed: int = 0) -> pd.DataFrame:
@@ -380,10 +373,9 @@ def test_rows_that_repeat_the_numbers_of_their_time_may_be_dropped_by_name(folde
     assert "(50 of 650 rows repeat a time, 100% of them with the numbers of another row at their time); " in outcome.out
     assert "dataset.confirm=[duplicates]" in command(outcome)
     trains(outcome)
-    refused = call("forecast", "f.csv", "repair=auto")
-    assert refused.status == 2
+    message = refusal("forecast", "f.csv", "repair=auto")
     line = "to repair it, add repair=auto dataset.confirm=[duplicates], which sets dataset.duplicates=first\n"
-    assert refused.err.endswith(line)
+    assert message.endswith(line)
 
 
 @pytest.mark.parametrize(("n_again", "changed"), [(50, 5), (50, 50)])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import call
+from entry_points import call, done
 
 from informer import checkpoint
 from informer.base.errors import InputError
@@ -31,8 +31,7 @@ def write(path: str) -> pd.DataFrame:
 def run(folder: Path) -> Path:
     write("f.csv")
     settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14"]
-    outcome = call("train", *settings, "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *settings, "run_dir=run")
     assert "forecasts of sales are at least zero" in outcome.out
     return Path("run")
 
@@ -40,8 +39,7 @@ def run(folder: Path) -> Path:
 def test_counts_and_columns_with_zeros_are_found(run: Path) -> None:
     """Red if a temperature that was never below zero is cut off too."""
     assert checkpoint.load(run).data["non_negative"] == ["sales"]
-    outcome = call("predict", "checkpoint=run", "input=f.csv", "intervals=[80,95]", "output=out", "plots=false")
-    assert outcome.status == 0, outcome.err
+    done("predict", "checkpoint=run", "input=f.csv", "intervals=[80,95]", "output=out", "plots=false")
     forecast = pd.read_csv("out/f.forecast.csv")
     assert forecast[["sales", "sales_lo80", "sales_lo95"]].to_numpy().min() == 0.0
     assert (forecast["sales"] <= forecast["sales_hi80"]).all()

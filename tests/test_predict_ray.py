@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, Trained, call, launch
+from entry_points import ROOT, Trained, call, launch, refusal
 
 from informer import Forecaster
 from informer.base.runtime import resource
@@ -211,11 +211,9 @@ def test_a_wrong_job_is_one_line(
     arguments: list[str], message: str, job: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    outcome = call("predict", *job, *arguments)
-    assert outcome.status == 2
-    assert outcome.err.startswith("error: ")
-    assert message in outcome.err
-    assert outcome.err.count("\n") == 1
+    line = refusal("predict", *job, *arguments)
+    assert line.startswith("error: ")
+    assert message in line
 
 
 @needs_ray
@@ -228,7 +226,5 @@ def test_a_cluster_that_does_not_start_is_one_line(job: list[str], monkeypatch: 
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(ray, "init", late)
-    outcome = call("predict", *job)
-    assert outcome.status == 2
-    assert outcome.err.startswith("error: engine=ray: expected Ray to start on RAY_ADDRESS=local, it did not (The ")
-    assert outcome.err.count("\n") == 1
+    line = refusal("predict", *job)
+    assert line.startswith("error: engine=ray: expected Ray to start on RAY_ADDRESS=local, it did not (The ")

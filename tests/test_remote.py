@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from entry_points import ROOT, SMALL, Outcome, call
+from entry_points import ROOT, SMALL, Outcome, call, done
 from forgery import content_of, write_forged
 
 from informer import Forecaster
@@ -77,8 +77,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on a file of this machine."""
     place = tmp_path_factory.mktemp("run")
     (place / "own.csv").write_bytes(BODY)
-    outcome = call("train", *RUN, f"dataset.path={place}/own.csv", f"run_dir={place}/run")
-    assert outcome.status == 0, outcome.err
+    done("train", *RUN, f"dataset.path={place}/own.csv", f"run_dir={place}/run")
     return place / "run"
 
 
@@ -185,8 +184,7 @@ def test_a_server_that_does_not_answer_has_no_missing_file(run: Path) -> None:
 def test_training_from_the_web_saves_no_signature(server: Server, store: Any, tmp_path: Path) -> None:
     """One request; the configuration has the address, nothing has what follows the question mark."""
     address = f"http://127.0.0.1:{server.server_port}/own.csv"
-    outcome = call("train", *RUN, f"dataset.path={address}?{SECRET}", f"run_dir={tmp_path}/run")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *RUN, f"dataset.path={address}?{SECRET}", f"run_dir={tmp_path}/run")
     assert server.asked == 1
     facts = json.loads((tmp_path / "run" / "run.json").read_text())
     assert facts["data"]["path"] == facts["data"]["absolute"] == address
@@ -232,8 +230,7 @@ def test_a_checkpoint_causes_no_request(server: Server, store: Any, run: Path, t
     assert address in config.read_text()
     call("train", f"resume={tmp_path}/run", "trainer.max_steps=2")
     assert server.asked == 0
-    named = call("eval", f"checkpoint={tmp_path}/run", f"dataset.path={address}", "plots=none")
-    assert named.status == 0, named.err
+    done("eval", f"checkpoint={tmp_path}/run", f"dataset.path={address}", "plots=none")
     assert server.asked == 1
 
 
@@ -268,8 +265,7 @@ def test_the_facts_of_a_run_name_the_address(wanted: str, store: Any, tmp_path: 
     """Red if run.json or a checkpoint name the copy, which is gone afterwards, or the address with a single slash."""
     for name in ("a", "b"):
         store.pipe_file(f"/in/{name}.csv", BODY)
-    outcome = call("train", *RUN, f"dataset.path={wanted}", f"run_dir={tmp_path}/run")
-    assert outcome.status == 0, outcome.err
+    done("train", *RUN, f"dataset.path={wanted}", f"run_dir={tmp_path}/run")
     facts = json.loads((tmp_path / "run" / "run.json").read_text())
     for found in (facts["data"], content_of(tmp_path / "run" / "best.pt")["data"]):
         assert (found["path"], found["absolute"]) == (wanted, wanted)
@@ -298,8 +294,7 @@ def test_inspect_reads_an_address(server: Server, store: Any, tmp_path: Path) ->
         outcome = call("inspect", given)
         assert (outcome.status, outcome.out) == (0, here.out.replace(f"{tmp_path}/own.csv", shown))
     assert server.asked == 1
-    folder = call("inspect", "memory://in")
-    assert folder.status == 0
+    folder = done("inspect", "memory://in")
     assert "dataset.path=memory://in " in folder.out
     refused(call("inspect", "memory://absent.csv"), "memory://absent.csv: no such file")
     refused(call("inspect", f"{address}?{SECRET}", "dataset.max_file_mb=0.01"), "more than 0.01 MB")
@@ -309,10 +304,9 @@ def test_inspect_reads_an_address(server: Server, store: Any, tmp_path: Path) ->
 def test_forecast_of_an_address(server: Server, store: Any, tmp_path: Path) -> None:
     """One request for all that is made; the run records the address, nothing the signature, no page the copy."""
     address = f"http://127.0.0.1:{server.server_port}/own.csv"
-    outcome = call(
+    outcome = done(
         "forecast", f"{address}?{SECRET}", "model=linear", "horizon=6", f"output={tmp_path}/run", "dataset.exclude=[]"
     )
-    assert outcome.status == 0, outcome.err
     assert server.asked == 1
     assert f"informer forecast {address} " in outcome.out
     assert f"path: {address}\n" in (tmp_path / "run" / "config.yaml").read_text()
@@ -332,8 +326,7 @@ def test_report_reads_addresses(run: Path, store: Any, tmp_path: Path) -> None:
     assert predicted(run, "input=memory://in/own.csv", "output=memory://out").status == 0
     page = tmp_path / "page.html"
     refused(call("report", "memory://out"), "output: expected the path of a page for input=memory://out")
-    outcome = call("report", "memory://out", "history=memory://in/own.csv", f"output={page}")
-    assert outcome.status == 0, outcome.err
+    done("report", "memory://out", "history=memory://in/own.csv", f"output={page}")
     content = page.read_text()
     assert "memory://in/own.csv" in content
     assert "No history was found" not in content

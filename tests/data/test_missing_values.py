@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call
+from entry_points import SMALL, call, refusal
 from stores import read_series, series_from_frame
 
 from informer import Forecaster
@@ -151,9 +151,7 @@ def test_a_forecast_can_name_other_words(folder: Path) -> None:
     assert done.status == 0, done.err
     empty.to_csv("other.csv", index=False, na_rep="shut")
     words = ["predict", "checkpoint=run", "plots=false"]
-    outcome = call(*words, "input=other.csv")
-    assert outcome.status == 2
-    assert "'shut'" in outcome.err
+    assert "'shut'" in refusal(*words, "input=other.csv")
     for name, more in (("own", []), ("other", ["dataset.missing_values=[shut]"])):
         assert call(*words, f"input={name}.csv", *more, "output=out").status == 0
     assert Path("out/other.forecast.csv").read_text() == Path("out/own.forecast.csv").read_text()
@@ -162,9 +160,8 @@ def test_a_forecast_can_name_other_words(folder: Path) -> None:
 def test_a_word_without_letters_is_one_line(folder: Path) -> None:
     _, worded = frames()
     worded.to_csv("own.csv", index=False)
-    outcome = call("train", "dataset=csv", "dataset.path=own.csv", "dataset.missing_values=['']")
-    assert outcome.status == 2
-    assert outcome.err == "error: dataset.missing_values: expected words such as closed, found ''\n"
+    line = refusal("train", "dataset=csv", "dataset.path=own.csv", "dataset.missing_values=['']")
+    assert line == "error: dataset.missing_values: expected words such as closed, found ''\n"
 
 
 USUAL = np.random.default_rng(1).normal(20, 3, 600).round(2)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import call
+from entry_points import call, done, refusal
 
 from informer import Forecaster
 from informer.base.errors import InputError
@@ -58,21 +58,17 @@ def test_every_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     write(tmp_path / "sales", frame)
     frame.to_csv("rows.csv", index=False)
     for path, run in (("sales", "parts"), ("rows.csv", "whole")):
-        outcome = call("train", "dataset=csv", f"dataset.path={path}", *LINEAR, f"run_dir={run}")
-        assert outcome.status == 0, outcome.err
-        outcome = call("predict", f"checkpoint={run}", f"input={path}", f"output=out_{run}", "plots=false")
-        assert outcome.status == 0, outcome.err
+        done("train", "dataset=csv", f"dataset.path={path}", *LINEAR, f"run_dir={run}")
+        outcome = done("predict", f"checkpoint={run}", f"input={path}", f"output=out_{run}", "plots=false")
     assert Path("out_parts/sales.forecast.csv").read_text() == Path("out_whole/rows.forecast.csv").read_text()
     pd.testing.assert_frame_equal(pd.read_csv("parts/metrics.csv"), pd.read_csv("whole/metrics.csv"))
     assert call("eval", "checkpoint=parts", "plots=none").status == 0
-    outcome = call("inspect", "sales", "dataset.series_col=store", *SIZES)
-    assert outcome.status == 0, outcome.err
+    outcome = done("inspect", "sales", "dataset.series_col=store", *SIZES)
     assert "2 sound" in outcome.out
     forecast = Forecaster.load("parts").predict("sales")
     pd.testing.assert_frame_equal(forecast, Forecaster.load("whole").predict("rows.csv"))
-    outcome = call("predict", "checkpoint=parts", "input=sales", "output=sales/out", "plots=false")
-    assert outcome.status == 2
-    assert "expected a folder outside the input sales" in outcome.err
+    line = refusal("predict", "checkpoint=parts", "input=sales", "output=sales/out", "plots=false")
+    assert "expected a folder outside the input sales" in line
     frame[:-1].to_parquet("sales/store=002/part-99.parquet")
     assert "has changed since training" in call("eval", "checkpoint=parts", "plots=none").err
 
@@ -86,11 +82,9 @@ def test_pieces_and_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     frame.to_csv("rows.csv", index=False)
     mapped = ["dataset.memmap=true", "dataset.cache_dir=cache"]
     for path, run, more in (("sales", "parts", mapped), ("rows.csv", "whole", [])):
-        outcome = call("train", "dataset=csv", f"dataset.path={path}", *LINEAR, *more, f"run_dir={run}")
-        assert outcome.status == 0, outcome.err
+        done("train", "dataset=csv", f"dataset.path={path}", *LINEAR, *more, f"run_dir={run}")
         named = ["dataset.series_col=store", "model=linear", "horizon=7", "target=sales"]
-        outcome = call("forecast", path, *named, f"output=out_{run}")
-        assert outcome.status == 0, outcome.err
+        done("forecast", path, *named, f"output=out_{run}")
     pd.testing.assert_frame_equal(pd.read_csv("parts/metrics.csv"), pd.read_csv("whole/metrics.csv"))
     forecast = Forecaster.load("parts").predict("sales")
     pd.testing.assert_frame_equal(forecast, Forecaster.load("whole").predict("rows.csv"))
@@ -101,9 +95,8 @@ def test_pieces_and_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_rows_out_of_order_are_reported(tmp_path: Path) -> None:
     write(tmp_path / "sales", rows()[::-1])
-    outcome = call("train", "dataset=csv", f"dataset.path={tmp_path}/sales", *LINEAR, f"run_dir={tmp_path}/run")
-    assert outcome.status == 2
-    assert "dataset.sort=true" in outcome.err
+    line = refusal("train", "dataset=csv", f"dataset.path={tmp_path}/sales", *LINEAR, f"run_dir={tmp_path}/run")
+    assert "dataset.sort=true" in line
 
 
 def read(folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from entry_points import call
+from entry_points import done
 from golden_inputs import INPUTS, write
 
 STORED = Path(__file__).parent / "results"
@@ -136,8 +136,7 @@ def run(name: str, folder: Path) -> dict[str, Any]:
             words.append("checkpoint=0")
         if command == "predict":
             words += ["digits=null", *([] if "rolling" in line else ["plots=false", *future.split()])]
-        outcome = call(command, *words)
-        assert outcome.status == 0, f"{name}: {command} {' '.join(words)}: {outcome.err or outcome.out}"
+        done(command, *words)
         results[f"{k} {command}"] = _results(folder / str(k))
     return json.loads(text(results))
 

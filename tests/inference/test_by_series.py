@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, call, done
 
 from informer.data.windows import DataUnits
 from informer.scoring.metrics import Errors, MaseScale
@@ -86,8 +86,7 @@ def test_train_and_eval_write_the_scores_of_each_series(folder: Path) -> None:
     ]
     pd.concat(frames).to_csv("long.csv", index=False)
     data = ["dataset=csv", "dataset.path=long.csv", "dataset.series_col=store"]
-    outcome = call("train", *data, *SMALL, "trainer.max_steps=2", "scaler.per_series=false", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *data, *SMALL, "trainer.max_steps=2", "scaler.per_series=false", "run_dir=run")
     assert "highest scaled MSE for wild" in outcome.out
     assert call("eval", "checkpoint=run", "output=again").status == 0
     scores = pd.read_csv("run/metrics_by_series.csv")

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from data_cases import windows_over
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, Trained, call, done, refusal
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
@@ -295,8 +295,7 @@ def test_intervals_that_are_too_narrow_are_said_so_everywhere(folder: Path) -> N
     frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=400), "load": rng.normal(size=400)})
     frame.loc[320:, "load"] += 40 + 20 * np.sign(np.sin(np.arange(80) / 3)) * np.arange(80)
     frame.to_csv("load.csv", index=False)
-    outcome = call("forecast", "load.csv", "model=linear", "budget=1", "output=o", "horizon=5")
-    assert outcome.status == 0
+    outcome = done("forecast", "load.csv", "model=linear", "budget=1", "output=o", "horizon=5")
     saved = json.loads(Path("o/metrics.json").read_text())
     share = saved["intervals"]["80"]["overall"]["coverage"]
     assert share < 70
@@ -310,9 +309,8 @@ def test_intervals_that_are_too_narrow_are_said_so_everywhere(folder: Path) -> N
 
 def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
     source = f"input={resource('data/sample.csv')}"
-    outcome = call("predict", f"checkpoint={trained.run_dir}", source, "intervals=[99]")
-    assert outcome.status == 2
-    assert "intervals=99: expected at least 99 calibration windows, the model had 85" in outcome.err
+    line = refusal("predict", f"checkpoint={trained.run_dir}", source, "intervals=[99]")
+    assert "intervals=99: expected at least 99 calibration windows, the model had 85" in line
     assert "expected different whole percentages" in call("predict", source, "intervals=[80,80]").err
     arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "trainer.calibration=0", "run_dir=bare"]
     assert call("train", *arguments).status == 0
@@ -323,8 +321,7 @@ def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
 
 def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
     arguments = ["dataset=sample", *SMALL, "dataset.split.val=11", "trainer.max_steps=1", "run_dir=short"]
-    outcome = call("train", *arguments)
-    assert outcome.status == 0
+    outcome = done("train", *arguments)
     assert "validation part too short to be divided: no calibration" in outcome.out
     assert checkpoint.load(Path("short")).calibration is None
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from data_cases import made, windows_over
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, Trained, call, done
 from rich.console import Console
 from sklearn.metrics import mean_pinball_loss
 from torch import Tensor
@@ -279,11 +279,10 @@ def test_runs_evaluations_and_rolling_forecasts_agree(trained: Trained, folder: 
     assert json.loads(Path("scores/metrics.json").read_text())["scores"] == saved["scores"]
     sample = pd.read_csv(resource("data/sample.csv"))
     sample.iloc[:320].to_csv("rows.csv", index=False)
-    outcome = call(
+    done(
         "predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", "stride=1",
         "intervals=[20,40,60,80]", "output=out",
     )  # fmt: skip
-    assert outcome.status == 0, outcome.err
     rolled = pd.read_csv("out/rows.rolling.csv")
     assert own["overall"][WQL] == pytest.approx(deciles_by_hand(rolled), rel=1e-3)
     for step in range(1, 7):
@@ -305,8 +304,7 @@ def test_runs_evaluations_and_rolling_forecasts_agree(trained: Trained, folder: 
 def test_a_quantile_model_is_scored_at_its_own_levels(folder: Path) -> None:
     """Red if its loss is not that of its own quantiles, or the baselines are scored at other levels."""
     arguments = ["dataset=sample", *SMALL, "loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "trainer.max_steps=3"]
-    outcome = call("train", *arguments, "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    done("train", *arguments, "run_dir=run")
     saved = json.loads(Path("run/metrics.json").read_text())
     scaled = {name: scores["scaled"]["overall"] for name, scores in saved["scores"].items()}
     ratio = 2 * saved["mean_pinball"] / scaled["informer"][WQL]  # mean |y|, the same for all

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
-from entry_points import call
+from entry_points import done
 from scipy.stats import norm
 
 from informer import Forecaster
@@ -187,8 +187,7 @@ def test_command_forecasts_without_training(words, tmp_path, monkeypatch):
     """60 rows are too few for `model=auto` to train on for 12 ahead."""
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"date": MONTHS, "sales": SEASONAL.round(1)}).to_csv("shop.csv", index=False)
-    outcome = call("forecast", "shop.csv", *words, "horizon=12", "output=out")
-    assert outcome.status == 0, outcome.err
+    outcome = done("forecast", "shop.csv", *words, "horizon=12", "output=out")
     assert "was trained on generated series" in outcome.out
     assert ("60 rows are too few to train on" in outcome.out) == (not words)
     table = pd.read_csv("out/forecasts/shop.forecast.csv")
@@ -219,8 +218,7 @@ def test_weights_with_theta_come_from_other_forecasts_than_those_they_are_scored
 def test_three_rows_are_enough(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("new.csv").write_text("date,y\n2024-01-01,3\n2024-01-02,5\n2024-01-03,4\n")
-    outcome = call("forecast", "new.csv", "model=zero", "horizon=7", "output=out")
-    assert outcome.status == 0, outcome.err
+    outcome = done("forecast", "new.csv", "model=zero", "horizon=7", "output=out")
     assert "too short for a test forecast" in outcome.out
     table = pd.read_csv("out/forecasts/new.forecast.csv")
     assert len(table) == 7

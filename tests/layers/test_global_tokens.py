@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, call, done
 from test_shortening import DIMS, batch
 from torch import Tensor
 
@@ -115,13 +115,11 @@ TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2"]
 def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
     """Saved, scored, plotted, used as initial weights. Red if a command loses the tokens."""
     data = ["dataset=sample", *SMALL, "trainer.max_epochs=1"]
-    outcome = call("train", *data, *TOKENS, "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    done("train", *data, *TOKENS, "run_dir=run")
     saved = checkpoint.load(Path("run"))
     assert saved.weights["network.encoder.stacks.0.globals.tokens"].shape == (2, 8)
     assert call("eval", "checkpoint=run", "plots=attention").status == 0
-    outcome = call("train", *data, *TOKENS, "attn.radius=3", "init_from=run", "run_dir=next")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *data, *TOKENS, "attn.radius=3", "init_from=run", "run_dir=next")
     assert "other attention: attn" in outcome.out
     assert "0 fresh" in outcome.out
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import call
+from entry_points import call, done
 from sklearn.linear_model import LinearRegression
 from test_closed_form import HOURLY, windows_of
 from test_family import DIMS
@@ -197,8 +197,7 @@ def test_promotions_and_holidays_of_a_file(folder: Path) -> None:
     base = ["dataset=csv", "dataset.path=days.csv", "target=demand", "model=linear", *lengths]
     known = ["future_covariates=[promotion]", "dataset.holidays=[DE]"]
     assert call("train", *base, "features=S", "run_dir=plain").status == 0
-    outcome = call("train", *base, *known, "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *base, *known, "run_dir=run")
     assert "with an effect on held-out blocks: promotion, holiday_DE of promotion, holiday_DE" in outcome.out
     errors = {run: json.loads((folder / run / "metrics.json").read_text())["scores"] for run in ("plain", "run")}
     for name in ("linear", "ridge"):
@@ -210,8 +209,7 @@ def test_promotions_and_holidays_of_a_file(folder: Path) -> None:
     forecasts = {}
     for name in ("ahead", "none"):
         asked = ["checkpoint=run", "input=days.csv", f"future={name}.csv", f"output={name}", "plots=false", "digits=12"]
-        outcome = call("predict", *asked)
-        assert outcome.status == 0, outcome.err
+        done("predict", *asked)
         forecasts[name] = pd.read_csv(f"{name}/days.forecast.csv")["demand"]
     assert pd.Timestamp(table["date"].iloc[-1]) == pd.Timestamp("2022-10-31")
     gain = forecasts["ahead"] - forecasts["none"]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, call, done, refusal
 from sklearn.linear_model import Ridge
 from test_configs import composed
 
@@ -75,8 +75,7 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
 
 def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
     """Red if the scored model is the one that saw the test part, or forecasts are made by the one that did not."""
-    outcome = call("train", *RUN, "trainer.refit=true", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *RUN, "trainer.refit=true", "run_dir=run")
     assert f"{REFIT}, which predict uses" in " ".join(outcome.out.split())
     assert call("train", *RUN, "run_dir=without").status == 0
     scored, other = (checkpoint.load(Path(run)) for run in ("run", "without"))
@@ -99,9 +98,7 @@ def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
     np.testing.assert_allclose(pd.read_csv("forecasts/mine.forecast.csv")["price"], newest["price"])
     assert call("eval", "checkpoint=run", "plots=none").status == 0
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
-    outcome = call("eval", f"checkpoint=run/{REFIT}")
-    assert outcome.status == 2
-    assert "fitted on the test part too" in outcome.err
+    assert "fitted on the test part too" in refusal("eval", f"checkpoint=run/{REFIT}")
 
 
 def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_to_them() -> None:
@@ -136,7 +133,4 @@ def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_
     ],
 )
 def test_strengths_that_cannot_be_are_said_in_one_line(maps: str, says: str, folder: Path) -> None:
-    outcome = call("train", *RUN, f"model.maps={maps}", "run_dir=run")
-    assert outcome.status == 2
-    assert says in outcome.err
-    assert outcome.err.count("\n") == 1
+    assert says in refusal("train", *RUN, f"model.maps={maps}", "run_dir=run")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, done, refusal
 from sklearn.linear_model import Ridge
 from stores import one_series
 
@@ -183,8 +183,7 @@ def test_every_command_takes_them(folder: Path) -> None:
     """Red if a file loses the weights, or a refit, intervals or an export do not know them."""
     run = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12", "trainer.refit=true"]
     run += ["model.varying=[week,last]", "model.varying_penalty=0.3", "trainer.combine=[naive]", "run_dir=run"]
-    outcome = call("train", *run)
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", *run)
     assert "weights vary with day of week, last value (penalty 0.3)" in outcome.out
     scored, refitted = (restore_model(checkpoint.load(Path(f"run/{name}.pt"))) for name in ("best", "refit"))
     for model in (scored, refitted):
@@ -195,8 +194,7 @@ def test_every_command_takes_them(folder: Path) -> None:
         ["export", "checkpoint=run", "output=run.pt2"],
         ["update", "checkpoint=run", f"input={resource('data/sample.csv')}", "output=updated"],
     ):
-        outcome = call(*command)
-        assert outcome.status == 0, (command, outcome.err)
+        done(*command)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +207,4 @@ def test_every_command_takes_them(folder: Path) -> None:
     ],
 )
 def test_what_they_cannot_vary_with(overrides: list[str], says: str) -> None:
-    outcome = call("train", "dataset=sample", *overrides)
-    assert outcome.status == 2
-    assert says in outcome.err
+    assert says in refusal("train", "dataset=sample", *overrides)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, Trained, call, done, refusal
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
@@ -196,8 +196,7 @@ ROLES = ["targets=[price,demand]", "future_covariates=[temperature]", "loss=quan
 def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of quantiles and future covariates that steps, with an offset."""
     run = tmp_path_factory.mktemp("stepped") / "run"
-    outcome = call("train", "dataset=sample", *SMALL, *STEP, *ROLES, "trainer.max_epochs=1", f"run_dir={run}")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=sample", *SMALL, *STEP, *ROLES, "trainer.max_epochs=1", f"run_dir={run}")
     return run
 
 
@@ -205,8 +204,7 @@ def test_what_was_trained_is_scored_again_as_it_was(stepped: Path, folder: Path)
     """Red if decoding or offset are not saved, or eval reads other windows than training scored."""
     saved = checkpoint.load(stepped).config["model"]
     assert (saved["decoding"], saved["offset"]) == ("step", 3)
-    outcome = call("eval", f"checkpoint={stepped}", "output=again", "plots=attention")
-    assert outcome.status == 0, outcome.err
+    done("eval", f"checkpoint={stepped}", "output=again", "plots=attention")
     again = json.loads(Path("again/metrics.json").read_text())
     before = json.loads((stepped / "metrics.json").read_text())
     for part in ("scores", "intervals", "quantiles"):
@@ -229,24 +227,20 @@ def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
     assert list(first["date"]) == list(table["date"].iloc[283:289])
     assert first["forecast"].to_numpy() == pytest.approx(forecast["price"].to_numpy(), rel=1e-4)
     assert first["actual"].to_numpy() == pytest.approx(table["price"].iloc[283:289].to_numpy())
-    outcome = call("predict", f"checkpoint={stepped}", f"input={resource('data/sample.csv')}", "mode=rolling")
-    assert outcome.status == 0, outcome.err
+    done("predict", f"checkpoint={stepped}", f"input={resource('data/sample.csv')}", "mode=rolling")
 
 
 def test_its_description_has_the_offset(folder: Path) -> None:
     """Its graph is among those of `tests/inference/graphs_of_models.py`."""
     keys = [*STEP, *ROLES, "pred_len=2", "trainer.max_steps=1", "run_dir=run"]
-    outcome = call("train", "dataset=sample", *SMALL, *keys)
-    assert outcome.status == 0, outcome.err
-    outcome = call("export", "checkpoint=run", "output=model.safetensors")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=sample", *SMALL, *keys)
+    done("export", "checkpoint=run", "output=model.safetensors")
     assert json.loads(Path("model.safetensors.json").read_text())["lengths"]["offset"] == 3
 
 
 def test_both_are_scored_on_one_checkpoint(trained: Trained, folder: Path) -> None:
     """Red if a row of the table is not the scores of an evaluation with that decoding."""
-    outcome = call("eval", f"checkpoint={trained.run_dir}", "output=both", "model.decoding=both", "plots=none")
-    assert outcome.status == 0, outcome.err
+    done("eval", f"checkpoint={trained.run_dir}", "output=both", "model.decoding=both", "plots=none")
     both = pd.read_csv("both/decodings.csv", index_col="decoding")
     assert list(both.index) == ["one_pass", "step"]
     assert both.loc["one_pass", "mse"] != both.loc["step", "mse"]
@@ -268,12 +262,10 @@ def test_both_are_scored_on_one_checkpoint(trained: Trained, folder: Path) -> No
 
 def test_an_offset_can_be_tried_on_a_checkpoint(trained: Trained, folder: Path) -> None:
     """As many windows as without: their targets are the test rows, and their histories end 4 rows earlier."""
-    outcome = call("eval", f"checkpoint={trained.run_dir}", "output=moved", "model.offset=4", "plots=none")
-    assert outcome.status == 0, outcome.err
+    done("eval", f"checkpoint={trained.run_dir}", "output=moved", "model.offset=4", "plots=none")
     moved = json.loads(Path("moved/metrics.json").read_text())
     whole = json.loads((trained.run_dir / "metrics.json").read_text())
     assert moved["windows"] == whole["windows"]
     assert moved["scores"]["informer"] != whole["scores"]["informer"]
-    outcome = call("eval", f"checkpoint={trained.run_dir}", "model.offset=-1")
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
-    assert "model.offset: expected at least 0, found -1" in outcome.err
+    line = refusal("eval", f"checkpoint={trained.run_dir}", "model.offset=-1")
+    assert "model.offset: expected at least 0, found -1" in line

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import call, done
+from entry_points import done
 
 from informer.report.run import run_content
 from informer.scoring.scores import EDGES
@@ -39,8 +39,7 @@ def test_errors_and_intervals_on_the_page_are_those_of_the_values(folder: Path) 
     assert content.losses is not None
     assert "scaled square roots" in content.losses["note"]
 
-    rolling = call("predict", "checkpoint=run", "input=data.csv", "mode=rolling", "stride=1", "intervals=[80]")
-    assert rolling.status == 0, rolling.err
+    done("predict", "checkpoint=run", "input=data.csv", "mode=rolling", "stride=1", "intervals=[80]")
     rolled = pd.read_csv("forecasts/data.rolling.csv").sort_values(["origin", "step"])
     rolled = rolled.tail(STEPS * json.loads(Path("run/metrics.json").read_text())["windows"])
     errors = ((rolled["forecast"] - rolled["actual"]) / table["sold"].head(TRAIN).std(ddof=0)).to_numpy()

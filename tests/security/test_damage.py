@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Outcome, Trained, call, script
+from entry_points import ROOT, SMALL, Outcome, Trained, call, done, script
 from forgery import content_of, write_forged
 
 from informer import Forecaster, checkpoint
@@ -131,8 +131,7 @@ def test_weights_of_half_precision_are_taken(files: dict[str, Path], tmp_path: P
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run like the one of `trained`, with another seed."""
     run_dir = tmp_path_factory.mktemp("other") / "run"
-    outcome = call("train", "dataset=sample", *SMALL, "trainer.max_epochs=1", "seed=1", f"run_dir={run_dir}")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=sample", *SMALL, "trainer.max_epochs=1", "seed=1", f"run_dir={run_dir}")
     return run_dir
 
 
@@ -180,8 +179,7 @@ def test_a_run_that_goes_on_can_be_scored(folder: Path) -> None:
     Path("run/metrics.json").unlink()
     Path("run/best.pt").unlink()
     shutil.copy("run/last.pt", "run/best.pt")
-    outcome = call("train", "resume=run")
-    assert outcome.status == 0, outcome.err
+    done("train", "resume=run")
     assert call("eval", "checkpoint=run", "plots=none").status == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call
+from entry_points import SMALL, call, done
 from stores import series_from_frame
 
 from informer.base.errors import InputError
@@ -136,11 +136,9 @@ def test_predict_continues_in_the_order_of_training(tmp_path: Path, monkeypatch:
     written = times.strftime("%d/%m/%Y, %H:%M:%S")
     frame = pd.DataFrame({"date": written, "a": np.sin(np.arange(340.0)).round(4)})
     frame.to_csv("hourly.csv", index=False)
-    outcome = call("train", "dataset=csv", "dataset.path=hourly.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=csv", "dataset.path=hourly.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
     frame[-40:].to_csv("last.csv", index=False)
-    outcome = call("predict", "checkpoint=run", "input=last.csv", "output=out", "plots=false")
-    assert outcome.status == 0, outcome.err
+    done("predict", "checkpoint=run", "input=last.csv", "output=out", "plots=false")
     expected = pd.date_range(times[-1], periods=7, freq="h")[1:].strftime("%d/%m/%Y, %H:%M:%S")
     assert pd.read_csv("out/last.forecast.csv")["date"].tolist() == list(expected)
 

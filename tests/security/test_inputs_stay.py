@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, Trained, call, done, refusal
 
 from informer import Forecaster
 from informer.base.errors import InputError
@@ -26,11 +26,9 @@ def sample(path: Path) -> Path:
 
 def refused(entry: str, *arguments: str, tree: Tree) -> str:
     before = tree(Path())
-    outcome = call(entry, *arguments)
-    assert outcome.status == 2, outcome
-    assert outcome.err.count("\n") == 1
+    line = refusal(entry, *arguments)
     assert tree(Path()) == before
-    return outcome.err
+    return line
 
 
 def test_the_one_input_as_the_long_table(folder: Path, trained: Trained, tree: Tree) -> None:
@@ -144,8 +142,7 @@ def test_a_checkpoint_is_not_exported_over_itself(checkpoint: str, run: Path, tr
 
 def test_data_in_the_folder_of_a_report_stay(folder: Path, tree: Tree) -> None:
     sample(Path("out/metrics.csv"))
-    outcome = call("train", "dataset=csv", "dataset.path=out/metrics.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=csv", "dataset.path=out/metrics.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
     assert "overwrite the input out/metrics.csv" in refused(
         "eval", "checkpoint=run", "output=out", "overwrite=true", tree=tree
     )

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, Trained, call, done
 
 from informer.base.files import remove_temporary, replacing
 from informer.base.runtime import resource
@@ -60,8 +60,7 @@ def test_train_and_inspect_and_a_folder_of_that_name(name: str, folder: Path, tr
     shutil.copy(SAMPLE, name)
     assert f"dataset.path={name}"[:14] in call("inspect", name).out
     run = ["train", "dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=2", f"run_dir=runs/{name}"]
-    outcome = call(*run)
-    assert outcome.status == 0, outcome.err
+    done(*run)
     assert Path("runs", name, "best.pt").exists()
     assert call("eval", f"checkpoint=runs/{name}", f"output=eval of {name}").status == 0
     assert Path(f"eval of {name}", "metrics.json").exists()
@@ -74,17 +73,14 @@ def test_quotes_of_hydra_and_sweeps_stay_what_they_are(folder: Path) -> None:
     sweep = ["--multirun", "dataset=csv", *SMALL, "trainer.max_steps=1"]
     shutil.copy(SAMPLE, "a.csv")
     shutil.copy(SAMPLE, "b.csv")
-    outcome = call("train", *sweep, "dataset.path=a.csv,b.csv")
-    assert outcome.status == 0, outcome.err
+    done("train", *sweep, "dataset.path=a.csv,b.csv")
     assert len([path for path in Path("runs").iterdir() if path.is_dir()]) == 2
-    outcome = call("train", *sweep, "dataset.path=a,b.csv", "run_dir=one")
-    assert outcome.status == 0, outcome.err
+    done("train", *sweep, "dataset.path=a,b.csv", "run_dir=one")
 
 
 def test_null_is_no_name(folder: Path, trained: Trained) -> None:
     shutil.copy(SAMPLE, "in.csv")
-    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in.csv", "future=null", "output=out")
-    assert outcome.status == 0, outcome.err
+    done("predict", f"checkpoint={trained.run_dir}", "input=in.csv", "future=null", "output=out")
 
 
 def test_every_path_of_predict_is_known() -> None:

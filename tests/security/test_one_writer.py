@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from entry_points import ROOT, SMALL, Trained, call
+from entry_points import ROOT, SMALL, Trained, call, done, refusal
 
 from informer import Forecaster
 from informer.base.errors import InputError
@@ -46,8 +46,7 @@ def test_runs_of_one_second_have_folders_of_their_own(folder: Path, monkeypatch:
     """Red where a folder that is there already is taken, or where one that a run left is not kept."""
     monkeypatch.setattr(actions, "_run_name", lambda settings: "now")
     with RunFolder.new(Path("runs/now")) as first:
-        second = call("train", *RUN)
-        assert second.status == 0, second.err
+        done("train", *RUN)
     assert first.path == Path("runs/now")
     assert [path.name for path in sorted(Path("runs").iterdir())] == ["latest", "now_2"]
     assert RunFolder(Path("runs/now_2")).is_finished
@@ -56,12 +55,8 @@ def test_runs_of_one_second_have_folders_of_their_own(folder: Path, monkeypatch:
 def test_a_second_run_gets_one_line_until_the_first_is_killed(folder: Path, tree: Tree) -> None:
     with another_process_writes(Path("run")) as number:
         before = tree(folder)
-        outcome = call("train", *RUN, "run_dir=run")
-        assert outcome.status == 2
-        assert outcome.err.startswith(
-            f"error: run_dir=run: another process is writing to this folder (process {number} on "
-        )
-        assert outcome.err.count("\n") == 1
+        line = refusal("train", *RUN, "run_dir=run")
+        assert line.startswith(f"error: run_dir=run: another process is writing to this folder (process {number} on ")
         assert tree(folder) == before
     assert Path("run", LOCK).exists(), "the killed one could not remove it"
     assert call("train", *RUN, "run_dir=run").status == 0
@@ -74,9 +69,7 @@ def test_a_second_resume_gets_one_line(folder: Path, trained: Trained, tree: Tre
         Path("run", name).write_bytes((trained.run_dir / name).read_bytes())
     with another_process_writes(Path("run")):
         before = tree(folder)
-        outcome = call("train", "resume=run")
-        assert outcome.status == 2
-        assert "resume=run: another process is writing to this folder" in outcome.err
+        assert "resume=run: another process is writing to this folder" in refusal("train", "resume=run")
         assert tree(folder) == before
 
 
@@ -96,9 +89,8 @@ def test_a_second_job_of_many_files_gets_one_line(folder: Path, trained: Trained
     Path("in/a.csv").write_bytes(resource("data/sample.csv").read_bytes())
     with another_process_writes(Path("out")):
         before = tree(folder)
-        outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
-        assert outcome.status == 2
-        assert "output=out: another process is writing to this folder" in outcome.err
+        line = refusal("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
+        assert "output=out: another process is writing to this folder" in line
         assert tree(folder) == before
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call
+from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call, done
 from forgery import content_of, write_forged
 
 from informer.checkpoint.paths import ATTENTION, REPORT, TEST_FORECASTS
@@ -68,8 +68,7 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("own")
     (place / "own.csv").write_bytes(BODY)
     arguments = ["dataset=csv", f"dataset.path={place}/own.csv", *SMALL, TENSORBOARD, "trainer.max_steps=1"]
-    outcome = call("train", *arguments, f"run_dir={place}/run")
-    assert outcome.status == 0, outcome.err
+    done("train", *arguments, f"run_dir={place}/run")
     return place
 
 
@@ -142,8 +141,7 @@ def test_a_shipped_dataset_is_fetched_as_the_package_says(
 def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
     """The same keys, from the command line."""
     named = ["dataset.file=own.csv", f"dataset.url={server.address}", f"dataset.sha256={SHA256}"]
-    outcome = call("train", "dataset=csv", *named, *SMALL, "trainer.max_steps=1", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=csv", *named, *SMALL, "trainer.max_steps=1", "run_dir=run")
     assert (folder / "data" / "own.csv").read_bytes() == BODY
     assert call("eval", "checkpoint=run", "plots=none").status == 0
     assert server.asked == 1
@@ -214,13 +212,11 @@ def test_arrays_are_written_in_the_output_folder(own: Path, own_run: Path, tree:
     unfinished(own / "run", saved=False)
     forge_yaml(own / "run", {"data_dir": str(away)}, **forged)
     before = set(tree(own)) | {"runs"}
-    outcome = call("train", "resume=run")
-    assert outcome.status == 0, outcome.err
+    done("train", "resume=run")
     assert {path for path in set(tree(own)) - before if not path.startswith("run/")} == set()
     shutil.copy(own_run / "run" / "best.pt", own / "run" / "best.pt")
     forge(own / "run" / "best.pt", config={"data_dir": str(away)}, **forged)
-    outcome = call("eval", "checkpoint=run", "output=report", "plots=none")
-    assert outcome.status == 0, outcome.err
+    done("eval", "checkpoint=run", "output=report", "plots=none")
     assert {path.name for path in (own / "report").iterdir()} == {*REPORT, ATTENTION, TEST_FORECASTS}
     assert not away.exists()
 
@@ -253,8 +249,7 @@ def test_a_run_without_a_checksum_names_no_data(own: Path) -> None:
     (own / "run" / "run.json").write_text("{}")
     refused(call("train", "resume=run"), "no checksum of its data", "dataset.path=FILE")
     (own / "own.csv").write_bytes(BODY)
-    outcome = call("train", "resume=run", "dataset.path=own.csv")
-    assert outcome.status == 0, outcome.err
+    done("train", "resume=run", "dataset.path=own.csv")
 
 
 def test_a_run_elsewhere_leaves_nothing_here_and_is_scored_from_anywhere(

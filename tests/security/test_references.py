@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from entry_points import ROOT, SMALL, Trained, call
+from entry_points import ROOT, SMALL, Trained, call, done
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -57,8 +57,7 @@ def test_a_file_may_be_called_so(name: str, folder: Path) -> None:
     shutil.copy(ROOT / "data" / "sample.csv", name)
     arguments = ["dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=1"]
     run = f"run of {name}"
-    outcome = call("train", *arguments, f"run_dir={run}")
-    assert outcome.status == 0, outcome.err
+    done("train", *arguments, f"run_dir={run}")
     assert {path.name for path in folder.iterdir()} == {name, run}
     for entry, arguments in {
         "eval": [f"checkpoint={run}", "plots=none"],
@@ -70,12 +69,10 @@ def test_a_file_may_be_called_so(name: str, folder: Path) -> None:
     assert Path(f"{name}.safetensors").exists()
     assert len(list(Path(f"to {name}").iterdir())) == 2
     Path(run, "metrics.json").unlink()
-    outcome = call("train", f"resume={run}")
-    assert outcome.status == 0, outcome.err
+    done("train", f"resume={run}")
     Path("plain").mkdir()  # Hydra resolves the names of its own folders
     shutil.copy(Path(run, "config.yaml"), "plain")
-    outcome = call("train", "--config-dir=plain", "--config-name=config", "run_dir=again")
-    assert outcome.status == 0, outcome.err
+    done("train", "--config-dir=plain", "--config-name=config", "run_dir=again")
     assert Path(run, "metrics.json").read_bytes() == Path("again/metrics.json").read_bytes()
 
 
@@ -83,10 +80,7 @@ def test_in_several_jobs_too(folder: Path) -> None:
     """Red if the sweeper, which rewrites each job's overrides, loses a character of the name."""
     name = NAMES[0]
     shutil.copy(ROOT / "data" / "sample.csv", name)
-    outcome = call(
-        "train", "--multirun", "dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=1", "seed=1,2"
-    )
-    assert outcome.status == 0, outcome.err
+    done("train", "--multirun", "dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=1", "seed=1,2")
 
 
 def test_from_python_too(folder: Path) -> None:
@@ -106,8 +100,7 @@ def test_from_python_too(folder: Path) -> None:
 
 def test_numbers_may_refer_to_each_other(folder: Path) -> None:
     """What a user types for a number is Hydra's, as its manual has it."""
-    outcome = call("train", "dataset=sample", *SMALL, "label_len=${pred_len}", "trainer.max_steps=1", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=sample", *SMALL, "label_len=${pred_len}", "trainer.max_steps=1", "run_dir=run")
     assert yaml.safe_load(Path("run/config.yaml").read_text())["label_len"] == 6
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import call
+from entry_points import call, done
 from stores import read_series, series_from_frame
 
 from informer.base.errors import InputError
@@ -58,8 +58,7 @@ def test_a_time_of_day_for_each_date_is_no_part_of_the_time(tmp_path: Path) -> N
 def test_inspect_proposes_nothing_that_loses_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     german(tmp_path / "load.csv")
-    outcome = call("inspect", "load.csv")
-    assert outcome.status == 0, outcome.out
+    outcome = done("inspect", "load.csv")
     assert "duplicates" not in outcome.out
     rows = pd.DataFrame({"date": np.repeat(TIMES[:100].astype(str), 4), "a": np.arange(400.0)})
     rows.to_csv("repeats.csv", index=False)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, SMALL, Trained, call
+from entry_points import ROOT, SMALL, Trained, call, done
 from stores import read_series
 
 from informer import Forecaster
@@ -297,8 +297,7 @@ def test_several_series_with_covariates_known_ahead(folder: Path) -> None:
     past = frame[frame["when"] < hours[320]]
     past.to_csv("shops.csv", index=False)
     given = ["dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "future_covariates=[price]"]
-    outcome = call("train", *given, "targets=[sold]", *SMALL, "trainer.max_steps=2", "run_dir=run")
-    assert outcome.status == 0, outcome.err
+    done("train", *given, "targets=[sold]", *SMALL, "trainer.max_steps=2", "run_dir=run")
     ahead = frame[frame["when"] >= hours[320]].drop(columns="sold")
     with serving("checkpoint=run", "max_series=3") as service:
         tables = {name: json.loads(each.to_json(orient="records", date_format="iso")) for name, each in

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as multiprocessing
-from entry_points import ROOT, SMALL, TENSORBOARD, call
+from entry_points import ROOT, SMALL, TENSORBOARD, call, done
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
@@ -61,8 +61,7 @@ def _assert_same(one: str, other: str) -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The run in one process."""
     run_dir = tmp_path_factory.mktemp("alone") / "run"
-    outcome = call("train", *RUN, f"run_dir={run_dir}")
-    assert outcome.status == 0, outcome.err
+    done("train", *RUN, f"run_dir={run_dir}")
     return str(run_dir)
 
 

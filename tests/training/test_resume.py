@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from entry_points import ROOT, SMALL, TENSORBOARD, Trained, call, refusal
+from entry_points import ROOT, SMALL, TENSORBOARD, Trained, call, done, refusal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
@@ -124,8 +124,7 @@ def test_with_its_report_all_of_a_run_is_there(folder: Path, monkeypatch: pytest
 
 def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]) -> None:
     before = tree(trained.run_dir)
-    outcome = call("train", f"resume={trained.run_dir}")
-    assert outcome.status == 0
+    outcome = done("train", f"resume={trained.run_dir}")
     assert f"{trained.run_dir} is finished: nothing to resume" in outcome.out
     assert tree(trained.run_dir) == before
 
@@ -162,9 +161,7 @@ def test_data_that_changed_are_refused(folder: Path) -> None:
     assert call("train", *arguments).status == 0
     Path("run/metrics.json").unlink()
     Path("mine.csv").write_text(text + "\n")
-    outcome = call("train", "resume=run")
-    assert outcome.status == 2
-    assert "mine.csv has changed since" in outcome.err
+    assert "mine.csv has changed since" in refusal("train", "resume=run")
 
 
 def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> None:
@@ -176,8 +173,7 @@ def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> No
     Path("run/metrics.json").unlink()
     Path("before").rename("after")
     assert call("train", "resume=run").status == 2
-    outcome = call("train", "resume=run", "data_dir=after")
-    assert outcome.status == 0, outcome.err
+    done("train", "resume=run", "data_dir=after")
 
 
 @pytest.mark.slow
@@ -186,8 +182,7 @@ def test_a_finished_run_trains_on_as_one_of_that_length(folder: Path) -> None:
     constant = ["dataset=sample", *SMALL, "optim.schedule=constant", "trainer.tracker=[tensorboard,csv]"]
     assert call("train", *constant, "trainer.max_epochs=4", "run_dir=whole").status == 0
     assert call("train", *constant, "trainer.max_epochs=2", "run_dir=run").status == 0
-    outcome = call("train", "resume=run", "trainer.max_epochs=4")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", "resume=run", "trainer.max_epochs=4")
     assert "continuing from step" not in outcome.out
     assert_same_run(Path("whole"), Path("run"))
     for name in ("best.pt", "last.pt"):
@@ -201,9 +196,8 @@ def test_a_refused_length_leaves_the_run_as_it_is(
 ) -> None:
     shutil.copytree(trained.run_dir, "run")
     before = tree(Path("run"))
-    outcome = call("train", "resume=run", "trainer.max_epochs=2")
-    assert outcome.status == 2
-    assert "trainer.max_epochs=2, expected more than the 2 epochs already done" in outcome.err
+    line = refusal("train", "resume=run", "trainer.max_epochs=2")
+    assert "trainer.max_epochs=2, expected more than the 2 epochs already done" in line
     assert call("train", "resume=run", "trainer.max_steps=3").status == 2
     assert tree(Path("run")) == before
 
@@ -222,9 +216,8 @@ def test_after_an_early_stop_patience_is_named(folder: Path) -> None:
     assert call("train", *early).status == 0
     epochs = checkpoint.load(Path("run/last.pt")).epoch
     assert epochs < 9
-    outcome = call("train", "resume=run", "trainer.max_epochs=12")
-    assert outcome.status == 2
-    assert "trainer.patience=1, expected more than the 1 epochs since the lowest validation loss" in outcome.err
+    line = refusal("train", "resume=run", "trainer.max_epochs=12")
+    assert "trainer.patience=1, expected more than the 1 epochs since the lowest validation loss" in line
     assert call("train", "resume=run", "trainer.patience=2").status == 0
     assert checkpoint.load(Path("run/last.pt")).epoch > epochs
 
@@ -233,8 +226,7 @@ def test_a_schedule_over_the_whole_run_says_how_it_goes_on(folder: Path) -> None
     """The rate of half a cosine: 0 at its end, half of lr in its middle."""
     arguments = ["dataset=sample", *SMALL, "optim.schedule=cosine", "optim.lr=0.001", "trainer.max_steps=3"]
     assert call("train", *arguments, "trainer.patience=9", "run_dir=run").status == 0
-    outcome = call("train", "resume=run", "trainer.max_steps=6")
-    assert outcome.status == 0, outcome.err
+    outcome = done("train", "resume=run", "trainer.max_steps=6")
     said = " ".join(outcome.out.split())
     assert "optim.schedule=cosine, whose rate changes from 0 to 0.0005: depends on the total length" in said
     assert "now 6 steps; continuing from step 3" in said

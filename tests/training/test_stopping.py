@@ -84,10 +84,8 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Tensor]]:
 def test_a_bad_gradient_stops_before_the_weights_move(
     clip_norm: str, folder: Path, poisoned: list[dict[str, torch.Tensor]]
 ) -> None:
-    outcome = call("train", *SAMPLE, f"optim.clip_norm={clip_norm}")
-    assert outcome.status == 2
-    assert f"step {BAD_STEP} (epoch 1, learning rate 0.0001): gradient norm is nan" in outcome.err
-    assert outcome.err.count("\n") == 1
+    line = refusal("train", *SAMPLE, f"optim.clip_norm={clip_norm}")
+    assert f"step {BAD_STEP} (epoch 1, learning rate 0.0001): gradient norm is nan" in line
     assert len(poisoned) == READ_EVERY, "read in bulk: the steps after it were taken, and moved nothing"
     assert not all(torch.equal(poisoned[1][name], value) for name, value in poisoned[2].items())
     for later in poisoned[BAD_STEP:]:
@@ -100,10 +98,9 @@ def test_the_windows_of_the_bad_batch_are_named(folder: Path) -> None:
     frame = pd.DataFrame({"date": pd.date_range("2020-01-01", periods=rows, freq="h"), "a": np.sin(np.arange(rows))})
     frame.loc[150, "a"] = 1e30
     frame.to_csv("wild.csv", index=False)
-    outcome = call("train", "dataset=csv", "dataset.path=wild.csv", *SMALL, "scaler=none", "run_dir=run")
-    assert outcome.status == 2
-    assert "training loss is inf" in outcome.err or "training loss is nan" in outcome.err
-    named = outcome.err.split("wild.csv ")[1]
+    line = refusal("train", "dataset=csv", "dataset.path=wild.csv", *SMALL, "scaler=none", "run_dir=run")
+    assert "training loss is inf" in line or "training loss is nan" in line
+    named = line.split("wild.csv ")[1]
     first, last = (pd.Timestamp(text) for text in named.split(" (up to 1e+30)")[0].split(" to "))
     assert first <= frame["date"][150] <= last
     assert last - first == pd.Timedelta(hours=24 + 6 - 1)
@@ -165,12 +162,8 @@ def test_a_full_disk_is_one_line(size: int, name: str, folder: Path) -> None:
 
 def test_a_log_that_cannot_be_written_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "refuse_link", lambda path: path.symlink_to("/dev/full"))
-    outcome = call("train", *SAMPLE, "trainer.max_steps=2")
-    assert outcome.status == 2
-    assert outcome.err.endswith(
-        "run/train.log: expected a writable path, found: No space left on device; choose another\n"
-    )
-    assert outcome.err.count("\n") == 1
+    line = refusal("train", *SAMPLE, "trainer.max_steps=2")
+    assert line.endswith("run/train.log: expected a writable path, found: No space left on device; choose another\n")
 
 
 def _signalled(name: str, at: Callable[[], bool], number: int, monkeypatch: pytest.MonkeyPatch, owner: Any) -> None:

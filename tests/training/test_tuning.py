@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, done
 from test_configs import composed
 
 from informer import checkpoint
@@ -76,8 +76,7 @@ def shifted() -> dict[str, torch.Tensor]:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> checkpoint.Checkpoint:
     """A run whose average is all pretrained network, trained further."""
     run = tmp_path_factory.mktemp("tuned") / "run"
-    outcome = call("train", "dataset=sample", *SMALL, "model=linear", f"run_dir={run}")
-    assert outcome.status == 0, outcome.err
+    done("train", "dataset=sample", *SMALL, "model=linear", f"run_dir={run}")
     shares = CombinationWeights(pretrained=1.0, version=NEWEST, seasons=SEASONS)
     content = checkpoint.load(run)
     return replace(content, data=content.data | {COMBINED: shares.to_plain()}, member=shifted())

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, call
+from entry_points import Outcome, call, refusal
 
 from informer import checkpoint
 from informer.commands import workflow as workflow_run
@@ -184,9 +184,7 @@ def test_what_is_not_known_ahead_is_one_line(arguments: list[str], said: str, fo
     table[600:610].drop(columns="load").to_csv("short.csv", index=False)
     table[600:].rename(columns={"promo": "price"}).drop(columns="load").to_csv("other.csv", index=False)
     given = [] if any(one.startswith("model=") for one in arguments) else ["model=linear"]
-    outcome = call("forecast", "my.csv", "target=load", "horizon=24", "output=out", *arguments, *given)
-    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome
-    assert said in outcome.err
+    assert said in refusal("forecast", "my.csv", "target=load", "horizon=24", "output=out", *arguments, *given)
     assert not Path("out/best.pt").exists(), "before anything is trained"
 
 
@@ -469,6 +467,4 @@ def test_the_cure_for_too_few_rows_works(table: pd.DataFrame, settings: list[str
 
 def test_the_names_of_models_contain_the_one_that_comes_trained(folder: Path) -> None:
     hourly().to_csv("my.csv", index=False)
-    outcome = call("forecast", "my.csv", "model=nil")
-    assert outcome.status == 2
-    assert "tiny, zero, found 'nil'" in outcome.err
+    assert "tiny, zero, found 'nil'" in refusal("forecast", "my.csv", "model=nil")
