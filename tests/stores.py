@@ -7,8 +7,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from informer.config.data import DatasetConfig
-from informer.config.model import WindowSizes
+from informer.config.data import DatasetConfig, ScalerConfig
+from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.data.history import Future, future_of_table
@@ -16,11 +16,15 @@ from informer.data.windows import Store
 from informer.read.series import Series, series_from_table, table_of_file
 from informer.read.table import name_of, table_of_frame
 
+STANDARD = {"scaler": ScalerConfig(), "calendar": CalendarEmbed.timeF, "device": "cpu"}
 
-def load_data(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, data_dir: Path, **how: Any) -> Data:
+
+def load_data(
+    dataset: DatasetConfig, sizes: WindowSizes, roles: Roles | None = None, folder: Path | None = None, **how: Any
+) -> Data:
     """Read, split, scale and cut a dataset."""
-    source = read_source(dataset, sizes=sizes, roles=roles, data_dir=data_dir)
-    return lay_out(source, dataset, sizes=sizes, **how)
+    source = read_source(dataset, sizes=sizes, roles=roles or Roles(), data_dir=folder or Path())
+    return lay_out(source, dataset, sizes=sizes, **(STANDARD | how))
 
 
 def one_series(values: Tensor, marks: Tensor | None = None) -> Store:

@@ -140,7 +140,7 @@ def test_every_way_to_forecast_gives_the_same(
     folder, frame = closed
     monkeypatch.chdir(folder)
     known = Forecaster.load("run").predict(frame).set_index(["shop", "day"])["sales"]
-    assert call("predict", "checkpoint=run", "input=closed.csv", "output=once", "format=csv").status == 0
+    done("predict", "checkpoint=run", "input=closed.csv", "output=once", "format=csv")
     once = pd.read_csv("once/closed.forecast.csv", parse_dates=["day"]).set_index(["shop", "day"])["sales"]
     pd.testing.assert_series_equal(once, known, rtol=1e-4, check_index_type=False, check_dtype=False)
     past = frame[frame["day"] <= "2023-12-22"]
@@ -148,7 +148,7 @@ def test_every_way_to_forecast_gives_the_same(
     christmas = rolled[rolled["day"].isin(pd.to_datetime(["2022-12-25", "2022-12-26"]))]
     assert len(christmas)
     assert (christmas["forecast"] < 20).all()
-    assert call("export", "checkpoint=run", "output=exported.safetensors", "format=safetensors").status == 0
+    done("export", "checkpoint=run", "output=exported.safetensors", "format=safetensors")
     marks = json.loads(Path("exported.safetensors.json").read_text())["calendar"]["marks"]
     assert marks == ["weekday", "day", "dayofyear", "holiday_DE"]
     assert checkpoint.load(Path("run")).config["dataset"]["holidays"] == "DE"

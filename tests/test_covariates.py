@@ -131,7 +131,7 @@ def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder:
             forecast = pd.read_csv(f"out/{name}.forecast.csv")
             expected = model.predict(frame[ends[name] - 100 : ends[name]], future=frame[["date", "price"]])
             np.testing.assert_allclose(forecast["load"], expected["load"], rtol=1e-4)
-    assert call("predict", *run, "input=in/b.csv", "future=ahead").status == 0
+    done("predict", *run, "input=in/b.csv", "future=ahead")
     np.testing.assert_allclose(pd.read_csv("out/b.forecast.csv")["load"], forecast["load"], rtol=1e-4)
     run.remove("overwrite=true")
     outcome = call("predict", *run, "input=in", "future=ahead", "resume=true")
@@ -176,9 +176,9 @@ def test_series_of_one_file_have_their_own_future(folder: Path) -> None:
     ahead.to_csv("ahead.csv", index=False)
     more = ["dataset.series_col=id", "trainer.max_steps=40", "future_covariates=[price]", "run_dir=run"]
     more += ["scaler.per_series=false"]  # a table without names is not scaled like one of the series
-    assert call("train", *RUN, *more).status == 0
+    done("train", *RUN, *more)
     source = ["checkpoint=run", "input=driven.csv", "output=out", "overwrite=true"]
-    assert call("predict", *source, "future=ahead.csv").status == 0
+    done("predict", *source, "future=ahead.csv")
     forecast = pd.read_csv("out/driven.forecast.csv")
     model = Forecaster.load("run", device="cpu")
     for name, table in tables.items():

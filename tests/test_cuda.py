@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call, done
+from entry_points import SMALL, done
 
 from informer import Forecaster
 from informer.base.runtime import resource
@@ -91,8 +91,8 @@ def test_a_family_trains_and_forecasts(model: str, tmp_path: Path) -> None:
 def test_a_resumed_run_is_the_whole_run(decoding: str, precision: str, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     settings = ["dataset=sample", *SMALL, "device=cuda", f"model.decoding={decoding}", f"precision={precision}"]
-    assert call("train", *settings, f"run_dir={whole}").status == 0
-    assert call("train", *settings, "trainer.max_epochs=1", f"run_dir={cut}").status == 0
+    done("train", *settings, f"run_dir={whole}")
+    done("train", *settings, "trainer.max_epochs=1", f"run_dir={cut}")
     done("train", f"resume={cut}", "trainer.max_epochs=2")
     errors = [json.loads((run / "metrics.json").read_text())["scores"]["informer"]["scaled"] for run in (whole, cut)]
     assert errors[1]["overall"]["mse"] == pytest.approx(errors[0]["overall"]["mse"], rel=1e-3)

@@ -105,7 +105,7 @@ def test_the_data_folder_of_training_is_remembered(folder: Path, monkeypatch: py
     frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="h"), "a": np.arange(320.0) % 7})
     frame.to_csv("place/own.csv", index=False)
     arguments = ["dataset=csv", "dataset.file=own.csv", "data_dir=place", *SMALL, "trainer.max_steps=1", "run_dir=run"]
-    assert call("train", *arguments).status == 0
+    done("train", *arguments)
     evaluated("checkpoint=run", "plots=false")
     Path("place").rename("moved")
     assert call("eval", "checkpoint=run").status == 2
@@ -119,7 +119,7 @@ def test_a_file_of_the_data_folder_is_found_from_any_folder(folder: Path) -> Non
     frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="h"), "a": np.arange(320.0) % 7})
     frame.to_csv("place/ETTh1.csv", index=False)
     arguments = ["dataset=csv", "dataset.file=ETTh1.csv", "data_dir=place", *SMALL, "trainer.max_steps=1"]
-    assert call("train", *arguments, "run_dir=run").status == 0
+    done("train", *arguments, "run_dir=run")
     run = Path("run").absolute()
     facts = json.loads((run / "run.json").read_text())["data"]
     Path("there").mkdir()
@@ -153,7 +153,7 @@ def test_the_checkpoints_scaler_and_columns_are_used(folder: Path) -> None:
     before = json.loads(Path("run/metrics.json").read_text())["scores"]["informer"]["scaled"]["overall"]["mse"]
     frame.loc[:100, "a"] *= 50
     frame.assign(b="text").to_csv("own.csv", index=False)
-    assert call("eval", "checkpoint=run", "dataset.path=own.csv").status == 0
+    done("eval", "checkpoint=run", "dataset.path=own.csv")
     after = json.loads(Path("run/eval/metrics.json").read_text())["scores"]["informer"]["scaled"]["overall"]["mse"]
     assert after == pytest.approx(before, rel=1e-6)
 
@@ -163,8 +163,6 @@ def test_another_step_is_refused(folder: Path) -> None:
     dates = pd.date_range("2021-01-01", periods=320, freq="h")
     frame = pd.DataFrame({"date": dates, "a": np.arange(320.0) % 5})
     frame.to_csv("own.csv", index=False)
-    assert (
-        call("train", "dataset=csv", "dataset.path=own.csv", *SMALL, "trainer.max_steps=1", "run_dir=run").status == 0
-    )
+    done("train", "dataset=csv", "dataset.path=own.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
     frame.assign(date=pd.date_range("2021-01-01", periods=320, freq="30min")).to_csv("own.csv", index=False)
     assert "expected steps of h as in training" in refusal("eval", "checkpoint=run", "dataset.path=own.csv")

@@ -82,7 +82,7 @@ def test_fitting_is_training_from_the_command_line(folder: Path, capsys: pytest.
     table = pd.read_csv(resource("data/sample.csv")).iloc[:320]
     table.to_csv("t.csv", index=False)
     arguments = ["dataset=csv", "dataset.path=t.csv", *SMALL, "features=S", "target=price", "trainer.max_steps=2"]
-    assert call("train", *arguments, "run_dir=run").status == 0
+    done("train", *arguments, "run_dir=run")
     config = {"features": "S", "target": "price", "trainer": {"max_steps": 2}, "dataset.split.kind": "rows"}
     split = {"dataset": {"split": {"train": 200, "val": 50, "test": 70}}}
     before = {path.name for path in folder.iterdir()}
@@ -116,7 +116,7 @@ def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) 
         Forecaster.fit(frame.iloc[:30], run_dir="kept", **config)
     assert not any(path.is_file() for path in folder.rglob("*"))
     fitted = Forecaster.fit(frame, run_dir="kept", **config)
-    assert call("eval", "checkpoint=kept", "plots=none").status == 0
+    done("eval", "checkpoint=kept", "plots=none")
     pd.testing.assert_frame_equal(Forecaster.load("kept", device="cpu").predict(frame), fitted.predict(frame))
     with pytest.raises(InputError, match="run_dir=kept: expected a new or empty folder"):
         Forecaster.fit(frame, run_dir="kept", **config)
@@ -187,8 +187,8 @@ def test_columns_that_are_not_forecast_end_the_horizon(folder: Path) -> None:
     stamps = pd.date_range("2021-01-01", periods=320, freq="D")
     pd.DataFrame({"date": stamps, "a": random.normal(size=320), "b": random.normal(size=320)}).to_csv("ab.csv")
     arguments = ["dataset=csv", "dataset.path=ab.csv", "dataset.columns=[a,b]", "features=MS", "trainer.max_steps=1"]
-    assert call("train", *SMALL, *arguments, "run_dir=run").status == 0
-    assert call("predict", "checkpoint=run", "input=ab.csv", "horizon=6", "plots=false").status == 0
+    done("train", *SMALL, *arguments, "run_dir=run")
+    done("predict", "checkpoint=run", "input=ab.csv", "horizon=6", "plots=false")
     refusal = call("predict", "checkpoint=run", "input=ab.csv", "horizon=7", "output=no")
     assert refusal.status == 2
     assert "horizon=7: expected at most pred_len=6; the model does not forecast a, which it reads" in refusal.err

@@ -272,7 +272,7 @@ def test_a_column_that_names_series_is_found(folder: Path, names: tuple[object, 
     ]
     assert not any("duplicates" in line or line.startswith("seasons") for line in lines)
     assert lines[-1] == "  informer inspect long.csv dataset.series_col=id"
-    assert call("inspect", *lines[-1].split()[2:], "seq_len=24", "label_len=12", "pred_len=6").status == 0
+    done("inspect", *lines[-1].split()[2:], "seq_len=24", "label_len=12", "pred_len=6")
     asked = call("inspect", "long.csv", "dataset.columns=[flag]").out.splitlines()[-1].split()[2:]
     assert set(asked) == {"long.csv", "'dataset.columns=[flag]'", "dataset.series_col=id"}
     rows[0].iloc[[*range(300), 7]].to_csv("long.csv", index=False)
@@ -373,9 +373,10 @@ def test_rows_that_repeat_the_numbers_of_their_time_may_be_dropped_by_name(folde
     assert "(50 of 650 rows repeat a time, 100% of them with the numbers of another row at their time); " in outcome.out
     assert "dataset.confirm=[duplicates]" in command(outcome)
     trains(outcome)
-    message = refusal("forecast", "f.csv", "repair=auto")
+    refused = call("forecast", "f.csv", "repair=auto")
+    assert refused.status == 2
     line = "to repair it, add repair=auto dataset.confirm=[duplicates], which sets dataset.duplicates=first\n"
-    assert message.endswith(line)
+    assert refused.err.endswith(line)
 
 
 @pytest.mark.parametrize(("n_again", "changed"), [(50, 5), (50, 50)])
@@ -405,7 +406,7 @@ def test_repeated_names_name_the_columns_without_them(folder: Path) -> None:
     assert "column names repeat: 'price'; rename them" in outcome.out
     line = "give each column price a name of its own in row 1, or leave them out: dataset.columns=[b,c]"
     assert line in outcome.out
-    assert call("inspect", "f.csv", "dataset.columns=[b,c]").status == 0
+    done("inspect", "f.csv", "dataset.columns=[b,c]")
 
 
 def test_years_and_months_next_to_times_are_proposed_to_be_left_out(folder: Path) -> None:

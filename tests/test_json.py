@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call
+from entry_points import SMALL, call, done
 
 from informer.commands.cli import COMMANDS
 
@@ -122,7 +122,7 @@ def test_tools_of_an_assistant(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "80" in forecast["scores"]["coverage"]
     scored = used(folder, "score", forecasts=forecast["forecast"], actuals="after.csv", history="before.csv")
     assert "seasonal naive" in scored["scores"]["overall"]
-    assert call("train", "dataset=csv", f"dataset.path={FILE}", *SMALL, "run_dir=shown").status == 0
+    done("train", "dataset=csv", f"dataset.path={FILE}", *SMALL, "run_dir=shown")
     explained = used(folder, "explain", run="shown", file="before.csv")
     assert not explained["errors"]
     assert (folder / explained["explanation"]).is_file()

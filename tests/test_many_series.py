@@ -82,7 +82,7 @@ def test_a_series_of_training_and_a_new_one_come_back_in_their_units(run: Path, 
 def test_one_long_file_gives_the_same_model(run: Path, folder: Path) -> None:
     pd.concat(series(name).assign(id=name) for name in sorted(SCALES)).to_csv("long.csv", index=False)
     more = ["dataset.path=long.csv", "dataset.series_col=id", "scaler.per_series=true", "run_dir=long"]
-    assert call("train", *RUN, *more).status == 0
+    done("train", *RUN, *more)
     first, second = (checkpoint.load(path).weights for path in (run, Path("long")))
     assert all((first[name] == second[name]).all() for name in first)
     assert Path("long/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
@@ -124,7 +124,7 @@ def test_a_long_file_is_forecast_series_by_series(run: Path, long: dict[str, pd.
 def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
     """From files and tables, ahead and rolling; a table without the column is one series, as ever."""
     more = ["dataset.path=long.csv", "dataset.series_col=id", "dataset.sort=true", "scaler.per_series=true"]
-    assert call("train", *RUN, *more, "run_dir=own").status == 0
+    done("train", *RUN, *more, "run_dir=own")
     model = Forecaster.load("own", device="cpu")
     predicted = model.predict(pd.read_csv("long.csv"))
     for name, table in by_itself(Path("own"), long).items():
@@ -132,7 +132,7 @@ def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.Data
     rolled = model.backtest(pd.read_csv("long.csv"), stride=50)
     assert list(rolled.columns) == ["id", "origin", "step", "date", "column", "forecast", "actual"]
     source = ["checkpoint=own", "input=long.csv", "output=out", "overwrite=true"]
-    assert call("predict", *source, "mode=rolling", "stride=50", "from=2000-01-01", "digits=null").status == 0
+    done("predict", *source, "mode=rolling", "stride=50", "from=2000-01-01", "digits=null")
     written = pd.read_csv("out/long.rolling.csv", parse_dates=["origin", "date"])
     pd.testing.assert_frame_equal(written, rolled, check_dtype=False)
     assert dict(written["id"].value_counts()) == dict.fromkeys(SCALES, len(range(24, 395, 50)) * 6)
@@ -203,13 +203,13 @@ def test_short_series_are_left_out_as_in_training(run: Path, long: dict[str, pd.
     assert (outcome.status, outcome.err) == (1, "")
     assert "left out: short.csv: id south (26 rows), west (23 rows), expected at least 30 rows" in outcome.out
     assert set(pd.read_csv("out/short.rolling.csv")["id"]) == {"north"}
-    assert call("predict", *source, "dataset.short=pad").status == 0
+    done("predict", *source, "dataset.short=pad")
     assert list(pd.read_csv("out/short.forecast.csv")["id"].unique()) == ["north", "south", "west"]
     padded = pd.concat([long["west"][:1], long["west"][:23]]).assign(
         date=lambda frame: pd.date_range(end=frame["date"].iloc[-1], periods=24, freq="h")
     )
     padded.drop(columns="id").to_csv("west.csv", index=False)
-    assert call("predict", f"checkpoint={run}", "input=west.csv", "output=out").status == 0
+    done("predict", f"checkpoint={run}", "input=west.csv", "output=out")
     by_hand, forecast = pd.read_csv("out/west.forecast.csv"), pd.read_csv("out/short.forecast.csv")
     np.testing.assert_allclose(forecast.loc[forecast["id"] == "west", "load"], by_hand["load"], rtol=1e-4)
     long["west"][:23].to_csv("short.csv", index=False)
@@ -229,7 +229,7 @@ def test_a_column_of_names_that_is_none(
 
 def test_a_map_of_a_file_gives_the_same_model(run: Path, folder: Path) -> None:
     more = [f"dataset.path={run.parent / 'in'}", "dataset.short=skip", "scaler.per_series=true", "run_dir=mapped"]
-    assert call("train", *RUN, *more, "dataset.memmap=true", "dataset.cache_dir=arrays").status == 0
+    done("train", *RUN, *more, "dataset.memmap=true", "dataset.cache_dir=arrays")
     first, second = (checkpoint.load(path).weights for path in (run, Path("mapped")))
     assert all((first[name] == second[name]).all() for name in first)
     assert Path("mapped/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
@@ -342,14 +342,14 @@ def test_closed_shops_are_not_forecast(model: str, folder: Path) -> None:
     assert sorted(written["shop"].unique()) == [f"s{i}" for i in range(1, 10)]
     assert written.groupby("shop")["date"].min().unique().tolist() == ["2023-07-17", "2023-07-20"]
     assert outcome.out.replace("\n", " ").count("s0 (2023-06-19)") == 1
-    assert call("forecast", "shops.csv", *settings, "output=p", "dataset.ended=forecast").status == 0
+    done("forecast", "shops.csv", *settings, "output=p", "dataset.ended=forecast")
     assert pd.read_csv(next((folder / "p" / "forecasts").glob("*.csv")))["shop"].nunique() == 10
 
 
 def test_series_that_end_at_many_times_are_all_forecast(folder: Path) -> None:
     """As those of the M competitions, of which each ends on its own: 70 % of these share their end."""
     shops(2).drop(columns="promo").to_csv("shops.csv", index=False)
-    assert call("forecast", "shops.csv", "model=zero", "horizon=7", "dataset.series_col=shop", "output=o").status == 0
+    done("forecast", "shops.csv", "model=zero", "horizon=7", "dataset.series_col=shop", "output=o")
     assert pd.read_csv(next((folder / "o" / "forecasts").glob("*.csv")))["shop"].nunique() == 10
 
 
@@ -428,7 +428,7 @@ def test_series_without_problems_are_surveyed_and_forecast_as_if_each_were_read_
         pd.concat([tables[key] for key in ("s0", "s1", "s2", "s3", "s4", "s7")]).to_csv("good.csv", index=False)
         surveys = [survey_file(Path(file), DatasetConfig()) for file in ("all.csv", "good.csv")]
         command = ["predict", f"checkpoint={run}", "input=good.csv", f"output={name}", "dataset.series_col=id"]
-        assert call(*command).status == 0
+        done(*command)
         facts = [(each.problems, each.repairs, each.warnings, each.far, each.dataset) for each in surveys]
         panels = [
             [(one.name, one.frequency, one.timestamps, one.values.tolist()) for one in each.panel] for each in surveys

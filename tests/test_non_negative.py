@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import call, done
+from entry_points import done
 
 from informer import checkpoint
 from informer.base.errors import InputError
@@ -53,7 +53,7 @@ def test_an_older_checkpoint_forecasts_as_before(run: Path) -> None:
     checkpoint.save(Path("old.pt"), saved)
     for name in ("run", "old.pt"):
         arguments = [f"checkpoint={name}", "input=f.csv", f"output=out_{name}", "intervals=[95]", "plots=false"]
-        assert call("predict", *arguments).status == 0
+        done("predict", *arguments)
     new, old = (pd.read_csv(f"out_{name}/f.forecast.csv") for name in ("run", "old.pt"))
     assert old["sales_lo95"].min() < 0
     np.testing.assert_allclose(new["sales_lo95"], old["sales_lo95"].clip(lower=0), rtol=1e-5, atol=1e-6)
@@ -78,7 +78,7 @@ def test_scores_are_of_the_forecasts_that_are_made(run: Path) -> None:
 def test_the_user_decides(setting: str, names: list[str], folder: Path) -> None:
     write("f.csv")
     settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14", "run_dir=run"]
-    assert call("train", *settings, "targets=[heat,sales]", f"non_negative={setting}").status == 0
+    done("train", *settings, "targets=[heat,sales]", f"non_negative={setting}")
     assert checkpoint.load(Path("run")).data["non_negative"] == names
 
 
@@ -96,7 +96,7 @@ def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:
     table = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=700, freq="D"), "sales": rng.poisson(level)})
     table.to_csv("f.csv", index=False)
     settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14", "run_dir=run"]
-    assert call("train", *settings).status == 0
+    done("train", *settings)
     saved = checkpoint.load(Path("run"))
     with trained_data(saved, torch.device("cpu"), scratch=Path("run")) as data:
         batch, ridge = data.test.batch(torch.arange(len(data.test))), fit_baselines(data)[1]
@@ -105,6 +105,6 @@ def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:
     assert forecast.min() < -0.1
     scores = json.loads(Path("run/metrics.json").read_text())["scores"]["ridge"]["original"]["overall"]
     assert scores["mae"] == pytest.approx(np.abs(np.maximum(forecast, 0) - actual).mean(), rel=1e-5)
-    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    done("eval", "checkpoint=run", "plots=none")
     again = json.loads(Path("run/eval/metrics.json").read_text())["scores"]["ridge"]["original"]["overall"]
     assert again["mae"] == pytest.approx(scores["mae"])

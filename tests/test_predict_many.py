@@ -100,7 +100,7 @@ def test_one_name_in_two_folders_or_with_two_endings(trained: Trained, tables: d
     for place in ("north/a.csv", "north/a.txt", "south/a.csv"):
         Path("in", place).parent.mkdir(exist_ok=True)
         tables["s4"].to_csv(f"in/{place}", index=False)
-    assert call("predict", f"checkpoint={trained.run_dir}", "input=in/*/*", "output=out").status == 0
+    done("predict", f"checkpoint={trained.run_dir}", "input=in/*/*", "output=out")
     files = {str(path.relative_to("out")) for path in Path("out").rglob("*.csv")}
     assert files == {
         "north/a.csv.forecast.csv", "north/a.txt.forecast.csv", "south/a.forecast.csv", "summary.csv",
@@ -164,7 +164,7 @@ def test_another_way_or_another_model_is_another_job(
 
 def test_pictures_asked_for_later_are_drawn(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
     job = ["predict", f"checkpoint={trained.run_dir}", "input=in/s0*.csv", "output=out", "resume=true"]
-    assert call(*job).status == 0
+    done(*job)
     assert "(0 of them already done)" in call(*job, "plots=true").out
     assert Path("out/s0.forecast.png").exists()
 
@@ -174,7 +174,7 @@ def test_a_file_done_under_another_name_is_done_again(trained: Trained, tables: 
     Path("in/x").mkdir()
     tables["s0"].to_csv("in/x/a.csv", index=False)
     job = ["predict", f"checkpoint={trained.run_dir}", "input=in/**/a.csv", "output=out", "resume=true"]
-    assert call(*job).status == 0
+    done(*job)
     tables["s5"].to_csv("in/a.csv", index=False)
     assert "2 files forecast (0 of them already done)" in call(*job).out
     outputs = pd.read_csv("out/summary.csv")["output"]
@@ -228,7 +228,7 @@ def test_what_the_next_run_would_read_is_refused_at_once(trained: Trained, table
     shutil.copy("in/s0.csv", "in/x/s0.csv")
     line = refusal("predict", f"checkpoint={trained.run_dir}", "input=in/*/*.csv", "output=in/out")
     assert "expected another folder than that of the input files" in line
-    assert call("predict", f"checkpoint={trained.run_dir}", "input=in/*/*.csv", "output=out").status == 0
+    done("predict", f"checkpoint={trained.run_dir}", "input=in/*/*.csv", "output=out")
 
 
 @pytest.mark.parametrize("form", ["csv", "long"])

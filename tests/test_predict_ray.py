@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, Trained, call, launch, refusal
+from entry_points import ROOT, Trained, call, done, launch, refusal
 
 from informer import Forecaster
 from informer.base.runtime import resource
@@ -155,12 +155,12 @@ def test_gaps_stay_in_all_workers(folder: Path, tree: Tree) -> None:
     frame.to_csv("own.csv", index=False)
     settings = ["dataset=csv", "dataset.path=own.csv", "dataset.fill=mask", "targets=[y]", "past_covariates=[x]"]
     sizes = ["model=tiny", "seq_len=14", "label_len=7", "pred_len=7", "trainer.max_steps=3", "run_dir=run"]
-    assert call("train", *settings, *sizes).status == 0
+    done("train", *settings, *sizes)
     Path("in").mkdir()
     for k in range(4):
         frame[: 150 + 10 * k].to_csv(f"in/s{k}.csv", index=False)
     job = ["checkpoint=run", "input=in", "batch_size=2", "digits=null"]
-    assert call("predict", *job, "output=local").status == 0
+    done("predict", *job, "output=local")
     outcome = launch("predict", *job, "output=out", "engine=ray", "workers=2", cwd=folder)
     assert outcome.status == 0, outcome.err
     assert tree(Path("out")) == tree(Path("local"))

@@ -117,7 +117,7 @@ def test_quantiles_of_noise_are_learnt(folder: Path) -> None:
     pd.DataFrame({"date": pd.date_range("2020-01-01", periods=3000, freq="h"), "y": noise}).to_csv("n.csv", index=False)
     arguments = ["dataset=csv", "dataset.path=n.csv", "model=tiny", "loss=quantile", "optim.lr=3e-3"]
     lengths = ["seq_len=8", "label_len=4", "pred_len=3", "trainer.max_epochs=5", "run_dir=run"]
-    assert call("train", *arguments, *lengths).status == 0
+    done("train", *arguments, *lengths)
     report = json.loads(Path("run/metrics.json").read_text())
     for name, level in (("q10", 10), ("q50", 50), ("q90", 90)):
         assert report["quantiles"][name]["overall"]["coverage"] == pytest.approx(level, abs=6)
@@ -140,7 +140,7 @@ def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
         "digits=null",
     ]
     for form in ("csv", "parquet", "long"):
-        assert call("predict", *source, "intervals=[80]", f"format={form}").status == 0
+        done("predict", *source, "intervals=[80]", f"format={form}")
     forecast = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
     more = [f"{name}_{part}" for name in TARGETS for part in ("q5", "q10", "q90", "lo80", "hi80")]
     assert list(forecast.columns) == ["date", *TARGETS, *more, "rolled"]
@@ -186,7 +186,7 @@ def test_a_backtest_has_them(quantiled: Trained) -> None:
 def test_rolling_scores_are_those_of_the_report(quantiled: Trained, folder: Path) -> None:
     sample().iloc[250 - 24 : 320].to_csv("rows.csv", index=False)
     run = [f"checkpoint={quantiled.run_dir}", "input=rows.csv", "output=out", "mode=rolling", "stride=1"]
-    assert call("predict", *run).status == 0
+    done("predict", *run)
     rows = [pd.read_csv(path) for path in ("out/rows.rolling.metrics.csv", quantiled.run_dir / "metrics.csv")]
     ours, eval_ = (table.set_index(["model", "units", "column", "step", "metric"])["value"] for table in rows)
     told = [key for key in ours.index if key[0] == "informer" and key[4] != "mase"]
@@ -199,7 +199,7 @@ def test_rolling_scores_are_those_of_the_report(quantiled: Trained, folder: Path
 )
 def test_other_roles_and_scalers(arguments: list[str], folder: Path) -> None:
     settings = ["dataset=sample", *SMALL, "loss=quantile", "trainer.max_steps=1", "run_dir=run", *arguments]
-    assert call("train", *settings).status == 0
+    done("train", *settings)
     forecast = Forecaster.load("run", device="cpu").predict(sample())
     assert {"price", "price_q10", "price_q90"} < set(forecast.columns)
     assert (forecast["price_q10"] < forecast["price"]).all()
@@ -268,19 +268,19 @@ def test_a_checkpoint_with_other_levels_is_refused(quantiles: Any, part: str, qu
 def test_a_stopped_run_goes_on(quantiled: Trained, folder: Path) -> None:
     """Red if levels are lost on the way through config.yaml; a run of one epoch is made to continue for another."""
     settings = ["dataset=sample", *SMALL, *QUANTILE, "run_dir=run"]
-    assert call("train", *settings, "trainer.max_epochs=1").status == 0
+    done("train", *settings, "trainer.max_epochs=1")
     for name in ("metrics.json", "metrics.csv"):
         Path("run", name).unlink()
     text = Path("run/config.yaml").read_text()
     Path("run/config.yaml").write_text(text.replace("max_epochs: 1", "max_epochs: 2"))
-    assert call("train", "resume=run").status == 0
+    done("train", "resume=run")
     ours, whole = (checkpoint.load(run / "last.pt").weights for run in (Path("run"), quantiled.run_dir))
     assert all(torch.equal(ours[name], whole[name]) for name in whole)
 
 
 def test_an_export_tells_of_them(quantiled: Trained, folder: Path) -> None:
     pytest.importorskip("safetensors")
-    assert call("export", f"checkpoint={quantiled.run_dir}", "output=own.safetensors").status == 0
+    done("export", f"checkpoint={quantiled.run_dir}", "output=own.safetensors")
     told = json.loads(Path("own.safetensors.json").read_text())
     assert told["quantiles"] == LEVELS
     assert told["output"] == {"forecast": ["batch", 6, 4, 4]}

@@ -4,14 +4,14 @@ import json
 import shutil
 import socket
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import web
 from entry_points import ROOT, SMALL, Outcome, call, done
 from forgery import content_of, write_forged
 
@@ -31,33 +31,24 @@ class Server(ThreadingHTTPServer):
     asked = 0
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(web.Handler):
     """Answers with BODY; 403 at /closed.csv."""
 
     def do_GET(self) -> None:
         assert isinstance(self.server, Server)
         self.server.asked += self.command == "GET"
         path = self.path.partition("?")[0]
-        self.send_response({"/own.csv": 200, "/closed.csv": 403}.get(path, 404))
-        self.send_header("Content-Length", str(len(BODY)) if path == "/own.csv" else "0")
-        self.end_headers()
-        if path == "/own.csv" and self.command == "GET":
-            self.wfile.write(BODY)
+        body = BODY if path == "/own.csv" else b""
+        status = {"/own.csv": 200, "/closed.csv": 403}.get(path, 404)
+        self.answer(status, body if self.command == "GET" else b"", len(body))
 
     do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with web.serving(Server(("127.0.0.1", 0), Handler)) as http:
         yield http
-        http.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -334,6 +325,6 @@ def test_report_reads_addresses(run: Path, store: Any, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     (run.parent / "own.csv").rename(run.parent / "away.csv")
     try:
-        assert call("report", f"{tmp_path}/run", f"output={page}", "overwrite=true").status == 0
+        done("report", f"{tmp_path}/run", f"output={page}", "overwrite=true")
     finally:
         (run.parent / "away.csv").rename(run.parent / "own.csv")

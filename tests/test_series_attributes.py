@@ -24,7 +24,7 @@ EFFECT = {"hill": 10.0, "sea": 40.0}
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
     """A run with static covariates and one with vectors of the series, which have three stores in each region."""
     folder = tmp_path_factory.mktemp("stores")
     rng = np.random.default_rng(0)
@@ -43,6 +43,13 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame
         for name, epochs, more in (("static", 5, [STATIC]), ("vectors", 14, vectors)):
             done("train", *RUN, *more, "optim.schedule=cosine", f"trainer.max_epochs={epochs}", f"run_dir={name}")
     return folder, pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture
+def stores(made: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> tuple[Path, pd.DataFrame]:
+    """The same, with their folder as the working directory."""
+    monkeypatch.chdir(made[0])
+    return made
 
 
 def history(frame: pd.DataFrame) -> pd.DataFrame:
@@ -97,30 +104,6 @@ def test_the_checkpoint_has_the_roles(stores: tuple[Path, pd.DataFrame]) -> None
     assert saved.dims["known"] == (2, 0, 1)
 
 
-@pytest.mark.parametrize("run", ["static", "vectors"])
-def test_every_command(run: str, stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files, tables, scores and origins agree."""
-    folder, frame = stores
-    monkeypatch.chdir(folder)
-    model = Forecaster.load(run, device="cpu")
-    outcome = call(
-        "predict", f"checkpoint={run}", "input=stores.csv", "future=ahead.csv", f"output=of_{run}", "plots=false"
-    )
-    assert (outcome.status, outcome.err) == (0, "")
-    expected = model.predict(history(frame), future=frame[["date", "store", "promo"]])
-    np.testing.assert_allclose(pd.read_csv(f"of_{run}/stores.forecast.csv")["sales"], expected["sales"], rtol=1e-5)
-    assert call("eval", f"checkpoint={run}", "plots=none", f"output=again_{run}").status == 0
-    pd.testing.assert_frame_equal(pd.read_csv(f"again_{run}/metrics.csv"), pd.read_csv(f"{run}/metrics.csv"))
-    rolled = model.backtest(frame, stride=7)
-    last = rolled[rolled["origin"] == rolled["origin"].max()]
-    rows = frame[frame["date"] <= last["origin"].iloc[0]]
-    again = model.predict(rows, future=frame[["date", "store", "promo"]])
-    np.testing.assert_allclose(last["forecast"], again["sales"], rtol=1e-5)
-    # beyond pred_len, where the history is made longer by what was forecast
-    longer = model.predict(rows, horizon=7, future=frame[["date", "store", "promo"]])
-    pd.testing.assert_frame_equal(longer, again)
-
-
 def test_a_longer_horizon_keeps_what_is_constant(stores: tuple[Path, pd.DataFrame]) -> None:
     """Red if static covariates are zero behind the first pred_len rows: by hand, with the forecast as history."""
     folder, frame = stores
@@ -146,9 +129,8 @@ def test_a_longer_horizon_keeps_what_is_constant(stores: tuple[Path, pd.DataFram
     ],
     ids=["auto", "linear", "quantiles", "lstma", "patches"],
 )
-def test_other_models(more: list[str], stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, frame = stores
-    monkeypatch.chdir(folder)
+def test_other_models(more: list[str], stores: tuple[Path, pd.DataFrame]) -> None:
+    _, frame = stores
     name = "-".join(more).translate(str.maketrans("=[],", "----"))
     base = [one for one in RUN if not one.startswith(("model", "attn", "optim"))]
     steps = [] if more[0] in ("model=auto", "model=linear") else ["trainer.max_steps=3"]
@@ -161,13 +143,12 @@ def test_other_models(more: list[str], stores: tuple[Path, pd.DataFrame], monkey
 
 
 @pytest.mark.slow
-def test_resumed_and_begun_with(stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_and_begun_with(stores: tuple[Path, pd.DataFrame]) -> None:
     """A stopped run ends as one that was not; other series begin with fresh vectors."""
-    monkeypatch.chdir(stores[0])
     run = [*RUN, STATIC, "model.series_embedding=2", "optim.schedule=constant"]
-    assert call("train", *run, "trainer.max_epochs=2", "run_dir=whole").status == 0
-    assert call("train", *run, "trainer.max_epochs=1", "run_dir=part").status == 0
-    assert call("train", "resume=part", "trainer.max_epochs=2").status == 0
+    done("train", *run, "trainer.max_epochs=2", "run_dir=whole")
+    done("train", *run, "trainer.max_epochs=1", "run_dir=part")
+    done("train", "resume=part", "trainer.max_epochs=2")
     whole, part = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "part"))
     assert whole["transform.series.weight"].shape == (6, 2)
     for name, tensor in whole.items():
@@ -198,11 +179,8 @@ def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, 
     assert np.ptp(exported[:, 0, 0]) > 0
 
 
-def test_each_series_is_scaled_by_itself_but_not_its_attributes(
-    stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_series_is_scaled_by_itself_but_not_its_attributes(stores: tuple[Path, pd.DataFrame]) -> None:
     """Red if a constant column, scaled by its own series, becomes zero everywhere."""
-    monkeypatch.chdir(stores[0])
     call("train", *RUN, STATIC, "scaler.per_series=true", "trainer.max_steps=1", "run_dir=own")
     scaler = PanelScaler.from_state(checkpoint.load("own").scaler)
     sizes = np.repeat(10.0 * np.arange(1, 7), 210)
@@ -213,9 +191,8 @@ def test_each_series_is_scaled_by_itself_but_not_its_attributes(
         assert (one.center[0], one.scale[0]) == (0, 1)
 
 
-def test_what_is_refused(stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused(stores: tuple[Path, pd.DataFrame]) -> None:
     """One line each."""
-    monkeypatch.chdir(stores[0])
     rows = pd.read_csv("stores.csv")
     rows.assign(region=rows["region"].where(rows["date"] < "2022-03-01", "hill")).to_csv("moved.csv", index=False)
     rows.assign(size=rows["size"] + (rows["date"] == "2022-02-03")).to_csv("grown.csv", index=False)

@@ -102,7 +102,7 @@ def test_a_run_of_many_hours_says_so_and_piped_output_has_lines(
 
 
 def test_a_forecast_is_overwritten_only_on_request(my_csv: Path) -> None:
-    assert call("train", "my.csv", *SMALL, "trainer.max_steps=1").status == 0
+    done("train", "my.csv", *SMALL, "trainer.max_steps=1")
     first, second, third = (
         call("predict", "input=my.csv", "plots=false", *words) for words in ([], [], ["overwrite=true"])
     )

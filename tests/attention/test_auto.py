@@ -52,9 +52,3 @@ def test_the_measured_default(make) -> None:
     """Fails if the yaml file and the class have different crossovers."""
     specs = [AttentionSpec(n_heads=1, d_head=2, len_q=length, len_k=length) for length in (255, 256)]
     assert [type(make(spec).chosen) for spec in specs] == [FullAttention, ProbAttention]
-
-
-@pytest.mark.parametrize("wrong", [{"crossover": 0}, {"factor": 0}])
-def test_bad_parameters_are_refused_at_any_length(wrong) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        AutoAttention(AttentionSpec(n_heads=1, d_head=2, len_q=3, len_k=3), **wrong)

@@ -5,8 +5,6 @@ import torch
 from naive import (
     CROSS,
     SELF,
-    assert_chunks_agree,
-    assert_drops_weights,
     assert_realises,
     draw,
     matrix,
@@ -42,16 +40,6 @@ def test_starts_as_full_attention(causal):
     torch.testing.assert_close(
         BilinearAttention(spec).double()(q, k, v), FullAttention(spec)(q, k, v), rtol=0, atol=1e-6
     )
-
-
-def test_chunks_change_nothing(monkeypatch):
-    sizes = CROSS[1]  # values wider than keys: no fused kernel
-    assert_chunks_agree(monkeypatch, make(sizes), *draw(sizes))
-
-
-def test_dropout_acts_on_the_weights():
-    q, k, _ = draw(SELF[2], scale=0.5)
-    assert_drops_weights(make(SELF[2], dropout=0.5), q, k)
 
 
 def test_only_the_form_is_stored():

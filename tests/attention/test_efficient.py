@@ -57,11 +57,6 @@ def test_gradients_and_the_hidden_future_with_one_normaliser_a_row():
     assert_blind_to_future(make(LONG, "row", causal=True), *draw(LONG))
 
 
-def test_another_normaliser_is_refused():
-    with pytest.raises(ValueError, match="normaliser: expected one of feature, row, found 'column'"):
-        make(SELF[0], "column")
-
-
 @pytest.mark.parametrize("scale", [1.5, 300.0])
 @pytest.mark.parametrize(
     ("sizes", "causal"), [(x, c) for x in [*SELF, LONG] for c in (False, True)] + [(x, False) for x in CROSS]

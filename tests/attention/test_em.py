@@ -103,9 +103,3 @@ def test_keys_of_zero_and_far_away():
         out.sum().backward()
         assert out.isfinite().all()
         assert leaf.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("params", [{"n_bases": 0}, {"n_steps": 0}, {"momentum": 1.5}])
-def test_refuses(params):
-    with pytest.raises(ValueError, match=next(iter(params))):
-        make(SELF[0], **params)

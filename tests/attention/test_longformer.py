@@ -3,11 +3,8 @@
 from dataclasses import replace
 
 import pytest
-import torch
-from naive import assert_drops_weights, draw, spec_of
-from patterns import SIZES, assert_pattern, assert_slices_agree
+from patterns import SIZES, assert_pattern
 
-from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.global_positions import evenly_spaced
 from informer.networks.attention.longformer import LongformerAttention
 
@@ -87,39 +84,3 @@ def test_more_globals_than_positions_is_full_attention():
 )
 def test_globals_are_evenly_spaced_halves_to_even(length, count, expected):
     assert evenly_spaced(length, count).tolist() == expected
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_slices_agree(monkeypatch, causal):
-    sizes = (2, 3, 67, 67, 3, 2)
-    attn = LongformerAttention(spec_of(sizes, causal=causal), window=6, dilation=[2, 1, 2], n_global=3)
-    assert_slices_agree(monkeypatch, attn, *draw(sizes))
-
-
-def test_dropout_acts_on_the_weights():
-    sizes = (1, 2, 45, 45, 3, 3)
-    torch.manual_seed(0)
-    assert_drops_weights(LongformerAttention(spec_of(sizes, dropout=0.4), window=6, n_global=2), *draw(sizes)[:2])
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"window": -1}, "window: expected"),
-        ({"dilation": 0}, "dilation: expected"),
-        ({"dilation": [1, 2, 3]}, "dilation: expected one number or one for each of 2 heads"),
-        ({"dilation": [1, 0]}, r"dilation\[1\]: expected"),
-        ({"n_global": -1}, "n_global: expected"),
-        ({"global_positions": [0, 5]}, "global_positions: expected whole numbers from -5 to 4 .* found 5"),
-        ({"global_positions": [-6]}, "global_positions: expected .* found -6"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(params, message):
-    with pytest.raises(ValueError, match=message):
-        LongformerAttention(AttentionSpec(2, 3, 5, 5), **params)
-
-
-def test_another_length_than_the_globals_were_placed_for_is_refused():
-    q, k, v = draw(SIZES[0])
-    with pytest.raises(ValueError, match="expected 5 queries and 5 keys"):
-        LongformerAttention(AttentionSpec(3, 5, 5, 5), n_global=2)(q, k, v)

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from naive import assert_drops_weights, draw, spec_of
-from patterns import SIZES, assert_pattern, assert_slices_agree
+from naive import draw
+from patterns import SIZES, assert_pattern
 
 from informer.networks.attention import sparse
 from informer.networks.attention.base import AttentionSpec
@@ -65,39 +65,8 @@ def test_first_rows_without_columns_see_themselves():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("heads", ["split", "merge"])
-@BOTH
-def test_slices_agree(monkeypatch, pattern, heads, causal):
-    sizes = (2, 3, 67, 67, 3, 2)
-    attn = SparseAttention(spec_of(sizes, causal=causal), pattern=pattern, heads=heads)
-    assert_slices_agree(monkeypatch, attn, *draw(sizes))
-
-
-@pytest.mark.parametrize("causal", [False, True])
 def test_blocks_too_large_for_one_product_are_cut_as_bands(monkeypatch, causal):
     monkeypatch.setattr(sparse, "MAX_ELEMENTS", 1)
     first, _ = sets_of("fixed", 9, 1, 31, causal=causal)
     make = lambda spec: SparseAttention(spec, pattern="fixed", stride=9)  # noqa: E731
     assert_pattern(make, (1, 1, 31, 31, 4, 4), lambda _, i, j: j in first[i], causal=causal)
-
-
-@BOTH
-def test_dropout_acts_on_the_weights(pattern):
-    sizes = (1, 2, 45, 45, 3, 3)
-    torch.manual_seed(0)
-    attn = SparseAttention(spec_of(sizes, dropout=0.4), pattern=pattern, heads="merge")
-    assert_drops_weights(attn, *draw(sizes)[:2])
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"pattern": "dense"}, "pattern: expected one of strided, fixed"),
-        ({"pattern": "fixed", "stride": 0}, "stride: expected"),
-        ({"pattern": "fixed", "c": 0}, "c: expected"),
-        ({"pattern": "fixed", "heads": "all"}, "heads: expected one of split, alternate, merge"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(params, message):
-    with pytest.raises(ValueError, match=message):
-        SparseAttention(AttentionSpec(2, 3, 5, 5), **params)

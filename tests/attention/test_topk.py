@@ -6,9 +6,6 @@ import torch
 from naive import (
     CROSS,
     SELF,
-    assert_blind_to_future,
-    assert_chunks_agree,
-    assert_drops_weights,
     assert_realises,
     draw,
     matrix,
@@ -16,7 +13,6 @@ from naive import (
     spec_of,
 )
 
-from informer.networks.attention.full import FullAttention
 from informer.networks.attention.topk import TopKAttention
 
 
@@ -51,30 +47,3 @@ def test_keys_that_tie_with_the_last_stay():
     attn = make(sizes, k=2)
     assert torch.equal(attn.weights(q, k)[0, 0, 0] > 0, kept)
     assert_realises(attn, q, k, k, matrix(q, k, row_of(2), causal=False))
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_enough_keys_is_full_attention(causal):
-    spec = spec_of(SELF[2], causal=causal)
-    q, k, v = draw(SELF[2])
-    torch.testing.assert_close(TopKAttention(spec, k=31)(q, k, v), FullAttention(spec)(q, k, v), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_chunks_change_nothing(monkeypatch, causal):
-    assert_chunks_agree(monkeypatch, make(SELF[2], causal=causal), *draw(SELF[2]))
-
-
-def test_the_future_is_hidden_from_the_choice_too():
-    assert_blind_to_future(make(SELF[0], k=2, causal=True), *draw(SELF[0]))
-
-
-def test_dropout_acts_on_the_weights():
-    q, k, _ = draw(SELF[2])
-    assert_drops_weights(make(SELF[2], k=8, dropout=0.5), q, k)
-
-
-@pytest.mark.parametrize("k", [0, -1, True])
-def test_refuses(k):
-    with pytest.raises(ValueError, match="k: expected a whole number of at least 1"):
-        make(SELF[0], k=k)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from entry_points import SMALL, TENSORBOARD, Trained, call, refusal
+from entry_points import SMALL, TENSORBOARD, Trained, call, done, refusal
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 
 from informer import checkpoint
@@ -16,7 +16,7 @@ TRAIN = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
 def test_tensorboard_shows_each_run_once(folder: Path) -> None:
     """Red if the newest run has two names below `runs`; the oracle is TensorBoard's own search."""
     for name in ("one", "two"):
-        assert call("train", *TRAIN, TENSORBOARD, f"run_dir=runs/{name}").status == 0
+        done("train", *TRAIN, TENSORBOARD, f"run_dir=runs/{name}")
     assert set(EventMultiplexer().AddRunsFromDirectory("runs").Reload().Runs()) == {"one", "two"}
     assert Path("runs/latest").read_text() == "two\n"
 
@@ -40,7 +40,7 @@ def test_a_link_of_the_user_is_followed_and_stays(folder: Path, trained: Trained
     Path("runs").mkdir()
     Path("runs/latest").symlink_to(trained.run_dir)
     assert locate("runs/latest") == Path("runs/latest/best.pt")
-    assert call("train", *TRAIN, "run_dir=runs/new").status == 0
+    done("train", *TRAIN, "run_dir=runs/new")
     assert Path("runs/latest").readlink() == trained.run_dir
 
 

@@ -1,12 +1,12 @@
 """A local server with every fault that a download can meet."""
 
 import hashlib
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import web
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
@@ -16,7 +16,7 @@ BODY = b"date,a\n2020-01-01,1\n2020-01-02,2\n" * 50
 SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(web.Handler):
     """/whole, /cut (half of the announced body), /wrong (another body), anything else is an error 500."""
 
     def do_GET(self) -> None:
@@ -24,23 +24,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(500)
             return
         body = BODY.upper() if self.path == "/wrong" else BODY
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if self.path == "/cut" else body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing: pytest shows what matters."""
+        self.answer(200, body[: len(body) // 2] if self.path == "/cut" else body, len(body))
 
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with web.serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as http:
         yield f"http://127.0.0.1:{http.server_port}"
-        http.shutdown()
-        thread.join()
 
 
 def test_a_missing_file_is_fetched_once(server: str, tmp_path: Path) -> None:

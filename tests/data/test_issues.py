@@ -11,7 +11,7 @@ from stores import load_data, read_series
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, ScalerConfig, ScalerKind
-from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data
 from informer.data.windows import Windows
@@ -65,11 +65,8 @@ def known(site: str, column: str, time: pd.Timestamp, origin: pd.Timestamp) -> f
 
 def data_of(frame: pd.DataFrame, folder: Path, config: DatasetConfig = CONFIG, sizes: WindowSizes = SIZES) -> Data:
     frame.to_csv(folder / "rows.csv", index=False)
-    return load_data(
-        replace(config, path=str(folder / "rows.csv")), sizes=sizes, data_dir=folder,
-        roles=Roles(targets=["load"], future_covariates=KNOWN), device="cpu", calendar=CalendarEmbed.timeF,
-        scaler=ScalerConfig(kind=ScalerKind.none),
-    )  # fmt: skip
+    roles, scaler = Roles(targets=["load"], future_covariates=KNOWN), ScalerConfig(kind=ScalerKind.none)
+    return load_data(replace(config, path=str(folder / "rows.csv")), sizes, roles, folder, scaler=scaler)
 
 
 def places(data: Data, windows: Windows) -> list[tuple[str, pd.DatetimeIndex, int]]:

@@ -35,15 +35,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def load(
     config: DatasetConfig, roles: Roles, scaling: ScalerConfig, calendar: CalendarEmbed = CalendarEmbed.timeF
 ) -> Data:
-    return load_data(
-        config,
-        sizes=SIZES,
-        roles=roles,
-        scaler=scaling,
-        calendar=calendar,
-        data_dir=Path(str(config.path)).parent,
-        device="cpu",
-    )
+    return load_data(config, SIZES, roles, Path(str(config.path)).parent, scaler=scaling, calendar=calendar)
 
 
 def frames() -> dict[str, pd.DataFrame]:

@@ -68,15 +68,7 @@ STORED: list[Callable[[Frames, Path], DatasetConfig]] = [folder, pattern, long_f
 
 
 def load(config: DatasetConfig, scaler: ScalerConfig | PanelScaler | None = None, roles: Roles | None = None) -> Data:
-    return load_data(
-        config,
-        sizes=SIZES,
-        roles=roles or Roles(),
-        scaler=scaler or ScalerConfig(per_series=False),
-        calendar=CalendarEmbed.timeF,
-        data_dir=Path(),
-        device="cpu",
-    )
+    return load_data(config, SIZES, roles, scaler=scaler or ScalerConfig(per_series=False))
 
 
 def check(data: Data, series: Frames, training: Callable[[str], pd.DataFrame]) -> None:

@@ -62,7 +62,7 @@ def test_every_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         outcome = done("predict", f"checkpoint={run}", f"input={path}", f"output=out_{run}", "plots=false")
     assert Path("out_parts/sales.forecast.csv").read_text() == Path("out_whole/rows.forecast.csv").read_text()
     pd.testing.assert_frame_equal(pd.read_csv("parts/metrics.csv"), pd.read_csv("whole/metrics.csv"))
-    assert call("eval", "checkpoint=parts", "plots=none").status == 0
+    done("eval", "checkpoint=parts", "plots=none")
     outcome = done("inspect", "sales", "dataset.series_col=store", *SIZES)
     assert "2 sound" in outcome.out
     forecast = Forecaster.load("parts").predict("sales")
@@ -90,13 +90,14 @@ def test_pieces_and_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     pd.testing.assert_frame_equal(forecast, Forecaster.load("whole").predict("rows.csv"))
     forecast, expected = (pd.read_csv(f"out_{run}/forecasts/{name}.forecast.csv") for run, name in FORECASTS)
     pd.testing.assert_frame_equal(forecast, expected)
-    assert call("eval", "checkpoint=parts", "plots=none").status == 0
+    done("eval", "checkpoint=parts", "plots=none")
 
 
 def test_rows_out_of_order_are_reported(tmp_path: Path) -> None:
     write(tmp_path / "sales", rows()[::-1])
-    line = refusal("train", "dataset=csv", f"dataset.path={tmp_path}/sales", *LINEAR, f"run_dir={tmp_path}/run")
-    assert "dataset.sort=true" in line
+    outcome = call("train", "dataset=csv", f"dataset.path={tmp_path}/sales", *LINEAR, f"run_dir={tmp_path}/run")
+    assert outcome.status == 2
+    assert "dataset.sort=true" in outcome.err
 
 
 def read(folder: Path) -> None:

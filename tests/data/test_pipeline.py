@@ -33,15 +33,8 @@ def load(
     kind: ScalerKind = ScalerKind.standard,
     calendar: CalendarEmbed = CalendarEmbed.timeF,
 ) -> Data:
-    return load_data(
-        config,
-        sizes=sizes,
-        roles=Roles(features=features, target=target),
-        scaler=ScalerConfig(kind=kind),
-        calendar=calendar,
-        data_dir=folder,
-        device="cpu",
-    )
+    roles, scaler = Roles(features=features, target=target), ScalerConfig(kind=kind)
+    return load_data(config, sizes, roles, folder, scaler=scaler, calendar=calendar)
 
 
 def load_made(

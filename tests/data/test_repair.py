@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import SIZES, made, write
-from entry_points import call, refusal
+from entry_points import call, done
 from stores import read_series, series_from_frame
 
 from informer.base.errors import InputError, Repair, ReportError
@@ -259,14 +259,15 @@ def test_a_repair_that_drops_more_rows_asks(folder: Path) -> None:
         again = frame.iloc[5 : 5 + n].assign(a=7.0)
         write(pd.concat([frame, again]).sort_values("date", kind="stable"), folder / "f.csv")
         assert bool(survey_file(folder / "f.csv", DatasetConfig()).asks) == bool(status)
-    line = refusal("forecast", "f.csv", "repair=auto")
+    refused = call("forecast", "f.csv", "repair=auto")
+    assert refused.status == 2
     printed = "repair=auto dataset.confirm=[duplicates], which sets dataset.duplicates=first"
-    assert printed in line.splitlines()[-1]
+    assert printed in refused.err.splitlines()[-1]
     survey = survey_file(folder / "f.csv", DatasetConfig(confirm=["duplicates"]))
     assert not survey.asks
     np.testing.assert_array_equal(survey.panel[0].values, frame[COLUMNS])
     assert call("inspect", "f.csv", "dataset.duplicates=first").status == 2
-    assert call("inspect", "f.csv", "dataset.duplicates=first", "dataset.confirm=[duplicates]").status == 0
+    done("inspect", "f.csv", "dataset.duplicates=first", "dataset.confirm=[duplicates]")
 
 
 def ailing() -> dict[str, pd.DataFrame]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call
+from entry_points import SMALL, call, done
 from stores import read_series, series_from_frame
 
 from informer import Forecaster
@@ -91,7 +91,7 @@ def test_quarters_as_offices_write_them(style: str, folder: Path) -> None:
     assert list(read(frame, folder).timestamps) == list(times[:120])
     if style not in ("{0}-{1}{2} Quarter", "{1}Q{3}"):
         return  # one forecast takes a second
-    assert call("forecast", "f.csv", "model=linear", "horizon=4", "output=o").status == 0
+    done("forecast", "f.csv", "model=linear", "horizon=4", "output=o")
     (written,) = Path("o/forecasts").glob("*.csv")
     assert pd.read_csv(written, dtype=str)["period"].tolist() == cells[120:124]
 
@@ -195,8 +195,8 @@ def test_a_model_of_joined_times_forecasts_and_scores_the_same_file(folder: Path
 def test_years_are_written_as_years(folder: Path) -> None:
     years = pd.DataFrame({"YEAR": np.arange(1700, 2020), "spots": np.arange(320) % 11 + 0.5})
     years.to_csv("f.csv", index=False)
-    assert call("train", "dataset=csv", "dataset.path=f.csv", *SMALL, "trainer.max_steps=2", "run_dir=run").status == 0
-    assert call("predict", "checkpoint=run", "input=f.csv", "output=out").status == 0
+    done("train", "dataset=csv", "dataset.path=f.csv", *SMALL, "trainer.max_steps=2", "run_dir=run")
+    done("predict", "checkpoint=run", "input=f.csv", "output=out")
     (written,) = Path("out").glob("*.csv")
     assert pd.read_csv(written)["YEAR"].tolist() == list(range(2020, 2026))
 

@@ -10,7 +10,7 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
-from entry_points import Trained, call
+from entry_points import Trained, call, done
 from stores import read_series
 
 from informer.base.errors import InputError
@@ -193,9 +193,7 @@ def test_inspect_and_predict_read_it_as_they_read_csv(trained: Trained, folder: 
     times = [time.to_pydatetime() for time in pd.to_datetime(frame["date"])]
     save(Path("b.xlsx"), [list(frame.columns), *map(list, frame.assign(date=times).itertuples(index=False))])
     for name in ("a.csv", "b.xlsx"):
-        assert (
-            call("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out", "plots=false").status == 0
-        )
+        done("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out", "plots=false")
     one, other = (pd.read_csv(f"out/{name}.forecast.csv") for name in "ab")
     pd.testing.assert_frame_equal(one, other)
     outcome = call("inspect", "b.xlsx")

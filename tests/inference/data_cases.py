@@ -8,8 +8,8 @@ import torch
 from published_files import published_folder
 from stores import load_data, one_series
 
-from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig, SplitConfig, SplitKind
-from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.data import DatasetConfig, FeatureMode, SplitConfig, SplitKind
+from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data
 from informer.data.windows import Windows
@@ -30,15 +30,8 @@ def load(
     target: str | None = None,
     device: str = "cpu",
 ) -> Data:
-    return load_data(
-        config,
-        sizes=WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=pred_len),
-        roles=Roles(features=FeatureMode(features), target=target),
-        scaler=ScalerConfig(),
-        calendar=CalendarEmbed.timeF,
-        data_dir=folder,
-        device=device,
-    )
+    sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=pred_len)
+    return load_data(config, sizes, Roles(features=FeatureMode(features), target=target), folder, device=device)
 
 
 def made(folder: Path, *, features: str = "M", target: str | None = None, device: str = "cpu") -> Data:

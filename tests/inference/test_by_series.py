@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call, done
+from entry_points import SMALL, done
 
 from informer.data.windows import DataUnits
 from informer.scoring.metrics import Errors, MaseScale
@@ -88,7 +88,7 @@ def test_train_and_eval_write_the_scores_of_each_series(folder: Path) -> None:
     data = ["dataset=csv", "dataset.path=long.csv", "dataset.series_col=store"]
     outcome = done("train", *data, *SMALL, "trainer.max_steps=2", "scaler.per_series=false", "run_dir=run")
     assert "highest scaled MSE for wild" in outcome.out
-    assert call("eval", "checkpoint=run", "output=again").status == 0
+    done("eval", "checkpoint=run", "output=again")
     scores = pd.read_csv("run/metrics_by_series.csv")
     pd.testing.assert_frame_equal(scores, pd.read_csv("again/metrics_by_series.csv"), rtol=1e-4)
     own = scores[scores["model"] == "informer"]

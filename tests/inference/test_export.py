@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Trained, call, call_export, refusal
+from entry_points import ROOT, SMALL, Trained, call_export, done, refusal
 from graphs_of_models import VARIANTS, outcome
 
 from informer import checkpoint
@@ -79,7 +79,7 @@ def test_the_table_of_exports_is_what_comes_out(differences: dict[str, float | s
 def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> None:
     """Red if anything that a forecast depends on is lost on the way."""
     pytest.importorskip("safetensors")
-    assert call("export", f"checkpoint={trained.run_dir}", "output=own.safetensors").status == 0
+    done("export", f"checkpoint={trained.run_dir}", "output=own.safetensors")
     ours, theirs = checkpoint.load(trained.run_dir), checkpoint.load(Path("own.safetensors"))
     assert all(torch.equal(ours.weights[name], weight) for name, weight in theirs.weights.items())
     assert ours.weights.keys() == theirs.weights.keys()
@@ -97,7 +97,7 @@ def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> 
         assert getattr(ours, entry) == getattr(theirs, entry), entry
     tables = []
     for source in (str(trained.run_dir), "own.safetensors"):
-        assert call("predict", f"checkpoint={source}", f"input={SAMPLE}", "plots=false", "overwrite=true").status == 0
+        done("predict", f"checkpoint={source}", f"input={SAMPLE}", "plots=false", "overwrite=true")
         tables.append(Path("forecasts/sample.forecast.csv").read_bytes())
     assert tables[0] == tables[1]
 
@@ -105,7 +105,7 @@ def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> 
 def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Trained) -> None:
     """By hand from the .json alone: scaling, lengths and columns; the network replaces its export."""
     pytest.importorskip("safetensors")
-    assert call("export", f"checkpoint={trained.run_dir}", "output=own.safetensors").status == 0
+    done("export", f"checkpoint={trained.run_dir}", "output=own.safetensors")
     facts = json.loads(Path("own.safetensors.json").read_text())
     saved = checkpoint.load(trained.run_dir)
     frame = pd.read_csv(SAMPLE)[facts["columns"]["inputs"]].to_numpy()
@@ -166,7 +166,7 @@ def test_each_export_has_a_description_of_its_own(trained: Trained, folder: Path
     """Red if files that differ only in their ending share one."""
     pytest.importorskip("safetensors")
     for name in ("own.safetensors", "own.other"):
-        assert call("export", f"checkpoint={trained.run_dir}", f"output={name}").status == 0
+        done("export", f"checkpoint={trained.run_dir}", f"output={name}")
     written = {"own.safetensors", "own.safetensors.json", "own.other", "own.other.json"}
     assert {path.name for path in folder.iterdir()} == written
 
@@ -182,7 +182,7 @@ def test_a_model_with_members_outside_of_it_is_refused(folder: Path, monkeypatch
     """Red if the exported model would forecast something else without a word."""
     monkeypatch.setattr("informer.training.combination.average_weights", lambda *given, **more: np.array([0.6, 0.4]))
     keys = ["model=linear", *SMALL[1:], "trainer.combine=[theta]"]
-    assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
+    done("train", "dataset=sample", *keys, "run_dir=run")
     for form in ("onnx", "torch_export"):
         assert "contains 40% theta" in refusal("export", "checkpoint=run", f"format={form}")
-    assert call("export", "checkpoint=run", "format=safetensors").status == 0
+    done("export", "checkpoint=run", "format=safetensors")

@@ -194,7 +194,7 @@ def test_a_variation_that_cannot_be_is_refused(trained: Trained, changed: dict[s
 
 def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Path) -> None:
     arguments = [f"checkpoint={trained.run_dir}", f"input={resource('data/sample.csv')}", "intervals=[50,90]"]
-    assert call("predict", *arguments, "horizon=8", "output=out").status == 0
+    done("predict", *arguments, "horizon=8", "output=out")
     forecast = pd.read_csv("out/sample.forecast.csv")
     targets = ["temperature", "visitors", "price", "demand"]
     ends = [f"{name}_{end}" for name in targets for end in ("lo50", "hi50", "lo90", "hi90")]
@@ -203,7 +203,7 @@ def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Pat
     for name in targets:
         order = forecast.loc[:5, [f"{name}_lo90", f"{name}_lo50", name, f"{name}_hi50", f"{name}_hi90"]]
         assert (order.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
-    assert call("predict", *arguments, "horizon=8", "output=out", "overwrite=true", "format=long").status == 0
+    done("predict", *arguments, "horizon=8", "output=out", "overwrite=true", "format=long")
     long = pd.read_csv("out/forecasts.csv")
     assert list(long.columns) == ["series", "date", "column", "y", "lo50", "hi50", "lo90", "hi90", "rolled"]
     np.testing.assert_array_equal(long.loc[long["column"] == "price", "hi90"], forecast["price_hi90"])
@@ -313,7 +313,7 @@ def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
     assert "intervals=99: expected at least 99 calibration windows, the model had 85" in line
     assert "expected different whole percentages" in call("predict", source, "intervals=[80,80]").err
     arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "trainer.calibration=0", "run_dir=bare"]
-    assert call("train", *arguments).status == 0
+    done("train", *arguments)
     outcome = call("predict", "checkpoint=bare", source, "intervals=[80]")
     assert "trained without calibration; train with trainer.calibration=0.5" in outcome.err
     assert not Path("forecasts").exists()

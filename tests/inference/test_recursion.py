@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, call, done, refusal
+from entry_points import SMALL, Trained, done, refusal
 
 from informer import Forecaster
 from informer.base.runtime import resource
@@ -65,7 +65,7 @@ def test_all_of_its_rows_are_scored(trained: Trained, frame: pd.DataFrame, horiz
 
 def test_future_covariates_come_from_the_table(folder: Path) -> None:
     roles = ["targets=[price,demand]", "future_covariates=[temperature]", "loss=quantile", "run_dir=run"]
-    assert call("train", "dataset=sample", *SMALL, *roles, "trainer.max_steps=2").status == 0
+    done("train", "dataset=sample", *SMALL, *roles, "trainer.max_steps=2")
     table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
     model = Forecaster.load("run", device="cpu")
     ahead = model.predict(table.iloc[:250], horizon=13, future=table[["date", "temperature"]].iloc[250:268])

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from data_cases import made, windows_over
-from entry_points import SMALL, Trained, call, done
+from entry_points import SMALL, Trained, done
 from rich.console import Console
 from sklearn.metrics import mean_pinball_loss
 from torch import Tensor
@@ -275,7 +275,7 @@ def test_runs_evaluations_and_rolling_forecasts_agree(trained: Trained, folder: 
     quantiles, or lacks a forecaster, a step or a column."""
     saved = json.loads((trained.run_dir / "metrics.json").read_text())
     own = saved["scores"]["informer"]["original"]
-    assert call("eval", f"checkpoint={trained.run_dir}", "output=scores", "plots=none").status == 0
+    done("eval", f"checkpoint={trained.run_dir}", "output=scores", "plots=none")
     assert json.loads(Path("scores/metrics.json").read_text())["scores"] == saved["scores"]
     sample = pd.read_csv(resource("data/sample.csv"))
     sample.iloc[:320].to_csv("rows.csv", index=False)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from entry_points import SMALL, call, done
+from entry_points import SMALL, done
 from test_shortening import DIMS, batch
 from torch import Tensor
 
@@ -118,7 +118,7 @@ def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
     done("train", *data, *TOKENS, "run_dir=run")
     saved = checkpoint.load(Path("run"))
     assert saved.weights["network.encoder.stacks.0.globals.tokens"].shape == (2, 8)
-    assert call("eval", "checkpoint=run", "plots=attention").status == 0
+    done("eval", "checkpoint=run", "plots=attention")
     outcome = done("train", *data, *TOKENS, "attn.radius=3", "init_from=run", "run_dir=next")
     assert "other attention: attn" in outcome.out
     assert "0 fresh" in outcome.out

@@ -89,10 +89,10 @@ def test_every_command_takes_it(folder: Path) -> None:
     assert mse("run", "linear") < 1.02 * mse("run", "ridge")
     saved = checkpoint.load(Path("run"))
     assert (saved.epoch, saved.step) == (0, 0)
-    assert call("eval", "checkpoint=run").status == 0
+    done("eval", "checkpoint=run")
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
     source = resource("data/sample.csv")
-    assert call("predict", "checkpoint=run", f"input={source}", "intervals=[80]", "plots=false").status == 0
+    done("predict", "checkpoint=run", f"input={source}", "intervals=[80]", "plots=false")
     frame = pd.read_csv(source, parse_dates=["date"])
     expected = Forecaster.load("run", device="cpu").predict(frame, intervals=80)
     pd.testing.assert_frame_equal(
@@ -106,7 +106,7 @@ def test_every_command_takes_it(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_the_maps_it_had(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red when the maps are not in the checkpoint, or are fitted once more."""
-    assert call("train", *RUN, "run_dir=whole").status == 0
+    done("train", *RUN, "run_dir=whole")
 
     def killed(*arguments: object, **settings: object) -> None:
         raise RuntimeError("killed")
@@ -156,7 +156,7 @@ def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) 
     assert second["b"] + 1 < second["new"] < second["a"] - 1
     alone = forecaster.predict_many({"a": frame})["a"]
     pd.testing.assert_frame_equal(alone, forecasts["a"], rtol=1e-5)
-    assert call("eval", "checkpoint=run").status == 0
+    done("eval", "checkpoint=run")
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
     done("export", "checkpoint=run", "format=torch_export")
     described = json.loads(Path("run/best.pt2.json").read_text())

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call, done, refusal
+from entry_points import SMALL, done, refusal
 from sklearn.linear_model import Ridge
 from test_configs import composed
 
@@ -77,7 +77,7 @@ def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
     """Red if the scored model is the one that saw the test part, or forecasts are made by the one that did not."""
     outcome = done("train", *RUN, "trainer.refit=true", "run_dir=run")
     assert f"{REFIT}, which predict uses" in " ".join(outcome.out.split())
-    assert call("train", *RUN, "run_dir=without").status == 0
+    done("train", *RUN, "run_dir=without")
     scored, other = (checkpoint.load(Path(run)) for run in ("run", "without"))
     assert all(torch.equal(part, other.weights[name]) for name, part in scored.weights.items())
     assert not Path("without", REFIT).exists()
@@ -94,9 +94,9 @@ def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
     older = Forecaster.load("run/best.pt", device="cpu").predict(frame)
     assert not np.allclose(newest["price"], older["price"], rtol=1e-6)
     frame.to_csv("mine.csv", index=False)
-    assert call("predict", "checkpoint=run", "input=mine.csv", "plots=false").status == 0
+    done("predict", "checkpoint=run", "input=mine.csv", "plots=false")
     np.testing.assert_allclose(pd.read_csv("forecasts/mine.forecast.csv")["price"], newest["price"])
-    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    done("eval", "checkpoint=run", "plots=none")
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
     assert "fitted on the test part too" in refusal("eval", f"checkpoint=run/{REFIT}")
 

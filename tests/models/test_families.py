@@ -86,8 +86,8 @@ def test_a_family_from_outside_goes_through_every_command(folder: Path, monkeypa
 @pytest.mark.slow
 @pytest.mark.usefixtures("toy")
 def test_its_saved_configuration_makes_the_same_run(folder: Path) -> None:
-    assert call("train", *TOY, "trainer.freeze=[inner]", "loss=quantile", "run_dir=one").status == 0
-    assert call("train", "--config-dir=one", "--config-name=config", "run_dir=two").status == 0
+    done("train", *TOY, "trainer.freeze=[inner]", "loss=quantile", "run_dir=one")
+    done("train", "--config-dir=one", "--config-name=config", "run_dir=two")
     assert equal(weights("one"), weights("two"))
     done("train", *TOY, "loss=quantile", "trainer.max_steps=1", "init_from=one", "run_dir=three")
     line = refusal("train", *TOY, "loss=quantile", "features=S", "target=price", "init_from=one", "run_dir=four")
@@ -116,7 +116,7 @@ def test_a_checkpoint_imports_nothing_that_the_user_has_not_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red if a family that a file names is looked for beyond the package and INFORMER_MODELS."""
-    assert call("train", *TOY, "trainer.max_steps=1", "run_dir=run").status == 0
+    done("train", *TOY, "trainer.max_steps=1", "run_dir=run")
     saved = checkpoint.load(Path("run"))
     families._configs.pop("toy")
     sys.modules.pop("toys")

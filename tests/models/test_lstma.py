@@ -247,7 +247,7 @@ def test_it_is_exported(folder: Path) -> None:
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if the teacher's draws or share depend on anything that is not saved."""
     arguments = [*LSTMA, "trainer.max_epochs=2", "trainer.save_every_minutes=0.000001"]
-    assert call("train", *arguments, "run_dir=whole").status == 0
+    done("train", *arguments, "run_dir=whole")
     from informer.training import loop
 
     step, calls = loop.train_step, []
@@ -262,7 +262,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(folder: Path, monkeypat
     with pytest.raises(RuntimeError, match="killed"):
         call("train", *arguments, "run_dir=cut")
     monkeypatch.setattr(loop, "train_step", step)
-    assert call("train", "resume=cut").status == 0
+    done("train", "resume=cut")
     whole, cut = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "cut"))
     assert all(torch.equal(whole[name], cut[name]) for name in whole)
 

@@ -248,7 +248,7 @@ def test_a_page_is_made_of_what_the_run_saved(panel_run: Path, folder: Path, mon
 
 def test_the_folder_of_an_evaluation_is_a_report_too(panel_run: Path, folder: Path) -> None:
     shutil.copytree(panel_run, "run")
-    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    done("eval", "checkpoint=run", "plots=none")
     done("report", "run/eval", "output=page.html")
     assert page_data(folder / "page.html")["tracks"]
 

@@ -266,9 +266,9 @@ def test_intervals_in_files_of_predict_are_scored(folder: Path, layout: str) -> 
     past.to_csv("past.csv", index=False)
     ahead.to_csv("ahead.csv", index=False)
     settings = ["dataset=csv", "dataset.path=past.csv", *setting, "model=linear", "seq_len=24", "pred_len=12"]
-    assert call("train", *settings, "run_dir=run").status == 0
+    done("train", *settings, "run_dir=run")
     asked = ["checkpoint=run", "input=past.csv", "intervals=[50,80]", "output=out", "plots=false"]
-    assert call("predict", *asked).status == 0
+    done("predict", *asked)
     done("score", "forecasts=out/past.forecast.csv", "actuals=ahead.csv", "history=past.csv", "output=s")
     scores = json.loads(Path("s/scores.json").read_text())["overall"]["forecast"]
     both = pd.read_csv("out/past.forecast.csv").merge(ahead, on=keys, suffixes=("", "_actual"))

@@ -68,8 +68,8 @@ def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
     assert facts["search"]["val_loss"] in trials["val_loss"].tolist()
     assert checkpoint.load(Path("runs/one")).val_loss <= best * (1 + 1e-6)
     assert "runs/one is finished" in call("train", "resume=runs/one").out
-    assert call("eval", "checkpoint=runs/latest", "plots=none").status == 0
-    assert call("predict", f"input={resource('data/sample.csv')}", "plots=false").status == 0
+    done("eval", "checkpoint=runs/latest", "plots=none")
+    done("predict", f"input={resource('data/sample.csv')}", "plots=false")
     done("train", "--config-dir=runs/one", "--config-name=config", "run_dir=runs/again")
     assert not Path("runs/again/search.csv").exists()
     assert Path("runs/again/metrics.csv").read_bytes() == Path("runs/one/metrics.csv").read_bytes()
@@ -151,8 +151,8 @@ def test_a_search_that_is_interrupted_goes_on(
     monkeypatch.chdir(folder)
     known = len(pd.read_csv("runs/cut/search.csv"))
     assert known > 1
-    assert call("train", "resume=runs/latest").status == 0
-    assert call("train", *keys, "run_dir=whole").status == 0
+    done("train", "resume=runs/latest")
+    done("train", *keys, "run_dir=whole")
     one, other = (
         pd.read_csv(Path(run) / "search.csv").drop(columns=["seconds", "closing_seconds", "linear.fit_seconds"])
         for run in ("runs/cut", "whole")
@@ -172,7 +172,7 @@ def test_killed_after_its_search_a_run_keeps_it(folder: Path, monkeypatch: pytes
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(TrialRunner, "trial", killed)
-    assert call("train", "resume=run").status == 0
+    done("train", "resume=run")
     assert json.loads(Path("run/run.json").read_text())["search"]["trials"] > 0
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, done
 from sklearn.linear_model import Ridge
 from test_configs import composed
 
@@ -114,7 +114,7 @@ def test_a_trial_is_the_run_that_it_stands_for(folder: Path) -> None:
     arguments += ["model.skip=maps", "model.maps=[{lookback:24,last:false,taper:0.0,shared:1e6,groups:{}}]"]
     arguments += ["dataset.calendar=[hour,weekday]"]
     arguments += ["label_len=12", f"model.patch_len={values['model.patch_len']}", "trainer.max_steps=9", "seed=3"]
-    assert call("train", *arguments, "trainer.max_epochs=2", "run_dir=run").status == 0
+    done("train", *arguments, "trainer.max_epochs=2", "run_dir=run")
     last = checkpoint.load(Path("run/last.pt"))
     assert last.step == 9
     assert last.val_loss == loss

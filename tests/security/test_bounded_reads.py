@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import Trained, call
+from entry_points import Trained, call, done
 from stores import read_series
 
 from informer.base.errors import InputError
@@ -169,7 +169,7 @@ def test_whatever_a_file_does_the_others_are_forecast(
     """Red where only one kind of error is expected of a file."""
     (good / "other.csv").write_bytes((good / "good.csv").read_bytes())
     arguments = [f"checkpoint={trained.run_dir}", "input=in"]
-    assert call("predict", *arguments, "output=whole").status == 0
+    done("predict", *arguments, "output=whole")
     read, forecast = Reader.file, predictor.TrainedModel.forecast
 
     def reading(self: Reader, path: Path, written: InputFormat, name: str, **more: bool) -> object:

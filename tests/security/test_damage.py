@@ -35,7 +35,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("whole")
     small = ["model=tiny", "model.d_model=4", "model.n_heads=1", "model.d_ff=4", "model.encoder_stacks=[1]"]
     lengths = ["seq_len=24", "label_len=6", "pred_len=6", "features=S", "target=demand", "trainer.max_steps=1"]
-    assert call("train", "dataset=sample", *small, *lengths, f"run_dir={place / 'run'}").status == 0
+    done("train", "dataset=sample", *small, *lengths, f"run_dir={place / 'run'}")
     saved = checkpoint.load(place / "run")
     (place / "whole.safetensors").write_bytes(to_safetensors(saved))
     checkpoint.save(place / "whole.pt", replace(saved, training=None))
@@ -151,7 +151,7 @@ def test_a_checkpoint_of_another_run_in_a_run_directory(run: Path, other: Path) 
     """Red if best.pt is not compared with run.json; the file by itself is good."""
     shutil.copy(other / "best.pt", run / "best.pt")
     refused(call("eval", "checkpoint=run"), "best.pt is not the one that", "run.json describes")
-    assert call("eval", "checkpoint=run/best.pt", "plots=none").status == 0
+    done("eval", "checkpoint=run/best.pt", "plots=none")
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "last.pt", "best.pt"])
@@ -175,12 +175,12 @@ def test_the_optimizer_of_another_run(run: Path, other: Path) -> None:
 
 def test_a_run_that_goes_on_can_be_scored(folder: Path) -> None:
     """Red if the digests of a finished run stay when it is made to continue."""
-    assert call("train", "dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run").status == 0
+    done("train", "dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run")
     Path("run/metrics.json").unlink()
     Path("run/best.pt").unlink()
     shutil.copy("run/last.pt", "run/best.pt")
     done("train", "resume=run")
-    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    done("eval", "checkpoint=run", "plots=none")
 
 
 @pytest.mark.parametrize("frequency", ["999999999D", "99999999999999999999h", "999999999YE", "-1h", "2h"])

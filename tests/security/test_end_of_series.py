@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import Trained, call, refusal
+from entry_points import Trained, call, done, refusal
 
 from informer import Forecaster
 from informer.base.errors import InputError
@@ -70,11 +70,12 @@ def test_one_series_of_many(rows: Frame, trained: Trained, folder: Path) -> None
     both = pd.concat([rows, rows]).sort_index(kind="stable").assign(site=names.to_numpy())
     both.to_csv("in.csv", index=False)
     arguments = [f"checkpoint={trained.run_dir}", "input=in.csv", "dataset.series_col=site"]
-    assert call("predict", *arguments, "output=out").status == 0
+    done("predict", *arguments, "output=out")
     swapped = pd.concat([both[200:], both[:200]])
     swapped.to_csv("in.csv", index=False)
-    line = refusal("predict", *arguments, "output=swapped")
-    assert line.count("go back in time") + line.count("expected a time after") >= 2
+    outcome = call("predict", *arguments, "output=swapped")
+    assert outcome.status == 2
+    assert outcome.err.count("go back in time") + outcome.err.count("expected a time after") >= 2
 
 
 def test_a_table_of_python(rows: Frame, trained: Trained) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from entry_points import SMALL, Trained, call, done, refusal
+from entry_points import SMALL, Trained, done, refusal
 
 from informer import Forecaster
 from informer.base.errors import InputError
@@ -41,14 +41,14 @@ def test_the_one_input_as_the_long_table(folder: Path, trained: Trained, tree: T
     Path("other").mkdir()
     Path("other/forecasts.csv").hardlink_to("ow/forecasts.csv")
     refused("predict", *arguments, "output=other", tree=tree)
-    assert call("predict", *arguments, "output=out").status == 0
+    done("predict", *arguments, "output=out")
 
 
 @pytest.mark.parametrize("name", ["summary.csv", "a.forecast.csv"])
 def test_future_covariates_in_the_output_folder(name: str, folder: Path, tree: Tree) -> None:
     rows = pd.read_csv(sample(Path("in/a.csv")))
     run = ["train", "dataset=csv", "dataset.path=in/a.csv", *SMALL, "trainer.max_steps=2", "run_dir=run"]
-    assert call(*run, "targets=[demand]", "future_covariates=[price]").status == 0
+    done(*run, "targets=[demand]", "future_covariates=[price]")
     rows[["date", "price"]].to_csv(sample(Path("out") / name), index=False)
     error = refused("predict", "checkpoint=run", "input=in", f"future=out/{name}", "output=out", tree=tree)
     assert f"the input out/{name}" in error
@@ -88,8 +88,8 @@ def test_a_summary_of_something_else_stays(folder: Path, trained: Trained, tree:
     for more in ("overwrite=true", "resume=true"):
         assert "found another file of that name" in refused("predict", *arguments, more, tree=tree)
     Path("out/summary.csv").unlink()
-    assert call("predict", *arguments).status == 0
-    assert call("predict", *arguments, "overwrite=true").status == 0
+    done("predict", *arguments)
+    done("predict", *arguments, "overwrite=true")
 
 
 def test_files_that_only_look_temporary_stay(folder: Path, trained: Trained) -> None:
@@ -99,11 +99,11 @@ def test_files_that_only_look_temporary_stay(folder: Path, trained: Trained) -> 
     kept = [f".report.deadbeef{TEMPORARY}", f"sub/.a.forecast.csv.deadbeef{TEMPORARY}", ".a.forecast.csv.tmp"]
     for name in [*left, *kept]:
         write_atomic(Path("out") / name, "")
-    assert call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out").status == 0
+    done("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
     assert {str(path.relative_to("out")) for path in Path("out").rglob("*tmp")} == {*kept}
     for name in (f".last.pt.deadbeef{TEMPORARY}", *kept):
         write_atomic(Path("run") / name, "")
-    assert call("train", "dataset=sample", *SMALL, "trainer.max_steps=2", "run_dir=run").status == 0
+    done("train", "dataset=sample", *SMALL, "trainer.max_steps=2", "run_dir=run")
     assert {str(path.relative_to("run")) for path in Path("run").rglob("*tmp")} == {*kept}
     assert os.path.exists("run/last.pt")
 
@@ -150,7 +150,7 @@ def test_data_in_the_folder_of_a_report_stay(folder: Path, tree: Tree) -> None:
 
 def test_a_forecast_is_not_overwritten_by_its_scores_or_its_page(folder: Path, trained: Trained, tree: Tree) -> None:
     sample(Path("in.csv"))
-    assert call("predict", f"checkpoint={trained.run_dir}", "input=in.csv", "output=out").status == 0
+    done("predict", f"checkpoint={trained.run_dir}", "input=in.csv", "output=out")
     page = refused("report", "out", "output=out/in.forecast.csv", tree=tree)
     assert "overwrite the input out/in.forecast.csv" in page
     shutil.copy("out/in.forecast.csv", "scores.csv")

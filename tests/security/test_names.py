@@ -62,14 +62,14 @@ def test_train_and_inspect_and_a_folder_of_that_name(name: str, folder: Path, tr
     run = ["train", "dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=2", f"run_dir=runs/{name}"]
     done(*run)
     assert Path("runs", name, "best.pt").exists()
-    assert call("eval", f"checkpoint=runs/{name}", f"output=eval of {name}").status == 0
+    done("eval", f"checkpoint=runs/{name}", f"output=eval of {name}")
     assert Path(f"eval of {name}", "metrics.json").exists()
 
 
 def test_quotes_of_hydra_and_sweeps_stay_what_they_are(folder: Path) -> None:
     """Where there is no file of that name."""
     shutil.copy(SAMPLE, "a,b.csv")
-    assert call("inspect", "input='a,b.csv'").status == 0
+    done("inspect", "input='a,b.csv'")
     sweep = ["--multirun", "dataset=csv", *SMALL, "trainer.max_steps=1"]
     shutil.copy(SAMPLE, "a.csv")
     shutil.copy(SAMPLE, "b.csv")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from entry_points import ROOT, SMALL, Trained, call, done, refusal
+from entry_points import ROOT, SMALL, Trained, done, refusal
 
 from informer import Forecaster
 from informer.base.errors import InputError
@@ -59,7 +59,7 @@ def test_a_second_run_gets_one_line_until_the_first_is_killed(folder: Path, tree
         assert line.startswith(f"error: run_dir=run: another process is writing to this folder (process {number} on ")
         assert tree(folder) == before
     assert Path("run", LOCK).exists(), "the killed one could not remove it"
-    assert call("train", *RUN, "run_dir=run").status == 0
+    done("train", *RUN, "run_dir=run")
     assert not Path("run", LOCK).exists()
 
 

@@ -4,13 +4,13 @@ import contextlib
 import hashlib
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+import web
 import yaml
 from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call, done
 from forgery import content_of, write_forged
@@ -37,29 +37,19 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/own.csv"
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(web.Handler):
     """Answers with BODY."""
 
     def do_GET(self) -> None:
         assert isinstance(self.server, Server)
         self.server.asked += 1
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(BODY)))
-        self.end_headers()
-        self.wfile.write(BODY)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        self.answer(200, BODY)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with web.serving(Server(("127.0.0.1", 0), Handler)) as http:
         yield http
-        http.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +133,7 @@ def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
     named = ["dataset.file=own.csv", f"dataset.url={server.address}", f"dataset.sha256={SHA256}"]
     done("train", "dataset=csv", *named, *SMALL, "trainer.max_steps=1", "run_dir=run")
     assert (folder / "data" / "own.csv").read_bytes() == BODY
-    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    done("eval", "checkpoint=run", "plots=none")
     assert server.asked == 1
 
 
@@ -263,7 +253,7 @@ def test_a_run_elsewhere_leaves_nothing_here_and_is_scored_from_anywhere(
     run_dir = tmp_path / "elsewhere" / "x"
     with contextlib.chdir("here"):
         shutil.copy(ROOT / "data" / "sample.csv", "own.csv")
-        assert call("train", "own.csv", "model=linear", "seq_len=24", "pred_len=6", f"run_dir={run_dir}").status == 0
+        done("train", "own.csv", "model=linear", "seq_len=24", "pred_len=6", f"run_dir={run_dir}")
         assert os.listdir() == ["own.csv"]
     assert os.listdir(run_dir.parent) == ["x"]
     with contextlib.chdir("there"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Outcome, Trained, call
+from entry_points import ROOT, SMALL, Outcome, Trained, call, done
 
 from informer.base.runtime import resource
 from informer.data import diagnosis as inspection
@@ -36,7 +36,7 @@ def test_a_damaged_cache_is_made_again(damage: str, folder: Path, caplog: pytest
     """Fails if any file of the folder is trusted: facts gave a traceback, or rows of another series."""
     run = ["train", "dataset=csv", f"dataset.path={SAMPLE}", "dataset.memmap=true", "dataset.cache_dir=cache", *SMALL]
     run += ["trainer.max_steps=2"]
-    assert call(*run, "run_dir=one").status == 0
+    done(*run, "run_dir=one")
     damaged = [path for path in Path("cache").rglob("*") if path.match(damage if damage != "folder" else "panel.json")]
     assert damaged
     for path in damaged:

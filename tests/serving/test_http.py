@@ -81,7 +81,7 @@ def test_csv_is_answered_as_predict_writes_it(served: Served, trained: Trained, 
     """Red if the service reads or writes CSV in another way than the command; digits of float32 may differ."""
     written = text(history(3)).replace(",", ";").replace(".", ",")
     Path("mine.csv").write_text(written)
-    assert call("predict", f"checkpoint={trained.run_dir}", "input=mine.csv", "intervals=[80]").status == 0
+    done("predict", f"checkpoint={trained.run_dir}", "input=mine.csv", "intervals=[80]")
     reply = served.csv(written, "?intervals=80")
     assert reply.headers["content-type"].startswith(CSV)
     (header, *rows), (expected_header, *expected) = (

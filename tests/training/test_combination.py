@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call, refusal
+from entry_points import SMALL, call, done, refusal
 from test_configs import composed
 
 from informer import checkpoint
@@ -152,7 +152,7 @@ def test_all_members_are_averaged_in_forecasts_of_a_frame(folder: Path, monkeypa
     shares = np.array([0.3, 0.3, 0.4])
     monkeypatch.setattr("informer.training.combination.average_weights", lambda *given, **more: shares)
     keys = [*LINEAR, *SMALL[1:], "trainer.combine=[zero,theta]"]
-    assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
+    done("train", "dataset=sample", *keys, "run_dir=run")
     model = TrainedModel.load(Path("run"), device="cpu")
     series = build_data(composed("dataset=sample", *keys), torch.device("cpu")).panel
     forecast = model.forecast(series)[0].values
@@ -259,13 +259,13 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
     """Red if resuming mixes the average with the seasonal naive once more."""
     half = CombinationWeights(0.0, 0.5, 0.5)
     monkeypatch.setattr("informer.training.combination.average_weights", lambda *given, **more: np.array([0.5, 0.5]))
-    assert call("train", *RUN, "run_dir=whole").status == 0
+    done("train", *RUN, "run_dir=whole")
     with monkeypatch.context() as patched:
         patched.setattr("informer.training.run.score", lambda *a, **k: (_ for _ in ()).throw(RuntimeError("killed")))
         with pytest.raises(RuntimeError, match="killed"):
             call("train", *RUN, "run_dir=cut")
     monkeypatch.chdir(folder)
-    assert call("train", "resume=cut").status == 0
+    done("train", "resume=cut")
     whole, cut = (checkpoint.load(Path(run)) for run in ("whole", "cut"))
     assert whole.data[COMBINED] == cut.data[COMBINED] == half.to_plain()
     for run in ("best.pt", "refit.pt"):
@@ -277,7 +277,7 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
 def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     """Red if the head, which has its weight in best.pt, is multiplied by it once more."""
     keys = [*NETWORK, *SMALL[1:], "trainer.max_steps=0", "trainer.combine=[naive]", "trainer.refit=true"]
-    assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
+    done("train", "dataset=sample", *keys, "run_dir=run")
     saved = checkpoint.load(Path("run"))
     model = restore_model(saved)
     for parameter in model.network.head.parameters():

@@ -78,7 +78,7 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
 def test_stopped_before_the_first_step_it_still_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a run that a signal stops in its first validation continues without it."""
     settings = [*PLUS, TENSORBOARD, "optim.lr=3", "trainer.max_epochs=1"]
-    assert call("train", *settings, "run_dir=whole").status == 0
+    done("train", *settings, "run_dir=whole")
     mean_loss = loop.mean_loss
 
     def stopped(*arguments: object, **options: object) -> float:
@@ -88,7 +88,7 @@ def test_stopped_before_the_first_step_it_still_counts(folder: Path, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(loop, "mean_loss", stopped)
         assert call("train", *settings, "run_dir=run").status == 128 + signal.SIGTERM
-    assert call("train", "resume=run").status == 0
+    done("train", "resume=run")
     assert_same_run(Path("whole"), Path("run"))
     assert checkpoint.load(Path("run")).epoch == 0
 
@@ -103,7 +103,7 @@ def test_a_series_that_never_changes_is_no_error(folder: Path) -> None:
 
 
 def test_what_began_with_other_weights_is_not_called_ridge(folder: Path) -> None:
-    assert call("train", *PLUS, "trainer.max_steps=2", "run_dir=older").status == 0
+    done("train", *PLUS, "trainer.max_steps=2", "run_dir=older")
     outcome = call("train", *PLUS, "trainer.max_steps=2", "init_from=older", "run_dir=run")
     assert "reduced the validation loss of the initial weights" in outcome.out
 
@@ -122,7 +122,7 @@ def test_without_a_step_it_is_all_there_is(folder: Path) -> None:
 
 def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:
     """Red if the optimiser moves it, or a resumed run fits it again to something else."""
-    assert call("train", *PLUS, "trainer.max_epochs=1", "optim.lr=1e-3", "run_dir=run").status == 0
+    done("train", *PLUS, "trainer.max_epochs=1", "optim.lr=1e-3", "run_dir=run")
     last = checkpoint.load(Path("run/last.pt"))
     data = build_data(composed(*PLUS), torch.device("cpu"))
     ridge = fit_ridge(data.train, data.val, range(4))

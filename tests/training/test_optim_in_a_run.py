@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import CSV, SMALL, call, done
+from entry_points import CSV, SMALL, done
 
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
@@ -47,7 +47,7 @@ def test_each_step_has_the_clipped_gradient(
 
     seen = watch(monkeypatch, "step", norm)
     given = [] if clip_norm is None else [f"optim.clip_norm={clip_norm}"]
-    assert call("train", *SAMPLE, *given, "trainer.max_steps=3").status == 0
+    done("train", *SAMPLE, *given, "trainer.max_steps=3")
     assert (max(seen) <= 0.01 * (1 + 1e-5)) == (clip_norm is not None), seen
 
 
@@ -59,7 +59,7 @@ def test_steps_may_have_another_loss_than_validation(folder: Path) -> None:
     for name, losses in {"mse": ("mse", "null"), "mae": ("mae", "null"), "mixed": ("mse", "mae")}.items():
         kind, training = losses
         keys = [f"loss={kind}", f"loss.training={training}", f"run_dir={name}", *steps]
-        assert call("train", *SAMPLE, *keys).status == 0
+        done("train", *SAMPLE, *keys)
         rows[name] = pd.read_csv(f"{name}/losses.csv").iloc[-1]
     assert rows["mixed"].train_loss == rows["mae"].train_loss != rows["mse"].train_loss
     assert rows["mixed"].val_loss == rows["mse"].val_loss != rows["mae"].val_loss
@@ -78,7 +78,7 @@ def test_the_model_is_the_average_of_the_weights(folder: Path, monkeypatch: pyte
                 step(self, *arguments)
 
     monkeypatch.setattr(GuardedAdam, "step_while_finite", watched)
-    assert call("train", *SAMPLE, f"optim.ema={ema}", "trainer.max_steps=12", "trainer.max_epochs=1").status == 0
+    done("train", *SAMPLE, f"optim.ema={ema}", "trainer.max_steps=12", "trainer.max_epochs=1")
     expected = [weight.double() for weight in seen[0]]
     for n, weights in enumerate(seen[1:]):
         kept = min(ema, (1 + n) / (10 + n))

@@ -100,8 +100,8 @@ def test_killed_before_its_first_save_a_run_starts_again(folder: Path, monkeypat
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert not Path("runs/one/last.pt").exists()
-    assert call("train", "resume=runs/latest").status == 0
-    assert call("train", *SAMPLE, "seed=5", "run_dir=whole").status == 0
+    done("train", "resume=runs/latest")
+    done("train", *SAMPLE, "seed=5", "run_dir=whole")
     assert_same_run(Path("whole"), Path("runs/one"))
     assert Path("runs/latest").read_text() == "one\n"
 
@@ -116,7 +116,7 @@ def test_with_its_report_all_of_a_run_is_there(folder: Path, monkeypatch: pytest
         copies.update(curves=curves(Path("run")), facts=json.loads(Path("run/run.json").read_text()))
 
     monkeypatch.setattr(run, "conclude", concluded)
-    assert call("train", *SAMPLE, "run_dir=run").status == 0
+    done("train", *SAMPLE, "run_dir=run")
     assert copies["curves"] == curves(Path("run"))
     assert "test/mse" in curves(Path("run"))
     assert copies["facts"] == json.loads(Path("run/run.json").read_text())
@@ -132,7 +132,7 @@ def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]
 def test_who_went_on_is_noted(folder: Path, trained: Trained) -> None:
     shutil.copytree(trained.run_dir, "run")
     Path("run/metrics.csv").unlink()
-    assert call("train", "resume=run", "device=cpu").status == 0
+    done("train", "resume=run", "device=cpu")
     facts = json.loads(Path("run/run.json").read_text())
     (resumed,) = facts["resumed"]
     assert resumed["command"][1:] == ["resume=run", "device=cpu"]
@@ -158,7 +158,7 @@ def test_data_that_changed_are_refused(folder: Path) -> None:
     text = (ROOT / "data" / "sample.csv").read_text()
     Path("mine.csv").write_text(text)
     arguments = ["dataset=csv", "dataset.path=mine.csv", *SMALL, "trainer.max_steps=1", "run_dir=run"]
-    assert call("train", *arguments).status == 0
+    done("train", *arguments)
     Path("run/metrics.json").unlink()
     Path("mine.csv").write_text(text + "\n")
     assert "mine.csv has changed since" in refusal("train", "resume=run")
@@ -169,7 +169,7 @@ def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> No
     Path("before").mkdir()
     shutil.copy(ROOT / "data" / "sample.csv", "before/own.csv")
     arguments = ["dataset=csv", "dataset.file=own.csv", "data_dir=before", *SMALL, "trainer.max_steps=1", "run_dir=run"]
-    assert call("train", *arguments).status == 0
+    done("train", *arguments)
     Path("run/metrics.json").unlink()
     Path("before").rename("after")
     assert call("train", "resume=run").status == 2
@@ -180,8 +180,8 @@ def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> No
 def test_a_finished_run_trains_on_as_one_of_that_length(folder: Path) -> None:
     """Red if weights, scores, curves or config.yaml differ in a bit, or a point of a curve is there twice."""
     constant = ["dataset=sample", *SMALL, "optim.schedule=constant", "trainer.tracker=[tensorboard,csv]"]
-    assert call("train", *constant, "trainer.max_epochs=4", "run_dir=whole").status == 0
-    assert call("train", *constant, "trainer.max_epochs=2", "run_dir=run").status == 0
+    done("train", *constant, "trainer.max_epochs=4", "run_dir=whole")
+    done("train", *constant, "trainer.max_epochs=2", "run_dir=run")
     outcome = done("train", "resume=run", "trainer.max_epochs=4")
     assert "continuing from step" not in outcome.out
     assert_same_run(Path("whole"), Path("run"))
@@ -213,19 +213,19 @@ def test_after_an_early_stop_patience_is_named(folder: Path) -> None:
         "optim.lr=0.5",
         "run_dir=run",
     ]
-    assert call("train", *early).status == 0
+    done("train", *early)
     epochs = checkpoint.load(Path("run/last.pt")).epoch
     assert epochs < 9
     line = refusal("train", "resume=run", "trainer.max_epochs=12")
     assert "trainer.patience=1, expected more than the 1 epochs since the lowest validation loss" in line
-    assert call("train", "resume=run", "trainer.patience=2").status == 0
+    done("train", "resume=run", "trainer.patience=2")
     assert checkpoint.load(Path("run/last.pt")).epoch > epochs
 
 
 def test_a_schedule_over_the_whole_run_says_how_it_goes_on(folder: Path) -> None:
     """The rate of half a cosine: 0 at its end, half of lr in its middle."""
     arguments = ["dataset=sample", *SMALL, "optim.schedule=cosine", "optim.lr=0.001", "trainer.max_steps=3"]
-    assert call("train", *arguments, "trainer.patience=9", "run_dir=run").status == 0
+    done("train", *arguments, "trainer.patience=9", "run_dir=run")
     outcome = done("train", "resume=run", "trainer.max_steps=6")
     said = " ".join(outcome.out.split())
     assert "optim.schedule=cosine, whose rate changes from 0 to 0.0005: depends on the total length" in said

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, SMALL, TENSORBOARD, call, refusal
+from entry_points import ROOT, SMALL, TENSORBOARD, call, done, refusal
 from test_resume import assert_same_run
 
 from informer import checkpoint
@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     @cache
     def made(length: str) -> Path:
         run_dir = tmp_path_factory.mktemp("whole") / "run"
-        assert call("train", *SAMPLE[:-1], length, f"run_dir={run_dir}").status == 0
+        done("train", *SAMPLE[:-1], length, f"run_dir={run_dir}")
         return run_dir
 
     return made
@@ -133,7 +133,7 @@ def test_a_save_that_fails_leaves_the_one_before(
     assert not list(Path("run").glob(".*"))
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    assert call("train", "resume=run").status == 0
+    done("train", "resume=run")
     assert_same_run(whole("trainer.max_epochs=2"), Path("run"))
 
 
@@ -204,7 +204,7 @@ def test_a_signal_saves_between_two_steps(
     assert (last.epoch, last.step) == (1, 30 if where == "step" else 2 * STEPS)
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    assert call("train", "resume=run/last.pt").status == 0
+    done("train", "resume=run/last.pt")
     assert "interrupted" not in call("predict", "checkpoint=run", sample, "output=forecasts").out
     assert_same_run(whole("trainer.max_epochs=2"), Path("run"))
 
@@ -221,7 +221,7 @@ def test_ctrl_c_while_scoring_says_how_to_go_on(
     assert last_line == "interrupted by SIGINT; continue with: informer train resume=run"
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    assert call("train", "resume=run").status == 0
+    done("train", "resume=run")
     assert_same_run(whole("trainer.max_steps=3"), Path("run"))
 
 

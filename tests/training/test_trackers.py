@@ -96,7 +96,7 @@ def test_losses_are_a_table_and_a_picture(tracked: Path) -> None:
 
 def test_quantile_models_have_their_pinball_loss_in_the_table(folder: Path) -> None:
     more = ["loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "model.skip=ridge", "run_dir=run"]
-    assert call("train", *TRAIN, *more).status == 0
+    done("train", *TRAIN, *more)
     table = LossTable.read(Path("run/losses.csv"))
     assert [*table.training] == [1, 2]
     assert [*table.validation] == [0, 1, 2]  # 0: the ridge map, before the first step
@@ -146,7 +146,7 @@ def test_coverage_and_pinball_are_of_the_formula(tracked: Path, data: Data) -> N
 
 def test_quantile_models_have_their_pinball_loss(folder: Path) -> None:
     more = ["loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "trainer.tracker=[csv]", "run_dir=run"]
-    assert call("train", *TRAIN, *more).status == 0
+    done("train", *TRAIN, *more)
     assert not list(Path("run").glob("events*"))
     table = {(tag, step): value for tag, step, value in read_csv(Path("run"))}
     for epoch in (1, 2):
@@ -251,7 +251,7 @@ def test_mlflow_keeps_the_parameters_of_a_run_that_trains_on(folder: Path, store
     """Red if a parameter is sent again with another value, which the server refuses, or a step twice."""
     from mlflow import MlflowClient
 
-    assert call("train", *TRAIN, "trainer.tracker=[mlflow]", "run_dir=runs/one").status == 0
+    done("train", *TRAIN, "trainer.tracker=[mlflow]", "run_dir=runs/one")
     done("train", "resume=runs/one", "trainer.max_epochs=3")
     client = MlflowClient(tracking_uri=store)
     (run,) = client.search_runs([client.get_experiment_by_name("informer").experiment_id])
@@ -291,6 +291,6 @@ def test_a_tracker_twice_or_unknown_is_refused() -> None:
 
 
 def test_a_run_without_trackers_writes_no_curves(folder: Path) -> None:
-    assert call("train", *TRAIN, "trainer.tracker=[]", "run_dir=run").status == 0
+    done("train", *TRAIN, "trainer.tracker=[]", "run_dir=run")
     assert not list(Path("run").glob("*tfevents*")) + list(Path("run").glob("losses*"))
     assert json.loads(Path("run/metrics.json").read_text())["windows"]

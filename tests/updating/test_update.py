@@ -90,7 +90,7 @@ def test_chosen_settings_are_kept(folder: Path, newer: Path) -> None:
     """Red if an update chooses again: its parts are others, and so are the settings that are best on them."""
     sample(OLD).to_csv("old.csv", index=False)
     free = [word for word in LINEAR if word != MAPS]
-    assert call("train", "dataset=csv", "dataset.path=old.csv", *free, "run_dir=run").status == 0
+    done("train", "dataset=csv", "dataset.path=old.csv", *free, "run_dir=run")
     assert updated("checkpoint=run", "input=new.csv", "output=a").status == 0
     before, after = (checkpoint.load(Path(run)) for run in ("run", "a"))
     assert before.config["model"]["maps"] == []
@@ -139,7 +139,7 @@ def test_intervals_are_from_rows_that_the_model_has_not_seen(older: Path, newer:
     if network:
         options = ["features=S", "target=price", "model.embed=none", "trainer.max_steps=2", "run_dir=run"]
         run, n = Path("run"), ALL - 16 - 250 - PRED + 1  # after 250 rows of training and validation
-        assert call("train", "dataset=csv", f"dataset.path={older.parent / 'old.csv'}", *SMALL, *options).status == 0
+        done("train", "dataset=csv", f"dataset.path={older.parent / 'old.csv'}", *SMALL, *options)
     outcome = updated(f"checkpoint={run}", "input=new.csv", "output=run2")
     assert outcome.status == 0, outcome.err
     calibration = checkpoint.load(Path("run2")).calibration
@@ -182,7 +182,7 @@ def test_too_few_rows_are_refused(older: Path, folder: Path, rows: slice, words:
 def test_rows_of_training_that_changed_are_named_by_the_user(folder: Path, newer: Path) -> None:
     """Red if a changed file is read unasked, or `history` may end before the test part or is not cut after it."""
     sample(OLD).to_csv("old.csv", index=False)
-    assert call("train", "dataset=csv", "dataset.path=old.csv", *LINEAR, "run_dir=run").status == 0
+    done("train", "dataset=csv", "dataset.path=old.csv", *LINEAR, "run_dir=run")
     sample(ALL).to_csv("old.csv", index=False)
     outcome = updated("checkpoint=run", "input=old.csv", "output=a")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
@@ -226,7 +226,7 @@ def test_series_keep_their_scales_and_order(folder: Path) -> None:
     extra = named[0].assign(shop="c").iloc[: OLD + 28]
     pd.concat([part.iloc[OLD:] for part in (named[1], named[0], extra)]).to_csv("new.csv", index=False)
     common = ["dataset=csv", "dataset.path=old.csv", "dataset.series_col=shop", *LINEAR, "scaler.per_series=true"]
-    assert call("train", *common, "run_dir=run").status == 0
+    done("train", *common, "run_dir=run")
     outcome = updated("checkpoint=run", "input=new.csv", "output=run2")
     assert outcome.status == 0, outcome.err
     assert "left out new series with fewer than 30 rows for training: c" in " ".join(outcome.out.split())
@@ -237,7 +237,7 @@ def test_series_keep_their_scales_and_order(folder: Path) -> None:
     square = (sample_weight[:, None] * x**2).sum() / sample_weight.sum() / SEQ
     fitted = Ridge(STRENGTH * square, fit_intercept=False, tol=0).fit(x, y, sample_weight)
     np.testing.assert_allclose(own_map(Path("run2")), whole(fitted.coef_.T), atol=1e-5)
-    assert call("eval", "checkpoint=run2", "plots=none").status == 0
+    done("eval", "checkpoint=run2", "plots=none")
 
 
 def shops(table: pd.DataFrame, names: str) -> pd.DataFrame:
@@ -254,7 +254,7 @@ def test_closed_and_new_shops_stop_no_update(folder: Path) -> None:
     later = [shops(table.iloc[OLD:ALL], "abcdefg"), shops(table.iloc[OLD : OLD + 20], "hi"), shops(table[:ALL], "n")]
     pd.concat(later).to_csv("new.csv", index=False)
     common = ["dataset=csv", "dataset.path=old.csv", "dataset.series_col=shop", *LINEAR, "scaler.per_series=true"]
-    assert call("train", *common, "run_dir=run").status == 0
+    done("train", *common, "run_dir=run")
     outcome = updated("checkpoint=run", "input=new.csv", "output=run2")
     assert outcome.status == 0, outcome.err
     said = " ".join(outcome.out.split())
@@ -271,9 +271,9 @@ def test_closed_and_new_shops_stop_no_update(folder: Path) -> None:
     # less the windows of the shop without a row that end within the test part, where it has none of its own
     assert checkpoint.load(Path("run3", REFIT)).data["refit"] == n_windows + 7 - (PRED - 1)
     assert "before the update" not in outcome.out  # whose rows of the test part the older maps have seen
-    assert call("eval", "checkpoint=run3", "plots=none").status == 0
+    done("eval", "checkpoint=run3", "plots=none")
     assert call("watch", "checkpoint=run", "input=new.csv").status in (0, 10, 11, 12)
-    assert call("predict", "checkpoint=run3", "input=run3/rows.csv").status == 0
+    done("predict", "checkpoint=run3", "input=run3/rows.csv")
     assert "n" in pd.read_csv("forecasts/rows.forecast.csv")["shop"].unique()
 
 
@@ -326,7 +326,7 @@ def test_maps_with_effects_and_gaps_are_fitted_again(folder: Path) -> None:
     effects = [float(one.weights["maps.effects"].abs().max()) for one in saved]
     assert effects[1:] == pytest.approx([effects[0]] * 2, rel=0.2)
     assert pd.read_csv("run2/rows.csv")["price"].isna().sum() == 2
-    assert call("eval", "checkpoint=run2", "plots=none").status == 0
+    done("eval", "checkpoint=run2", "plots=none")
 
 
 def test_an_impossible_reading_asks(older: Path, folder: Path) -> None:

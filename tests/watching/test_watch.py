@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call, refusal
+from entry_points import SMALL, call, done, refusal
 
 from informer.service.watch import Findings, Verdict
 
@@ -40,7 +40,7 @@ def test_a_level_shift_is_found_and_nothing_else(folder: Path, shift: float, ver
     """Red if a shift of two standard deviations of the series is found later than 100 rows after it, or at none."""
     table = series(shift)
     table.head(OLD).to_csv("all.csv", index=False)
-    assert call("train", *RUN).status == 0
+    done("train", *RUN)
     table.iloc[OLD:].to_csv("new.csv", index=False)
     outcome = call("watch", "checkpoint=run", "input=new.csv", checked=True)
     assert outcome.status == verdict.value, outcome.out + outcome.err
@@ -67,7 +67,7 @@ def test_a_level_that_the_model_reads_is_found(folder: Path) -> None:
         values[t] = 0.7 * values[t - 1] + 0.51**0.5 * rng.normal()
     table = series(0.0).assign(y=(values + 2 * (np.arange(ALL) >= BREAK)).round(6))
     table.head(OLD).to_csv("all.csv", index=False)
-    assert call("train", *RUN).status == 0
+    done("train", *RUN)
     table.iloc[OLD:].to_csv("new.csv", index=False)
     outcome = call("watch", "checkpoint=run", "input=new.csv")
     assert outcome.status == Verdict.update.value, outcome.out + outcome.err
@@ -83,7 +83,7 @@ def test_a_level_that_the_model_reads_is_found(folder: Path) -> None:
 def test_too_few_rows_are_refused_in_one_line(folder: Path) -> None:
     table = series(0.0)
     table.head(OLD).to_csv("all.csv", index=False)
-    assert call("train", *RUN).status == 0
+    done("train", *RUN)
     table.iloc[OLD : OLD + 3].to_csv("new.csv", index=False)
     assert "expected at least pred_len=6 rows after" in refusal("watch", "checkpoint=run", "input=new.csv")
 
@@ -93,7 +93,7 @@ def test_series_that_end_at_different_times_are_aligned_by_time(folder: Path) ->
     table, end = series(0.0), OLD + 150
     parts = {"a": table, "b": table.assign(y=5 * table["y"][::-1].to_numpy()).iloc[:end]}
     pd.concat([part.head(OLD).assign(id=name) for name, part in parts.items()]).to_csv("all.csv", index=False)
-    assert call("train", *RUN, "dataset.series_col=id", "scaler.per_series=true").status == 0
+    done("train", *RUN, "dataset.series_col=id", "scaler.per_series=true")
     pd.concat([part.iloc[OLD:].assign(id=name) for name, part in parts.items()]).to_csv("new.csv", index=False)
     assert call("watch", "checkpoint=run", "input=new.csv").status in (0, 10, 11, 12)
     last = json.loads(Path("run/watch/watch.json").read_text())["periods"][-1]
@@ -112,7 +112,7 @@ def test_missing_values_are_refused_in_one_line(folder: Path, where: str) -> Non
     table.head(OLD).to_csv("all.csv", index=False)
     table.iloc[OLD:].to_csv("new.csv", index=False)
     mask = ["dataset.fill=mask"]
-    assert call("train", *RUN, *(mask if where == "train" else [])).status == 0
+    done("train", *RUN, *(mask if where == "train" else []))
     line = refusal("watch", "checkpoint=run", "input=new.csv", *(mask if where == "watch" else []))
     assert line.startswith("error: dataset.fill=mask: watch does not support missing values")
 
@@ -121,7 +121,7 @@ def test_a_gap_after_training_names_what_closes_it(folder: Path) -> None:
     """Red if the advice has no effect: rows between two files cannot be filled, those within one can."""
     table = series(0.0)
     table.head(OLD).to_csv("all.csv", index=False)
-    assert call("train", *RUN).status == 0
+    done("train", *RUN)
     table.iloc[OLD + 3 :].to_csv("new.csv", index=False)
     line = refusal("watch", "checkpoint=run", "input=new.csv", "dataset.fill=linear")
     last = table["date"][OLD - 1]
@@ -164,7 +164,7 @@ def test_rows_of_training_are_read_again_or_named(folder: Path) -> None:
     without history before it passes where they are not."""
     table = series(0.0)
     table.head(OLD).to_csv("all.csv", index=False)
-    assert call("train", *RUN).status == 0
+    done("train", *RUN)
     table.iloc[OLD:].to_csv("new.csv", index=False)
     table.iloc[OLD - 100 :].to_csv("longer.csv", index=False)
     evidence = []

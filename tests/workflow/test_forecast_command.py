@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, call, refusal
+from entry_points import Outcome, call, done, refusal
 
 from informer import checkpoint
 from informer.commands import workflow as workflow_run
@@ -63,10 +63,10 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     assert Path("out/report.html").stat().st_size > 1e6
     # what the last two lines say can be typed
     repeat, new_rows = (shlex.split(lines[label]) for label in ("Repeat", "New rows"))
-    assert call(repeat[1], *repeat[2:], "output=again").status == 0
+    done(repeat[1], *repeat[2:], "output=again")
     again = Path("again/forecasts/my.forecast.csv").read_bytes()
     assert again == Path("out/forecasts/my.forecast.csv").read_bytes()
-    assert call(new_rows[1], *new_rows[2:], "output=later").status == 0
+    done(new_rows[1], *new_rows[2:], "output=later")
     assert Path("later/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
 
 
@@ -130,7 +130,7 @@ def test_columns_known_ahead_are_used_and_added_up(folder: Path) -> None:
     assert "future_covariates=[promo]" in repeat
     for command, place in ((repeat, "again/forecasts/my.forecast.csv"), (new_rows, "later/my.forecast.csv")):
         output = "output=again" if command is repeat else "output=later"
-        assert call(command[1], *command[2:], output).status == 0
+        done(command[1], *command[2:], output)
         assert Path(place).read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
     table[600:].assign(load=np.nan).to_csv("both.csv", index=False)  # every column that is not empty is known ahead
     sound(forecast("my.csv", "horizon=24", "future=both.csv", "output=each"))
@@ -156,14 +156,14 @@ def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead
         assert found == Path(f"as_{name}/forecasts/{name}.forecast.csv").read_bytes()
         for label in ("Repeat", "New rows"):
             command = shlex.split(lines[label])
-            assert call(command[1], *command[2:], f"output={label}", "overwrite=true").status == 0
+            done(command[1], *command[2:], f"output={label}", "overwrite=true")
         assert Path(f"Repeat/forecasts/{name}.forecast.csv").read_bytes() == found
         assert Path(f"New rows/{name}.forecast.csv").read_bytes() == found
     far = call("forecast", "one.csv", "target=load", "horizon=30", "model=linear")
     assert far.err.endswith("; horizon=24 needs only what is there\n")
     unnamed = call("forecast", "one.csv", "model=linear")
     assert unnamed.err.endswith("the last rows, which have no load, are to be forecast with promo, add target=load\n")
-    assert call("forecast", "one.csv", "target=load", "model=zero", "output=zero").status == 0
+    done("forecast", "one.csv", "target=load", "model=zero", "output=zero")
     assert len(pd.read_csv("zero/forecasts/one.forecast.csv")) == 24
 
 
@@ -233,7 +233,7 @@ def test_the_commands_after_ctrl_c_complete_the_forecast(
     monkeypatch.chdir(folder)
     for line in commands:
         _, command, *arguments = shlex.split(line[11:])
-        assert call(command, *arguments).status == 0
+        done(command, *arguments)
     sound(forecast("my.csv", *keys, "output=whole"))
     for name in ("forecasts/my.forecast.csv", "metrics.csv"):
         assert Path("out", name).read_bytes() == Path("whole", name).read_bytes()
@@ -344,7 +344,7 @@ def test_one_bad_file_of_a_folder_is_its_line_and_the_others_are_forecast(folder
         *("a.forecast.csv", "c.forecast.csv")
     }
     (repeat,) = (line[11:] for line in outcome.out.splitlines() if line.startswith("Repeat"))
-    assert call(*shlex.split(repeat)[1:], "model=linear", "output=again").status == 0
+    done(*shlex.split(repeat)[1:], "model=linear", "output=again")
 
 
 def test_a_file_that_is_too_short_does_not_stop_those_with_their_own_model(folder: Path) -> None:
@@ -461,7 +461,7 @@ def test_the_cure_for_too_few_rows_works(table: pd.DataFrame, settings: list[str
     else:
         assert "informer forecast FILE model=zero dataset.frequency=h" in said
         words = ["informer", "forecast", "my.csv", "model=zero", "dataset.frequency=h"]
-    assert call(words[1], *words[2:], "output=out").status == 0
+    done(words[1], *words[2:], "output=out")
     assert np.isfinite(pd.read_csv("out/forecasts/my.forecast.csv")["load"]).all()
 
 
