@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, fields
+from operator import ge, gt, le, lt
 from typing import Any, ClassVar, cast
 
 SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
@@ -85,9 +86,12 @@ def _problems(key: str, what: Mapping[str, Any], value: Any) -> Iterator[str]:
     if what.get("required") and not value:
         yield f"{key}: expected {what['required']}"
     numbers = {f"{key}[{place}]": each for place, each in enumerate(value)} if isinstance(value, list) else {key: value}
+    bounds = {name: said for name, said in BOUNDS.items() if what.get(name) is not None}
     for name, number in numbers.items():
-        if isinstance(number, int | float) and not _is_within(number, what):
-            yield f"{name}: expected {_in_words(what)}, found {number}"
+        if isinstance(number, int | float) and not all(holds(number, what[end]) for end, (_, holds) in bounds.items()):
+            said = " and ".join(f"{words} {what[end]}" for end, (words, _) in bounds.items())
+            said = f"{what['least']} to {what['most']}" if {"least", "most"} <= bounds.keys() else said
+            yield f"{name}: expected {said}, found {number}"
     if what.get("check") and value is not None:
         yield from what["check"](value)
     if what.get("is_path") and isinstance(value, str) and (scheme := _ANY.match(value)):
@@ -104,20 +108,5 @@ def _problems(key: str, what: Mapping[str, Any], value: Any) -> Iterator[str]:
             yield f"{key}: expected a local path or one of {schemes}, found {scheme[0]}..."
 
 
-def _is_within(number: float, what: Mapping[str, Any]) -> bool:
-    least, above, most, below = (what.get(name) for name in BOUNDS)
-    return not (
-        (least is not None and number < least)
-        or (above is not None and number <= above)
-        or (most is not None and number > most)
-        or (below is not None and number >= below)
-    )
-
-
-def _in_words(what: Mapping[str, Any]) -> str:
-    if what["least"] is not None and what["most"] is not None:
-        return f"{what['least']} to {what['most']}"
-    return " and ".join(f"{said} {what[name]}" for name, said in BOUNDS.items() if what[name] is not None)
-
-
-BOUNDS = {"least": "at least", "above": "more than", "most": "at most", "below": "less than"}
+BOUNDS = {"least": ("at least", ge), "above": ("more than", gt), "most": ("at most", le), "below": ("less than", lt)}
+"""Bounds of a number in words, and when it holds."""

@@ -40,8 +40,6 @@ from informer.read.checks import (
 )
 from informer.read.columns import (
     CategoryReader,
-    has_numbers,
-    has_words,
     is_text,
     repeated_text,
     separating_column,
@@ -116,8 +114,7 @@ def _read(
 
 def in_words(repairs: Sequence[Repair]) -> list[str]:
     """Repairs as overrides on the command line, each setting once."""
-    empty = DatasetConfig()
-    return changed_settings("dataset", asdict(repaired(empty, repairs)), asdict(empty))
+    return _settings(repaired(DatasetConfig(), repairs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,23 +293,19 @@ def commands(
     lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
     last = [] if target is None else [("target", target)]
     words = [*_settings(dataset), *lengths, "model=auto"]
-    if dataset.issued_at is not None:
-        words.append("future_covariates=[...]")
-        train = shell_command("train", "dataset=csv", ("dataset.path", path), *words, *last)
-        return ["train:    the columns that are issued go in place of ...", f"  {train}"]
+    words += ["future_covariates=[...]"] if dataset.issued_at is not None else []
     train = shell_command("train", "dataset=csv", ("dataset.path", path), *words, *last)
-    return [
-        *_forecast_lines(path, dataset, target, several=several),
-        "train:    without forecasts and report",
-        f"  {train}",
-    ]
+    if dataset.issued_at is not None:
+        return ["train:    the columns that are issued go in place of ...", f"  {train}"]
+    forecast = _forecast_lines(path, dataset, target, several=several)
+    return [*forecast, "train:    without forecasts and report", f"  {train}"]
 
 
 def _forecast_lines(path: Path, dataset: DatasetConfig, target: str | None, *, several: bool) -> list[str]:
     """Command that forecasts with a report; `several` as in `commands`."""
-    target_settings = [] if target is None else [("target", target)]
-    hint = "" if target_settings or not several else "; target=COLUMN forecasts one column from all"
-    command = shell_command("forecast", str(path), *_settings(dataset), *target_settings)
+    hint = "; target=COLUMN forecasts one column from all" if several and target is None else ""
+    last = [] if target is None else [("target", target)]
+    command = shell_command("forecast", str(path), *_settings(dataset), *last)
     return [f"forecast: with a report; the model is chosen on held-out rows{hint}", f"  {command}"]
 
 
@@ -383,9 +376,7 @@ def proposals(table: Table, dataset: DatasetConfig, target: str | None) -> list[
         groups = table.frame.groupby(dataset.series_col, sort=False, observed=True)[candidates]
         constant = (groups.nunique(dropna=False) == 1).all()
         static = [name for name in candidates if constant[name] and table.frame[name].nunique(dropna=False) > 1]
-    text = [
-        name for name in candidates if name not in static and has_words(table, name) and not has_numbers(table, name)
-    ]
+    text = [name for name in candidates if name not in static and is_text(table, name)]
     settings = {"exclude": exclude, "categorical": [*repeated_text(table, text)], "static_covariates": static}
     return [Repair(setting, names) for setting, names in settings.items() if names]
 
@@ -642,22 +633,15 @@ def _advice_for_all(path: Path, findings: Sequence[Finding], settings: InspectCo
         yield "train:    one model needs the same columns and step in all; list common columns in dataset.columns"
     else:
         repairs = [repair for finding in sound for repair in finding.repairs or ()]
-        sizes, pads = _serving_all([finding.sizes for finding in sound], settings.sizes)
+        # the requested sizes if most series are long enough, otherwise those that fit into the shortest series
+        fit = sum(finding.sizes == settings.sizes for finding in sound)
+        available = [finding.sizes for finding in sound if finding.sizes is not None]
+        pads = len(available) < len(sound) or len(sound) / 2 < fit < len(sound)
+        sizes = settings.sizes if 2 * fit > len(sound) else min(available, key=lambda size: size.seq_len)
         dataset = replace(settings.dataset, short=Short.pad if pads else settings.dataset.short)
         alike = all(finding.proposed == findings[0].proposed for finding in findings)
         dataset = _configured(dataset, repairs, findings[0].proposed if alike else ())
         yield from commands(path, dataset, sizes, target=settings.target, several=len(findings[0].columns) > 1)
-
-
-def _serving_all(sizes: Sequence[WindowSizes | None], requested: WindowSizes) -> tuple[WindowSizes, bool]:
-    """Window sizes for all series, and whether those that are too short for them are padded.
-
-    The sizes are the requested ones if most series are long enough, otherwise those that fit into the shortest series.
-    """
-    fit = sum(size == requested for size in sizes)
-    available = [size for size in sizes if size is not None]
-    pads = len(available) < len(sizes) or len(sizes) / 2 < fit < len(sizes)
-    return requested if 2 * fit > len(sizes) else min(available, key=lambda size: size.seq_len), pads
 
 
 def _facts(table: Table, series: Series | None, categorical: Sequence[str], *, seasons: bool) -> Iterator[str]:

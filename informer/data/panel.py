@@ -19,7 +19,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
@@ -33,7 +33,7 @@ from pandas.api.types import is_datetime64_any_dtype
 
 from informer.base.errors import InputError, listed
 from informer.base.files import expanded, fingerprint
-from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitConfig, SplitKind, settings_that
+from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitKind, settings_that
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
 from informer.read.cells import is_encoded, key_cells
@@ -234,18 +234,16 @@ class Attributes:
 
     Args:
         where: the setting and the file, for errors; None: recorded by a checkpoint.
-        names: names of the series.
-        values: by column, a number or a text for each series.
+        frame: numbers or texts, by the names of the series.
     """
 
     where: str | None
-    names: Sequence[str]
-    values: Mapping[str, Sequence[float | str]]
+    frame: pd.DataFrame
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns."""
-        return list(self.values)
+        return list(self.frame.columns)
 
     def named_in(self, config: DatasetConfig) -> DatasetConfig:
         """`config` with these columns as static covariates, among the columns to read if those are listed."""
@@ -268,20 +266,12 @@ class Attributes:
                 f"{self.where}: expected the columns {listed(recorded.columns)} as in training, found no "
                 f"{listed(lacking)}; add them"
             )
-        names = set(self.names)
-        added = [position for position, name in enumerate(recorded.names) if name not in names]
-        values = {
-            column: [*self.values[column], *(cells[position] for position in added)]
-            for column, cells in recorded.values.items()
-        }
-        return Attributes(self.where, [*self.names, *(recorded.names[position] for position in added)], values)
+        added = recorded.frame[~recorded.frame.index.isin(self.frame.index)]
+        return Attributes(self.where, pd.concat([self.frame[recorded.columns], added]))
 
     def of(self, names: Sequence[str]) -> "Attributes":
         """The attributes of these series, in this order, without series that have none."""
-        positions = {name: position for position, name in enumerate(self.names)}
-        present = [name for name in names if name in positions]
-        values = {column: [cells[positions[name]] for name in present] for column, cells in self.values.items()}
-        return Attributes(self.where, present, values)
+        return Attributes(self.where, self.frame.loc[[name for name in names if name in self.frame.index]])
 
     def joined(self, table: Table, series_col: str | None, name: str, labels: Labels | None = None) -> Table:
         """Add these columns to the rows of a table; recorded ones only if the table does not have them.
@@ -304,16 +294,11 @@ class Attributes:
         codes, names = np.zeros(len(table.frame), dtype=np.int64), [name]
         if series_col is not None and series_col in table.columns:
             codes, names = series_codes(table, series_col)
-        positions = {series: position for position, series in enumerate(self.names)}
-        unknown = [series for series in names if series not in positions]
+        unknown = [series for series in names if series not in self.frame.index]
         if unknown and not all(column in (labels or {}) for column in added):
             raise self._lacking(table, series_col, names.index(unknown[0]), codes, unknown, added)
-        cells = {}
-        for column in added:
-            values = [self.values[column][positions[series]] if series in positions else UNKNOWN for series in names]
-            is_number = not any(isinstance(value, str) for value in values)
-            cells[column] = np.array(values, dtype=np.float64 if is_number else object)[codes]
-        more = pd.DataFrame(cells, index=table.frame.index)
+        cells = self.frame[added].astype(object).reindex(names, fill_value=UNKNOWN).infer_objects()
+        more = cells.iloc[codes].set_axis(table.frame.index)
         return replace(table, frame=pd.concat([table.frame, more], axis="columns"))
 
     def _lacking(
@@ -338,7 +323,7 @@ class Attributes:
 
     def to_plain(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"names": list(self.names), "values": {column: list(cells) for column, cells in self.values.items()}}
+        return {"names": list(self.frame.index), "values": {name: [*self.frame[name]] for name in self.columns}}
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Attributes":
@@ -357,7 +342,7 @@ class Attributes:
             or not all(isinstance(column, str) and _is_column(cells, len(names)) for column, cells in values.items())
         ):
             raise InputError("checkpoint: attributes: expected a number or a text for each series, found others")
-        return cls(None, names, values)
+        return cls(None, pd.DataFrame(values, index=pd.Index(names, dtype=object), dtype=object))
 
 
 def _is_column(cells: Any, n: int) -> bool:
@@ -454,7 +439,8 @@ def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes
     report = Report()
     check_doubts(table, columns, report)
     report.refuse()
-    return Attributes(where, names, {column: _cells(table, column, config) for column in columns})
+    cells = {column: _cells(table, column, config) for column in columns}
+    return Attributes(where, pd.DataFrame(cells, index=pd.Index(names, dtype=object), dtype=object))
 
 
 def _columns(table: Table, config: DatasetConfig, key: str, where: str) -> list[str]:
@@ -752,23 +738,13 @@ def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) 
     return pd.concat(tables, ignore_index=True)
 
 
-def rows_dataset(
-    trained: DatasetConfig,
-    path: Path,
-    *,
-    series_col: str | None,
-    time_col: str,
-    timezone: str | None,
-    frequency: str,
-    columns: Sequence[str],
-    categorical: Sequence[str],
-    split: SplitConfig | None = None,
-) -> DatasetConfig:
-    """Configuration that reads the file of a `rows_table` with these columns, zone and step.
+def rows_dataset(trained: DatasetConfig, path: Path, **shape: Any) -> DatasetConfig:
+    """Configuration that reads the file of a `rows_table`.
 
     Args:
         trained: configuration of the run.
-        split: split to use; None: as in training.
+        shape: its columns, zone and step: `series_col`, `time_col`, `timezone`, `frequency`, `columns`, `categorical`;
+            and `split`, if it is another one than in training.
     """
     # the file is written in one way, whatever those of training looked like
     kept = (*settings_that(reading=False, place=None), *settings_that(is_limit=True))
@@ -778,12 +754,6 @@ def rows_dataset(
         target=trained.target,
         static_covariates=trained.static_covariates,
         path=str(path),
-        series_col=series_col,
         short=Short.pad if trained.short is Short.pad else Short.error,
-        time_col=time_col,
-        timezone=timezone,
-        frequency=frequency,
-        columns=list(columns),
-        categorical=list(categorical),
-        split=split or trained.split,
+        **shape,
     )

@@ -105,7 +105,8 @@ class Recorded:
         try:
             paths = list_files("dataset.path", location, excluded) or [path]
             return (
-                all(_has_content(file) for entry in paths for file in files_of(entry))
+                # no pipes and devices, which could block, and no system files generated on reading
+                all(file.is_file() and file.stat().st_size > 0 for entry in paths for file in files_of(entry))
                 and files_sha256(paths) == self.sha256
             )
         except (InputError, OSError, ValueError):  # no such file, one that may not be read, a NUL in its name
@@ -172,11 +173,6 @@ def own_cache(dataset: DatasetConfig, folder: Path) -> Iterator[DatasetConfig]:
 def _placed(dataset: DatasetConfig, shipped: DatasetConfig | None) -> DatasetConfig:
     """`dataset` at the location of the package's own one."""
     return replace(dataset, **{} if shipped is None else {name: getattr(shipped, name) for name in PUBLISHED})
-
-
-def _has_content(path: Path) -> bool:
-    """Exclude pipes and devices, which could block, and system files generated on reading."""
-    return path.is_file() and path.stat().st_size > 0
 
 
 @cache

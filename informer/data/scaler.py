@@ -56,7 +56,8 @@ class Scaler:
 
         Missing values (NaN) are ignored; a column without any value gets NaN as center and scale.
         """
-        low, high = _bounds(tables)
+        bounds = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(tables)]  # NaN for a column with gaps
+        low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
         if np.isnan(low).any():
             return cls._fit_observed(kind, tables, np.isnan(low))
         constant = are_constant(low, high)
@@ -75,14 +76,10 @@ class Scaler:
             selected = [table[:, group] for table in tables]
             selected = [rows[~np.isnan(rows).any(axis=1)] for rows in selected]
             if any(map(len, selected)):
-                group_scaler = cls._fit(kind, selected)
-                for array, fitted in zip(scaler._arrays, group_scaler._arrays, strict=True):
-                    array[group] = fitted
+                fitted = cls._fit(kind, selected)
+                for name in ("center", "scale", "constant"):
+                    getattr(scaler, name)[group] = getattr(fitted, name)
         return scaler
-
-    @property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        return self.center, self.scale, self.constant
 
     @property
     def unknown(self) -> list[int]:
@@ -99,20 +96,16 @@ class Scaler:
 
     def without(self, columns: Sequence[int]) -> "Scaler":
         """A copy that does not scale these columns."""
-        center, scale, constant = (array.copy() for array in self._arrays)
-        center[list(columns)], scale[list(columns)], constant[list(columns)] = 0.0, 1.0, False
-        return replace(self, center=center, scale=scale, constant=constant)
+        own = ~np.isin(np.arange(self.center.size), columns)
+        center, scale = np.where(own, self.center, 0.0), np.where(own, self.scale, 1.0)
+        return replace(self, center=center, scale=scale, constant=self.constant & own)
 
     def taking(self, columns: Sequence[int], scaler: "Scaler") -> "Scaler":
         """A copy that scales these columns as `scaler` does."""
-        positions, (center, scale, constant) = list(columns), (array.copy() for array in self._arrays)
-        for array, other in zip((center, scale, constant), scaler._arrays, strict=True):
-            array[positions] = other[positions]
-        plain = self.untransformed_scale
-        if plain is not None and scaler.untransformed_scale is not None:
-            plain = plain.copy()
-            plain[positions] = scaler.untransformed_scale[positions]
-        return replace(self, center=center, scale=scale, constant=constant, untransformed_scale=plain)
+        names = ["center", "scale", "constant", *(["untransformed_scale"] if self.power is not None else [])]
+        taken = np.isin(np.arange(self.center.size), columns)
+        arrays = {name: np.where(taken, getattr(scaler, name), getattr(self, name)) for name in names}
+        return replace(self, **arrays)
 
     def state(self) -> dict[str, Any]:
         """Plain lists for a checkpoint."""
@@ -330,12 +323,6 @@ def _fitted(
         n += len(rows)
     scale = np.sqrt(squares / n) * width
     return low + mean * width, np.where(scale > 0, scale, width)  # 0 next to the smallest float
-
-
-def _bounds(tables: Sequence[Table]) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
-    """The smallest and the largest value of each column; NaN for a column with gaps."""
-    bounds = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(tables)]
-    return np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
 
 
 def standard_deviation(values: Float64[np.ndarray, "n"]) -> float:

@@ -312,7 +312,8 @@ def _shared_marks(
     end = 0
     for zone in dict.fromkeys(key[0] for key in spans):
         in_zone = {key: times for key, times in spans.items() if key[0] == zone}
-        together = _union(list(in_zone.values()))
+        first, *others = in_zone.values()
+        together = pd.DatetimeIndex(first.append(others).unique().sort_values()) if others else first
         blocks.append(together)
         begin, end = end, end + len(together)
         for key, times in in_zone.items():
@@ -341,8 +342,3 @@ def _key(calendar: CalendarMarks) -> list[Any]:
     choices: list[Any] = [calendar.fields, calendar.holidays] if calendar.fields or calendar.holidays else []
     choices += [version("holidays")] if calendar.holidays else []  # each knows other holidays
     return [calendar.kind.value, *choices]
-
-
-def _union(indices: list[pd.DatetimeIndex]) -> pd.DatetimeIndex:
-    first, *others = indices
-    return pd.DatetimeIndex(first.append(others).unique().sort_values()) if others else first

@@ -438,9 +438,8 @@ def group_cells(forecasts: Sequence[Forecast], names: Sequence[str], dataset: Da
         return cells[[]]
     series = [forecast.series.name for forecast in forecasts]
     attributes = read_attributes(dataset)
-    for name, column in attributes.values.items() if attributes else ():
-        values = dict(zip(attributes.names if attributes else (), column, strict=True))
-        cells[name] = [label(values.get(each, "")) for each in series]
+    for name, column in attributes.frame.items() if attributes else ():
+        cells[str(name)] = [label(cell) for cell in column.reindex(series, fill_value="")]
     if from_file := [name for name in names if name not in cells]:
         where = expanded(path)
         if dataset.series_col is None or where.is_dir() or not where.exists():

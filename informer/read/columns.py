@@ -51,10 +51,6 @@ from informer.read.time_columns import (
 log = logging.getLogger(__name__)
 
 
-FEW_COLUMNS, FEW_ROWS = 32, 100_000
-"""Size up to which it is faster to select columns one by one."""
-
-
 def numbers(
     table: Table, columns: Sequence[str], last: int | None = None
 ) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
@@ -62,16 +58,7 @@ def numbers(
 
     `last`: only of this many rows at the end.
     """
-    frame = table.frame
-    n = len(frame) if last is None else min(last, len(frame))
-    if 0 < len(columns) <= FEW_COLUMNS and len(frame) <= FEW_ROWS:
-        series = [frame[column] for column in columns]
-        arrays = [cells.to_numpy() for cells in series] if all(map(_is_plain, series)) else []
-        # of a small file each column is an array of its own; those of a long one are in one array, which is not copied
-        if arrays and all(array.strides == (array.itemsize,) for array in arrays):
-            # sliced here, since slicing the frame takes as long as selecting five columns
-            return np.column_stack([array[len(frame) - n :] for array in arrays]).astype(np.float64, copy=False), {}
-    table = table.end(n)
+    table = table if last is None else table.end(last)
     frame = table.frame
     if are_plain(table, columns):
         places = {column: place for place, column in enumerate(frame.columns)}
@@ -81,7 +68,7 @@ def numbers(
     values = np.stack([_to_numbers(cells, table.dialect) for cells in selected.values()], axis=1)
     texts: dict[str, np.ndarray] = {}
     for i, (column, cells) in enumerate(selected.items()):
-        if not _is_plain(cells):
+        if not _is_plain(cells.dtype):
             positions = np.flatnonzero(np.isnan(values[:, i]) & cells.notna().to_numpy())
             texts |= {column: positions} if len(positions) else {}
     return values, texts
@@ -90,7 +77,7 @@ def numbers(
 def are_plain(table: Table, columns: Sequence[str]) -> bool:
     """Whether all these columns have a numeric numpy type, so that no cell is text."""
     types = dict(zip(table.frame.columns, table.frame.dtypes, strict=True))
-    return all(_is_plain_type(types[column]) for column in columns)
+    return all(_is_plain(types[column]) for column in columns)
 
 
 def number_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
@@ -138,17 +125,13 @@ def _may_be_text(cells: pd.Series) -> bool:
     return is_string_dtype(cells) or is_object_dtype(cells)
 
 
-def _is_plain(cells: pd.Series) -> bool:
-    """Whether cells have a numeric numpy type: possibly NaN, never text."""
-    return _is_plain_type(cells.dtype)
-
-
-def _is_plain_type(dtype: object) -> bool:
+def _is_plain(dtype: object) -> bool:
+    """Whether it is a numeric numpy type: possibly NaN, never text."""
     return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
 
 
 def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
-    if _is_plain(cells):
+    if _is_plain(cells.dtype):
         return cells.to_numpy(dtype=np.float64)
     if is_encoded(cells):
         codes, texts = pd.factorize(cells)

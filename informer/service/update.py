@@ -426,9 +426,9 @@ def _settings_of(older: Older, rows: JoinedRows, settings: UpdateConfig, folder:
         time_col=time_col,
         timezone=trained.timezone or checkpoint.data.get("timezone"),
         frequency=checkpoint.frequency,
-        columns=checkpoint.inputs,
+        columns=list(checkpoint.inputs),
         categorical=list(checkpoint.categories),
-        split=split,
+        split=split or trained.split,
     )
     fill = trained.fill if trained.keeps_gaps else settings.dataset.fill
     outliers_as = settings.dataset.outliers or trained.outliers
