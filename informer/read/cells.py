@@ -24,7 +24,7 @@ ENCODED = "texts of a file"
 """Marks the columns made by `dictionary_encoded`."""
 
 
-def dictionary_encoded(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
+def dictionary_encoded(codes: np.ndarray, texts: Sequence[str] | pd.Index) -> pd.Series:
     """A dictionary-encoded text column; of pandas' categorical type, but not a categorical variable.
 
     Args:

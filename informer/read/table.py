@@ -13,8 +13,8 @@ Errors of reading a table as one-line messages.
 
 Assemble the chunks of a long CSV file in one frame with little memory.
 
-pandas concatenates the cells of a file at the end, when it holds them twice. Here each chunk is copied into arrays for
-all rows and freed, and repeated text is dictionary-encoded.
+pandas concatenates the cells of a file at the end, when it holds them twice. Here each chunk is copied into an array
+for all rows and freed, and repeated text is dictionary-encoded.
 
 Read CSV text that is not in a file, such as the body of a request.
 """
@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Int
+from pandas.api.types import union_categoricals
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from informer.base.errors import MOST_SHOWN, InputError, listed
@@ -169,7 +170,7 @@ EXACT = 1 << 53
 """Integers below this are exact in double precision."""
 
 GROWTH = 32
-"""Arrays grow by 1 / GROWTH of their length, in place if the system can."""
+"""The array of the numbers grows by 1 / GROWTH of its length."""
 
 
 class MixedColumnError(ValueError):
@@ -178,6 +179,9 @@ class MixedColumnError(ValueError):
 
 def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Concatenate chunks; a single chunk is returned unchanged.
+
+    Columns that are float in the first chunk share one array, which grows in place if the system can; all others are
+    concatenated at the end, one by one. Columns are known by index, since names may repeat.
 
     Args:
         chunks: chunks with equal columns, in order; at least one.
@@ -190,126 +194,40 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
     second = next(remaining, None)
     if second is None:
         return first
-    columns = _Parts.of(first)
+    types = list(map(_kind, first.dtypes))
+    floats = [i for i, kind in enumerate(types) if kind == "f"]
+    repeats = [kind == "t" and first.iloc[:, i].nunique() * REPEATED <= len(first) for i, kind in enumerate(types)]
+    numbers, n = np.empty((2 * len(first), len(floats))), 0
+    others: dict[int, list[pd.Series]] = {i: [] for i, kind in enumerate(types) if kind != "f"}
     for number, chunk in enumerate(chain([first, second], remaining), start=1):
-        columns.add(chunk)
+        kinds, end = list(map(_kind, chunk.dtypes)), n + len(chunk)
+        are_mixed = any((kind == "t") != (before == "t") for kind, before in zip(kinds, types, strict=True))
+        if are_mixed or not all(_is_exact(chunk.iloc[:, i]) for i in floats if kinds[i] == "i"):
+            raise MixedColumnError
+        if end > len(numbers):
+            numbers.resize((max(end, len(numbers) + len(numbers) // GROWTH), len(floats)), refcheck=False)
+        numbers[n:end] = chunk.iloc[:, floats].to_numpy(dtype=np.float64)
+        for i, parts in others.items():
+            parts.append(dictionary_encoded(*pd.factorize(chunk.iloc[:, i])) if repeats[i] else chunk.iloc[:, i])
+        n = end
         if number % CHUNKS == 0:
-            release_free(columns.numbers.n * columns.numbers.array.strides[0])
-    return columns.frame()
+            release_free(n * numbers.strides[0])
+    numbers.resize((n, len(floats)), refcheck=False)
+    frame = pd.DataFrame(numbers, columns=floats, copy=False)
+    for i in [*others]:
+        frame.insert(i, i, _joined(others.pop(i), is_encoded=repeats[i]))
+    return frame.set_axis(first.columns, axis="columns")
 
 
-def without_blank_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame without rows that have no cells, which spreadsheets leave at the end; the others keep their numbers."""
-    if not len(frame) or not (first := frame.iloc[:, 0].isna().to_numpy()).any():
-        return frame
-    candidates = np.flatnonzero(first)
-    blank = candidates[frame.iloc[candidates].isna().all(axis=1)]
-    n = len(frame) - len(blank)
-    if not len(blank) or blank[0] == n:  # all at the end
-        return frame.iloc[:n]
-    return frame.drop(index=frame.index[blank])
-
-
-@dataclass(slots=True)
-class _Rows:
-    """An array to which rows are appended."""
-
-    array: np.ndarray
-    n: int = 0
-
-    def add(self, values: np.ndarray) -> None:
-        end = self.n + len(values)
-        if end > len(self.array):
-            self.array.resize(
-                (max(end, len(self.array) + len(self.array) // GROWTH), *self.array.shape[1:]), refcheck=False
-            )
-        self.array[self.n : end] = values
-        self.n = end
-
-    def filled(self) -> np.ndarray:
-        self.array.resize((self.n, *self.array.shape[1:]), refcheck=False)
-        return self.array
-
-
-@dataclass(slots=True)
-class _Repeated:
-    """Dictionary-encoded text: the distinct texts, and their code in each row; -1 for an empty cell."""
-
-    codes: _Rows
-    known: dict[str, int] = field(default_factory=dict)
-
-    def add(self, cells: pd.Series) -> None:
-        codes, texts = pd.factorize(cells)
-        numbers = [*(self.known.setdefault(text, len(self.known)) for text in texts), -1]
-        if len(self.known) > np.iinfo(self.codes.array.dtype).max:
-            self.codes = _Rows(self.codes.filled().astype(np.int32), self.codes.n)
-        self.codes.add(np.array(numbers, dtype=self.codes.array.dtype)[codes])
-
-
-@dataclass(slots=True)
-class _Parts:
-    """The columns so far, by index, since names may repeat.
-
-    Args:
-        columns: column names of the file.
-        places: indices of the columns that are float in the first chunk.
-        numbers: values of these columns.
-        whole: integer columns.
-        repeated, texts: text columns, dictionary-encoded or plain.
-    """
-
-    columns: pd.Index
-    places: list[int]
-    numbers: _Rows
-    whole: dict[int, _Rows]
-    repeated: dict[int, _Repeated]
-    texts: dict[int, list[pd.Series]]
-
-    @classmethod
-    def of(cls, first: pd.DataFrame) -> "_Parts":
-        kinds = list(map(_kind, first.dtypes))
-        by_kind: dict[str, list[int]] = {
-            kind: [i for i, own_kind in enumerate(kinds) if own_kind == kind] for kind in "fit"
-        }
-        repeated = [i for i in by_kind["t"] if first.iloc[:, i].nunique() * REPEATED <= len(first)]
-        n = len(first) * 2
-        return cls(
-            columns=first.columns,
-            places=by_kind["f"],
-            numbers=_Rows(np.empty((n, len(by_kind["f"])))),
-            whole={i: _Rows(np.empty(n, dtype=np.int64)) for i in by_kind["i"]},
-            repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int16))) for i in repeated},
-            texts={i: [] for i in by_kind["t"] if i not in repeated},
-        )
-
-    def add(self, chunk: pd.DataFrame) -> None:
-        kinds = list(map(_kind, chunk.dtypes))
-        for i in self.places:
-            if kinds[i] == "t" or (kinds[i] == "i" and not _is_exact(chunk.iloc[:, i])):
-                raise MixedColumnError
-        self.numbers.add(chunk.iloc[:, self.places].to_numpy(dtype=np.float64))
-        for i, rows in self.whole.items():
-            self.whole[i] = _widened(rows, chunk.iloc[:, i], kinds[i])
-        for i in (*self.repeated, *self.texts):
-            if kinds[i] != "t":
-                raise MixedColumnError
-        for i, repeated in self.repeated.items():
-            repeated.add(chunk.iloc[:, i])
-        for i, texts in self.texts.items():
-            texts.append(chunk.iloc[:, i])
-
-    def frame(self) -> pd.DataFrame:
-        """All rows, without copying the numbers."""
-        frame = pd.DataFrame(self.numbers.filled(), columns=self.places, copy=False)
-        others = {i: pd.Series(rows.filled(), copy=False) for i, rows in self.whole.items()}
-        others |= {
-            i: dictionary_encoded(repeated.codes.filled(), list(repeated.known))
-            for i, repeated in self.repeated.items()
-        }
-        others |= {i: pd.concat(texts, ignore_index=True) for i, texts in self.texts.items()}
-        for i in sorted(others):
-            frame.insert(i, i, others[i])
-        return frame.set_axis(self.columns, axis="columns")
+def _joined(parts: list[pd.Series], *, is_encoded: bool) -> pd.Series:
+    """A column of text, dictionary-encoded or plain, or of integers, of which later parts may be float."""
+    if is_encoded:
+        texts = union_categoricals(parts)
+        return dictionary_encoded(texts.codes, texts.categories)
+    whole = [part for part in parts if part.dtype == np.int64]
+    if 0 < len(whole) < len(parts) and not all(map(_is_exact, whole)):
+        raise MixedColumnError
+    return pd.concat(parts, ignore_index=True)
 
 
 def _kind(dtype: object) -> str:
@@ -328,21 +246,19 @@ def _kind(dtype: object) -> str:
 
 
 def _is_exact(cells: pd.Series) -> bool:
-    values = cells.to_numpy()
-    return values.min() > -EXACT and values.max() < EXACT
+    return bool(cells.min() > -EXACT and cells.max() < EXACT)
 
 
-def _widened(rows: _Rows, cells: pd.Series, kind: str) -> _Rows:
-    """Append a chunk to an integer column, which becomes a float column if the chunk is one."""
-    if kind == "t" or (kind == "i" and rows.array.dtype.kind == "f" and not _is_exact(cells)):
-        raise MixedColumnError
-    if kind == "f" and rows.array.dtype.kind == "i":
-        integers = pd.Series(rows.filled())
-        if rows.n and not _is_exact(integers):
-            raise MixedColumnError
-        rows = _Rows(rows.array.astype(np.float64), rows.n)
-    rows.add(cells.to_numpy())
-    return rows
+def without_blank_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame without rows that have no cells, which spreadsheets leave at the end; the others keep their numbers."""
+    if not len(frame) or not (first := frame.iloc[:, 0].isna().to_numpy()).any():
+        return frame
+    candidates = np.flatnonzero(first)
+    blank = candidates[frame.iloc[candidates].isna().all(axis=1)]
+    n = len(frame) - len(blank)
+    if not len(blank) or blank[0] == n:  # all at the end
+        return frame.iloc[:n]
+    return frame.drop(index=frame.index[blank])
 
 
 HEAD = 1 << 16
