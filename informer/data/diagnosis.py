@@ -497,7 +497,8 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_si
             raise
         yield Finding(name=path.name, lines=[f"file:     {path.name}", "problems: 1", *str(error).splitlines()])
         return
-    yield from (replace(_finding(None, rows, name, settings, console), proposed=proposed) for rows, name in tables)
+    for rows, name in tables:
+        yield replace(_finding(None, rows, name, settings, console), proposed=proposed)
 
 
 def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig, console: Console) -> Finding:
@@ -596,19 +597,14 @@ def _summary(findings: Sequence[Finding]) -> RichTable:
     )
     for heading in ("", "rows", "columns", "problems", "from", "to", "step"):
         table.add_column(heading, overflow="fold")
-    rows = sorted(findings, key=lambda finding: finding.is_sound) if len(findings) > MOST_ROWS else findings
+    rows, n_files = findings, len({finding.name.split(", ")[0] for finding in findings})
     if len(findings) > MOST_ROWS:
+        rows = sorted(findings, key=lambda finding: finding.is_sound)
         table.caption = f"{len(findings) - MOST_ROWS} more; those with problems come first"
     for finding in rows[:MOST_ROWS]:
-        name = (
-            finding.name
-            if len({other.name.split(", ")[0] for other in findings}) > 1
-            else finding.name.partition(", ")[2]
-        )
+        name = finding.name if n_files > 1 else finding.name.partition(", ")[2] or finding.name
         numbers = (finding.n_rows, len(finding.columns) or "", finding.n_problems or "none")
-        table.add_row(
-            *(Text(printable(str(cell), MOST_CELL)) for cell in (name or finding.name, *numbers, *finding.span))
-        )
+        table.add_row(*(Text(printable(str(cell), MOST_CELL)) for cell in (name, *numbers, *finding.span)))
     return table
 
 
@@ -694,12 +690,10 @@ def data_problems(data: "Data") -> list[str]:
     """Repairs, then drift, constant columns, repeated values and outliers, worst first; one sentence each."""
     repairs = [line for series in data.panel for line in series.repairs]
     problems = sorted(_all_columns(data), key=lambda each: -each[0])
-    return [*_first(repairs, MOST_REPAIRS), *_first([line for _, line in problems], MOST_FOUND)]
-
-
-def _first(lines: Sequence[str], n: int) -> list[str]:
-    """The first lines, and the number of others."""
-    return [*lines[:n], *([f"and {len(lines) - n} more"] if len(lines) > n else [])]
+    lines = []
+    for all_lines, most in ((repairs, MOST_REPAIRS), ([line for _, line in problems], MOST_FOUND)):
+        lines += [*all_lines[:most], *([f"and {len(all_lines) - most} more"] if len(all_lines) > most else [])]
+    return lines
 
 
 def _all_columns(data: "Data") -> Iterator[tuple[float, str]]:

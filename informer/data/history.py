@@ -180,7 +180,11 @@ def history_batch(
     check_futures(columns, has_futures=futures is not None)
     recent = with_columns([each.end(max(rows, sizes.seq_len)) for each in series], columns.inputs)
     scalers = [scaler.of(history.name, history.values[-sizes.seq_len :]) for history in recent]
-    histories = [_padded(history, sizes.seq_len, pad=pad) for history in recent]
+    for history in recent if not pad else ():
+        if len(history) < sizes.seq_len:
+            found = f"found {len(history)}"
+            raise InputError(f"{history.name}: expected at least seq_len={sizes.seq_len} rows of history, {found}")
+    histories = [left_padded(history, sizes.seq_len - len(history)) for history in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
     tables = [_with_horizon(history, columns, sizes, future) for history, future in zip(histories, ahead, strict=True)]
     store = build_store(tables, scalers=scalers, calendar=calendar, device=device)
@@ -210,13 +214,6 @@ def _index_after(step: Frequency, end: tuple[int, ...], unit: str, zone: tzinfo 
     times = pd.DatetimeIndex(np.array(end, dtype=f"datetime64[{unit}]"))
     times = times if zone is None else times.tz_localize("UTC").tz_convert(zone)
     return step.future(times[-1], n, like=times[0])
-
-
-def _padded(series: Series, seq_len: int, *, pad: bool) -> Series:
-    lacking = seq_len - len(series)
-    if lacking > 0 and not pad:
-        raise InputError(f"{series.name}: expected at least seq_len={seq_len} rows of history, found {len(series)}")
-    return left_padded(series, lacking)
 
 
 def _with_horizon(series: Series, columns: Columns, sizes: WindowSizes, future: Future | None) -> Series:

@@ -467,18 +467,13 @@ def fetch(url: str, path: Path, *, sha256: str) -> None:
                 downloader=pooch.HTTPDownloader(stream=False, timeout=30),
             )
         except (OSError, ValueError) as error:
-            raise InputError(
-                f"cannot download {url} ({_reason(error, sha256)}); download it manually to {path}"
-            ) from error
+            reason = f"{type(error).__name__}: incomplete response"
+            if isinstance(error, ValueError):  # of pooch, for a wrong hash
+                reason = f"its sha256 is not {sha256}"
+            elif getattr(error, "response", None) is not None:
+                reason = " ".join(str(error).split())
+            raise InputError(f"cannot download {url} ({reason}); download it manually to {path}") from error
         write_atomic(path, Path(fetched).read_bytes())
-
-
-def _reason(error: OSError | ValueError, sha256: str) -> str:
-    """The reason: pooch raises ValueError for a wrong hash; network errors are OSErrors."""
-    if isinstance(error, ValueError):
-        return f"its sha256 is not {sha256}"
-    answered = getattr(error, "response", None) is not None
-    return " ".join(str(error).split()) if answered else f"{type(error).__name__}: incomplete response"
 
 
 def files_sha256(paths: Sequence[Path]) -> str:

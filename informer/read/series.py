@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,9 +70,6 @@ from informer.read.time_columns import (
 )
 from informer.read.times import TimesCache
 
-if TYPE_CHECKING:
-    import pyarrow
-
 log = logging.getLogger(__name__)
 
 LEAST_DATES = 4
@@ -98,13 +95,32 @@ def frame_of(data: Frame, name: str) -> pd.DataFrame:
         if not isinstance(data.index, pd.DatetimeIndex):
             raise InputError(f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {HOW}")
         return data.to_frame("value" if data.name is None else str(data.name))
-    is_stream = hasattr(data, "__arrow_c_stream__") or _is_dataset(data)
-    if isinstance(data, str | Path) or not (_narwhal(data) is not None or is_stream):
+    is_dataset = type(data).__module__ == "pyarrow._dataset"  # of pyarrow, which is not imported for this
+    is_stream = hasattr(data, "__arrow_c_stream__") or is_dataset
+    table = None if isinstance(data, str | Path) else _narwhal(data)
+    if isinstance(data, str | Path) or not (table is not None or is_stream):
         raise InputError(
             f"{name}: expected a table (pandas, polars, pyarrow), a series indexed by times, or the path of a file, "
             f"found {type(data).__name__}, which has no times; {HOW}"
         )
-    return _pandas(_arrow(data, name))
+    import narwhals
+    import pyarrow
+
+    if is_dataset:
+        arrow = data.to_table()
+    elif table is not None:
+        arrow = (table.collect(backend="pyarrow") if isinstance(table, narwhals.LazyFrame) else table).to_arrow()
+    else:
+        try:
+            arrow = pyarrow.table(data)
+        except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
+            raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {HOW}") from error
+    for position, column in enumerate(arrow.schema):  # decimals become floats
+        if pyarrow.types.is_decimal(column.type):
+            arrow = arrow.set_column(position, column.name, arrow.column(position).cast(pyarrow.float64()))
+    # one block per column, to avoid copies
+    frame: pd.DataFrame = arrow.to_pandas(split_blocks=True, date_as_object=False)
+    return frame
 
 
 def like(data: Frame, frame: pd.DataFrame) -> Any:
@@ -142,38 +158,6 @@ def _narwhal(data: Frame) -> Any:
     except narwhals.exceptions.DuplicateError as error:
         raise InputError(f"column names repeat ({' '.join(str(error).split())}); rename them") from error
     return frame if isinstance(frame, narwhals.DataFrame | narwhals.LazyFrame) else None
-
-
-def _is_dataset(data: Frame) -> bool:
-    """Whether it is a pyarrow dataset; checked without importing pyarrow."""
-    return type(data).__module__ == "pyarrow._dataset"
-
-
-def _arrow(data: Frame, name: str) -> "pyarrow.Table":
-    import pyarrow
-
-    if _is_dataset(data):
-        return data.to_table()
-    import narwhals
-
-    table = _narwhal(data)
-    if table is None:
-        try:
-            return pyarrow.table(data)
-        except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
-            raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {HOW}") from error
-    return (table.collect(backend="pyarrow") if isinstance(table, narwhals.LazyFrame) else table).to_arrow()
-
-
-def _pandas(table: "pyarrow.Table") -> pd.DataFrame:
-    """Convert to pandas with one block per column, to avoid copies; decimals become floats, dates timestamps."""
-    import pyarrow
-
-    for position, column in enumerate(table.schema):
-        if pyarrow.types.is_decimal(column.type):
-            table = table.set_column(position, column.name, table.column(position).cast(pyarrow.float64()))
-    frame: pd.DataFrame = table.to_pandas(split_blocks=True, date_as_object=False)
-    return frame
 
 
 @dataclass(frozen=True, slots=True)

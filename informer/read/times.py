@@ -265,20 +265,16 @@ def with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -
             f"{shown(text.iloc[bare[0]])}; use one time zone, such as UTC, for all rows"
         )
     times = pd.DatetimeIndex(pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", utc=True))
-    offsets = _minutes(text.str.extract(r"([+-]\d{2}:?\d{2}|[+-]\d{2})\s*$")[0])
+    # such as +01:00, +0100 or +01, in minutes; 0 without one
+    parts = text.str.extract(r"([+-])(\d{2}):?(\d{2})?\s*$").fillna("0")
+    sizes = parts[1].astype(int) * 60 + parts[2].astype(int)
+    offsets = np.where(parts[0] == "-", -sizes, sizes)
     for zone in ZONES:
         local = times.tz_convert(zone)
         own = ((local.tz_localize(None) - times.tz_localize(None)) / pd.Timedelta("1min")).to_numpy()
         if (own == offsets)[times.notna()].all():
             return local
     return times
-
-
-def _minutes(offsets: pd.Series) -> np.ndarray:
-    """Offsets such as +01:00, +0100 or +01 in minutes; 0 without one."""
-    sign = np.where(offsets.str.startswith("-").fillna(False), -1, 1)
-    digits = offsets.str.replace(r"\D", "", regex=True).fillna("0000").str.ljust(4, "0")
-    return sign * (digits.str[:2].astype(int) * 60 + digits.str[2:].astype(int)).to_numpy()
 
 
 def changing_zone(times: pd.DatetimeIndex) -> str | None:
@@ -418,7 +414,9 @@ def parse_timestamps(
         times = pd.DatetimeIndex(cells, name=None)
     else:
         times = _parse(table, column, time_format)
-    if len(times) and not _are_in_years(times):
+    counts = times.asi8  # their extremes need no copy, unlike those of times; a missing time is the smallest
+    ends = [times[int(place)] for place in (counts.argmin(), counts.argmax())] if len(times) else []
+    if not all(pd.notna(end) and end.year in YEARS for end in ends):
         times = pd.DatetimeIndex(times.where(times.year.isin(YEARS)))
     return times if timezone is None else in_zone(times, timezone, table, column, groups)
 
@@ -458,13 +456,6 @@ class TimesCache:
         if keeps:
             self._last = cells, settings, parsed
         return parsed
-
-
-def _are_in_years(times: pd.DatetimeIndex) -> bool:
-    """Whether all times are in YEARS, and none is missing."""
-    counts = times.asi8  # their extremes need no copy, unlike those of times; a missing time is the smallest
-    first, last = times[int(counts.argmin())], times[int(counts.argmax())]
-    return bool(pd.notna(first)) and first.year in YEARS and last.year in YEARS
 
 
 def _usual_unit(cells: pd.Series) -> str | None:
