@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import itertools
 import logging
 import os
 import subprocess
@@ -14,9 +15,12 @@ from types import ModuleType
 from typing import NamedTuple
 from unittest.mock import patch
 
+import pytest
+import torch
 from onnx_registry import registry_once
 from shape_checks import switched
 
+from informer import checkpoint
 from informer.commands import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,6 +77,28 @@ def refusal(entry: str, *arguments: str) -> str:
     outcome = call(entry, *arguments)
     assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
     return outcome.err
+
+
+@contextlib.contextmanager
+def killed(place: str = "informer.training.run.fit", at: int = 1) -> Iterator[None]:
+    """What is run within dies at a call of a function, by default just before it is fitted."""
+    module, _, name = place.rpartition(".")
+    whole, calls = getattr(importlib.import_module(module), name), itertools.count(1)
+
+    def dying(*arguments: object, **settings: object) -> object:
+        if next(calls) == at:
+            raise RuntimeError("killed")
+        return whole(*arguments, **settings)
+
+    with patch(place, dying), pytest.raises(RuntimeError, match="killed"):
+        yield
+
+
+def assert_same_weights(one: Path | str, other: Path | str, name: str = checkpoint.LAST) -> None:
+    """Two run directories hold the same weights, bit for bit."""
+    first, second = (checkpoint.load(Path(run) / name).weights for run in (one, other))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[key], second[key]) for key in first)
 
 
 def call_export(*arguments: str) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, call, call_export
+from entry_points import Outcome, assert_same_weights, call, call_export
 
 from informer import Forecaster, checkpoint
 from informer.config.commands import ServeConfig
@@ -169,9 +169,7 @@ def resumes(cell: Cell) -> None:
     shutil.copytree("run", "longer")
     done(call("train", "resume=longer", "trainer.max_epochs=2"))
     done(call("train", *cell.train("run_dir=straight", "trainer.max_epochs=2")))
-    found, expected = (checkpoint.load(Path(run) / "last.pt") for run in ("longer", "straight"))
-    assert found.weights.keys() == expected.weights.keys()
-    assert all((found.weights[name] == expected.weights[name]).all() for name in found.weights)
+    assert_same_weights("longer", "straight")
 
 
 def exports(cell: Cell) -> None:

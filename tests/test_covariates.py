@@ -134,8 +134,7 @@ def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder:
     done("predict", *run, "input=in/b.csv", "future=ahead")
     np.testing.assert_allclose(pd.read_csv("out/b.forecast.csv")["load"], forecast["load"], rtol=1e-4)
     run.remove("overwrite=true")
-    outcome = call("predict", *run, "input=in", "future=ahead", "resume=true")
-    assert "(2 of them already done)" in outcome.out
+    assert "(2 of them already done)" in call("predict", *run, "input=in", "future=ahead", "resume=true").out
     frame[["date", "price"]].to_csv("ahead/b.csv", index=False)
     assert "(0 of them already done)" in call("predict", *run, "input=in", "future=ahead", "resume=true").out
 

@@ -58,8 +58,7 @@ def test_a_sound_file(folder: Path) -> None:
 @pytest.mark.parametrize("named", [["my file.csv"], ["input=my file.csv"], ["pred_len=12", "my file.csv"]])
 def test_the_file_stands_alone_or_is_named(named: list[str], folder: Path) -> None:
     table().to_csv("my file.csv", index=False)
-    outcome = done("inspect", *named)
-    assert "my file.csv, 400 rows" in outcome.out
+    assert "my file.csv, 400 rows" in done("inspect", *named).out
 
 
 def test_another_dialect_needs_no_word(folder: Path) -> None:
@@ -243,8 +242,7 @@ def test_a_folder_or_pattern_is_a_report_each_and_a_table(asked: str, many: list
 
 def test_sound_files_end_well(many: list[str]) -> None:
     Path("in/b.csv").unlink()
-    outcome = done("inspect", "in", "seq_len=24", "label_len=12", "pred_len=6")
-    assert "2 in all, 2 sound" in outcome.out
+    assert "2 in all, 2 sound" in done("inspect", "in", "seq_len=24", "label_len=12", "pred_len=6").out
 
 
 def test_files_that_do_not_go_together(many: list[str]) -> None:

@@ -31,8 +31,7 @@ def write(path: str) -> pd.DataFrame:
 def run(folder: Path) -> Path:
     write("f.csv")
     settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14"]
-    outcome = done("train", *settings, "run_dir=run")
-    assert "forecasts of sales are at least zero" in outcome.out
+    assert "forecasts of sales are at least zero" in done("train", *settings, "run_dir=run").out
     return Path("run")
 
 

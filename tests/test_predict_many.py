@@ -156,8 +156,7 @@ def test_another_way_or_another_model_is_another_job(
     write_forged(Path("other/best.pt"), content | {"val_loss": content["val_loss"] / 2})
     job = ["predict", "input=in/s0*.csv", "output=out", "resume=true"]
     for before in (0, 1):
-        outcome = call(*job, f"checkpoint={trained.run_dir}")
-        assert f"({before} of them already done)" in outcome.out
+        assert f"({before} of them already done)" in call(*job, f"checkpoint={trained.run_dir}").out
     given = [more] if more.startswith("checkpoint") else [f"checkpoint={trained.run_dir}", more]
     assert "(0 of them already done)" in call(*job, *given).out
 

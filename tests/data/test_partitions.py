@@ -59,12 +59,11 @@ def test_every_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     frame.to_csv("rows.csv", index=False)
     for path, run in (("sales", "parts"), ("rows.csv", "whole")):
         done("train", "dataset=csv", f"dataset.path={path}", *LINEAR, f"run_dir={run}")
-        outcome = done("predict", f"checkpoint={run}", f"input={path}", f"output=out_{run}", "plots=false")
+        done("predict", f"checkpoint={run}", f"input={path}", f"output=out_{run}", "plots=false")
     assert Path("out_parts/sales.forecast.csv").read_text() == Path("out_whole/rows.forecast.csv").read_text()
     pd.testing.assert_frame_equal(pd.read_csv("parts/metrics.csv"), pd.read_csv("whole/metrics.csv"))
     done("eval", "checkpoint=parts", "plots=none")
-    outcome = done("inspect", "sales", "dataset.series_col=store", *SIZES)
-    assert "2 sound" in outcome.out
+    assert "2 sound" in done("inspect", "sales", "dataset.series_col=store", *SIZES).out
     forecast = Forecaster.load("parts").predict("sales")
     pd.testing.assert_frame_equal(forecast, Forecaster.load("whole").predict("rows.csv"))
     line = refusal("predict", "checkpoint=parts", "input=sales", "output=sales/out", "plots=false")

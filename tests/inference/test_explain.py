@@ -345,8 +345,7 @@ def test_importance_of_a_network_and_of_the_calendar(files: Path) -> None:
     run_of("alone")
     Path("plain.csv").rename("moved.csv")
     try:
-        said = refusal("explain", "alone", "importance=true")
-        assert "training data not found; set input=FILE" in said
+        assert "training data not found; set input=FILE" in refusal("explain", "alone", "importance=true")
         done("explain", "alone", "importance=true", "input=moved.csv")
     finally:
         Path("moved.csv").rename("plain.csv")

@@ -302,8 +302,7 @@ def test_intervals_that_are_too_narrow_are_said_so_everywhere(folder: Path) -> N
     said = f"intervals are too narrow: those of 80 % cover {share:.0f} %"
     assert said in outcome.out.strip().splitlines()[-1]
     assert said in Path("o/report.html").read_text()
-    predicted = call("predict", "checkpoint=o", "input=load.csv", "output=p", "intervals=[80]")
-    assert said in predicted.out
+    assert said in call("predict", "checkpoint=o", "input=load.csv", "output=p", "intervals=[80]").out
     assert said in call("eval", "checkpoint=o").out.strip().splitlines()[-1]
 
 
@@ -321,8 +320,7 @@ def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
 
 def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
     arguments = ["dataset=sample", *SMALL, "dataset.split.val=11", "trainer.max_steps=1", "run_dir=short"]
-    outcome = done("train", *arguments)
-    assert "validation part too short to be divided: no calibration" in outcome.out
+    assert "validation part too short to be divided: no calibration" in done("train", *arguments).out
     assert checkpoint.load(Path("short")).calibration is None
 
 

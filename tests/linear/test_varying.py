@@ -183,8 +183,7 @@ def test_every_command_takes_them(folder: Path) -> None:
     """Red if a file loses the weights, or a refit, intervals or an export do not know them."""
     run = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12", "trainer.refit=true"]
     run += ["model.varying=[week,last]", "model.varying_penalty=0.3", "trainer.combine=[naive]", "run_dir=run"]
-    outcome = done("train", *run)
-    assert "weights vary with day of week, last value (penalty 0.3)" in outcome.out
+    assert "weights vary with day of week, last value (penalty 0.3)" in done("train", *run).out
     scored, refitted = (restore_model(checkpoint.load(Path(f"run/{name}.pt"))) for name in ("best", "refit"))
     for model in (scored, refitted):
         assert model.maps.varying.weight.abs().max() > 0

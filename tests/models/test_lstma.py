@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call, call_export, done, refusal
+from entry_points import SMALL, assert_same_weights, call, call_export, done, killed, refusal
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
@@ -244,27 +244,14 @@ def test_it_is_exported(folder: Path) -> None:
     assert scores[0] == scores[1]
 
 
-def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(folder: Path) -> None:
     """Red if the teacher's draws or share depend on anything that is not saved."""
     arguments = [*LSTMA, "trainer.max_epochs=2", "trainer.save_every_minutes=0.000001"]
     done("train", *arguments, "run_dir=whole")
-    from informer.training import loop
-
-    step, calls = loop.train_step, []
-
-    def dying(*parts: object) -> object:
-        calls.append(None)
-        if len(calls) == 9:
-            raise RuntimeError("killed")
-        return step(*parts)
-
-    monkeypatch.setattr(loop, "train_step", dying)
-    with pytest.raises(RuntimeError, match="killed"):
+    with killed("informer.training.loop.train_step", at=9):
         call("train", *arguments, "run_dir=cut")
-    monkeypatch.setattr(loop, "train_step", step)
     done("train", "resume=cut")
-    whole, cut = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "cut"))
-    assert all(torch.equal(whole[name], cut[name]) for name in whole)
+    assert_same_weights("whole", "cut")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from entry_points import SMALL, call, done, refusal
+from entry_points import SMALL, call, done, killed, refusal
 from rich.console import Console
 from test_configs import composed
 
@@ -78,11 +78,16 @@ def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["features=S", "target=price"],
         ["features=MS", "target=price", "pred_len=1"],
-        ["targets=[demand]", "past_covariates=[visitors]", "future_covariates=[price]"],
-        ["seq_len=30", "trainer.calibration=0", "loss=mae"],
         ["loss=quantile"],
+        *(
+            pytest.param(overrides, marks=pytest.mark.slow)
+            for overrides in (
+                ["features=S", "target=price"],
+                ["targets=[demand]", "past_covariates=[visitors]", "future_covariates=[price]"],
+                ["seq_len=30", "trainer.calibration=0", "loss=mae"],
+            )
+        ),
     ],
 )
 def test_any_columns(overrides: list[str], folder: Path) -> None:
@@ -90,7 +95,7 @@ def test_any_columns(overrides: list[str], folder: Path) -> None:
     assert Path("run/metrics.csv").exists()
 
 
-@pytest.mark.parametrize("short", ["error", "skip", "pad"])
+@pytest.mark.parametrize("short", ["error", "pad", pytest.param("skip", marks=pytest.mark.slow)])
 def test_many_series(short: str, folder: Path) -> None:
     frame = pd.read_csv(resource("data/sample.csv"))
     Path("in").mkdir()
@@ -163,15 +168,9 @@ def test_a_search_that_is_interrupted_goes_on(
 
 @pytest.mark.slow
 def test_killed_after_its_search_a_run_keeps_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*arguments: object, **settings: object) -> None:
-        raise RuntimeError("killed")
-
-    monkeypatch.setattr("informer.training.run.fit", killed)
-    with pytest.raises(RuntimeError, match="killed"):
+    with killed():
         call("train", *SAMPLE, BRIEF, "run_dir=run")
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(TrialRunner, "trial", killed)
+    monkeypatch.setattr(TrialRunner, "trial", None)
     done("train", "resume=run")
     assert json.loads(Path("run/run.json").read_text())["search"]["trials"] > 0
 

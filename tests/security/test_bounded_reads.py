@@ -77,8 +77,7 @@ def test_one_endless_line_is_a_line_of_the_summary(good: Path, trained: Trained)
         file.write(b"date,a\n2024-01-01,")
         for _ in range(7):
             file.write(piece)
-    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
-    assert outcome.status == 1
+    assert call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out").status == 1
     rows = summary()
     assert rows["good.csv"]["status"] == "ok"
     assert "bomb.csv.gz: a line of more than 64 MB" in rows["bomb.csv.gz"]["message"]

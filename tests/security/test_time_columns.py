@@ -58,8 +58,7 @@ def test_a_time_of_day_for_each_date_is_no_part_of_the_time(tmp_path: Path) -> N
 def test_inspect_proposes_nothing_that_loses_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     german(tmp_path / "load.csv")
-    outcome = done("inspect", "load.csv")
-    assert "duplicates" not in outcome.out
+    assert "duplicates" not in done("inspect", "load.csv").out
     rows = pd.DataFrame({"date": np.repeat(TIMES[:100].astype(str), 4), "a": np.arange(400.0)})
     rows.to_csv("repeats.csv", index=False)
     outcome = call("inspect", "repeats.csv")

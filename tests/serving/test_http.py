@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from entry_points import ROOT, SMALL, Trained, call, done
 from stores import read_series
 
 from informer import Forecaster
+from informer.base.errors import InputError
+from informer.config.commands import ServeConfig
+from informer.service.requests import Service
 from informer.service.serve import _example
 
 pytest.importorskip("fastapi", reason="needs fastapi and uvicorn (pip install fastapi uvicorn)")
@@ -299,18 +303,21 @@ def test_several_series_with_covariates_known_ahead(folder: Path) -> None:
     given = ["dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "future_covariates=[price]"]
     done("train", *given, "targets=[sold]", *SMALL, "trainer.max_steps=2", "run_dir=run")
     ahead = frame[frame["when"] >= hours[320]].drop(columns="sold")
-    with serving("checkpoint=run", "max_series=3") as service:
-        tables = {name: json.loads(each.to_json(orient="records", date_format="iso")) for name, each in
-                  (("frame", past), ("future", ahead))}  # fmt: skip
-        reply = service.table("?intervals=80", **tables)
-        expected = Forecaster.load("run").predict(past, future=ahead, intervals=80)
-        forecast = pd.DataFrame(reply.json["forecast"])
-        assert list(forecast["shop"]) == list(expected["shop"])
-        np.testing.assert_allclose(forecast["sold"], expected["sold"], rtol=1e-5)
-        np.testing.assert_allclose(forecast["sold_lo80"], expected["sold_lo80"], rtol=1e-5)
-        assert "future: expected future values of price; send JSON" in service.csv(text(past)).error
-        tables["frame"] += [row | {"shop": "d"} for row in tables["frame"][:320]]
-        assert "frame: expected at most 3 series, found 4; send fewer" in service.table(**tables).error
+    forecaster = Forecaster.load("run", device="cpu")
+    service = Service(forecaster.trained, ServeConfig(max_series=3))
+    answer = partial(service.answer, horizon=None, levels=[80], name="", kind=JSON)
+    tables = {name: json.loads(each.to_json(orient="records", date_format="iso")) for name, each in
+              (("frame", past), ("future", ahead))}  # fmt: skip
+    forecast = pd.DataFrame(json.loads(answer(json.dumps(tables).encode(), JSON)[0])["forecast"])
+    expected = forecaster.predict(past, future=ahead, intervals=80)
+    assert list(forecast["shop"]) == list(expected["shop"])
+    np.testing.assert_allclose(forecast["sold"], expected["sold"], rtol=1e-5)
+    np.testing.assert_allclose(forecast["sold_lo80"], expected["sold_lo80"], rtol=1e-5)
+    with pytest.raises(InputError, match="future: expected future values of price; send JSON"):
+        answer(text(past).encode(), CSV)
+    tables["frame"] += [row | {"shop": "d"} for row in tables["frame"][:320]]
+    with pytest.raises(InputError, match="frame: expected at most 3 series, found 4; send fewer"):
+        answer(json.dumps(tables).encode(), JSON)
 
 
 def test_an_address_in_use_is_one_line(trained: Trained) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from entry_points import CSV, SMALL, Trained, call, done, launch, refusal
+from entry_points import CSV, SMALL, Trained, call, done, killed, launch, refusal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import backend_context, plugin_data_pb2
 
@@ -23,7 +23,6 @@ from informer.config.training import LossConfig, LossKind
 from informer.data.dataset import Data
 from informer.networks.forecast_model import model_forecast
 from informer.scoring.scores import evaluate, fit_baselines, training_scale
-from informer.training import loop
 from informer.training.sinks import LossTable, note_of, units_of
 
 needs_mlflow = pytest.mark.skipif(
@@ -190,28 +189,17 @@ def test_skill_is_the_first_metric_and_places_are_no_hyper_parameters(tracked: P
     assert not {"run_dir", "dataset.path", "data_dir", "attn.factor"} & set(keys)
 
 
-def resumed(folder: Path, *more: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def resumed(folder: Path, *more: str) -> Path:
     """A run killed in the validation of its second epoch, after curves of its steps, and resumed."""
-    validate, calls = loop.validate, iter(range(9))
-
-    def killed(session: object) -> float:
-        if next(calls) == 1:
-            raise RuntimeError("killed")
-        return validate(session)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(loop, "validate", killed)
-        with pytest.raises(RuntimeError, match="killed"):
-            call("train", *TRAIN, *more, "run_dir=runs/stopped")
+    with killed("informer.training.loop.validate", at=2):
+        call("train", *TRAIN, *more, "run_dir=runs/stopped")
     done("train", "resume=runs/stopped")
     return folder / "runs" / "stopped"
 
 
-def test_a_resumed_table_is_that_of_a_run_that_was_not_stopped(
-    folder: Path, tracked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_table_is_that_of_a_run_that_was_not_stopped(folder: Path, tracked: Path) -> None:
     """Red if steps after the last save are there twice."""
-    run_dir = resumed(folder, "trainer.tracker=[csv]", monkeypatch=monkeypatch)
+    run_dir = resumed(folder, "trainer.tracker=[csv]")
     whole = [point for point in read_csv(tracked) if not point[0].startswith("weights/")]
     assert without_speed(read_csv(run_dir)) == without_speed(whole)
 
@@ -225,13 +213,11 @@ def store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @needs_mlflow
 @pytest.mark.slow
-def test_mlflow_has_each_point_once_also_after_a_resume(
-    folder: Path, tracked: Path, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflow_has_each_point_once_also_after_a_resume(folder: Path, tracked: Path, store: str) -> None:
     """Red if a resumed run sends points again, is a second run in MLflow, or loses what was waiting."""
     from mlflow import MlflowClient
 
-    run_dir = resumed(folder, "trainer.tracker=[mlflow]", monkeypatch=monkeypatch)
+    run_dir = resumed(folder, "trainer.tracker=[mlflow]")
     client = MlflowClient(tracking_uri=store)
     (run,) = client.search_runs([client.get_experiment_by_name("informer").experiment_id])
     assert (run.info.run_name, run.info.status) == ("stopped", "FINISHED")
