@@ -164,31 +164,24 @@ class Display:
 def displayed(console: Console, minutes: float) -> Iterator[Display]:
     """Show progress reports within the context."""
     display = Display(minutes)
-    with listening(display.update):
-        if console.is_terminal:
-            with Live(display, console=console, refresh_per_second=8, transient=True):
-                yield display
-        else:
-            with _plain_lines(console, display):
-                yield display
-
-
-@contextmanager
-def _plain_lines(console: Console, display: Display) -> Iterator[None]:
-    """Print a line every `EVERY` seconds, from a separate thread."""
     over = threading.Event()
 
     def speak() -> None:
         while not over.wait(EVERY):
             say(console, display.line)
 
-    thread = threading.Thread(target=speak, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    with listening(display.update):
+        if console.is_terminal:
+            with Live(display, console=console, refresh_per_second=8, transient=True):
+                yield display
+            return
+        thread = threading.Thread(target=speak, daemon=True)
+        thread.start()
+        try:
+            yield display
+        finally:
+            over.set()
+            thread.join()
 
 
 def _minutes(seconds: float) -> str:
@@ -429,12 +422,12 @@ def _forecast_trained(
     last = max(future_index(series, rows_ahead(series, settings, horizon))[-1] for series in subject.panel)
     what = f"{len(written)} files, " if len(written) > 1 else ""
     where = written[0] if len(written) == 1 else run / FORECASTS
-    seconds = time.monotonic() - began
+    ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {run}"
     searched = folder.facts().get("search")
     source = ("chosen", run if searched else settings.chosen) if searched or settings.chosen else budget
     summary = {
         "Data": "; ".join(filter(None, notes)) or "no problems",
-        "Model": f"{made_of}, reads the last {lasting(trained.seq_len, frequency)}; {_ready(seconds, run)}",
+        "Model": f"{made_of}, reads the last {lasting(trained.seq_len, frequency)}; {ready}",
         "Quality": quality_line(evaluation),
         **column_line(evaluation.columns, {key: x.original.by_column()["mae"] for key, x in evaluation.errors.items()}),
         "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, is_constant=bool(constant)),
@@ -528,9 +521,10 @@ def _forecast_untrained(
     write_atomic(page, with_addresses(to_html(content)))
     last = max(forecast.timestamps[-1] for forecast in forecasts)
     note = "" if scores is None else too_narrow(scores.shortfalls(levels))
+    ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {folder.path}"
     summary = {
         "Data": "; ".join(filter(None, [*unused, subject.repair_note])) or "no problems",
-        "Model": f"{what}{few}; {_ready(time.monotonic() - began, folder.path)}",
+        "Model": f"{what}{few}; {ready}",
         **judged,
         "Forecast": f"{written} ({lasting(horizon, frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, folder.path),
@@ -551,10 +545,6 @@ def _before_test(
 def _total(sums: Totals | None, folder: Path) -> dict[str, str]:
     """The line about the largest sum, its bias on the test part, and the tables of sums, if they were asked for."""
     return {} if sums is None else {"Total": f"{sums.headline}; {', '.join(str(folder / name) for name in sums.names)}"}
-
-
-def _ready(seconds: float, folder: Path) -> str:
-    return f"ready after {_minutes(seconds)} minutes, in {folder}"
 
 
 def _write_zero(subject: Survey, forecasts: Sequence[Forecast], folder: Path) -> Path:

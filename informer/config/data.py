@@ -58,12 +58,12 @@ class Limits:
     """Limits of a data file's size.
 
     Args:
-        file_mb: uncompressed size in MB; None: no limit, for files that are read in pieces.
+        file_mb: uncompressed size in MB; infinite for files that are read in pieces.
         line_mb: size of one line in MB.
         cell: characters of one cell, at most LONGEST_CELL.
     """
 
-    file_mb: float | None = 4096.0
+    file_mb: float = 4096.0
     line_mb: float = 64.0
     cell: int = LONGEST_CELL
 

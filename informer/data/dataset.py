@@ -251,7 +251,8 @@ def lay_out(
     """
     panel, splits = divide(source.panel, dataset, sizes)
     masked = masks_of(panel, splits, keeps_gaps=dataset.keeps_gaps, trained=trained)
-    names, categories, *_ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
+    several = [series.name for series in panel] if len(panel) > 1 else []
+    names, categories, *_ = trained or Trained(several, trained_labels(panel, splits, source.labels))
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, panel, splits, source)
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained=names)
@@ -278,11 +279,6 @@ def lay_out(
         masked=masked,
         attributes=source.attributes and source.attributes.of([series.name for series in source.panel]),
     )
-
-
-def _names(panel: Sequence[Series]) -> list[str]:
-    """Names of the series if there are several."""
-    return [series.name for series in panel] if len(panel) > 1 else []
 
 
 def _scalers(

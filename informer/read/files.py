@@ -16,6 +16,7 @@ Only addresses that the user passes to a command are read, not those in checkpoi
 import atexit
 import hashlib
 import logging
+import math
 import posixpath
 import re
 import shutil
@@ -144,7 +145,7 @@ PIECE = 1 << 20
 _ADDRESS = re.compile(rf"({'|'.join(SCHEMES)})://(.*)", re.DOTALL)
 _full: dict[str, str] = {}
 """Full addresses by address without query, since the query may be a signature."""
-_copies: dict[tuple[str, float | None], str] = {}
+_copies: dict[tuple[str, float], str] = {}
 """Local paths of copies by address and size limit."""
 
 
@@ -343,7 +344,7 @@ def find_files(config: DatasetConfig, data_dir: Path) -> list[Path]:
 
 def dataset_path(config: DatasetConfig) -> str:
     """Local path of `dataset.path`; remote files are copied first. Errors as in `local_path`."""
-    limits = replace(config.limits, file_mb=None) if config.memmap else config.limits
+    limits = replace(config.limits, file_mb=math.inf) if config.memmap else config.limits
     return local_path("dataset.path", str(config.path), limits)
 
 

@@ -64,7 +64,7 @@ def bounded(content: io.BufferedIOBase, path: Path, limits: Limits) -> io.Buffer
 
 def check_size(path: Path, n_bytes: int, limits: Limits) -> None:
     """Raise an InputError if the content exceeds the size limit."""
-    if limits.file_mb is not None and n_bytes > limits.file_mb * MB:
+    if n_bytes > limits.file_mb * MB:
         raise InputError(
             f"{path}: more than {limits.file_mb:g} MB uncompressed; use a smaller file, or raise dataset.max_file_mb"
         )

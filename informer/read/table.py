@@ -33,6 +33,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, islice, takewhile
+from math import inf
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -45,7 +46,7 @@ from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from informer.base.errors import MOST_SHOWN, InputError, listed
 from informer.base.files import reading
-from informer.config.data import LONGEST_CELL, DatasetConfig, Limits
+from informer.config.data import LONGEST_CELL, DatasetConfig
 from informer.read.cells import check_lengths, dictionary_encoded, read_csv_options, row_numbers
 from informer.read.dialect import (
     BLANKS,
@@ -359,7 +360,7 @@ def read_table(path: Path, config: DatasetConfig = USUAL) -> Table:
     if is_partitioned(path):
         return table_of_frame(partitioned_frame(path, config.limits), path.name)
     with read_errors(path, config.encoding), open_table(path, config.limits) as (file, start):
-        typed = _typed_table(path, file, start, config, config.limits)
+        typed = _typed_table(path, file, start, config)
         table = typed or _csv_piece(path, file, config)[0]
         if typed is not None or file.tell() > config.limits.cell:  # no cell is longer than its file
             check_lengths(path, table.frame, config.limits)
@@ -372,12 +373,12 @@ def read_pieces(path: Path, config: DatasetConfig = USUAL) -> Iterator[Table]:
     Raises:
         InputError: see `read_table`.
     """
-    limits = replace(config.limits, file_mb=None)
+    config = replace(config, max_file_mb=inf)
     if is_partitioned(path):
-        yield table_of_frame(partitioned_frame(path, limits), path.name)
+        yield table_of_frame(partitioned_frame(path, config.limits), path.name)
         return
-    with read_errors(path, config.encoding), open_table(path, limits) as (file, start):
-        if (typed := _typed_table(path, file, start, config, limits)) is not None:
+    with read_errors(path, config.encoding), open_table(path, config.limits) as (file, start):
+        if (typed := _typed_table(path, file, start, config)) is not None:
             yield typed
             return
         known: Layout | None = None
@@ -385,7 +386,7 @@ def read_pieces(path: Path, config: DatasetConfig = USUAL) -> Iterator[Table]:
             with read_errors(path, known.dialect.encoding if known else config.encoding):
                 content = io.BytesIO(b"".join(lines))
                 table, layout = _csv_piece(path, content, config, known, is_last=not file.peek(1))
-                check_lengths(path, table.frame, limits)
+                check_lengths(path, table.frame, config.limits)
             if len(table.frame) or known is None:  # blank rows at the end of the file may form a piece
                 yield table
             n_lines = len(lines) if known else max(len(lines) - layout.n_before, 0)
@@ -410,53 +411,47 @@ def _csv_piece(
     `is_last`: whether the file ends with them, perhaps with notes.
     """
     head = file.read(HEAD)
-    content = file if len(head) == HEAD else io.BytesIO(head)
+    whole = content = file if len(head) == HEAD else io.BytesIO(head)
     head += file.readline()
     encoding = config.encoding or (known.dialect.encoding if known else find_encoding(head))
     try:
-        return _decoded_table(path, content, head, replace(config, encoding=encoding), known, is_last)
+        if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):  # whose lines do not end with one byte
+            content.seek(0)
+            head = content.read().decode(encoding).encode()
+            content, text = io.BytesIO(head), head.decode()
+        else:
+            text = codecs.getincrementaldecoder(encoding)().decode(head)
+        if not text or text.isspace():
+            raise EmptyDataError
+        check_is_text(path, head, text)
+        layout = known or find_layout(path.name, text, replace(config, encoding=encoding))
+        n_lines = 0 if known else layout.n_before
+        begin = sum(map(len, head.splitlines(keepends=True)[:n_lines]))
+        if layout.dialect.separator in BLANKS:
+            content.seek(begin)
+            lines = content.read().decode(layout.dialect.parsed_encoding).splitlines(keepends=True)
+            content, begin = io.BytesIO(without_blanks(lines, layout.dialect.separator).encode()), 0
+        text_options = read_csv_options(config.as_text, layout.names, config.missing_values)
+        frame, notes = _rows_and_notes(content, begin, layout, is_last, text_options)
     except UnicodeDecodeError:
         if config.encoding is not None or known is not None:
             raise
-    # the first non-ASCII character is late in the file
-    content.seek(0)
-    config = replace(config, encoding=find_encoding(content.read()))
-    return _decoded_table(path, content, head, config, known, is_last)
-
-
-def _decoded_table(
-    path: Path,
-    content: io.BufferedIOBase,
-    head: bytes,
-    config: DatasetConfig,
-    known: Layout | None,
-    is_last: bool,
-) -> tuple[Table, Layout]:
-    encoding = config.encoding or COMMON.encoding
-    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):  # whose lines do not end with one byte
-        content.seek(0)
-        head = content.read().decode(encoding).encode()
-        content, text = io.BytesIO(head), head.decode()
-    else:
-        text = codecs.getincrementaldecoder(encoding)().decode(head)
-    if not text or text.isspace():
-        raise EmptyDataError
-    check_is_text(path, head, text)
-    layout = known or find_layout(path.name, text, config)
-    n_lines = 0 if known else layout.n_before
-    begin = sum(map(len, head.splitlines(keepends=True)[:n_lines]))
-    if layout.dialect.separator in BLANKS:
-        content.seek(begin)
-        lines = content.read().decode(layout.dialect.parsed_encoding).splitlines(keepends=True)
-        content, begin = io.BytesIO(without_blanks(lines, layout.dialect.separator).encode()), 0
-    text_options = read_csv_options(config.as_text, layout.names, config.missing_values)
-    frame, notes = _rows_and_notes(content, begin, layout, is_last, text_options)
+        # the first non-ASCII character is late in the file
+        whole.seek(0)
+        config = replace(config, encoding=find_encoding(whole.read()))
+        whole.seek(0)
+        return _csv_piece(path, whole, config, known, is_last)
     if notes:
         last = "last row" if len(notes) == 1 else f"last {len(notes)} rows"
         said = f"{last} not read: {shorten(notes[0], 60)!r}"
         dialect = replace(layout.dialect, note=", ".join(filter(None, [layout.dialect.note, said])))
         layout = replace(layout, dialect=dialect)
-    doubts = {} if layout.dialect.is_settled else _doubts(content, begin, layout, frame, config.missing_values)
+    doubts = {}
+    # columns whose decimals may be digits after a thousands separator are read again as text, without the notes
+    if not layout.dialect.is_settled and (places := may_be_thousands(frame)):
+        as_text = {"usecols": places, "dtype": str, "na_values": [*config.missing_values]}
+        texts = _parse(content, begin, layout, nrows=int(frame.index[-1]) + 1, **as_text)
+        doubts = find_doubts(texts, layout.dialect.decimal)
     table = Table(path.name, frame, layout.n_before + 1, layout.dialect, _repeated(layout.names), doubts)
     return table, layout
 
@@ -504,19 +499,6 @@ def _texts(rows: pd.DataFrame) -> list[list[str]]:
     """Cells of the first columns as text."""
     first = rows.iloc[:, :SAMPLED_COLUMNS].astype(object)
     return first.where(first.notna(), "").astype(str).to_numpy().tolist()
-
-
-def _doubts(
-    content: io.BufferedIOBase, begin: int, layout: Layout, frame: pd.DataFrame, missing_values: Sequence[str]
-) -> dict[str, tuple[str, int]]:
-    """Columns whose decimals may be digits after a thousands separator, see `find_doubts`; the possible ones are read
-    again as text."""
-    positions = may_be_thousands(frame)
-    if not positions:
-        return {}
-    n_rows = int(frame.index[-1]) + 1  # without notes below them
-    text = _parse(content, begin, layout, usecols=positions, dtype=str, na_values=[*missing_values], nrows=n_rows)
-    return find_doubts(text, layout.dialect.decimal)
 
 
 def _parse(content: io.BufferedIOBase, begin: int, layout: Layout, **special: Any) -> pd.DataFrame:
@@ -575,30 +557,24 @@ def _repeated(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name, n in Counter(filter(None, names)).items() if n > 1))
 
 
-def _typed_table(
-    path: Path, file: io.BufferedIOBase, start: bytes, config: DatasetConfig, limits: Limits
-) -> Table | None:
+def _typed_table(path: Path, file: io.BufferedIOBase, start: bytes, config: DatasetConfig) -> Table | None:
     """The cells of a parquet file or workbook, detected from its first bytes; None for other files."""
     if start == PARQUET:
-        return _parquet_table(path, file, limits)
+        import pyarrow.parquet
+
+        try:
+            about = pyarrow.parquet.read_metadata(file)
+            # compressed, equal cells take no space
+            check_size(path, about.num_rows * about.num_columns * 8, config.limits)
+            return table_of_frame(pd.read_parquet(file, engine="pyarrow"), path.name)
+        except pyarrow.ArrowException as error:
+            raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
     if start == ZIP and is_workbook(file):
-        content, skipped = sheet_text(path, file, config.sheet, limits)
+        content, skipped = sheet_text(path, file, config.sheet, config.limits)
         above = None if config.skip_rows is None else max(config.skip_rows - skipped, 0)
         table = _csv_piece(path, content, replace(config, **WRITTEN, skip_rows=above))[0]
         return replace(table, first_row=table.first_row + skipped, of_sheet=True)
     return None
-
-
-def _parquet_table(path: Path, file: io.BufferedIOBase, limits: Limits) -> Table:
-    import pyarrow.parquet
-
-    try:
-        about = pyarrow.parquet.read_metadata(file)
-        check_size(path, about.num_rows * about.num_columns * 8, limits)  # compressed, equal cells take no space
-        frame = pd.read_parquet(file, engine="pyarrow")
-    except pyarrow.ArrowException as error:
-        raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
-    return table_of_frame(frame, path.name)
 
 
 def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None) -> Table:
