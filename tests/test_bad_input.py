@@ -144,7 +144,6 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["lr=1e-3"], ["unknown key 'lr': expected one such as optim.lr (list"]),
         (["epochs=3"], ["unknown key 'epochs': expected one such as trainer.max_epochs (list"]),
         (["+dataset.foo=1"], ["unknown key 'dataset.foo'"]),
-        (["attn.factr=3"], ["unknown key 'attn.factr'", "ProbAttention: factor, sample_factor"]),
         (["attn=taylor", "attn.factor=3"], ["TaylorAttention: it has none"]),
         (["loss=spectral", "loss.alpha=0"], ["loss.alpha: expected more than 0, found 0"]),
         (["loss.training=quantile"], ["loss.training: expected null with loss.kind=mse, found quantile"]),

@@ -1,8 +1,10 @@
 """The ways of starting the program: a built wheel, an editable install, a checkout."""
 
 import importlib.util
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -11,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from entry_points import ROOT, SMALL, launch
+from entry_points import ROOT, SMALL, call, launch
 
 pytestmark = [
     pytest.mark.slow,
@@ -96,3 +98,25 @@ def test_a_checkout(tmp_path: Path) -> None:
     assert outcome.status == 0, outcome.err
     assert outcome.err == ""
     assert (tmp_path / "run" / "best.pt").exists()
+
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_what_is_copied_exists_and_is_not_ignored() -> None:
+    """Red when a file of the build is moved, or .dockerignore leaves it out."""
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {name for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.M) for name in shlex.split(line)[:-1]}
+    assert copied == kept
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def test_its_command_is_known() -> None:
+    """Red when a key of the entry point is renamed."""
+    program, command, *keys = json.loads(re.findall(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.M)[0])
+    assert (program, command) == ("informer", "serve")
+    outcome = call("serve", "--cfg", "job", *keys)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "host: 0.0.0.0\n" in outcome.out
+    assert "EXPOSE 8000\n" in DOCKERFILE
+    assert "\nport: 8000\n" in outcome.out

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from entry_points import SMALL, TENSORBOARD, Trained, done
+from entry_points import SMALL, TENSORBOARD, Trained, done, launch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
@@ -303,3 +303,16 @@ def test_every_kind_of_series_goes_all_the_way(
     report = json.loads(Path("run/eval/metrics.json").read_text())
     assert report == json.loads(Path("run/metrics.json").read_text())
     shutil.rmtree("run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_a_job_of_a_launcher(launcher: str, folder: Path) -> None:
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
+    arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "seed=3"]
+    outcome = launch("train", "--multirun", f"hydra/launcher={launcher}", *arguments, cwd=folder)
+    assert outcome.status == 0, outcome.err
+    (run,) = (path for path in Path("runs").iterdir() if path.is_dir())
+    assert yaml.safe_load((run / "config.yaml").read_text())["seed"] == 3
+    assert (run / "best.pt").exists()
+    assert [path.name for path in folder.iterdir()] == ["runs"]

@@ -15,6 +15,7 @@ from naive import (
 
 from informer.networks.attention import reformer
 from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.full import FullAttention
 from informer.networks.attention.reformer import ReformerAttention
 
 LONG = (1, 2, 97, 97, 5, 4)
@@ -72,6 +73,12 @@ def test_crowded_buckets(crowded, causal):
     q = q * 0.01 + 1 if crowded != "keys" else q  # nearly one direction: nearly one bucket
     k = k * 0.01 + 1 if crowded != "queries" else k
     assert_realises(attn, q, k, v, expected_weights(attn, q, k))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_one_bucket_is_full_attention(causal):
+    attn, (q, k, v) = make(LONG, causal=causal, n_buckets=1), draw(LONG)
+    assert_realises(attn, q, k, v, FullAttention(spec_of(LONG, causal=causal)).weights(q, k))
 
 
 @pytest.mark.parametrize("causal", [False, True])

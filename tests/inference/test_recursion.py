@@ -1,4 +1,4 @@
-"""Forecasts from every origin that reach beyond pred_len, against forecasts of the rows up to each origin."""
+"""Forecasts beyond pred_len: from every origin against those of the rows up to it, and the bound of a horizon."""
 
 from pathlib import Path
 
@@ -8,7 +8,9 @@ import pytest
 from entry_points import SMALL, Trained, done, refusal
 
 from informer import Forecaster
+from informer.base.errors import InputError
 from informer.base.runtime import resource
+from informer.inference import model as predictor
 
 COLUMNS = ["temperature", "visitors", "price", "demand"]
 
@@ -84,3 +86,24 @@ def test_future_covariates_come_from_the_table(folder: Path) -> None:
 )
 def test_mistakes_of_a_horizon(trained: Trained, frame: pd.DataFrame, arguments: list[str], says: str) -> None:
     assert says in refusal("predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", *arguments)
+
+
+SAMPLE = resource("data/sample.csv")
+
+
+@pytest.mark.parametrize("horizon", [100_001, 1_000_000, 10**15])
+def test_a_horizon_is_bounded(horizon: int, folder: Path, trained: Trained) -> None:
+    line = refusal("predict", f"checkpoint={trained.run_dir}", f"input={SAMPLE}", f"horizon={horizon}", "output=out")
+    assert line.startswith(f"error: horizon={horizon}: expected at most 100000 rows of 4 targets")
+    assert not Path("out").exists()
+
+
+def test_the_bound_counts_targets_too(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forecasts up to the limit are made; pred_len rows are always allowed."""
+    forecaster, rows = Forecaster.load(trained.run_dir), pd.read_csv(SAMPLE, nrows=60)
+    monkeypatch.setattr(predictor, "MOST_VALUES", 4 * 20 + 3)
+    assert len(forecaster.predict(rows, horizon=20)) == 20
+    with pytest.raises(InputError, match="at most 20 rows of 4 targets"):
+        forecaster.predict(rows, horizon=21)
+    monkeypatch.setattr(predictor, "MOST_VALUES", 4)
+    assert len(forecaster.predict(rows)) == 6

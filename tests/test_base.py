@@ -1,15 +1,36 @@
-"""`device=`: names, and devices that are there or not (stand-ins for what torch finds)."""
+"""Words of errors and the environment of the program."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.linalg
 import torch
 from entry_points import refusal
+from threadpoolctl import threadpool_info
 
-from informer.base.errors import InputError
-from informer.base.runtime import pick_device
+from informer.base.errors import InputError, counted
+from informer.base.runtime import one_blas_thread, pick_device
 from informer.config.conversion import from_plain, to_plain
 from informer.config.training import TrainConfig
+
+
+def test_blas_computes_with_one_thread_within_the_function_and_as_before_after_it():
+    """Red if the libraries of numpy and scipy are not limited, or stay limited."""
+    scipy.linalg.cholesky(np.eye(3))
+    before = threads()
+    assert before
+    assert set(one_blas_thread(threads)()) == {1}
+    assert threads() == before
+
+
+def threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
+def test_counted(n: int, text: str) -> None:
+    assert counted(n, "file") == text
 
 
 @pytest.fixture
