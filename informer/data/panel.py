@@ -219,7 +219,7 @@ def series_reader(
         rows = long.rows(k)
         found = sound(k) if sound is not None and rows.stop - rows.start >= least else None
         found = read(k) if found is None else found
-        first = first or found
+        first = found if first is None else first
         return found
 
     return series

@@ -81,13 +81,6 @@ def distinct(cells: pd.Series) -> pd.Series:
     return pd.Series(cells.unique()).astype(str) if is_encoded(cells) else cells
 
 
-def row_numbers(index: pd.Index, first: int) -> np.ndarray:
-    """An index of whole numbers as an array that begins at `first`."""
-    if isinstance(index, pd.RangeIndex):  # whose own array pandas would keep
-        return np.arange(index.start + first, index.stop + first, index.step)
-    return index.to_numpy() + first
-
-
 def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
     """Raise an InputError if a cell or a column name is too long."""
     for i, column in enumerate(frame.columns):

@@ -37,7 +37,9 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
         raise InputError(f"{str(path)!r}: cannot be read (file names cannot contain a null character)")
     kind = path.stat().st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # opening reports folders
-        raise InputError(f"{path}: expected a regular file, found a {_kind(kind)}; copy its content into a file")
+        names = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFBLK: "device", stat.S_IFSOCK: "socket"}
+        found = names.get(stat.S_IFMT(kind), "special file")
+        raise InputError(f"{path}: expected a regular file, found a {found}; copy its content into a file")
     with path.open("rb") as file:
         yield file
 
@@ -123,8 +125,3 @@ class _Bounded(io.RawIOBase):
                 f"{self._path}: a line of more than {self._limits.line_mb:g} MB; expected a table with one line per "
                 "time; raise dataset.max_line_mb if it is one"
             )
-
-
-def _kind(mode: int) -> str:
-    names = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFBLK: "device", stat.S_IFSOCK: "socket"}
-    return names.get(stat.S_IFMT(mode), "special file")

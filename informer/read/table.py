@@ -47,7 +47,7 @@ from pandas.errors import EmptyDataError, ParserError, ParserWarning
 from informer.base.errors import MOST_SHOWN, InputError, listed
 from informer.base.files import reading
 from informer.config.data import LONGEST_CELL, DatasetConfig
-from informer.read.cells import check_lengths, dictionary_encoded, read_csv_options, row_numbers
+from informer.read.cells import check_lengths, dictionary_encoded, read_csv_options
 from informer.read.dialect import (
     BLANKS,
     COMMON,
@@ -106,7 +106,7 @@ class BrokenRow(ValueError):
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(f"row {row}: {problem}")
-        self.row, self.problem = row, problem
+        self.row = row
 
 
 def find_broken_row(content: io.BufferedIOBase, begin: int, layout: Layout, message: str) -> BrokenRow | None:
@@ -304,7 +304,10 @@ class Table:
     @property
     def lines(self) -> Int[np.ndarray, "t"]:
         """Row numbers, as an editor shows them."""
-        return row_numbers(self.frame.index, self.first_row)
+        index = self.frame.index
+        if isinstance(index, pd.RangeIndex):  # whose own array pandas would keep
+            return np.arange(index.start + self.first_row, index.stop + self.first_row, index.step)
+        return index.to_numpy() + self.first_row
 
     def end(self, n: int) -> "Table":
         """The last n rows, or all if there are fewer."""

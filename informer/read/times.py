@@ -14,7 +14,7 @@ forward, an hour is skipped.
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Literal
@@ -57,20 +57,9 @@ FEWEST = 3
 
 _ISO_DATE = re.compile(r"\s*\d{4}-(\d\d)-(\d\d)")
 
-Parse = Callable[[pd.Series, str], pd.DatetimeIndex]
-"""Parses cells with a format; NaT for cells in another format."""
 
-
-def settle(
-    table: Table, column: str, formats: Sequence[str], parse: Parse, *, trained_format: str | None = None
-) -> str:
-    """The format of a column, among those that can read its first cell.
-
-    Args:
-        table, column: the column.
-        formats: candidates, the most common first.
-        parse: parses cells.
-        trained_format: format of a model's training data, which resolves ambiguity.
+def _settled(table: Table, column: str, formats: Sequence[str], trained_format: str | None) -> str:
+    """The format of a column, among those that can read its first cell, the most common first.
 
     Raises:
         InputError: the rows contradict each other or the training data, or leave the order ambiguous.
@@ -79,27 +68,31 @@ def settle(
         return formats[0]
     cells = table.frame[column]
     if WEEK in formats[-1]:
-        return next((each for each in formats if each == trained_format), None) or _period(
-            table, column, formats, parse
-        )
+        return _period(table, column, formats) if trained_format not in formats else str(trained_format)
     if formats[0] == ISO and trained_format in (None, ISO) and _has_day_above_12(cells):
         return ISO
     for sample in (cells.iloc[:HEAD], cells):
-        times = {time_format: parse(sample, time_format) for time_format in formats}
+        times = {time_format: _read_as(table, column, sample, time_format) for time_format in formats}
         holding = _holding(table, column, sample, times)
         if len(holding) == 1:
-            return _as_trained(table, column, holding[0], formats, trained_format)
-    alike = [
-        time_format
-        for time_format in holding
-        if trained_format is not None and order(time_format) == order(trained_format)
-    ]
-    if alike:
-        return alike[0]
+            if trained_format in formats and trained_format != holding[0]:
+                raise InputError(
+                    f"{table.name}, column {column!r}: expected dates like {trained_format} as in training, found "
+                    f"dates like {holding[0]}; if that is right, set dataset.time_format='{holding[0]}'"
+                )
+            return holding[0]
+    for time_format in holding:
+        if trained_format is not None and order(time_format) == order(trained_format):
+            return time_format
     return _by_step(table, column, {time_format: times[time_format] for time_format in holding})
 
 
-def _period(table: Table, column: str, formats: Sequence[str], parse: Parse) -> str:
+def _read_as(table: Table, column: str, cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
+    """Some cells of a column with a format; NaT for those in another one."""
+    return parse_timestamps(replace(table, frame=cells.to_frame()), column, time_format)
+
+
+def _period(table: Table, column: str, formats: Sequence[str]) -> str:
     """The format of years with a number such as 1990-1: months, ISO weeks, or quarters, if more than four rows have
     the numbers 1 to 4.
 
@@ -108,8 +101,8 @@ def _period(table: Table, column: str, formats: Sequence[str], parse: Parse) -> 
     """
     month, *quarter, week = formats
     cells = distinct(table.frame[column])
-    times = parse(cells, month)
-    if times.hasnans and len(parse(cells, week).dropna()) > len(times.dropna()):
+    times = _read_as(table, column, cells, month)
+    if times.hasnans and len(_read_as(table, column, cells, week).dropna()) > len(times.dropna()):
         return week
     if not quarter or set(times.month.dropna()) != {1, 2, 3, 4} or times.nunique() <= 4:
         return month
@@ -152,16 +145,6 @@ def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd
         f"{table.at(row, column)}: day and month are swapped, {shown(cells.iloc[row])} against "
         f"{shown(cells.iloc[before])} in row {table.lines[before]}; use one order for all dates"
     )
-
-
-def _as_trained(table: Table, column: str, time_format: str, formats: Sequence[str], trained: str | None) -> str:
-    """`time_format`; an InputError if the training dates had another order."""
-    if trained in formats and trained != time_format:
-        raise InputError(
-            f"{table.name}, column {column!r}: expected dates like {trained} as in training, found dates like "
-            f"{time_format}; if that is right, set dataset.time_format='{time_format}'"
-        )
-    return time_format
 
 
 def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -> str:
@@ -382,11 +365,7 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
         return EXCEL
     if trained_format == STEP and is_integer_dtype(table.frame[column]):
         return STEP
-
-    def parse(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
-        return parse_timestamps(replace(table, frame=cells.to_frame()), column, time_format)
-
-    return settle(table, column, _formats(table, column), parse, trained_format=trained_format)
+    return _settled(table, column, _formats(table, column), trained_format)
 
 
 def parse_timestamps(
