@@ -81,6 +81,14 @@ def test_a_forecast_reads_the_newest_issue_of_its_origin() -> None:
     together = ROWS[(ROWS["time"] <= END) | ROWS["issued"].notna()]  # rows ahead of the measured ones are no history
     from_python = Forecaster.load("run").predict(together, future=together)
     np.testing.assert_allclose(from_python["load"], one["load"], rtol=1e-5)
+    together.to_csv("together.csv", index=False)
+    words = ["target=load", "horizon=6", "dataset.issued_at=issued", "future_covariates=[temp]", "model=linear"]
+    done("forecast", "together.csv", *words, "output=whole")
+    done("predict", "checkpoint=whole", "input=history.csv", "future=plain.csv", "output=again", "plots=false")
+    again = pd.read_csv("again/history.forecast.csv")
+    whole = pd.read_csv("whole/forecasts/together.forecast.csv")
+    pd.testing.assert_frame_equal(whole[["time", "load"]], again)
+    np.testing.assert_allclose(again["load"], 50 - 5 * pd.read_csv("plain.csv")["temp"], atol=2.5)
 
 
 def test_a_forecast_needs_what_was_issued() -> None:
@@ -139,7 +147,7 @@ def test_a_network_reads_them() -> None:
     [
         ("train", [*RUN, "dataset.memmap=true"], "dataset.issued_at: not supported with dataset.memmap, which reads a"),
         ("train", [*RUN[:4], *RUN[5:]], "dataset.issued_at: history has no columns known ahead, which are issued"),
-        ("forecast", ["history.csv", "dataset.issued_at=issued"], "informer forecast does not read it"),
+        ("forecast", ["history.csv", "dataset.issued_at=issued"], "expected the columns that are issued"),
         ("update", ["checkpoint=run", "input=whole.csv", "output=never"], "later rows are not joined to those of a"),
         ("watch", ["checkpoint=run", "input=whole.csv"], "watch does not support covariates that are issued"),
         ("predict", ["checkpoint=run", "input=plain.csv", "mode=rolling"], "issued_at=issued: plain.csv has no such"),

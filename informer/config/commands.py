@@ -148,11 +148,8 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
             yield "above: only used with total=true or aggregate=[...], found neither"
         if self.dataset.path is not None:
             yield f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key"
-        if self.dataset.issued_at is not None:
-            yield (
-                "dataset.issued_at: informer forecast does not read it; set it in informer train, with "
-                "future_covariates=[...], and forecast with informer predict"
-            )
+        if self.dataset.issued_at is not None and not self.future_covariates:
+            yield "dataset.issued_at: expected the columns that are issued, future_covariates=[...], found none"
         if self.future is not None and self.model == "zero":
             yield "future: model=zero reads no columns known ahead; leave it out, or use model=auto"
 

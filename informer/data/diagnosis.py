@@ -293,10 +293,10 @@ def commands(
     lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
     last = [] if target is None else [("target", target)]
     words = [*_settings(dataset), *lengths, "model=auto"]
-    words += ["future_covariates=[...]"] if dataset.issued_at is not None else []
     train = shell_command("train", "dataset=csv", ("dataset.path", path), *words, *last)
     if dataset.issued_at is not None:
-        return ["train:    the columns that are issued go in place of ...", f"  {train}"]
+        issued = shell_command("forecast", str(path), *_settings(dataset), "future_covariates=[...]", *last)
+        return ["forecast: the columns that are issued go in place of ...", f"  {issued}"]
     forecast = _forecast_lines(path, dataset, target, several=several)
     return [*forecast, "train:    without forecasts and report", f"  {train}"]
 

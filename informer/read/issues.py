@@ -72,7 +72,7 @@ def with_issues(table: Table, config: DatasetConfig) -> Table:
         InputError: no such column, or a cell in it is not a time.
     """
     column = config.issued_at
-    if column is None:
+    if column is None or table.issued is not None:
         return table
     if column not in table.columns:
         raise table.missing("dataset.issued_at", column)
