@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import call, done, refusal
+from stores import series_from_frame
 
 from informer import Forecaster, checkpoint
 from informer.base.files import file_stems
-from informer.config.data import DatasetConfig
+from informer.config.data import DatasetConfig, Ended
 from informer.data.diagnosis import survey_file
+from informer.data.panel import without_ended
 
 RUN = [
     "dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3",
@@ -347,10 +349,22 @@ def test_closed_shops_are_not_forecast(model: str, folder: Path) -> None:
 
 
 def test_series_that_end_at_many_times_are_all_forecast(folder: Path) -> None:
-    """As those of the M competitions, of which each ends on its own: 70 % of these share their end."""
-    shops(2).drop(columns="promo").to_csv("shops.csv", index=False)
+    """As those of the M competitions, of which each ends on its own: 70 % of these end within a season."""
+    shops(3).drop(columns="promo").to_csv("shops.csv", index=False)
     done("forecast", "shops.csv", "model=zero", "horizon=7", "dataset.series_col=shop", "output=o")
     assert pd.read_csv(next((folder / "o" / "forecasts").glob("*.csv")))["shop"].nunique() == 10
+
+
+def test_a_shop_is_closed_also_where_the_newest_rows_of_others_are_missing() -> None:
+    """Red if it counts as open because the others do not all end at once; half of them do."""
+    panel = [
+        series_from_frame(rows.drop(columns=["shop", "promo"]), DatasetConfig(), str(name))
+        for name, rows in shops(1, n_late=4).groupby("shop")
+    ]
+    kept, line = without_ended(panel, Ended.skip)
+    assert [series.name for series in kept] == [f"s{i}" for i in range(1, 10)]
+    assert "s0 (2023-06-19)" in line
+    assert without_ended(panel[:7], Ended.skip)[1] == ""
 
 
 def test_covariates_of_closed_shops_are_not_demanded(folder: Path) -> None:

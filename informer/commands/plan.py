@@ -371,8 +371,8 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
     names = frame[key] if key in frame.columns else pd.Series("", index=frame.index)
     is_ahead = frame[target].isna()[::-1].groupby(names).cummin()[::-1]
     ahead = frame[is_ahead & frame[target].notna().groupby(names).transform("any")]
-    filled = without([name for name in ahead.columns if ahead[name].notna().all()], [key])
-    known = [name for name in filled if is_numeric_dtype(ahead[name]) or name in config.categorical]
+    known = [name for name in ahead.columns if is_numeric_dtype(ahead[name]) and ahead[name].notna().all()]
+    known = without([*known, *config.categorical], [key])
     if not known:
         return settings, []
     n_rows = int(ahead.groupby(names).size().min())
@@ -408,7 +408,8 @@ def check_future(subject: Survey, settings: ForecastConfig, horizon: int) -> Non
     futures = futures_of_table(table, config)
     for series in without_ended(subject.panel, config.ended)[0]:
         ahead = future_index(series, rows_ahead(series, settings, horizon))
-        futures.of(series).at(ahead, settings.future_covariates)
+        # categories are checked when they are forecast from, as codes
+        futures.of(series).at(ahead, without(settings.future_covariates, config.categorical))
 
 
 def targets_of(series: Series, settings: ForecastConfig) -> list[str]:

@@ -408,7 +408,7 @@ class DatasetConfig(Checked):
         outliers: what to do about readings far from all others of their column; None warns of them, and asks before
             they are forecast from.
         ended: whether series of a file are forecast that ended more than a season before the others (closed stores), if
-            at least 80 % of all series end at the same time; they are trained on in any case.
+            at least 80 % of all series end within it, half of them at the same time; they are trained on in any case.
         min_observed: with fill=mask, windows are left out if a smaller share of rows than this has an observed target,
             in the lookback window or in the horizon.
         confirm: repairs that may drop more than 0.5 % of the rows (duplicates).

@@ -476,19 +476,21 @@ MOST = 3
 
 
 SHARED_END = 0.8
-"""Minimum share of series that end at the same time, for others to have ended before."""
+"""Minimum share of series that end within a season of the last time, at which half of them end, for others to have
+ended before: some of the newest rows may be missing."""
 
 
 def without_ended(panel: Sequence[Series], setting: Ended) -> tuple[list[Series], str]:
     """The series that are forecast, see `dataset.ended`, and a line about the others; "" without such series."""
-    ends = Counter(series.timestamps[-1] for series in panel)
+    ends, step = Counter(series.timestamps[-1] for series in panel), panel[0].frequency
     last = max(ends)
-    step = panel[0].frequency
-    if setting is Ended.forecast or step.is_numbered or ends[last] < SHARED_END * len(panel):
+    if setting is Ended.forecast or step.is_numbered or 2 * ends[last] < len(panel):
         return list(panel), ""
     are_gone = [
         series.timestamps[-1] < last and step.future(series.timestamps[-1], step.season)[-1] < last for series in panel
     ]
+    if len(panel) - sum(are_gone) < SHARED_END * len(panel):
+        return list(panel), ""
     gone = [f"{each.name} ({step.text(each.timestamps[-1])})" for each in compress(panel, are_gone)]
     line = f"ended before the others, so not forecast: {listed(gone)}; dataset.ended=forecast forecasts them too"
     return [series for series, is_gone in zip(panel, are_gone, strict=True) if not is_gone], line if gone else ""

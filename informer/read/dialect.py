@@ -90,8 +90,13 @@ def known_marks(dialect: Dialect) -> list[str] | None:
     return [dialect.decimal, dialect.thousands] if dialect.is_settled else None
 
 
+_WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
+"""Characters of Windows-1252 that are control codes in Latin-1, such as the euro sign."""
+
+
 def find_encoding(content: bytes) -> str:
-    """The encoding of a file from its first bytes: UTF-8 or UTF-16 by its BOM, otherwise UTF-8, GBK or Latin-1.
+    """The encoding of a file from its first bytes: UTF-8 or UTF-16 by its BOM, otherwise UTF-8, GBK, Latin-1, or
+    Windows-1252, which has characters where Latin-1 has control codes.
 
     Every byte sequence is valid Latin-1, and many are valid GBK. Bytes above 127 are taken for Chinese if nearly all of
     them form pairs of the 3755 most common characters or punctuation, which accented letters hardly ever do.
@@ -103,7 +108,7 @@ def find_encoding(content: bytes) -> str:
         codecs.getincrementaldecoder("utf-8")().decode(content)  # incremental: the last character may be cut
         return "utf-8"
     except UnicodeDecodeError:
-        return "gbk" if _is_chinese(content) else "latin-1"
+        return "gbk" if _is_chinese(content) else "cp1252" if _WINDOWS.search(content) else "latin-1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -532,7 +532,11 @@ class Frequency:
             between = int((end - first).total_seconds()) * SECOND
             rows = -(-between // nanos) if is_date else between // nanos
         else:
-            rows = len(self._range(first, end - pd.Timedelta(1, "s"))) if is_date else len(self._range(first, end)) - 1
+            # the last step of an open day is whole, though the next one begins after the closed hours or days
+            is_whole = is_date or self.hours is not None or isinstance(self.offset, pd.offsets.BusinessDay)
+            rows = len(self._range(first, end - pd.Timedelta(1, "s"))) if is_whole else len(self._range(first, end)) - 1
+            if is_whole and not is_date and end - first < pd.Timedelta(nanos or "1D"):
+                rows = 0
         if rows < 1 and is_date:
             raise InputError(f"until={span}: expected a date after the last row, {self.text(before[-1])}")
         if rows < 1:

@@ -89,7 +89,7 @@ def _settled(table: Table, column: str, formats: Sequence[str], trained_format: 
 
 def _read_as(table: Table, column: str, cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     """Some cells of a column with a format; NaT for those in another one."""
-    return parse_timestamps(replace(table, frame=cells.to_frame()), column, time_format)
+    return parse_timestamps(replace(table, frame=cells.to_frame(column)), column, time_format)
 
 
 def _period(table: Table, column: str, formats: Sequence[str]) -> str:

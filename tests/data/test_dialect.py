@@ -25,6 +25,7 @@ HEADERS = {
     "utf-8-sig": ["größe", "温度", "c"],
     "utf-16": ["größe", "温度", "c"],
     "latin-1": ["größe", "température °C", "año"],
+    "cp1252": ["größe", "precio €", "año"],
     "gbk": ["时间序列", "温度（℃）", "c"],
 }
 
@@ -48,7 +49,7 @@ def test_written_in_any_way(separator: str, decimal: str, encoding: str, tmp_pat
         assert (series.name, series.dialect) == ("f", Dialect(separator, decimal, encoding))
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "gbk"])
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "gbk"])
 def test_an_accent_after_a_long_way(encoding: str, tmp_path: Path) -> None:
     """Far after the part of the file that is inspected first."""
     frame = made(4000).assign(note="plain")

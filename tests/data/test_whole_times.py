@@ -478,6 +478,8 @@ def test_the_line_with_the_separator_is_no_header(line: str, tmp_path: Path) -> 
 WIDE = {
     "days": ("2023-01-{:02d}", range(1, 29), "2023-01-01", "D"),
     "days of Americans": ("1/{}/23", range(1, 29), "2023-01-01", "D"),
+    "months": ("2019-{:02d}", range(1, 13), "2019-01-01", "MS"),
+    "months of Spaniards": ("{:02d}/2019", range(1, 13), "2019-01-01", "MS"),
     "years": ("{}", range(1990, 2018), "1990-01-01", "YS"),
     "years of the World Bank": ("{0} [YR{0}]", range(1990, 2018), "1990-01-01", "YS"),
     "years of R": ("X{}", range(1990, 2018), "1990-01-01", "YS"),
@@ -488,7 +490,7 @@ WIDE = {
 def test_dates_as_names_of_columns(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A row is a series from its first value on; red if a value is lost or gets another time."""
     pattern, numbers, first, step = WIDE[what]
-    values = np.arange(84.0).reshape(3, 28)
+    values = np.arange(3.0 * len(numbers)).reshape(3, -1)
     values[1, :3] = np.nan
     frame = pd.DataFrame(values, columns=[pattern.format(number) for number in numbers])
     frame.insert(0, "page", ["a", "b", "c"])
@@ -497,12 +499,12 @@ def test_dates_as_names_of_columns(what: str, tmp_path: Path, caplog: pytest.Log
     caplog.set_level("INFO", "informer")
     panel = read_panel([tmp_path / "wide.csv"], DatasetConfig(series_col="page"), None)
     assert [series.name for series in panel] == ["a", "b", "c"]
-    times = pd.date_range(first, periods=28, freq=step)
+    times = pd.date_range(first, periods=len(numbers), freq=step)
     for k, series in enumerate(panel):
         begin = 3 * (k == 1)
         assert series.timestamps.equals(times[begin:])
         np.testing.assert_array_equal(series.values[:, 0], values[k, begin:])
-    assert "28 columns named after dates are read as rows" in caplog.text
+    assert f"{len(numbers)} columns named after dates are read as rows" in caplog.text
     assert "without rows 3, which have no value" in caplog.text
 
 

@@ -159,6 +159,11 @@ def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead
             done(command[1], *command[2:], f"output={label}", "overwrite=true")
         assert Path(f"Repeat/forecasts/{name}.forecast.csv").read_bytes() == found
         assert Path(f"New rows/{name}.forecast.csv").read_bytes() == found
+    words = one.assign(promo=one["promo"].map({0.0: "none", 1.0: "flyer"}))
+    words.to_csv("words.csv", index=False)
+    sound(forecast("words.csv", "target=load", "dataset.categorical=[promo]", "output=words"))
+    found = pd.read_csv("words/forecasts/words.forecast.csv")["load"]
+    np.testing.assert_allclose(found, pd.read_csv("as_one/forecasts/one.forecast.csv")["load"], atol=1)
     far = call("forecast", "one.csv", "target=load", "horizon=30", "model=linear")
     assert far.err.endswith("; horizon=24 needs only what is there\n")
     unnamed = call("forecast", "one.csv", "model=linear")
