@@ -5,6 +5,7 @@ Datasets to forecast: a file, files that form one dataset, or files with separat
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -427,11 +428,13 @@ def left_out(subject: Survey, columns: Sequence[str]) -> Iterator[str]:
     if subject.unused:
         words = f"{'column' if len(subject.unused) == 1 else 'columns'} {listed(subject.unused, 3)} not used"
         yield f"{words} ({shell_command('inspect', with_addresses(subject.path))} says how)"
-    if n_empty := max(
-        int((~np.isfinite(column_values(series, columns)).any(axis=1)[::-1]).cumprod().sum())
-        for series in subject.panel
-    ):
+    ends = np.stack(
+        [np.isnan(column_values(series, columns))[::-1].cumprod(axis=0).sum(axis=0) for series in subject.panel]
+    ).max(axis=0)
+    if ends.any():
+        lacking = listed([*compress(columns, ends)], 3)
         yield (
-            f"the last {n_empty} rows have no {listed(columns, 3)}: the forecast begins after them; to forecast these "
-            "rows, end the file before them (what is known of them ahead goes into a second file, future=FILE)"
+            f"the last {ends.max()} rows have no {lacking}: the forecast begins after them, "
+            "as if the last value had lasted; to forecast these rows, end the file before them (what is known of them "
+            "ahead goes into a second file, future=FILE)"
         )

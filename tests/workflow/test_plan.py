@@ -58,9 +58,10 @@ def test_every_part_of_a_short_series_holds_a_window(rows: int, horizon: int) ->
         assert val // 2 - horizon + 1 >= 4
 
 
-@pytest.mark.parametrize(("target", "noted"), [("sales", True), (None, False)])
-def test_rows_without_a_target_at_the_end_are_named(target: str | None, noted: bool, tmp_path: Path) -> None:
-    """Rows of the future with what is planned in them: forecasts begin after them, which is not what was wanted."""
+@pytest.mark.parametrize("target", ["sales", None])
+def test_rows_without_a_target_at_the_end_are_named(target: str | None, tmp_path: Path) -> None:
+    """Rows of the future with what is planned in them, or a column that ends before another: forecasts begin after them,
+    which is not what was wanted."""
     days = pd.date_range("2024-01-01", periods=214, freq="D")
     sales = np.where(np.arange(214) < 200, np.random.default_rng(0).normal(size=214), np.nan)
     path = tmp_path / "file.csv"
@@ -69,7 +70,7 @@ def test_rows_without_a_target_at_the_end_are_named(target: str | None, noted: b
     (subject,), _ = find_subjects(asked)
     asked.target = target
     *_, notes = plan(subject, asked, minutes=1.0, run_dir=tmp_path / "run")
-    assert any("the last 14 rows have no sales" in note for note in notes) == noted
+    assert any("the last 14 rows have no sales: " in note for note in notes)
 
 
 def test_the_line_names_the_work_the_best_and_the_time_left() -> None:
