@@ -60,7 +60,7 @@ def test_every_part_of_a_short_series_holds_a_window(rows: int, horizon: int) ->
 
 @pytest.mark.parametrize("target", ["sales", None])
 def test_rows_without_a_target_at_the_end_are_named(target: str | None, tmp_path: Path) -> None:
-    """Rows of the future with what is planned in them, or a column that ends before another: forecasts begin after them,
+    """Rows of the future with what is planned in them, or a column that ends before another: forecasts begin after,
     which is not what was wanted."""
     days = pd.date_range("2024-01-01", periods=214, freq="D")
     sales = np.where(np.arange(214) < 200, np.random.default_rng(0).normal(size=214), np.nan)
