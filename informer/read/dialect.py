@@ -387,7 +387,7 @@ _GROUPED = re.compile(rf"[+-]?[\d.,]+(?:[{SPACES}{APOSTROPHES}]\d{{3}})*(?:[.,]\
 """A number, perhaps with blanks or apostrophes between its thousands."""
 
 HAS_TEXT = re.compile(r"[^\W\d_]{3}")
-_TOTAL = re.compile(
+TOTAL = re.compile(
     r"\s*(?:(?:grand |sub)?total|sum|summe|gesamt|average|mean|median|min|max|count|mittelwert|moyenne|suma)\b",
     re.IGNORECASE,
 )
@@ -411,7 +411,7 @@ def is_note(row: Sequence[str], kinds: Mapping[int, str]) -> bool:
     texts = [cell for cell in row if HAS_TEXT.search(cell) and not cell.lstrip()[:1].isdigit() and not is_value(cell)]
     valued = [column for column, cell in enumerate(row) if column in kinds and is_value(cell)]
     key = next((column for column, kind in kinds.items() if kind == "date"), min(kinds, default=0))
-    is_total = any(map(_TOTAL.match, texts)) and key not in valued
+    is_total = any(map(TOTAL.match, texts)) and key not in valued
     return bool(texts and kinds) and (is_total or not valued)
 
 
@@ -441,7 +441,7 @@ def may_be_names(names: Sequence[str], first_row: Sequence[str]) -> bool:
     """Whether cells do not look like data: two dates, or what begins with them, or numbers other than 0, 1, 2, ..."""
     cells = [name.strip() for name in names]
     dated = any(
-        (date_formats(cell) or date_formats(cell.partition(" ")[0])) and date_formats(below.strip())
+        (date_formats(cell) or date_formats(cell.partition(" ")[0])) and _kind(below) == "date"
         for cell, below in zip(cells, first_row, strict=False)
     )
     counted = cells == [str(position) for position in range(len(cells))]

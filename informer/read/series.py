@@ -48,7 +48,7 @@ from informer.read.checks import (
 )
 from informer.read.columns import are_plain, counting_column, number_columns, value_columns
 from informer.read.date_text import date_formats
-from informer.read.dialect import COMMON, Dialect
+from informer.read.dialect import COMMON, TOTAL, Dialect
 from informer.read.files import is_partitioned, is_remote, local_path
 from informer.read.frequency import Frequency, on_grid
 from informer.read.issues import Issues, issue_groups, issue_times, with_issues
@@ -369,9 +369,26 @@ def dates_as_columns(table: Table) -> dict[str, str]:
     return {} if has_times or is_named or are_months else dates
 
 
+SAME_SUM = 5e-3
+"""Relative difference up to which numbers are the sums of others, which may be rounded."""
+
+
 def one_row_per_date(table: Table, dates: Mapping[str, str]) -> Table:
-    """The table with a row for each date of a row, from its first value on, instead of a column for each date."""
+    """The table with a row for each date of a row, from its first value on, instead of a column for each date.
+
+    A row with the sums of the others that says so is left out.
+    """
     frame = table.frame
+    if are_plain(table, [*dates]):
+        names = frame.drop(columns=[*dates]).astype(str)
+        is_total = names.apply(lambda cells: cells.str.match(TOTAL)).any(axis=1)
+        sums = frame.loc[~is_total, [*dates]].sum()
+        is_total &= pd.Series(np.isclose(frame[[*dates]], sums, rtol=SAME_SUM).all(axis=1), index=frame.index)
+        if is_total.any():
+            note = f"not read: row {listed([*map(str, table.lines[is_total])])}, the sum of the others"
+            frame = frame[~is_total]
+            dialect = replace(table.dialect, note=", ".join(filter(None, [table.dialect.note, note])))
+            table = replace(table, frame=frame, dialect=dialect)
     cells = frame[[*dates]].to_numpy(dtype=np.float64 if are_plain(table, [*dates]) else object)
     observed = pd.notna(cells)
     row, column = np.nonzero(np.logical_or.accumulate(observed, axis=1) & observed.any(axis=0))

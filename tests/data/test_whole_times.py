@@ -508,6 +508,20 @@ def test_dates_as_names_of_columns(what: str, tmp_path: Path, caplog: pytest.Log
     assert "without rows 3, which have no value" in caplog.text
 
 
+@pytest.mark.parametrize(("name", "kept"), [("Total", 3), ("total energy", 4), ("Gesamt", 3), ("d", 4)])
+def test_a_row_of_sums_next_to_dates_as_columns_is_no_series(name: str, kept: int, tmp_path: Path) -> None:
+    """Red if totals are counted twice, or a series is left out for its name or its values alone."""
+    values = np.random.default_rng(0).normal(1000, 100, (3, 24))
+    last = values.sum(axis=0) + (70.0 if name == "total energy" else 0.0)
+    names = [str(month)[:7] for month in pd.date_range("2019-01-01", periods=24, freq="MS")]
+    frame = pd.DataFrame(np.vstack([values.round(), last.round()]), columns=names)
+    frame.insert(0, "region", ["a", "b", "c", name])
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    panel = read_panel([tmp_path / "wide.csv"], DatasetConfig(series_col="region"), None)
+    assert [series.name for series in panel] == ["a", "b", "c", name][:kept]
+    assert ("not read: row 5, the sum of the others" in panel[0].dialect.note) == (kept == 3)
+
+
 @pytest.mark.parametrize(
     ("names", "n_rows"), [([*map(str, range(2010, 2020))], 12), ([f"d_{i}" for i in range(1, 41)], 2)]
 )
