@@ -360,12 +360,14 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
     """See `with_future`: if the last rows of a file have no target but values in other columns, these columns are known
     ahead, and these rows are the horizon. Of several files, the first says whether they continue."""
     target, config = settings.target, replace(settings.dataset, target=settings.target)
+    if target is None or config.keeps_gaps:
+        return settings, []
     files = list_files("input", settings.input or "", config.exclude_files) or [expanded(settings.input or "")]
     try:
+        if not ends_without(cells_of_file(files[0], config), target):
+            return settings, []
         table = table_of_file(files[0], config)
     except InputError:  # reported with all other problems of the file
-        return settings, []
-    if target is None or config.keeps_gaps or not ends_without(table, target):
         return settings, []
     key = config.series_col or series_column(table, config) or ""
     frame = with_series_names(table, key or None).frame
@@ -374,10 +376,10 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
     ahead = frame[is_ahead & frame[target].notna().groupby(names).transform("any")]
     known = [name for name in ahead.columns if is_numeric_dtype(ahead[name]) and ahead[name].notna().all()]
     known = without([*known, *config.categorical], [key])
-    if not known:
+    rows = ahead.groupby(names).size()
+    if not known or 2 * len(rows) < names.nunique() or not len(rows):  # a few series lack their newest values
         return settings, []
-    n_rows = int(ahead.groupby(names).size().min())
-    settings = replace(settings, horizon=str(n_rows) if settings.ahead is None else settings.horizon)
+    settings = replace(settings, horizon=str(rows.min()) if settings.ahead is None else settings.horizon)
     return (settings, []) if settings.model == ZERO else (replace(settings, future=settings.input), known)
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 from jaxtyping import Bool, Float64
 from pandas.api.types import is_numeric_dtype
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import InputError, counted, listed
 from informer.base.files import fingerprint
 from informer.config.data import STEP, DatasetConfig, Fill, Short, key_columns, settings_that
 from informer.config.model import WindowSizes
@@ -502,7 +502,7 @@ def inspect_table(
             if config.target not in text and not config.keeps_gaps:
                 rows, n_ahead = until_observed(rows, config.target)
                 if n_ahead and history is None:
-                    ahead = f"the last {n_ahead} rows have no {config.target}, and are read as ahead of it"
+                    ahead = f"the last {counted(n_ahead, 'row')} have no {config.target}, and are read as ahead of it"
                     report.repairs.append(f"{table.name}: {ahead}")
             read = repair(rows.timed, config, report, is_numbered=is_numbered)
             unread = check_times(table, time_col, times, time_format, report)

@@ -166,6 +166,14 @@ def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead
     np.testing.assert_allclose(found, pd.read_csv("as_one/forecasts/one.forecast.csv")["load"], atol=1)
     far = call("forecast", "one.csv", "target=load", "horizon=30", "model=linear")
     assert far.err.endswith("; horizon=24 needs only what is there\n")
+    one.assign(load=np.nan).to_csv("empty.csv", index=False)
+    assert call("forecast", "empty.csv", "target=load", "model=linear").status == 2
+    shops = [one[:600].assign(shop=name) for name in "abc"]
+    shops[0].loc[599, "load"] = np.nan
+    pd.concat(shops).to_csv("late.csv", index=False)  # the newest value of one shop is missing, which is no plan
+    sound(forecast("late.csv", "target=load", "dataset.series_col=shop", "output=late"))
+    first = pd.read_csv("late/forecasts/late.forecast.csv").groupby("shop")["time"].min()
+    assert pd.to_datetime(first).tolist() == pd.to_datetime(one["time"][[599, 600, 600]]).tolist()
     unnamed = call("forecast", "one.csv", "model=linear")
     assert unnamed.err.endswith("the last rows, which have no load, are to be forecast with promo, add target=load\n")
     done("forecast", "one.csv", "target=load", "model=zero", "output=zero")
