@@ -16,7 +16,7 @@ from informer.base.errors import InputError, ReportError, counted, listed, with_
 from informer.base.files import expanded
 from informer.checkpoint.paths import resolve_latest
 from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, key_columns, repaired
+from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, repaired
 from informer.config.hydra_compose import compose
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
@@ -129,7 +129,7 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     if not survey.problems or (settings.repair is RepairMode.auto and can_repair):
         return []
     lines, command = [*survey.problems[:MOST_LINES]], shell_command("inspect", survey.path)
-    if settings.target is None and (continues := _continues_without(survey, settings)):
+    if settings.target is None and (continues := _plan_without_target(survey, settings)):
         return [*lines, continues]
     if len(survey.problems) > MOST_LINES:
         lines.append(f"{Path(survey.path).name}: {len(survey.problems) - MOST_LINES} more problems ({command})")
@@ -141,16 +141,14 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     return [*lines, f"to repair it, add repair=auto{allowed}, which sets {' '.join(words)}{dropped}"]
 
 
-def _continues_without(survey: Survey, settings: ForecastConfig) -> str:
+def _plan_without_target(survey: Survey, settings: ForecastConfig) -> str:
     """What to do with rows at the end of a file that lack only one column; empty if there are none."""
     frame = cells_of_file(Path(survey.path), settings.dataset).frame.select_dtypes("number")
-    empty = [name for name in frame.columns if frame[name].isna().iloc[-1] and frame[name].notna().any()]
-    known = without([*frame.columns], [*empty, *key_columns(survey.dataset.series_col)])
-    if len(empty) != 1 or not known:
-        return ""
-    return (
-        f"if the last rows, which have no {empty[0]}, are to be forecast with {listed(known, 3)}, add target={empty[0]}"
-    )
+    empty = [name for name in frame.columns if frame[name].isna().iloc[-1]]
+    target = empty[0] if len(empty) == 1 else None
+    _, known = _with_rows_ahead(replace(settings, input=survey.path, target=target, model="auto"))  # for any model
+    words = f"if the last rows, which have no {target}, are to be forecast with {listed(known, 3)}, add target={target}"
+    return words if known else ""
 
 
 MOST_HORIZON = 96

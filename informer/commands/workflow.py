@@ -419,8 +419,8 @@ def _forecast_trained(
     root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
     made_of += f" of {root}s" if root else ""
     written = sorted((run / FORECASTS).rglob("*.forecast.csv"))
-    longest = max(rows_ahead(series, settings, horizon) for series in subject.panel)
-    last = max(future_index(series, rows_ahead(series, settings, horizon))[-1] for series in subject.panel)
+    ahead = [rows_ahead(series, settings, horizon) for series in subject.panel]
+    last = max(future_index(series, n)[-1] for series, n in zip(subject.panel, ahead, strict=True))
     what = f"{len(written)} files, " if len(written) > 1 else ""
     where = written[0] if len(written) == 1 else run / FORECASTS
     ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {run}"
@@ -432,7 +432,7 @@ def _forecast_trained(
         "Quality": quality_line(evaluation),
         **column_line(evaluation.columns, {key: x.original.by_column()["mae"] for key, x in evaluation.errors.items()}),
         "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, is_constant=bool(constant)),
-        "Forecast": f"{where} ({what}{lasting(longest, frequency)} ahead, to {frequency.text(last)})",
+        "Forecast": f"{where} ({what}{lasting(max(ahead), frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, run),
         "Report": str(page),
         **({"Skipped": skipped(searched)} if searched and searched["not_tried"] else {}),

@@ -683,7 +683,8 @@ def timed(
     )
     if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
         frame = table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)})
-        table = replace(table, frame=frame[from_date(times, config.since, table.name)])
+        frame = frame if config.since is None else frame[from_date(times, config.since, table.name)]
+        table = replace(table, frame=frame)
     return table, replace(config, time_col=time_col, time_format=time_format)
 
 

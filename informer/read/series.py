@@ -427,14 +427,12 @@ def series_from_table(table: Table, config: DatasetConfig, name: str, **how: Any
     return replace(series, repairs=tuple(report.repairs))
 
 
-def from_date(times: pd.DatetimeIndex, date: str | None, name: str) -> Bool[np.ndarray, "t"]:
-    """Which times are from a date on, or missing; None: all.
+def from_date(times: pd.DatetimeIndex, date: str, name: str) -> Bool[np.ndarray, "t"]:
+    """Which times are from a date on, or missing.
 
     Raises:
         InputError: there are none.
     """
-    if date is None:
-        return np.full(len(times), True)
     is_old = np.asarray(times.tz_localize(None) < pd.Timestamp(date).tz_localize(None))
     if is_old.all():
         raise InputError(f"dataset.since={date}: {name} ends before, at {times.max()}")

@@ -20,7 +20,7 @@ Actual values that are missing (NaN) do not count: a mean is over those that are
 Averages over columns in the data's own units mix those units; compare models there column by column.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
@@ -134,13 +134,14 @@ class Means:
         values: Mapping[str, Float[Tensor, "b h n"]],
         *,
         actual: Float[Tensor, "b h n"] | None = None,
+        of_sum: Collection[str] = OF_SUM,
         counted: Bool[Tensor, "b h n"] | None = None,
         groups: Int[Tensor, "b"] | None = None,
     ) -> None:
         """Add the windows of one batch; NaN do not count.
 
         Args:
-            actual: actual values, for metrics relative to their sum.
+            actual, of_sum: actual values, and the names of values that are relative to the sum of their sizes.
             counted: cells that count even if they are NaN, which is then the mean.
             groups: group of each window.
         """
@@ -152,7 +153,7 @@ class Means:
         for name, cells in values.items():
             missing = cells.isnan() if counted is None else cells.isnan() & ~counted
             known = to_float64(cells)
-            sizes = to_float64(actual.abs()) if name in OF_SUM and actual is not None else known.new_ones(())
+            sizes = to_float64(actual.abs()) if name in of_sum and actual is not None else known.new_ones(())
             both = [known, sizes.expand_as(known)]
             if missing.any():
                 both = [known.masked_fill(missing, 0.0), both[1].masked_fill(missing, 0.0)]

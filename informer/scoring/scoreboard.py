@@ -52,7 +52,7 @@ from informer.read.time_columns import find_time_column
 from informer.read.times import changing_zone, check_zones, find_format, parse_timestamps, zone_advice
 from informer.scoring.baselines import fit_ridge, repeated
 from informer.scoring.bootstrap import Interval, skill_interval
-from informer.scoring.metrics import WQL, Means, Scores, pinball, point_cells, seasonal_scale
+from informer.scoring.metrics import OF_SUM, WQL, Means, Scores, pinball, point_cells, seasonal_scale
 from informer.scoring.receipts import logged
 from informer.scoring.scores import scores_table, tidy_csv
 
@@ -799,8 +799,9 @@ def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
         errors[name] = {metric: point[metric][:, :, 0].numpy() for metric in DIFFERENCES}
         means[name] = Means(len(names))
         inside = _inside_cells(quantiles.get(own, {}), actual) if name == own else {}
-        cells = point | inside | _quantile_cells(quantiles.get(name, {}), actual)
-        means[name].add(cells, actual=_cells(actual), groups=owners)
+        losses = _quantile_cells(quantiles.get(name, {}), actual)
+        of_sum = [*OF_SUM, *losses]
+        means[name].add(point | inside | losses, actual=_cells(actual), of_sum=of_sum, groups=owners)
     overall = _views({name: {key: [value] for key, value in each.overall().items()} for name, each in means.items()})
     return Scoreboard(
         overall={name: {metric: values[0] for metric, values in scores.items()} for name, scores in overall.items()},
@@ -852,12 +853,8 @@ def _cells(values: Cells) -> Float64[Tensor, "u h 1"]:
 
 
 def _quantile_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str, Tensor]:
-    """Pinball loss and size of the actual value of each level, where both are known."""
-    cells: dict[str, Tensor] = {}
-    for level, values in quantiles.items():
-        loss = pinball(_cells(values), _cells(actual), level)
-        cells |= {f"loss {level}": loss, f"size {level}": _cells(np.abs(actual)).where(~loss.isnan(), torch.nan)}
-    return cells
+    """Twice the pinball loss of each level, whose mean over the sizes of the actual values is the weighted one."""
+    return {f"{WQL} {level}": 2 * pinball(_cells(values), _cells(actual), level) for level, values in quantiles.items()}
 
 
 def _inside_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str, Tensor]:
@@ -871,15 +868,14 @@ def _inside_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str, 
 
 
 def _views(scores: Mapping[str, Scores]) -> dict[str, Scores]:
-    """With OWA, and the weighted quantile loss from the losses of the levels."""
+    """With OWA, and the mean of the weighted quantile losses of the levels."""
     reference, views = scores[NAIVE2], {}
     for name, by_metric in scores.items():
         arrays = {metric: np.array(values) for metric, values in by_metric.items()}
         view = {metric: values for metric, values in arrays.items() if " " not in metric}
         view["owa"] = np.mean([_ratio(arrays[metric], np.array(reference[metric])) for metric in ("smape", "mase")], 0)
-        levels = [metric.split()[1] for metric in arrays if metric.startswith("loss ")]
-        if levels:
-            view[WQL] = np.mean([_ratio(2 * arrays[f"loss {q}"], arrays[f"size {q}"]) for q in levels], axis=0)
+        if levels := [values for metric, values in arrays.items() if metric.startswith(f"{WQL} ")]:
+            view[WQL] = np.mean(levels, axis=0)
         views[name] = {metric: values.tolist() for metric, values in view.items()}
     return views
 

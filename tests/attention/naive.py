@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from informer.build import build_attention
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.ops import chunks as chunking
 
@@ -31,6 +32,15 @@ def spec_of(sizes: tuple[int, ...], *, causal: bool = False, dropout: float = 0.
     """The spec for inputs of these sizes."""
     _, h, n_queries, n_keys, e, _ = sizes
     return AttentionSpec(n_heads=h, d_head=e, len_q=n_queries, len_k=n_keys, causal=causal, dropout=dropout)
+
+
+def make(name: str, params: dict, sizes: tuple[int, ...], **facts) -> Attention:
+    """A mechanism by its name, in float64, with seeded parameters."""
+    torch.manual_seed(1)
+    attn = build_attention(name, spec_of(sizes, **facts), **params).double().eval()
+    if name == "bilinear":
+        torch.nn.init.normal_(attn.weight)  # asymmetric, so that W and its transpose differ
+    return attn
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

@@ -5,23 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from naive import CROSS, SELF, assert_realises, draw, matrix, softmax, spec_of
+from naive import CROSS, SELF, assert_realises, draw, make, matrix, softmax, spec_of
 from patterns import SIZES, assert_pattern
 
 from informer.build import build_attention
-from informer.networks.attention.base import Attention
 from informer.networks.attention.full import FullAttention
 from informer.networks.ops import chunks as chunking
 
 CASES = [(x, c) for x in SELF for c in (False, True)] + [(x, False) for x in CROSS]
-
-
-def make(name: str, params: dict, sizes: tuple[int, ...], **facts) -> Attention:
-    torch.manual_seed(1)
-    attn = build_attention(name, spec_of(sizes, **facts), **params).double().eval()
-    if name == "bilinear":
-        torch.nn.init.normal_(attn.weight)  # asymmetric, so that W and its transpose differ
-    return attn
 
 
 def full(attn, _head, query, keys):

@@ -10,24 +10,17 @@ from naive import (
     assert_gradients,
     assert_recomputed_alike,
     draw,
+    make,
     spec_of,
 )
 from patterns import assert_slices_agree
 
 from informer.build import build_attention
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import AttentionSpec
 
 WIDE, LONG = (2, 3, 67, 67, 3, 2), (1, 1, 263, 263, 3, 2)
 """Sizes b, h, l, s, e, d; of the longer one, distances of log_sparse are gathered, not taken from the band."""
 BOTH = (False, True)
-
-
-def make(name: str, params: dict, sizes: tuple[int, ...], **facts) -> Attention:
-    torch.manual_seed(1)
-    attn = build_attention(name, spec_of(sizes, **facts), **params).double().eval()
-    if name == "bilinear":
-        torch.nn.init.normal_(attn.weight)  # asymmetric, so that W and its transpose differ
-    return attn
 
 
 WHOLE_0, WHOLE_1 = (f"expected a whole number of at least {n}" for n in (0, 1))

@@ -154,6 +154,9 @@ def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead
         )
         found = Path(f"out/forecasts/{name}.forecast.csv").read_bytes()
         assert found == Path(f"as_{name}/forecasts/{name}.forecast.csv").read_bytes()
+        loads = pd.read_csv(f"out/forecasts/{name}.forecast.csv")["load"].to_numpy().reshape(-1, 24)
+        made = 100 + 10 * np.sin(2 * np.pi * np.arange(600, 624) / 24) + 30 * one["promo"][600:].to_numpy()
+        np.testing.assert_allclose(loads, np.add.outer(5.0 * np.arange(len(loads)), made), atol=4)
         for label in ("Repeat", "New rows"):
             command = shlex.split(lines[label])
             done(command[1], *command[2:], f"output={label}", "overwrite=true")
