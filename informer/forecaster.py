@@ -25,6 +25,7 @@ from informer.base.errors import InputError, listed, with_addresses
 from informer.base.progress import listening
 from informer.build import read_dataset
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
+from informer.config.commands import PredictConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.hydra_compose import compose
@@ -34,7 +35,8 @@ from informer.data.history import Future, Futures
 from informer.data.panel import attributes_from, read_panel
 from informer.inference.model import TrainedModel
 from informer.inference.reader import Reader
-from informer.inference.rolling import Rolling, RollingScores, first_origin, roll_panel, with_origins
+from informer.inference.rolling import RollingScores, first_origin, roll_panel, with_origins
+from informer.inference.writing import figure_of
 from informer.inference.zero import ZeroModel, network_seasons
 from informer.pretrained.weights import NEWEST
 from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
@@ -91,7 +93,7 @@ def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | str
     Raises:
         InputError: there is no such origin.
     """
-    how = Rolling(horizon=horizon, stride=stride)
+    how = PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
     valid_series, firsts, _ = with_origins(model, panel, how)
     scores = RollingScores(model, valid_series, firsts, how)
     tables = roll_panel(model, valid_series, how, first_rows=firsts, scores=scores)
@@ -117,8 +119,6 @@ def forecast_figure(
     Raises:
         InputError: no such series, or it cannot be forecast.
     """
-    from informer.inference.picture import figure_of  # imports matplotlib
-
     chosen = [member for member in panel if series is None or member.name == series][:1]
     if not chosen:
         raise InputError(f"series={series}: expected one of {listed([member.name for member in panel])}")
@@ -462,7 +462,8 @@ class Forecaster:
         if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
         panel = panel_of(reader_with(model.reader, attributes), frame, ahead=model.reach(horizon))
-        how = Rolling(horizon=horizon, stride=stride, start=start, levels=levels_of(intervals), adaptive=adaptive)
+        rows, levels = None if horizon is None else str(horizon), [*levels_of(intervals)]
+        how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
         firsts = None if start is None else [first_origin(model, series, start) for series in panel]
         tables = roll_panel(model, panel, how, first_rows=firsts)
         return like(frame, pd.concat(tables, ignore_index=True))

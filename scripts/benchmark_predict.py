@@ -19,7 +19,7 @@ from torch import nn
 
 from informer import checkpoint
 from informer.config.commands import Format, PredictConfig
-from informer.inference.job import InputFile, Job, Journal, chunks, local_engine, name_sources
+from informer.inference.job import InputFile, Job, Journal, chunks, forecast_files, name_sources
 from informer.inference.model import TrainedModel
 from informer.inference.writing import Writer
 
@@ -63,7 +63,7 @@ def pandas_alone(sources: list[InputFile], folder: Path, horizon: int) -> float:
 def job_alone(sources: list[InputFile], model: TrainedModel, job: Job, journal: Journal) -> float:
     """Seconds of the job over the same files."""
     started = time.process_time()
-    for rows, _ in local_engine(model)(job, chunks(sources, job, journal)):
+    for rows, _ in (forecast_files(model, job, chunk) for chunk in chunks(sources, job, journal)):
         journal.add(rows)
     return time.process_time() - started
 

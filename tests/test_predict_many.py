@@ -17,7 +17,7 @@ from rich.console import Console
 from informer import Forecaster
 from informer.base.runtime import resource
 from informer.commands import actions
-from informer.config.commands import PredictConfig
+from informer.config.commands import Format, PredictConfig
 from informer.inference import job as jobs
 from informer.inference import writing
 
@@ -245,7 +245,7 @@ def test_what_a_kill_left_half_written_goes(form: str, trained: Trained, tables:
 
 def test_an_interrupted_long_table_leaves_nothing(folder: Path) -> None:
     def interrupted() -> None:
-        with writing.long_table(folder) as append:
+        with writing.long_table(folder, Format.long) as append:
             append("a,b\n")
             raise KeyboardInterrupt
 

@@ -14,7 +14,7 @@ from informer import checkpoint
 from informer.build import build_data
 from informer.config.conversion import from_plain
 from informer.inference.model import TrainedModel
-from informer.inference.picture import figure_of
+from informer.inference.writing import figure_of
 from informer.report.run import run_content
 from informer.training.curves import forecast_figure
 

@@ -3,18 +3,22 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from logging.handlers import MemoryHandler
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
 from informer.base.errors import printable
 from informer.base.files import refuse_link, writing
 from informer.base.runtime import process_rank
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table
 
 EXIT_USER_ERROR = 2
 
@@ -75,6 +79,31 @@ def refuse_os_error(error: OSError) -> NoReturn:
 def say(console: Console, line: str) -> None:
     """Print a line, without rich's markup and line breaks; control characters are escaped."""
     console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def text_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None, bold: str = ""
+) -> "Table":
+    """A table with text in the first column and numbers in the others; the row that begins with `bold` is in bold."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE, padding=0)
+    for place, name in enumerate(head):
+        table.add_column(name, justify="right" if place else "left")
+    for name, *cells in rows:
+        table.add_row(printable(name), *cells, style="bold" if name == bold else None)
+    return table
+
+
+def step_bar(console: Console, *more: str, is_shown: bool = True) -> "Progress":
+    """A progress bar with the steps done and the time left, in a terminal only; `more`: formats of further columns."""
+    from rich import progress as parts
+
+    texts = map(parts.TextColumn, ("{task.description}", "eta", *more))
+    columns = (next(texts), parts.BarColumn(), parts.MofNCompleteColumn(), parts.TimeElapsedColumn(), next(texts))
+    hides = not (console.is_terminal and is_shown)
+    return parts.Progress(*columns, parts.TimeRemainingColumn(), *texts, console=console, disable=hides, transient=True)
 
 
 class _ConsoleHandler(logging.Handler):

@@ -38,6 +38,8 @@ FILES = (
     *(ROWS, *REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, SEARCH, TOTALS, TOTALS_FACTS, PATHS),
 )
 """All files that a run writes."""
+SUMMARY = "summary.csv"
+"""Table of a job of `informer predict`, with the status of each file."""
 FORECASTS, EVALUATION, WATCHED, EXPLAINED, PAGE = "forecasts", "eval", "watch", "explanation", "report.html"
 """What other commands write into a run directory."""
 

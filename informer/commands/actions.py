@@ -20,20 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from informer.base import start
 from informer.base.console import EXIT_USER_ERROR, main_console, say
 from informer.base.errors import InputError, printable
-from informer.checkpoint.paths import locate, resolve_latest, unfinished_note
+from informer.checkpoint.paths import SUMMARY, locate, resolve_latest, unfinished_note
 from informer.config import commands
 from informer.config.data import OWN_PLACES
 from informer.config.overrides import unquoted
 from informer.config.training import TrainConfig
-from informer.read.files import (
-    check_dataset,
-    check_file,
-    check_input,
-    copied_here,
-    is_remote,
-    without_query,
-    without_signature,
-)
+from informer.read import files
+from informer.read.limits import LIMITS
 
 if TYPE_CHECKING:
     from informer.scoring.scores import Evaluation
@@ -52,9 +45,9 @@ class Answer(NamedTuple):
 
 def forecast(settings: commands.ForecastConfig) -> Answer:
     """Forecast a file or the files of a folder: read, repair on request, choose a model, forecast, report."""
-    settings = replace(settings, dataset=without_signature(settings.dataset))
-    settings = copied_here(settings, ("input",), settings.dataset.limits)
-    check_input(settings.input or "")
+    settings = replace(settings, dataset=files.without_signature(settings.dataset))
+    settings = files.copied_here(settings, ("input",), settings.dataset.limits)
+    files.check_input(settings.input or "")
     _check_log(settings)
     from informer.commands.workflow import forecast as forecast_all
 
@@ -68,8 +61,8 @@ def forecast(settings: commands.ForecastConfig) -> Answer:
 
 def inspect(settings: commands.InspectConfig) -> Answer:
     """Show what files contain; exits with 2 if they cannot be used for training without changes."""
-    settings = copied_here(settings, ("input",), settings.dataset.limits)
-    check_input(settings.input or "")
+    settings = files.copied_here(settings, ("input",), settings.dataset.limits)
+    files.check_input(settings.input or "")
     from informer.data import diagnosis
 
     found = diagnosis.inspect(settings, main_console())
@@ -89,7 +82,7 @@ def train(settings: TrainConfig) -> Answer:
     from informer.config.hydra_compose import overridden_keys
     from informer.training.folder import LENGTH, RUNS, RunFolder
 
-    settings = replace(settings, dataset=without_signature(settings.dataset))
+    settings = replace(settings, dataset=files.without_signature(settings.dataset))
     if settings.resume is not None:
         fixed = [key for key in overridden_keys() if key not in ("resume", *MOVABLE, *LENGTH)]
         if fixed:
@@ -99,7 +92,7 @@ def train(settings: TrainConfig) -> Answer:
             )
         RunFolder.of(Path(settings.resume))
     else:
-        check_dataset(settings.dataset, Path(settings.data_dir))
+        files.check_dataset(settings.dataset, Path(settings.data_dir))
         if settings.init_from is not None:
             locate(settings.init_from)
     from informer.search import stage
@@ -141,10 +134,8 @@ def _run_name(settings: TrainConfig) -> str:
 
 def predict(settings: commands.PredictConfig) -> Answer:
     """Forecast one file or many with a trained model; exits with 1 if some failed."""
-    from informer.inference.transfer import local_copies
-
-    with local_copies(settings) as local:
-        check_input(local.input or "")
+    with _local_copies(settings) as local:
+        files.check_input(local.input or "")
         _check_log(local)
         _say_if_unfinished(local.checkpoint)
         from informer.inference import job
@@ -154,18 +145,69 @@ def predict(settings: commands.PredictConfig) -> Answer:
     return Answer(facts, 0 if all(row.is_complete for row in rows) else EXIT_SOME_FAILED)
 
 
+@contextmanager
+def _local_copies(settings: commands.PredictConfig) -> Iterator[commands.PredictConfig]:
+    """The settings with local paths instead of addresses. At the end, unless there was an error, all files of the
+    output folder are written to the address of `output`, the summary last.
+
+    Raises:
+        InputError: an address cannot be read or written, or a forecast would overwrite or become an input.
+    """
+    limit = settings.dataset.max_file_mb
+    limits = LIMITS if limit is None else replace(LIMITS, file_mb=limit)
+    locations = [
+        location for location in (settings.input, settings.future, settings.dataset.attributes) if location is not None
+    ]
+    addresses = [files.without_query(value) for value in locations if files.is_remote(value)]
+    output = files.without_query(settings.output).rstrip("/") if files.is_remote(settings.output) else None
+    if output is not None and output.startswith(tuple(f"{scheme}://" for scheme in files.WEB)):
+        raise InputError(f"output={output}: expected a writable folder, found a web address")
+    if output is not None and settings.resume:
+        raise InputError(f"resume: expected an output folder on this machine, found output={output}")
+    local = files.copied_here(settings, ("input", "future", "dataset.attributes"), limits)
+    if output is None:
+        yield local
+        return
+    folder = files.new_folder(output)
+    store, path = files.store_of(output)
+    with files.reaching(output):  # an existing summary, so that the job can refuse to replace one it did not write
+        if store.isfile(f"{path}/{SUMMARY}"):
+            (folder / SUMMARY).write_bytes(store.cat_file(f"{path}/{SUMMARY}"))
+    yield replace(local, output=str(folder))
+    _upload(folder, output, addresses, overwrite=settings.overwrite)
+
+
+def _upload(folder: Path, output: str, inputs: list[str], *, overwrite: bool) -> None:
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    names = sorted((name for name in names if not name.startswith(".")), key=lambda name: (name == SUMMARY, name))
+    for name in names:
+        for source in inputs:
+            if files.matches(f"{output}/{name}", source):
+                raise InputError(
+                    f"output={output}: expected another folder than that of the input {source}; choose one"
+                )
+    store, path = files.store_of(output)
+    with files.reaching(output):
+        if existing := [] if overwrite else [name for name in names if store.exists(f"{path}/{name}")]:
+            raise InputError(
+                f"output={output}: expected a new or empty folder, found {existing[0]} in it; choose another, or "
+                "overwrite=true"
+            )
+        store.makedirs(path, exist_ok=True)
+        for name in names:
+            store.pipe_file(f"{path}/{name}", (folder / name).read_bytes())
+
+
 def explain(settings: commands.ExplainConfig) -> Answer:
     """Write forecasts by source, or the difference between two by source."""
     locate(settings.checkpoint)
     if settings.input is not None:
-        check_input(settings.input)
-    if settings.importance:
-        from informer.inference.importance import importance
-
-        return Answer(importance(settings, main_console()))
+        files.check_input(settings.input)
     from informer.inference import explain as explaining
     from informer.report import explanation
 
+    if settings.importance:
+        return Answer(explaining.importance(settings, main_console()))
     found = explaining.explain(settings, main_console())
     page = explanation.write_page(found, settings, main_console())
     means = {name: each.T.to_dict() for name, each in found.means.items()}
@@ -196,7 +238,7 @@ def _say_if_unfinished(checkpoint: str) -> None:
 def watch(settings: commands.WatchConfig) -> Answer:
     """Monitor a trained model; the exit status is the action: 0 none, 10 recalibrate, 11 update, 12 retrain."""
     locate(settings.checkpoint)
-    check_file(Path(settings.input or ""))
+    files.check_file(Path(settings.input or ""))
     from informer.service import watch as service
 
     verdict, reason = service.watch(settings, main_console())
@@ -206,7 +248,7 @@ def watch(settings: commands.WatchConfig) -> Answer:
 def update(settings: commands.UpdateConfig) -> Answer:
     """Update a trained run with later rows."""
     locate(settings.checkpoint)
-    check_file(Path(settings.input or ""))
+    files.check_file(Path(settings.input or ""))
     from informer.service import update as service
     from informer.training.folder import RUNS, RunFolder
 
@@ -217,9 +259,11 @@ def update(settings: commands.UpdateConfig) -> Answer:
 
 def report(settings: commands.ReportConfig) -> Answer:
     """Write one HTML page about a run, an evaluation or forecasts."""
-    if is_remote(settings.input) and settings.output is None:
-        raise InputError(f"output: expected the path of a page for input={without_query(settings.input)}, found none")
-    settings = copied_here(settings, ("input", "history", "actuals"))
+    if files.is_remote(settings.input) and settings.output is None:
+        raise InputError(
+            f"output: expected the path of a page for input={files.without_query(settings.input)}, found none"
+        )
+    settings = files.copied_here(settings, ("input", "history", "actuals"))
     path = resolve_latest(settings.input)
     if not path.exists():
         raise InputError(f"input={path}: no such file or folder; expected a run, an evaluation or forecasts")
@@ -239,7 +283,7 @@ def compare(settings: commands.CompareConfig) -> Answer:
 def score(settings: commands.ScoreConfig) -> Answer:
     """Score a forecast file from any source next to two baselines."""
     for name in filter(None, (settings.forecasts, settings.log, settings.actuals, settings.history)):
-        check_file(Path(name))
+        files.check_file(Path(name))
     from informer.scoring import scoreboard
 
     return Answer({"scores": scoreboard.score(settings, main_console()).to_dict()})

@@ -1,38 +1,154 @@
-"""`informer explain`: forecasts by source, and the difference between two forecasts by source."""
+"""`informer explain`: forecasts by source, what if columns known ahead change, and the importance of columns.
 
+Permutation importance: how much the test error grows when a column is read from other windows (L. Breiman, "Random
+forests", 2001, section 10, with windows as the permuted units: history and, if it is known ahead, horizon of a column
+stay together). It holds for any model, and says what the model relies on, not what causes what: of two columns that
+tell the same, each may count little.
+"""
+
+import math
+import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float64, Int
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
+from torch import Tensor
 
-from informer.base.console import logging_to, say
-from informer.base.errors import InputError, listed, printable
+from informer.base.console import logging_to, say, text_table
+from informer.base.errors import InputError, counted, listed, printable
 from informer.base.files import expanded, write_atomic
-from informer.checkpoint.format import Checkpoint
+from informer.base.runtime import pick_device
+from informer.checkpoint.format import Checkpoint, load
 from informer.checkpoint.paths import EXPLAINED, PAGE, check_output, forecasting_checkpoint, locate
-from informer.config.commands import ExplainConfig
+from informer.checkpoint.restore import restore_model
+from informer.config.commands import EvalDataset, ExplainConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, without_location
 from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
+from informer.data.windows import Batch, Windows
 from informer.inference.job import match_futures, name_sources
 from informer.inference.model import TrainedModel, decimals_for, key_columns, rounded
+from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, Explanation, explanations, place_of
-from informer.inference.what_if import changed, read_changes
+from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
-from informer.read.series import Series
+from informer.read.series import Series, column_values
 
 EXPLANATION = "explanation.csv"
 IF, BEFORE, DIFFERENCE = "value_if", "value_before", "difference"
 MOST_SHOWN, DIGITS = 3, 5
 """Forecasts whose sources are printed, and significant digits of the largest."""
+
+
+Change = tuple[float, float]
+"""Factor and shift, value -> value * factor + shift, of a column known ahead."""
+
+
+@dataclass(frozen=True)
+class ChangedFuture(Future):
+    """Future covariates of which some columns are changed."""
+
+    changes: Mapping[str, Change] | None = None
+
+    def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
+        """See `Future.at`."""
+        values = Future.at(self, timestamps, columns).copy()
+        for name, (factor, shift) in (self.changes or {}).items():
+            place = list(columns).index(name)
+            values[:, place] = values[:, place] * factor + shift
+        return values
+
+
+def read_changes(words: Sequence[str], saved: Checkpoint) -> dict[str, Change]:
+    """Changes of columns known ahead: price=+10%, price=-2 (added), price=5 or weather=rain (the value of all rows).
+
+    Raises:
+        InputError: another form, or a column that the model does not read ahead.
+    """
+    changes = dict[str, Change]()
+    for word in words:
+        name, sign, value = word.rpartition("=")
+        where, known = f"set={word}", saved.future_covariates
+        if not sign:
+            raise InputError(f"{where}: expected COLUMN=VALUE, such as price=+10%")
+        if name not in known:
+            role = "is not known ahead to" if name in saved.inputs else "is not read by"
+            readable = f"it reads ahead {listed(known)}" if known else "it reads no column ahead"
+            raise InputError(f"{where}: {name} {role} this model; {readable}")
+        if name in saved.categories:
+            if value not in saved.categories[name]:
+                raise InputError(f"{where}: expected one of {listed(saved.categories[name])}")
+            changes[name] = 0.0, 1.0 + list(saved.categories[name]).index(value)
+        elif not (found := re.fullmatch(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(%?)", value)) or (found[3] and not found[1]):
+            raise InputError(f"{where}: expected a number, or a change such as +10%, -10%, +2 or -2")
+        else:
+            number = float(found[1] + found[2])
+            changes[name] = (1 + number / 100, 0.0) if found[3] else (float(bool(found[1])), number)
+    return changes
+
+
+def changed(futures: Sequence[Future], changes: Mapping[str, Change]) -> list[Future]:
+    """Future covariates with these changes."""
+    return [ChangedFuture(each.table, each.time_col, each.timestamps, changes=changes) for each in futures]
+
+
+MOST_SLIDERS, MOST_VALUES, POINTS = 8, 12, 4
+"""Maximum number of columns and of values of a category; points on each side of zero."""
+
+
+def sliders(
+    model: TrainedModel, series: Sequence[Series], futures: Sequence[Future], *, horizon: str | None
+) -> tuple[list[dict[str, Any]], bool]:
+    """Sliders of the columns known ahead that have an effect on these forecasts; and whether the forecasts are linear
+    in them, so that two points are enough, until they are clipped at zero.
+
+    Of each slider its `column`, the `labels` of the values that all rows may have (None: a number is added to them),
+    the `points`, codes or values of these or numbers to add, and at each the `differences` [h n] of the forecasts.
+    """
+    targets = model.columns.positions(model.columns.targets)
+    is_linear = model.model.network is None and not model.model.floor and not model.scaler.roots(targets)
+    if is_linear:
+        model = copy(model)
+        model.model = copy(model.model)
+        model.model.non_negative = ()
+    pad_to, found = len(series), list[dict[str, Any]]()
+    base = model.forecast(series, horizon=horizon, futures=futures, pad_to=pad_to)
+    for column in model.columns.future_covariates[:MOST_SLIDERS]:
+        labels, points = _points(model, series, column, is_linear=is_linear)
+        differences = []
+        for value in points:
+            ahead = changed(futures, {column: (float(labels is None), value)})
+            then = model.forecast(series, horizon=horizon, futures=ahead, pad_to=pad_to)
+            differences.append([b.values - a.values for a, b in zip(base, then, strict=True)])
+        if any(each.any() for point in differences for each in point):
+            found.append({"column": column, "labels": labels, "points": points, "differences": differences})
+    return found, is_linear
+
+
+def _points(
+    model: TrainedModel, series: Sequence[Series], column: str, *, is_linear: bool
+) -> tuple[list[str] | None, list[float]]:
+    if column in model.checkpoint.categories:
+        labels = list(model.checkpoint.categories[column])[:MOST_VALUES]
+        return labels, [1.0 + place for place in range(len(labels))]
+    values = np.concatenate([column_values(each, [column])[:, 0] for each in series])
+    different = np.unique(values[np.isfinite(values)]).tolist()
+    if len(different) <= 2:  # such as 0 and 1
+        return [f"{value:g}" for value in different], different
+    exact = float(np.nanstd(values)) * 2 / POINTS
+    unit = 10.0 ** math.floor(math.log10(exact))
+    step = unit * next(each for each in (1, 2, 5, 10) if each * unit >= exact)
+    places = [-POINTS, POINTS] if is_linear else [place for place in range(-POINTS, POINTS + 1) if place]
+    return None, [step * place for place in places]
 
 
 def tidy(
@@ -48,10 +164,8 @@ def tidy(
     pairs = [(each, other) for each, other in zip(explained, then or explained, strict=True) if other is not None]
     both = [each for pair in pairs for each in pair]
     found = {name for each in both for name, part in each.sources.items() if name not in SOURCES[1:] or part.any()}
-    names, frames = (
-        sorted(dict.fromkeys(name for each in both for name in each.sources if name in found), key=place_of),
-        [],
-    )
+    names = sorted(dict.fromkeys(name for each in both for name in each.sources if name in found), key=place_of)
+    frames = []
     for each, other in pairs:
         forecast, times = each.forecast, each.forecast.timestamps.intersection(other.forecast.timestamps)
         keys, time = key_columns(forecast.series, ("step", "column", "source", "value", IF, BEFORE, DIFFERENCE))
@@ -93,20 +207,6 @@ def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
 
 
 HEADS = {"value": "forecast", IF: "changed", BEFORE: "before", "min": "lowest", "max": "highest"}
-
-
-def _printed(name: str, means: pd.DataFrame) -> Table:
-    table = Table(title=printable(f"{name}, over the horizon"), title_justify="left", box=SIMPLE, padding=0)
-    table.add_column("source")
-    for column in means.columns:
-        table.add_column(HEADS.get(column, column), justify="right")
-    rounded_means = rounded(means.to_numpy(), decimals_for(means.to_numpy().ravel(), DIGITS)) + 0.0  # no -0
-    for source, row in zip(means.index, rounded_means, strict=True):
-        if source in SOURCES and not row.any():
-            continue
-        cells = [printable(str(source)), *(f"{value:,.{DIGITS}g}" for value in row)]
-        table.add_row(*cells, style="bold" if source == "forecast" else None)
-    return table
 
 
 def _locations(location: str | None, saved: Checkpoint) -> list[Path]:
@@ -192,9 +292,113 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         raise InputError(f"against={settings.against}: expected forecasts of the same series and times, found none")
     write_atomic(output / EXPLANATION, table.to_csv(index=False, float_format="%.12g"))
     means = _means(table, other)
-    for name, each in means.items():
-        console.print(_printed(name, each))
+    for name, mean in means.items():
+        shown = rounded(mean.to_numpy(), decimals_for(mean.to_numpy().ravel(), DIGITS)) + 0.0  # no -0
+        rows = [
+            (str(source), *(f"{value:,.{DIGITS}g}" for value in row))
+            for source, row in zip(mean.index, shown, strict=True)
+            if row.any() or source not in SOURCES
+        ]
+        head = ["source", *(HEADS.get(column, column) for column in mean.columns)]
+        console.print(text_table(head, rows, title=printable(f"{name}, over the horizon"), bold="forecast"))
     if other == IF and not table[DIFFERENCE].any():
         say(console, f"{listed(model.columns.future_covariates)}: unchanged, or without an effect in this model")
     say(console, f"explanation: {output / EXPLANATION}")
     return Explained(model=model, futures=futures, first=first, then=then, other=other, output=output, means=means)
+
+
+IMPORTANCE = "importance.csv"
+CALENDAR = "calendar"
+"""The marks of the calendar, holidays included, as one more column."""
+MOST_WINDOWS, MOST_PASSES, MOST_REPEATS = 512, 200, 10
+"""Test windows, evenly spaced; forecasts of all of them; permutations of each column."""
+BATCH = 64
+
+
+def importance(settings: ExplainConfig, console: Console) -> dict[str, Any]:
+    """Print and write the importance of each column that the model reads; returns the path and the rows.
+
+    Raises:
+        InputError: no readable checkpoint, or the data of training is missing, or has a single test window.
+    """
+    source = locate(settings.checkpoint)
+    output = Path(settings.output) if settings.output else source.parent / EXPLAINED
+    check_output(output, [output / IMPORTANCE], inputs=[source], overwrite=settings.overwrite or not settings.output)
+    saved, device = load(source), pick_device(settings.device)
+    where = None if settings.input is None else EvalDataset(path=settings.input)
+    with (
+        logging_to(console),
+        trained_data(saved, device, scratch=source.parent, dataset=where, setting="input") as data,
+    ):
+        windows = data.test.thinned(MOST_WINDOWS)
+        if len(windows) < 2:
+            raise InputError("importance: expected at least 2 test windows to exchange columns between, found 1")
+        names = [*data.columns.inputs, *([CALENDAR] if data.test.store.marks.shape[1] else [])]
+        table = importances(restore_model(saved).to(device), windows, names)
+    write_atomic(output / IMPORTANCE, table.to_csv(index=False, float_format="%.6g"))
+    mse = table["mse"].iloc[0]
+    say(console, f"scaled MSE {mse:.4g} on {counted(len(windows), 'test window')}; with a column of other windows:")
+    rows = ((name, f"{times:.3g}", f"{off:.2g}") for name, times, off in table[["column", "times", "deviation"]].values)
+    console.print(text_table(("column", "error, times", "±"), rows))
+    say(console, f"importance: {output / IMPORTANCE}")
+    return {"importance": output / IMPORTANCE, "columns": table.set_index("column").to_dict("index")}
+
+
+@torch.inference_mode()
+def importances(model: ForecastModel, windows: Windows, names: list[str]) -> pd.DataFrame:
+    """Mean squared error on some windows, and how many times as high it is if a column comes from others: mean and
+    standard deviation over permutations; the most important column first.
+
+    Args:
+        model, windows: windows are permuted across series.
+        names: columns of the windows, then `CALENDAR` if they have marks.
+    """
+    repeats = max(2, min(MOST_REPEATS, MOST_PASSES // len(names)))
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.randperm(len(windows), generator=generator) for _ in range(repeats)]
+    base = _error(model, windows, None, None)
+    rows = []
+    for column, name in enumerate(names):
+        errors = torch.tensor([_error(model, windows, column, order) for order in orders], dtype=torch.double)
+        times = errors / base
+        rows.append((name, base, float(errors.mean()), float(times.mean()), float(times.std())))
+    table = pd.DataFrame(rows, columns=["column", "mse", "mse_permuted", "times", "deviation"])
+    return table.sort_values("times", ascending=False, kind="stable", ignore_index=True)
+
+
+def _error(model: ForecastModel, windows: Windows, column: int | None, order: Int[Tensor, "w"] | None) -> float:
+    """Mean squared error, scaled, with this column of the windows in another order."""
+    total = count = 0.0
+    for indices in torch.arange(len(windows)).split(BATCH):
+        batch = windows.batch(indices)
+        if column is not None and order is not None:
+            batch = exchanged(batch, windows.batch(order[indices]), column)
+        units = batch.units
+        error = (units.standard(model_forecast(model, batch)) - units.standard(batch.target)).double().square()
+        known = ~error.isnan()
+        total, count = total + float(error[known].sum()), count + float(known.sum())
+    return total / count
+
+
+def exchanged(batch: Batch, other: Batch, column: int) -> Batch:
+    """A batch with a column of other windows, or with their calendar if it is one past the last column."""
+    if column == batch.enc_x.shape[2]:
+
+        def with_marks(rows: int) -> tuple[Tensor, Tensor]:
+            return _before(batch, rows)[0], _before(other, rows)[1]
+
+        return batch._replace(enc_mark=other.enc_mark, dec_mark=other.dec_mark, before=with_marks)
+
+    def mixed(own: Tensor, theirs: Tensor) -> Tensor:
+        return torch.cat([own[:, :, :column], theirs[:, :, column : column + 1], own[:, :, column + 1 :]], dim=2)
+
+    def before(rows: int) -> tuple[Tensor, Tensor]:
+        values, marks = _before(batch, rows)
+        return mixed(values, _before(other, rows)[0]), marks
+
+    return batch._replace(enc_x=mixed(batch.enc_x, other.enc_x), dec_x=mixed(batch.dec_x, other.dec_x), before=before)
+
+
+def _before(batch: Batch, rows: int) -> tuple[Tensor, Tensor]:
+    assert batch.before is not None, "a batch of `Windows`"
+    return batch.before(rows)

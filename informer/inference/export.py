@@ -25,7 +25,7 @@ from informer.config.commands import ExportConfig, ExportFormat
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.config.training import LossKind
 from informer.data.calendar import mark_fields
-from informer.networks.forecast_model import INPUTS, ForecastModel, inputs_of
+from informer.networks.forecast_model import INPUTS, inputs_of
 from informer.read.frequency import Frequency
 
 OUTPUT = "forecast"
@@ -85,8 +85,11 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
             f"format={form.value}: quantiles of loss=negative_binomial are sums that no graph has; use loss=student_t, "
             "or format=safetensors"
         )
-    if form is ExportFormat.onnx:
-        _need_onnx()
+    for library in ("onnx", "onnxscript", "onnxruntime") if form is ExportFormat.onnx else ():
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise InputError(f"format=onnx needs {library}: pip install onnx onnxscript onnxruntime") from error
     names = inputs_of(model)
     convert = {ExportFormat.onnx: _onnx, ExportFormat.torch_export: _torch_export}[form]
     try:
@@ -98,8 +101,9 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
     except Exception as error:  # converters raise errors of many kinds
         cause = error.__cause__ or error
         reason = " ".join(f"{type(cause).__name__}: {cause}".split())[:200]
+        mechanisms = sorted({type(layer.attention).__name__ for layer in model.attention_layers().values()})
         raise InputError(
-            f"format={form.value}: {_mechanisms(model)} cannot be converted ({reason}); "
+            f"format={form.value}: {', '.join(mechanisms) or model.family} cannot be converted ({reason}); "
             "format=safetensors supports every model"
         ) from error
     off = max(_difference(model, run, example(checkpoint, n, names)) for n in (1, 3))
@@ -123,21 +127,14 @@ def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -
         marks = torch.rand(batch, rows, len(sizes), generator=draw)
         numbers = torch.randn(batch, rows, dims["enc_in"], generator=draw)
         drawn = (torch.rand(batch, rows, dims["enc_in"], generator=draw) * (codes + 1)).floor()
-        arrays += [
-            _masked(torch.where(codes > 0, drawn, numbers), n_masks),
-            marks - 0.5 if linear else (marks * sizes).floor(),
-        ]
+        values = torch.where(codes > 0, drawn, numbers)
+        if n_masks:  # the last columns, as if every third row were missing
+            values[:, :, -n_masks:] = 1.0
+            values[:, ::3, -n_masks:] = 0.0
+        arrays += [values, marks - 0.5 if linear else (marks * sizes).floor()]
     if "series" in names:
         arrays.append(torch.randint(-1, dims["n_series"], (batch,), generator=draw))
     return tuple(arrays)
-
-
-def _masked(values: Tensor, n_masks: int) -> Tensor:
-    """Sets the mask columns (the last ones) as if every third row were missing."""
-    if n_masks:
-        values[:, :, -n_masks:] = 1.0
-        values[:, ::3, -n_masks:] = 0.0
-    return values
 
 
 def description(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -204,14 +201,6 @@ def _torch_export(program: ExportedProgram, _: Sequence[str]) -> tuple[bytes, Ru
     return buffer.getvalue(), lambda windows: module(*windows)
 
 
-def _need_onnx() -> None:
-    for library in ("onnx", "onnxscript", "onnxruntime"):
-        try:
-            importlib.import_module(library)
-        except ImportError as error:
-            raise InputError(f"format=onnx needs {library}: pip install onnx onnxscript onnxruntime") from error
-
-
 def _onnx(program: ExportedProgram, names: Sequence[str]) -> tuple[bytes, Run]:
     import onnxruntime
 
@@ -232,8 +221,3 @@ def _onnx(program: ExportedProgram, names: Sequence[str]) -> tuple[bytes, Run]:
 @torch.no_grad()
 def _difference(model: nn.Module, run: Run, windows: tuple[Tensor, ...]) -> float:
     return float((run(windows) - model(*windows)).abs().max())
-
-
-def _mechanisms(model: ForecastModel) -> str:
-    layers = model.attention_layers().values()
-    return ", ".join(sorted({type(layer.attention).__name__ for layer in layers})) or model.family

@@ -10,36 +10,32 @@ import io
 import json
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatch
 from glob import has_magic
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from rich.console import Console
 
 from informer import checkpoint
-from informer.base.console import logging_to, say
+from informer.base.console import logging_to, say, step_bar
 from informer.base.errors import InputError, ReportError, counted, is_out_of_memory, listed, with_addresses
 from informer.base.files import expanded, fingerprint, only_writer, remove_temporary, write_atomic, writing
-from informer.checkpoint.paths import check_output, forecasting_checkpoint
+from informer.checkpoint.paths import SUMMARY, check_output, forecasting_checkpoint
 from informer.config.commands import EngineName, Format, Mode, PredictConfig
 from informer.data.history import Future, Futures, check_futures
 from informer.data.panel import series_names
 from informer.inference import ray_engine
 from informer.inference.model import Forecast, TrainedModel, log_entry
 from informer.inference.reader import LEFT_OUT
-from informer.inference.transfer import SUMMARY
 from informer.inference.writing import LONG_FILE, Writer, long_table, metrics_of, rolled_of, to_long
 from informer.read.files import file_sha256, files_sha256, is_partitioned, list_files
 from informer.read.series import Series
 from informer.read.table import name_of
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 
 class InputFile(NamedTuple):
@@ -83,37 +79,27 @@ def match_futures(location: str, sources: Sequence[InputFile]) -> Path | dict[st
     return {source.name: by_name[source.name] for source in sources}
 
 
-def check_apart(pattern: str, paths: Sequence[Path], output: Path) -> None:
-    """Check that the output folder is outside the input pattern, so that a later run does not read forecasts as input.
+def _check_apart(pattern: str, paths: Sequence[Path] | None, output: Path) -> None:
+    """Raise an InputError if the output folder is one of the input files' folders, or a later run would read forecasts
+    in it as input.
 
     Args:
-        pattern: the folder or pattern.
-        paths: the files it matches.
-        output: folder of the forecasts.
-
-    Raises:
-        InputError: the output folder is one of the input files' folders.
+        pattern: the folder or pattern, or a single file, which may be a partitioned folder.
+        paths: the files it matches; None: it is a single file.
     """
-    taken = output.resolve() in {folder.resolve() for folder in {path.parent for path in paths}}
-    if taken or _would_find(pattern, output.resolve()):
+    place, folder = expanded(pattern), output.resolve()
+    if paths is None:
+        if is_partitioned(place) and folder.is_relative_to(place.resolve()):  # all of its files are inputs
+            raise InputError(f"output={output}: expected a folder outside the input {place}; choose one")
+        return
+    fixed = list(takewhile(lambda component: not has_magic(component), place.parts))
+    free, top = place.parts[len(fixed) :], Path(*fixed).resolve()
+    is_found = False
+    if free and folder.is_relative_to(top):
+        below = folder.relative_to(top).parts
+        is_found = "**" in free or (len(below) == len(free) - 1 and all(map(fnmatch, below, free)))
+    if is_found or folder in {path.parent.resolve() for path in paths}:
         raise InputError(f"output={output}: expected another folder than that of the input files; choose one")
-
-
-def check_outside(path: Path, output: Path) -> None:
-    """Raise an InputError if the output folder is within a partitioned input folder, whose files are all inputs."""
-    if is_partitioned(path) and output.resolve().is_relative_to(path.resolve()):
-        raise InputError(f"output={output}: expected a folder outside the input {path}; choose one")
-
-
-def _would_find(pattern: str, folder: Path) -> bool:
-    """Whether a pattern matches files in this folder."""
-    components = expanded(pattern).parts
-    fixed = list(takewhile(lambda component: not has_magic(component), components))
-    free, top = components[len(fixed) :], Path(*fixed).resolve()
-    if not free or not folder.is_relative_to(top):
-        return False
-    below = folder.relative_to(top).parts
-    return "**" in free or (len(below) == len(free) - 1 and all(map(fnmatch, below, free)))
 
 
 JOURNAL = f".{SUMMARY}.unfinished"
@@ -144,6 +130,18 @@ class Row:
     message: str = ""
     size: str
     changed: str
+
+    @classmethod
+    def of(cls, source: InputFile) -> "Row":
+        """The row of a file that is not read yet."""
+        size, changed = fingerprint(source.path)
+        return cls(file=str(source.path), size=size, changed=changed)
+
+    def read(self, panel: Sequence[Series]) -> "Row":
+        """With the row count, origin and repairs of the series that were read."""
+        origin = max(series.timestamps[-1] for series in panel)
+        repairs = "\n".join(line for series in panel for line in series.repairs)
+        return replace(self, rows=str(sum(series.n_rows for series in panel)), origin=str(origin), message=repairs)
 
     @property
     def summed_up(self) -> str:
@@ -364,7 +362,7 @@ class Job:
             *(str(picture.relative_to(self.writer.folder)) for picture in pictures),
         ]
 
-    def check_files(self, sources: Sequence[InputFile], *, overwrite: bool, resume: bool) -> None:
+    def check_files(self, sources: Sequence[InputFile]) -> None:
         """Raise an InputError if an output would overwrite an input file, or an existing one unless that is wanted."""
         futures = [self.future] if isinstance(self.future, Path) else [*(self.future or {}).values()]
         futures += [] if self.attributes is None else [self.attributes]
@@ -374,7 +372,7 @@ class Job:
             self.writer.folder,
             [self.writer.folder / output for output in dict.fromkeys(outputs)],
             inputs=[self.checkpoint, *(source.path for source in sources), *futures],
-            overwrite=overwrite or resume,
+            overwrite=self.settings.overwrite or self.settings.resume,
             cure=", overwrite=true, or resume=true to continue" if self.has_many_inputs else ", or overwrite=true",
         )
 
@@ -399,9 +397,6 @@ class Job:
 Done = tuple[list[Row], str]
 """Outcome of a chunk: one row per file, and with format=long its part of the table."""
 
-Engine = Callable[[Job, Iterable[Chunk]], Iterator[Done]]
-"""Processes chunks and yields their outcomes in order."""
-
 
 def chunks(sources: Sequence[InputFile], job: Job, journal: Journal) -> Iterator[Chunk]:
     """The files that are not done yet, `job.settings.batch_size` at a time."""
@@ -412,21 +407,27 @@ def chunks(sources: Sequence[InputFile], job: Job, journal: Journal) -> Iterator
             yield todo
 
 
-def local_engine(model: TrainedModel) -> Engine:
-    """Process chunks one after the other in this process."""
-    return lambda job, chunks: (forecast_files(model, job, chunk) for chunk in chunks)
+def _outcomes(model: TrainedModel, job: Job, todo: Iterable[Chunk]) -> Iterator[Done]:
+    """Process chunks, in this process or on a cluster (see `ray_engine.mapped`), and yield their outcomes in order."""
+    if job.settings.engine is EngineName.local:
+        yield from (forecast_files(model, job, chunk) for chunk in todo)
+        return
+    items = [{"paths": [str(path) for path, _ in chunk], "names": [name for _, name in chunk]} for chunk in todo]
+    device = model.device.type
+    for done in ray_engine.mapped(_Worker, (job, device), items, device=device, workers=job.settings.workers):
+        yield [Row(**row) for row in done["rows"]], done["long"]
 
 
 def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
     """Read, forecast in batches and write these files; a file that fails gets a row with the error."""
     if job.is_rolling:
         return [_roll_file(model, job, source) for source in sources], ""
-    rows = {source: _new_row(source) for source in sources}
+    rows = {source: Row.of(source) for source in sources}
     histories: dict[InputFile, tuple[list[Series], list[Future]]] = {}
     for source in sources:
         with _noting(job, rows, source):
             panel = model.reader.file(source.path, job.settings.dataset, source.name)
-            rows[source] = _with_read_series(rows[source], panel)
+            rows[source] = rows[source].read(panel)
             futures = job.future_of(model, source)
             ahead = [] if futures is None else [futures.of(series) for series in panel]
             for series, future in zip(panel, ahead, strict=False):
@@ -498,32 +499,17 @@ def _forecasts(model: TrainedModel, job: Job, series: Sequence[Series], ahead: S
 
 def _roll_file(model: TrainedModel, job: Job, source: InputFile) -> Row:
     """Forecast from all origins of one file, and write the table."""
-    from informer.inference.rolling import Rolling, write_rolled  # imports baselines and scores
+    from informer.inference.rolling import write_rolled  # imports baselines and scores
 
     of = job.settings
-    rolling = Rolling(
-        horizon=of.horizon, stride=of.stride, start=of.from_date, levels=of.intervals, adaptive=of.adaptive
-    )
-    rows = {source: _new_row(source)}
+    rows = {source: Row.of(source)}
     with _noting(job, rows, source):
         panel = model.reader.file(source.path, of.dataset, source.name, ahead=model.reach(of.horizon))
-        rows[source] = _with_read_series(rows[source], panel)
-        output, left_out = write_rolled(model, panel, source.name, rolling=rolling, writer=job.writer)
+        rows[source] = rows[source].read(panel)
+        output, left_out = write_rolled(model, panel, source.name, rolling=of, writer=job.writer)
         message = "\n".join(filter(None, [rows[source].message, *left_out]))
         rows[source] = replace(rows[source], output=output, message=message)
     return rows[source]
-
-
-def _with_read_series(row: Row, series: Sequence[Series]) -> Row:
-    """Add the row count, origin and repairs of the series that were read."""
-    origin = max(member.timestamps[-1] for member in series)
-    repairs = "\n".join(line for member in series for line in member.repairs)
-    return replace(row, rows=str(sum(member.n_rows for member in series)), origin=str(origin), message=repairs)
-
-
-def _new_row(source: InputFile) -> Row:
-    size, changed = fingerprint(source.path)
-    return Row(file=str(source.path), size=size, changed=changed)
 
 
 MOST = 3
@@ -564,16 +550,13 @@ def predict(
             raise InputError("engine=ray: only for a folder or pattern of files, found a single file; leave it out")
         if settings.engine is EngineName.ray:
             ray_engine.check_installed()
-        job.check_files(sources, overwrite=settings.overwrite, resume=settings.resume)
+        job.check_files(sources)
+        _check_apart(pattern, files, job.writer.folder)
         if files is None:
-            check_outside(path, job.writer.folder)
             rows = _predict_one(model, job, sources[0], console)
         else:
-            check_apart(pattern, files, job.writer.folder)
             with only_writer(job.writer.folder, "output"):
-                is_on_ray = settings.engine is EngineName.ray
-                engine = _on_ray(model, settings.workers) if is_on_ray else local_engine(model)
-                rows = _predict_many(engine, job, sources, console, resume=settings.resume)
+                rows = _predict_many(model, job, sources, console)
         if settings.log is not None and job.kept:
             data = files_sha256([source.path for source in sources])
             log_entry(settings.log, job.kept, data=data, model=model.checkpoint.digest)
@@ -598,18 +581,6 @@ class _Worker:
         return {"rows": [asdict(row) for row in rows], "long": long}
 
 
-def _on_ray(model: TrainedModel, workers: int | None) -> Engine:
-    """Engine that runs chunks on a cluster, see `informer.inference.ray_engine.cluster`."""
-
-    def engine(job: Job, chunks: Iterable[Chunk]) -> Iterator[Done]:
-        items = [{"paths": [str(path) for path, _ in chunk], "names": [name for _, name in chunk]} for chunk in chunks]
-        device = model.device.type
-        for done in ray_engine.mapped(_Worker, (job, device), items, device=device, workers=workers):
-            yield [Row(**row) for row in done["rows"]], done["long"]
-
-    return engine
-
-
 def _predict_one(model: TrainedModel, job: Job, source: InputFile, console: Console) -> list[Row]:
     (row,), table = forecast_files(model, job, [source])
     if row.status == ERROR:
@@ -626,20 +597,14 @@ def _predict_one(model: TrainedModel, job: Job, source: InputFile, console: Cons
     return [row]
 
 
-def _predict_many(
-    engine: Engine, job: Job, sources: Sequence[InputFile], console: Console, *, resume: bool
-) -> list[Row]:
-    folder = job.writer.folder
+def _predict_many(model: TrainedModel, job: Job, sources: Sequence[InputFile], console: Console) -> list[Row]:
+    folder, resume = job.writer.folder, job.settings.resume
     outputs = [output for source in sources for output in job.files_of(source)]
     journal = Journal(folder, job.digest(), outputs, resume=resume)
-    long = job.writer.format is Format.long
-    table: AbstractContextManager[Callable[[str], None]] = (
-        long_table(folder) if long else nullcontext(lambda text: None)
-    )
     worked = 0
-    with table as append, _progress(console) as progress:
+    with long_table(folder, job.writer.format) as append, step_bar(console) as progress:
         task = progress.add_task("forecasting", total=len(sources))
-        for rows, lines in engine(job, chunks(sources, job, journal)):
+        for rows, lines in _outcomes(model, job, chunks(sources, job, journal)):
             append(lines)
             journal.add(rows)
             progress.advance(task, len(rows))
@@ -661,20 +626,3 @@ def _predict_many(
         f"{counted(len(all_rows) - len(failed), 'file')} forecast{before}, {len(failed)} failed: {folder / SUMMARY}",
     )
     return all_rows
-
-
-def _progress(console: Console) -> "Progress":
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(
-        *columns, TextColumn("eta"), TimeRemainingColumn(), console=console, disable=not console.is_terminal,
-        transient=True,
-    )  # fmt: skip

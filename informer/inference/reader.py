@@ -219,7 +219,10 @@ class Reader:
 
         reader = series_reader(long, config, read, least=history or 0)
         counts = np.diff(long.ends, prepend=0).tolist()
-        self._check_number(len(counts), table.name)
+        if self.most_series is not None and len(counts) > self.most_series:
+            raise InputError(
+                f"{table.name}: expected at most {self.most_series} series, found {len(counts)}; send fewer"
+            )
         enough = (ahead or 0) + 1 if pads else least if lenient or config.short is Short.skip else 0
         long_enough = [k for k, n in enumerate(counts) if n >= enough]
         short = [f"{key} ({n} rows)" for key, n in zip(long.names, counts, strict=True) if n < enough]
@@ -234,20 +237,19 @@ class Reader:
                 else:
                     panel.append(replace(series, series_col=series_col))
         if sparse and not (panel and (lenient or config.short is Short.skip)):
-            report.add(_and_more(sparse))
+            report.add(and_more(sparse))
         report.refuse()
-        lines = [_and_more(sparse)] if sparse else []
+        lines = [and_more(sparse)] if sparse else []
         if long_enough and short:
             advice = "" if pads else "; dataset.short=pad repeats their first row"
             lines.append(f"{table.name}: {series_col} {listed(short)}, expected at least {enough} rows{advice}")
         if lenient and ahead is None and panel:  # whoever sends a series to Python or a service wants its forecast
             panel, line = without_ended(panel, config.ended)
             log.warning(f"{table.name}: {line}") if line else None
-        return _with_left_out(panel, lines, is_logged=not lenient)
-
-    def _check_number(self, n: int, name: str) -> None:
-        if self.most_series is not None and n > self.most_series:
-            raise InputError(f"{name}: expected at most {self.most_series} series, found {n}; send fewer")
+        lines = [f"{LEFT_OUT}: {line}" for line in lines]  # which the repairs of the first series name
+        for line in [] if lenient else lines:  # callers from Python see only the series
+            log.warning(line)
+        return [replace(panel[0], repairs=(*lines, *panel[0].repairs)), *panel[1:]]
 
     def _coded(self, table: Table) -> Table:
         """The table with the category codes of training; warns about new categories."""
@@ -261,18 +263,6 @@ class Reader:
     def _futures(self, table: Table, config: DatasetConfig) -> Futures:
         return futures_of_table(self._coded(table), config, self._time_format)
 
-    def _warn_about_gaps(self, series: Series) -> None:
-        """Warn once about gaps in columns that had none in training."""
-        if self._has_warned:
-            return
-        values = column_values(series, self._unmasked)[-self._seq_len :]
-        new = [name for name, gap in zip(self._unmasked, np.isnan(values).any(axis=0), strict=True) if gap]
-        if new:
-            self._has_warned = True
-            log.warning(
-                f"{series.name}: gaps in {listed(new)}, which had none in training; filled with the last observed value"
-            )
-
     def _sparse(self, series: Series, config: DatasetConfig) -> str | None:
         """The error message of a history with too few observed rows; None if there are enough."""
         return sparse_history(series, self._targets, self._seq_len, config.min_observed) if config.keeps_gaps else None
@@ -284,7 +274,12 @@ class Reader:
                 f"dataset.frequency={series.frequency.code}: {series.name} has other calendar features than the step "
                 f"{self._step.code} the model was trained on; use a file with that step, or train on this one"
             )
-        self._warn_about_gaps(series)
+        if not self._has_warned:
+            are_gaps = np.isnan(column_values(series, self._unmasked)[-self._seq_len :]).any(axis=0)
+            if new := [name for name, has_gap in zip(self._unmasked, are_gaps, strict=True) if has_gap]:
+                self._has_warned = True
+                where = f"{series.name}: gaps in {listed(new)}, which had none in training"
+                log.warning(f"{where}; filled with the last observed value")
         return with_issues_of([series], self._future)[0]
 
 
@@ -292,14 +287,6 @@ def _of_frame(frame: pd.DataFrame, name: str, config: DatasetConfig) -> Table:
     return table_of_frame(frame, name, config.time_col)
 
 
-def _with_left_out(panel: list[Series], lines: Sequence[str], *, is_logged: bool) -> list[Series]:
-    """The series; the repairs of the first name those that were left out."""
-    lines = [f"{LEFT_OUT}: {line}" for line in lines]
-    for line in lines if is_logged else []:  # callers from Python see only the series
-        log.warning(line)
-    return [replace(panel[0], repairs=(*lines, *panel[0].repairs)), *panel[1:]]
-
-
-def _and_more(lines: Sequence[str]) -> str:
+def and_more(lines: Sequence[str]) -> str:
     """The first line, and the number of others."""
     return lines[0] + (f" (and {len(lines) - 1} series more)" if len(lines) > 1 else "")

@@ -7,7 +7,6 @@ Compare one-pass and step-by-step decoding of one checkpoint: scores and time on
 Results of a test part for a report: forecasts of chosen series and columns, attention maps.
 """
 
-import io
 import json
 import logging
 import time
@@ -179,9 +178,7 @@ def save_results(evaluation: Evaluation, saved: Checkpoint, data: Data, folder: 
     """
     model = TrainedModel(saved, device=str(data.train.starts.device), warns=False)
     model.model.eval()
-    buffer = io.BytesIO()
-    test_forecasts(model, data, evaluation).to_parquet(buffer, index=False)
-    write_atomic(folder / TEST_FORECASTS, buffer.getvalue())
+    write_atomic(folder / TEST_FORECASTS, test_forecasts(model, data, evaluation).to_parquet(index=False))
     (folder / ATTENTION).unlink(missing_ok=True)
     if not evaluation.breakdown["is_idle"] and (maps := _last_maps(model.model, data)):
         write_atomic(folder / ATTENTION, json.dumps(maps))

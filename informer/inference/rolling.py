@@ -21,7 +21,7 @@ Scores of rolling forecasts and of their baselines, over origins after the train
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -36,12 +36,12 @@ from torch import Tensor
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import replacing, write_atomic
 from informer.checkpoint.restore import dims_in
-from informer.config.commands import Format
+from informer.config.commands import Format, PredictConfig
 from informer.config.model import WindowSizes
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Store, Windows, are_issued, are_observed, observed_rows
 from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching, rounded
-from informer.inference.reader import LEFT_OUT
+from informer.inference.reader import LEFT_OUT, and_more
 from informer.inference.writing import Writer, metrics_of, rolled_of
 from informer.linear.effects import fit_known
 from informer.networks.forecast_model import model_forecast, model_output
@@ -91,7 +91,8 @@ class Tracking:
         adapted = {level: np.empty_like(errors) for level in self._levels}
         for origin, error in enumerate(errors):
             if len(self._open) == self._delay:
-                self._learn(self._open.popleft())
+                for level, share in self._open.popleft().items():
+                    self._log[level] = self._log[level] + RATE / self._delay * (share - (1 - level / 100))
             half = np.zeros_like(error)
             for level in self._levels:
                 half = np.maximum(half, halves[level][origin] * np.exp(self._log[level]))
@@ -102,10 +103,6 @@ class Tracking:
             usual = {level: 1 - level / 100 for level in self._levels}  # no update without an observation
             self._open.append({level: np.where(observed.any(axis=0), missed[level], usual[level]) for level in usual})
         return adapted
-
-    def _learn(self, missed: Mapping[int, ByColumn]) -> None:
-        for level, share in missed.items():
-            self._log[level] = self._log[level] + RATE / self._delay * (share - (1 - level / 100))
 
 
 def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> None:
@@ -122,40 +119,19 @@ def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> No
         return
     with path.open("w", encoding="utf-8", newline="") as file:
         for piece in pieces:
-            dated = piece.select_dtypes(["datetime", "datetimetz"])
-            times = {str(column): _whole_times(piece[column]) for column in dated}
+            times = dict[
+                str, np.ndarray
+            ]()  # with the time of day; pandas writes only dates if a piece has only midnights
+            for column in piece.select_dtypes(["datetime", "datetimetz"]):
+                places, distinct = pd.factorize(piece[column])
+                times[str(column)] = np.array(list(map(str, distinct)), dtype=object)[places]
             piece.assign(**times).to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
-
-
-def _whole_times(times: pd.Series) -> np.ndarray:
-    """Times with date and time of day; pandas writes only dates if a piece has only midnights."""
-    places, distinct = pd.factorize(times)
-    return np.array(list(map(str, distinct)), dtype=object)[places]
 
 
 VALIDATION = 0.2
 """Share of the windows before the first origin on which the baselines choose season and penalty."""
 
 MOST_NAMED = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rolling:
-    """Settings of rolling forecasts.
-
-    Args:
-        horizon: rows to forecast from each origin; None: pred_len.
-        stride: rows between origins; None: pred_len.
-        start: first forecast time; None: after the training rows.
-        levels: interval levels in percent.
-        adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling`.
-    """
-
-    horizon: int | str | None = None
-    stride: int | None = None
-    start: str | None = None
-    levels: Sequence[int] = ()
-    adaptive: bool = False
 
 
 def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
@@ -212,7 +188,7 @@ def log_begins(model: TrainedModel, panel: Sequence[Series], firsts: Sequence[in
         log.info(f"{who}: {line}")
 
 
-def too_few(series: Series, sizes: WindowSizes, needed: int, first: int, how: Rolling) -> str:
+def too_few(series: Series, sizes: WindowSizes, needed: int, first: int, how: PredictConfig) -> str:
     """What a series lacks whose windows begin at row `first`.
 
     Args:
@@ -223,8 +199,8 @@ def too_few(series: Series, sizes: WindowSizes, needed: int, first: int, how: Ro
         formula = "seq_len + model.offset" if sizes.offset else "seq_len"
         formula += " + pred_len" if blocks == 1 else f" + {blocks} pred_len"
         return f"{series.name}: expected at least {formula} = {needed} rows for one origin, found {len(series)}"
-    after = f"from {how.start} on" if how.start else "after the training rows"
-    other = "an earlier from=DATE" if how.start else "from=DATE, which also forecasts training rows"
+    after = f"from {how.from_date} on" if how.from_date else "after the training rows"
+    other = "an earlier from=DATE" if how.from_date else "from=DATE, which also forecasts training rows"
     return (
         f"{series.name}: expected at least {counted(needed - sizes.first, 'row')} {after}, found "
         f"{max(len(series) - first - sizes.first, 0)}; give newer rows, or {other}"
@@ -253,7 +229,7 @@ class RollingScores:
 
     The baselines' quantiles come from their errors on rows before the first origin. The deciles of a model
     without quantiles of its own are those of its calibration, which does not change: adaptive intervals are only those
-    of `how.levels`.
+    of `how.intervals`.
 
     Args:
         model: the forecaster.
@@ -262,7 +238,7 @@ class RollingScores:
         how: horizon, origins and intervals; intervals and quantiles are scored up to pred_len.
     """
 
-    def __init__(self, model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], how: Rolling) -> None:
+    def __init__(self, model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], how: PredictConfig) -> None:
         self._model, self._columns = model, model.columns.targets
         self._within = min(model.check_horizon(how.horizon), model.sizes.pred_len)
         training = [
@@ -283,7 +259,7 @@ class RollingScores:
         self._own = Errors(scale)
         horizon = model.check_horizon(how.horizon)
         self._block = -(-horizon // (how.stride or model.sizes.pred_len))  # origins whose forecasts share rows
-        self._spread = IntervalScores(model.quantiles, model.calibration, how.levels)
+        self._spread = IntervalScores(model.quantiles, model.calibration, how.intervals)
 
     def add(
         self,
@@ -395,7 +371,7 @@ MAX_ROWS, MAX_ORIGINS = 1 << 17, 256
 def roll_panel(
     model: TrainedModel,
     panel: Sequence[Series],
-    rolling: Rolling,
+    rolling: PredictConfig,
     *,
     first_rows: Sequence[int] | None = None,
     scores: RollingScores | None = None,
@@ -425,10 +401,10 @@ def roll_panel(
     delay = -(-(model.sizes.offset + min(horizon, pred_len)) // (rolling.stride or pred_len))
     for series, first in zip(panel, first_rows or [0] * len(panel), strict=True):
         firsts = origins(model, series, rolling, first=first)
-        model.check_levels(rolling.levels, horizon)
+        model.check_levels(rolling.intervals, horizon)
         model.warn_about_new([series.name])
         windows, truth = series_windows(model, series, firsts), column_values(series, targets)
-        tracking = Tracking(rolling.levels, delay) if rolling.adaptive else None
+        tracking = Tracking(rolling.intervals, delay) if rolling.adaptive else None
         places = None if digits is None else [max(decimals_for(column, digits), 0) for column in truth.T]
         for chosen in torch.arange(len(windows)).split(at_once):
             rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + np.arange(horizon)
@@ -449,7 +425,7 @@ def _forecasts(
     series: Series,
     windows: Windows,
     chosen: Int[Tensor, "b"],
-    rolling: Rolling,
+    rolling: PredictConfig,
     tracking: Tracking | None,
     scores: RollingScores | None,
 ) -> dict[str, Float64[np.ndarray, "b horizon n"]]:
@@ -461,7 +437,7 @@ def _forecasts(
             partial(model_forecast, model.model), point(output, model.quantiles), windows, chosen,
             targets=model.columns.positions(model.columns.targets), horizon=horizon,
         )  # fmt: skip
-    halves = {level: half[:, :horizon] for level, half in model.halves(batch, rolling.levels).items()}
+    halves = {level: half[:, :horizon] for level, half in model.halves(batch, rolling.intervals).items()}
     if tracking is not None:
         errors = (ahead - actual)[:, :pred_len].abs().double().cpu().numpy()
         direct = tracking(errors, {level: half[:, :pred_len] for level, half in halves.items()})
@@ -475,7 +451,7 @@ def _forecasts(
     return {"forecast": forecast} | {name: reaching(band, horizon) for name, band in bands.items()}
 
 
-def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> list[int]:
+def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, first: int = 0) -> list[int]:
     """First rows of the windows of all origins with enough observed rows before them, and whose future covariates were
     issued by then; an InputError if none."""
     sizes = model.sizes
@@ -531,7 +507,7 @@ def write_rolled(
     panel: Sequence[Series],
     name: str,
     *,
-    rolling: Rolling,
+    rolling: PredictConfig,
     writer: Writer,
 ) -> tuple[str, list[str]]:
     """Forecast from every `stride`-th origin of each series of a file, and write the table and its scores.
@@ -563,18 +539,16 @@ def write_rolled(
 
 
 def with_origins(
-    model: TrainedModel, panel: Sequence[Series], rolling: Rolling
+    model: TrainedModel, panel: Sequence[Series], rolling: PredictConfig
 ) -> tuple[list[Series], list[int], list[str]]:
     """The series with an origin, the first row of each one's first window, and a message for each other series.
 
     It is an InputError if no series has an origin.
     """
-    valid_series: list[Series] = []
-    firsts: list[int] = []
-    errors: list[str] = []
+    valid_series, firsts, errors = list[Series](), list[int](), list[str]()
     for series in panel:
         try:
-            first = first_origin(model, series, rolling.start)
+            first = first_origin(model, series, rolling.from_date)
             origins(model, series, rolling, first=first)
         except InputError as error:
             errors.append(str(error))
@@ -582,6 +556,6 @@ def with_origins(
         valid_series.append(series)
         firsts.append(first)
     if not valid_series:
-        raise InputError(errors[0] + (f" (and {len(errors) - 1} series more)" if len(errors) > 1 else ""))
-    log_begins(model, valid_series, firsts, rolling.start)
+        raise InputError(and_more(errors))
+    log_begins(model, valid_series, firsts, rolling.from_date)
     return valid_series, firsts, [f"{LEFT_OUT}: {line}" for line in errors]

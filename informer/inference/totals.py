@@ -9,7 +9,6 @@ taken on the transformed scale, relative to the variation of the history, as int
 The forecast of a sum is the sum of the forecasts (bottom-up), so that parts and totals agree.
 """
 
-import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -154,11 +153,7 @@ def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) 
         fits: models and windows that these were not fitted on.
         names: of the series to sum, in their order.
     """
-    places, h, n = (
-        {series.name: place for place, series in enumerate(data.panel)},
-        data.sizes.pred_len,
-        len(data.targets),
-    )
+    places, h, n = {each.name: place for place, each in enumerate(data.panel)}, data.sizes.pred_len, len(data.targets)
     rank = np.full(len(data.panel), -1)
     rank[[places[name] if len(places) > 1 else 0 for name in names]] = np.arange(len(names))
     positions = model.columns.positions(data.targets)
@@ -272,9 +267,7 @@ class Totals:
         if not self.table.empty:
             write_atomic(folder / TOTALS, self.table.to_csv(index=False, float_format="%.10g"))
         if self.paths is not None:
-            buffer = io.BytesIO()
-            self.paths.to_parquet(buffer, index=False)
-            write_atomic(folder / PATHS, buffer.getvalue())
+            write_atomic(folder / PATHS, self.paths.to_parquet(index=False))
 
 
 def of_run(

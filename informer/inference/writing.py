@@ -1,4 +1,4 @@
-"""Write forecasts as files: CSV or parquet per input file, or one long table."""
+"""Write forecasts as files: CSV or parquet per input file, or one long table, and plots of them with their history."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,11 @@ from informer.inference.model import ROLLED, Forecast, key_columns, rounded
 from informer.read.frequency import Unit
 from informer.read.series import Series
 from informer.read.times import EXCEL_TO_1970
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from informer.base.plots import Band
 
 LONG_FILE = "forecasts.csv"
 LONG = ("column", "y")
@@ -74,10 +79,13 @@ class Writer:
         else:
             content = to_csv(forecasts, self.digits) if self.format is Format.csv else to_parquet(forecasts)
         if pictures:  # after the forecast was checked
-            from informer.inference.picture import draw  # imports matplotlib
+            from informer.base.plots import save_figure  # imports matplotlib
 
             for path, forecast in pictures.items():
-                draw(name, forecast, path, n_series=len(forecasts))
+                series, title = forecast.series, name
+                if series.series_col is not None:
+                    title = f"{name}: {series.series_col} {series.name}, one of {len(forecasts)} series"
+                save_figure(figure_of(forecast, title=title), path)
         if content is not None:
             write_atomic(self.folder / output, content, durable=False)
         return output
@@ -124,10 +132,8 @@ def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
 
 def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
     """A parquet table with the columns of `to_csv`, typed."""
-    buffer = io.BytesIO()
     table = pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True)
-    table.to_parquet(buffer, engine="pyarrow", index=False)
-    return buffer.getvalue()
+    return table.to_parquet(engine="pyarrow", index=False)
 
 
 def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str:
@@ -158,8 +164,12 @@ def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str
 
 
 @contextmanager
-def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
-    """The single file of a job; yields a function that appends a table. It is created at the end, unless empty."""
+def long_table(folder: Path, form: Format) -> Iterator[Callable[[str], None]]:
+    """The single file of a job with format=long; yields a function that appends a table, with other formats one that
+    does nothing. The file is created at the end, unless empty."""
+    if form is not Format.long:
+        yield lambda table: None
+        return
     with replacing(folder / LONG_FILE) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
 
         def append(table: str) -> None:
@@ -247,3 +257,37 @@ def _text(rows: Iterable[Sequence[object]], *, separator: str = ",") -> str:
     text = io.StringIO()
     csv.writer(text, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
     return text.getvalue()
+
+
+MIDDLE, EQUAL = 50.0, 1e-6
+"""The median in percent, and the tolerance for the levels of a symmetric pair of quantiles."""
+
+
+def figure_of(forecast: Forecast, *, title: str) -> "Figure":
+    """Plot history, forecast and every interval, in data units."""
+    from informer.base.plots import plot_forecast  # imports matplotlib
+
+    series = forecast.series
+    labels = series.frequency.labels
+    history = pd.DataFrame(series.values, labels(series.timestamps), list(series.columns))
+    ahead = pd.DataFrame(forecast.values, labels(forecast.timestamps), list(forecast.targets))
+    return plot_forecast(history, ahead, bands=_bands(forecast), title=title, target=forecast.main)
+
+
+def _bands(forecast: Forecast) -> "dict[str, Band]":
+    """Intervals of all levels, then ranges between symmetric quantiles, each widest first."""
+    levels = sorted((int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")), reverse=True)
+    ends = {f"{level} % interval": (f"lo{level}", f"hi{level}") for level in levels}
+    quantiles = {float(suffix[1:]): suffix for suffix in forecast.bands if suffix.startswith("q")}
+    for low in sorted(quantiles):
+        high = next((quantile for quantile in quantiles if abs(quantile - (100 - low)) < EQUAL), None)
+        if low < MIDDLE and high is not None:
+            ends[f"{quantiles[low]} to {quantiles[high]}"] = quantiles[low], quantiles[high]
+    columns = list(forecast.targets)
+    return {
+        name: (
+            pd.DataFrame(forecast.bands[low_end], forecast.timestamps, columns),
+            pd.DataFrame(forecast.bands[high_end], forecast.timestamps, columns),
+        )
+        for name, (low_end, high_end) in ends.items()
+    }

@@ -12,9 +12,8 @@ from informer.base.files import write_atomic
 from informer.checkpoint.paths import PAGE
 from informer.config.commands import ExplainConfig
 from informer.config.overrides import shell_command
-from informer.inference.explain import DIFFERENCE, HEADS, Explained
+from informer.inference.explain import DIFFERENCE, HEADS, Explained, sliders
 from informer.inference.sources import BOUND, LEVEL, Explanation
-from informer.inference.what_if import Slider, sliders
 from informer.report.content import Content
 from informer.report.forecasts import evenly, untrained_content
 from informer.report.page import to_html
@@ -64,7 +63,7 @@ def add_sources(content: Content, found: Explained, horizon: str | None) -> None
     """Add the sources of the forecasts that the page shows, with sliders."""
     pairs = evenly([(place, column) for place in range(len(found.first)) for column in range(len(content.columns))])
     shown = list(dict.fromkeys(place for place, _ in pairs))
-    moving, is_linear = list[Slider](), True
+    moving, is_linear = list[dict[str, Any]](), True
     if found.futures is not None:
         series, futures = [found.first[place].forecast.series for place in shown], [found.futures[at] for at in shown]
         moving, is_linear = sliders(found.model, series, futures, horizon=horizon)
@@ -74,7 +73,6 @@ def add_sources(content: Content, found: Explained, horizon: str | None) -> None
         values = {name: rows[:, column] for name, rows in own.sources.items() if name == LEVEL or rows[:, column].any()}
         is_clipped = is_linear and column in found.model.model.non_negative
         left_out = [BOUND] if is_clipped else []
-        differences = [[point[shown.index(place)][:, column].tolist() for point in each.differences] for each in moving]
         content.sources.append(
             {
                 "names": list(values),
@@ -83,8 +81,9 @@ def add_sources(content: Content, found: Explained, horizon: str | None) -> None
                 "least": 0.0 if is_clipped else None,
                 "other": None if then is None else _other(own, then, column, HEADS[found.other or ""]),
                 "changes": [
-                    {"column": each.column, "labels": each.labels, "points": each.points, "differences": steps}
-                    for each, steps in zip(moving, differences, strict=True)
+                    each
+                    | {"differences": [point[shown.index(place)][:, column].tolist() for point in each["differences"]]}
+                    for each in moving
                 ],
             }
         )

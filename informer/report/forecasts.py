@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 
 from informer.base.errors import InputError, counted
-from informer.checkpoint.paths import TOTALS_FACTS
+from informer.checkpoint.paths import SUMMARY, TOTALS_FACTS
 from informer.config.data import InputFormat
 from informer.config.plain import read_json
 from informer.inference.model import Forecast
 from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
-from informer.inference.transfer import SUMMARY
 from informer.inference.writing import LONG_FILE
 from informer.inference.zero import MODEL, ZeroScores
 from informer.read.series import column_values

@@ -14,9 +14,9 @@ from typing import Any, final
 import torch
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from informer.base import progress
+from informer.base.console import step_bar
 from informer.base.plots import plot_attention, plot_windows, png
 from informer.base.progress import Status
 from informer.config.training import Extra, TrainConfig, TrainerConfig
@@ -80,18 +80,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         self._sinks = sinks
         self.references: Callable[[], Mapping[str, float]] = dict
         """Returns the validation losses of the baselines by name; called after each epoch."""
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("eta"),
-            TimeRemainingColumn(),
-            TextColumn("loss {task.fields[loss]}"),
-            console=console,
-            disable=not console.is_terminal or not n_steps,
-            transient=True,
-        )
+        self.progress = step_bar(console, "loss {task.fields[loss]}", is_shown=n_steps > 0)
         self.task = self.progress.add_task("training", total=n_steps, completed=done, loss="-")
 
     def __enter__(self) -> "Tracker":

@@ -12,11 +12,10 @@ from entry_points import done, refusal
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.data import InputFormat
-from informer.inference.importance import MOST_REPEATS
+from informer.inference.explain import MOST_REPEATS, sliders
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
 from informer.inference.sources import split
-from informer.inference.what_if import sliders
 from informer.networks.forecast_model import model_forecast
 
 N, H, SEQ = 300, 7, 42
@@ -224,16 +223,16 @@ def test_the_points_of_a_slider_are_forecasts(name: str, files: Path) -> None:
     (series,) = model.reader.file(Path("one.csv"), InputFormat(), "one")
     future = model.reader.future_file(Path("ahead.csv"), InputFormat()).of(series)
     found, is_linear = sliders(model, [series], [future], horizon=None)
-    assert [each.column for each in found] == ["promo", "price", "weather"]
-    assert [each.labels for each in found] == [["0", "1"], None, ["rain", "sun"]]
-    assert (is_linear, [len(each.points) for each in found]) == (False, [2, 8, 2])
+    assert [each["column"] for each in found] == ["promo", "price", "weather"]
+    assert [each["labels"] for each in found] == [["0", "1"], None, ["rain", "sun"]]
+    assert (is_linear, [len(each["points"]) for each in found]) == (False, [2, 8, 2])
     usual, given = predicted(name, history, ahead)["y"].to_numpy(), pd.read_csv("ahead.csv")
-    far = found[1].points[-1]
+    far = found[1]["points"][-1]
     assert 0.3 < far / given["price"].std() / 2 < 3
     for each, change in zip(found, ({"promo": 1}, {"price": given["price"] + far}, {"weather": "sun"}), strict=True):
         given.assign(**change).to_csv("moved.csv", index=False)
         moved = predicted(name, history, "future=moved.csv")["y"].to_numpy() - usual
-        np.testing.assert_allclose(each.differences[-1][0].T.ravel(), moved, atol=1e-8)
+        np.testing.assert_allclose(each["differences"][-1][0].T.ravel(), moved, atol=1e-8)
 
 
 def test_against_is_the_difference_to_an_earlier_forecast(files: Path) -> None:
