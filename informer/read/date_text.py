@@ -2,16 +2,56 @@
 
 Nothing is guessed: for a text with two possible orders of day, month and year both are returned, and the rows of its
 column decide (see `date_order`). Formats are those of pandas, and `%q` for quarters; a final `Z` means UTC, as in ISO
-8601.
+8601. Names of months and weekdays may be English, German, French, Spanish, Italian, Portuguese or Dutch (of
+months also Scandinavian).
 """
 
 import calendar
 import re
+import unicodedata
 from functools import lru_cache
 
 from informer.config.data import ISO, QUARTER, WEEK
 
 _ISO = re.compile(r"\d{4}-\d{2}(-\d{2}([ T]\d{2}(:\d{2}(:\d{2}(\.\d+)?)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?)?")
+
+_MONTH_NAMES = (
+    "january januar janner jaenner janvier enero gennaio janeiro januari",
+    "february februar feber fevrier febrero febbraio fevereiro februari",
+    "march marz maerz mrz mars marts marzo marco maart mrt",
+    "april avril abril aprile",
+    "may mai maj mayo maggio maio mei",
+    "june juni juin junio giugno junho",
+    "july juli juillet julio luglio julho",
+    "august augusti aout agosto augustus",
+    "september septembre septiembre setiembre settembre setembro",
+    "october oktober octobre octubre ottobre outubro",
+    "november novembre novembro noviembre",
+    "december dezember desember decembre diciembre dicembre dezembro",
+)
+"""Names of the months without accents; any beginning of three letters or more that no other month has is one too."""
+
+_MONTH_OF = {
+    name[:length]: number
+    for number, names in enumerate(_MONTH_NAMES, start=1)
+    for name in names.split()
+    for length in range(3, len(name) + 1)
+}
+del _MONTH_OF["jui"]  # June or July
+
+_DAY_NAMES = (
+    "monday tuesday wednesday thursday friday saturday sunday "
+    "montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag "
+    "lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miercoles jueves viernes sabado domingo "
+    "lunedi martedi mercoledi giovedi venerdi sabato domenica segunda terca quarta quinta sexta "
+    "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag"
+)
+_DAY_BEGINNINGS = {name[:length] for name in _DAY_NAMES.split() for length in range(2, len(name) + 1)}
+
+_WORD = re.compile(r"[^\W\d_]{3,}\.?")
+_LEADING_DAY = re.compile(r"([^\W\d_]{2,})(?:-feira)?[.,]{0,2} +(?=\d)")
+_ASIAN_DAY = re.compile(r" ?(?:[(（][月火水木金土日一二三四五六월화수목금토일][)）]|(?:星期|周)[一二三四五六日天])")
+_ORDINAL, _OF = re.compile(r"(?<=\d)(?:er|st|nd|rd|th|[ºª°])(?=\W)"), re.compile(r"(?<=\w) del? (?=\w)")
 
 _LONG_NAMES = "|".join(calendar.month_name[1:])
 _MONTHS = "(?i:" + "|".join([*calendar.month_name[1:], *calendar.month_abbr[1:]]) + ")"
@@ -40,6 +80,8 @@ _NAMED = re.compile(
 )
 _BESIDE = r"(?: ?[-/.:,'] ?| )?"
 _YEAR = r"(?P<Y>\d{4})|(?P<y>\d\d)"
+_SHORT_YEAR = re.compile(rf"(?P<b>{_MONTHS})(?:[-/.] ?| '?|')(?P<y>\d\d)")
+_ASIAN = re.compile(r"\d{4} ?[年년](?: ?\d{1,2} ?[月월](?: ?\d{1,2} ?[日일号])?)?" + _TIME)
 _QUARTER = r"(?:q ?)(?P<q>[1-4])|(?P<q2>[1-4])(?: ?q|(?:\.|st|nd|rd|th)? (?:quarter|quartal))"
 _WEEK = r"(?:w|kw|week) ?(?P<V>\d{1,2})"
 _PERIODS = [
@@ -64,8 +106,34 @@ def date_formats(text: str) -> tuple[str, ...]:
     """The possible formats of a date with an optional time of day; empty if the text is not a date.
 
     Years have four digits, or two in dates of three numbers or with the name of a month. Eight digits without
-    separators are a date only if a time of day follows.
+    separators are a date only if a time of day follows. For names of months other than in English, it is the format of
+    the text `in_english`.
     """
+    formats = _formats_of(text)
+    return formats if formats or (english := in_english(text)) == text else _formats_of(english)
+
+
+def in_english(text: str) -> str:
+    """A date without its weekday, and with a short English name of its month, such as 5 Mar 2024 for mar. 5 mars 2024.
+
+    Marks of ordinal numbers (1er) and `de` between the parts are left out.
+    """
+    day = _LEADING_DAY.match(text)
+    text = text[day.end() :] if day and _without_accents(day[1]) in _DAY_BEGINNINGS else _ASIAN_DAY.sub("", text)
+    named = _WORD.sub(lambda word: calendar.month_abbr[month_of(word[0])] or word[0], text)
+    return named if named == text else _OF.sub(" ", _ORDINAL.sub("", named))
+
+
+def month_of(name: str) -> int:
+    """The number of a month by its name, long or short, in any case; 0 for other text."""
+    return _MONTH_OF.get(_without_accents(name.strip().removesuffix(".")), 0)
+
+
+def _without_accents(text: str) -> str:
+    return unicodedata.normalize("NFKD", text.lower()).encode("ascii", "ignore").decode()
+
+
+def _formats_of(text: str) -> tuple[str, ...]:
     if _ISO.fullmatch(text):
         if len(text) < len("2024-01-01"):
             return ISO, *_other_periods(text)
@@ -76,6 +144,8 @@ def date_formats(text: str) -> tuple[str, ...]:
         (_NAMED, _named),
         (_EIGHT, _eight),
         (_MONTH_ONLY, _month_only),
+        (_ASIAN, _asian),
+        (_SHORT_YEAR, lambda match: (_replaced(match),)),
         *((period, lambda match: (_replaced(match),)) for period in _PERIODS),
     ):
         match = pattern.fullmatch(text)
@@ -138,6 +208,13 @@ def _month_only(match: re.Match[str]) -> tuple[str, ...]:
     if lengths[0] == 4 and lengths[1] <= 2:
         return f"%Y{match['sep']}%m", *_other_periods(match[0])
     return (f"%m{match['sep']}%Y", *_other_periods(match[0])) if lengths[0] <= 2 and lengths[1] == 4 else ()
+
+
+def _asian(match: re.Match[str]) -> tuple[str, ...]:
+    date = match[0][: match.start("gap") if match["gap"] else None]
+    for directive in ("%Y", "%m", "%d"):
+        date = re.sub(r"(?<![%\d])\d+", directive, date, count=1)
+    return (date + _time(match),)
 
 
 def _other_periods(text: str) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ or days of the year.
 Join a column of dates and a column of times of day.
 """
 
-import calendar
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -19,8 +18,10 @@ from jaxtyping import Int64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from informer.base.errors import InputError, listed
+from informer.config.data import EPOCHS, EXCEL
 from informer.read.cells import decoded, distinct, is_encoded
-from informer.read.date_text import date_formats, has_clock
+from informer.read.date_text import date_formats, has_clock, month_of
+from informer.read.frequency import SECOND, UNIT_NANOS
 from informer.read.table import Table, shown
 
 log = logging.getLogger(__name__)
@@ -30,12 +31,12 @@ YEARS = range(1000, 9000)
 
 PART_NAMES = {
     "year": {
-        *("year", "yr", "yyyy", "jahr", "annee", "année", "año", "anno", "jaar", "år"),
+        *("year", "yr", "yyyy", "jahr", "annee", "année", "año", "anno", "ano", "jaar", "år", "年"),
         *("iso_year", "isoyear", "iso year", "meldejahr"),
     },
     "quarter": {"quarter", "qtr", "quartal", "trimestre", "kwartaal", "kvartal"},
-    "month": {"month", "mnth", "mon", "mo", "mm", "monat", "mois", "mes", "mese", "maand", "måned"},
-    "day": {"day", "dd", "dy", "tag", "jour", "dia", "día", "giorno", "dag", "day of month", "day_of_month"},
+    "month": {"month", "mnth", "mon", "mo", "mm", "monat", "mois", "mes", "mês", "mese", "maand", "måned", "月"},
+    "day": {"day", "dd", "dy", "tag", "jour", "dia", "día", "giorno", "dag", "day of month", "day_of_month", "日"},
     "week": {
         *("week", "wk", "kw", "iso_week", "isoweek", "iso week", "week_number", "weeknumber", "week number", "weeknum"),
         *("week of year", "week_of_year", "weekofyear", "woche", "kalenderwoche", "meldewoche", "semaine"),
@@ -67,14 +68,7 @@ _DAYS = (("month", "day"), ("day of year",), ("week",), ("month",), ("quarter",)
 _SECONDS = {"hour": 3600, "minute": 60, "second": 1}
 """Parts that follow a day; each needs those before it."""
 
-_MONTHS = {
-    name.lower(): number
-    for names in (calendar.month_name, calendar.month_abbr)
-    for number, name in enumerate(names)
-    if name
-}
 _NAMES = {
-    "month": _MONTHS,
     "quarter": {f"q{number}": number for number in RANGES["quarter"]},
     "week": {
         f"{mark}{number:{width}}": number
@@ -84,6 +78,23 @@ _NAMES = {
     },
 }
 """Names of the numbers of a part, in small letters."""
+
+
+USUAL_DAYS = (18_264, 73_051)
+"""Range of spreadsheet days (1950 to 2099) in which numbers in a time column are taken for days."""
+
+USUAL = {EXCEL: USUAL_DAYS} | {
+    unit: (500_000_000 * SECOND // nanos, 1_900_000_000 * SECOND // nanos) for unit, nanos in UNIT_NANOS.items()
+}
+"""Ranges of numbers by which spreadsheet days and counts since 1970 (1985 to 2030) are recognised."""
+
+
+def usual_unit(cells: pd.Series) -> str | None:
+    """The format in whose USUAL range all numbers are; None for years, dates or hours as digits such as 2024013123."""
+    counts = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
+    counts = counts[np.isfinite(counts)]
+    ranges = USUAL.items() if len(counts) else ()
+    return next((unit for unit, (low, high) in ranges if low <= counts.min() and counts.max() < high), None)
 
 
 def are_years(column: str, cells: pd.Series) -> bool:
@@ -107,8 +118,8 @@ def calendar_parts(columns: Sequence[str]) -> list[str]:
 
 def month_columns(columns: Sequence[str]) -> list[str]:
     """The columns named after the twelve months, if there is one for each in their order; else none."""
-    months = [column for column in columns if column.strip().lower() in _MONTHS]
-    return months if [_MONTHS[column.strip().lower()] for column in months] == list(RANGES["month"]) else []
+    months = [column for column in columns if month_of(column)]
+    return months if [*map(month_of, months)] == list(RANGES["month"]) else []
 
 
 def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, str]:
@@ -201,8 +212,9 @@ def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
     """The cells of a part as whole numbers; names of months and Q1 to Q4 are numbers too."""
     cells, allowed = decoded(table.frame[column]), RANGES[part]
     if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:
-        names = _NAMES.get(part, {})
         lower = cells.astype(str).str.strip().str.lower()
+        months = {name: month for name in lower.unique() if (month := month_of(name))}
+        names = months if part == "month" else _NAMES.get(part, {})
         cells = lower.map(names).where(lower.isin(names), pd.to_numeric(lower, errors="coerce"))
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     wrong = ~((numbers >= allowed.start) & (numbers < allowed.stop) & (numbers == np.floor(numbers)))
@@ -378,6 +390,13 @@ ROW_NUMBERS |= {"t", "step", "steps", "tick", "n", "i", "observation", "unnamed:
 HEAD = 10_000
 """Number of rows by which columns of times are compared first."""
 
+MOSTLY = 0.9
+"""Minimum share of steps forward in a column of counts since 1970."""
+
+_NUMBERS = r"(?<!\d)(?:19|20)\d\d(?!\d).*\d|\d.*(?<!\d)(?:19|20)\d\d(?!\d)|(?:19|20)\d{6}|\w\W+(?:19|20)\d\d$"
+_NUMBERS += r"|^\d{1,2}\D\d{1,2}\D\d{1,2}(?:\D|$)"
+"""Text with a year and another number or word, or of at least three numbers."""
+
 _DATE = r"\s*(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?:\D|$)"
 
 LEAST_STEPS = 10
@@ -388,7 +407,8 @@ _SHORT_YEAR = re.compile(r"\d{1,3}[-/.]\d{1,2}")
 
 
 def find_time_column(table: Table, time_col: str | None) -> str:
-    """`time_col`, otherwise the column of dates with the most detail, otherwise of years, otherwise of row numbers.
+    """`time_col`, otherwise the column of dates with the most detail, otherwise of years, otherwise of dates or counts
+    since 1970 whose format must be set, otherwise of row numbers.
 
     A column of dates has one in its first cell. Those with a name in TIME_NAMES are preferred, unless another one has
     the same days and times of day. Of several that are alike, the one with the most distinct times is taken.
@@ -410,9 +430,27 @@ def find_time_column(table: Table, time_col: str | None) -> str:
     parts = calendar_parts(table.columns)  # a year next to a day is a part of a time
     if len(parts) == 1 and are_years(parts[0], table.frame[parts[0]]) and not month_columns(table.columns):
         return parts[0]
+    if unread := [column for column in table.columns if _is_unread(table.frame[column])]:
+        return _most_distinct(table, unread)
     if numbers := [column for column in table.columns if is_row_number(column) and counts_rows(table.frame[column])]:
         return numbers[0]
     raise InputError(f"{table.name}: no time column found among {listed(table.columns)}; {_advice(table)}")
+
+
+def _is_unread(cells: pd.Series) -> bool:
+    """Whether cells are times in a format that is not recognised: whole numbers since 1970 that mostly rise, or text of
+    one form with the number of a year or at least three numbers, which does not begin with one word, as names do."""
+    if is_integer_dtype(cells):
+        steps = cells.diff().iloc[1:]
+        rises = len(steps) > 0 and bool((steps >= 0).mean() >= MOSTLY) and bool((steps > 1).any())
+        return rises and usual_unit(cells) in EPOCHS
+    texts = distinct(cells.iloc[:HEAD]).dropna() if len(cells) and _is_text(cells) else pd.Series(dtype="str")
+    texts = texts.astype("str").str.strip()
+    if len(texts) < 2 or not texts.str.contains(_NUMBERS).all():
+        return False
+    forms = texts.str.replace(r"[^\W\d]+\.?", "a", regex=True).str.replace(r"\d+", "1", regex=True)
+    words = texts.str.extract(r"^([^\W\d]*)")[0]
+    return forms.nunique() == 1 and (words.nunique() > 1 or not words.iloc[0])
 
 
 def is_row_number(column: str) -> bool:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from itertools import islice, product
 from typing import Literal
 
 import numpy as np
@@ -27,10 +28,10 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 from informer.base.errors import InputError, Repair
 from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, STEP, WEEK, format_problems
 from informer.read.cells import codes_of, decoded, distinct, is_encoded
-from informer.read.date_text import date_formats, order
+from informer.read.date_text import date_formats, in_english, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
-from informer.read.time_columns import YEARS, are_years, counts_rows
+from informer.read.time_columns import USUAL_DAYS, YEARS, are_years, counts_rows, usual_unit
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +65,14 @@ def _settled(table: Table, column: str, formats: Sequence[str], trained_format: 
     Raises:
         InputError: the rows contradict each other or the training data, or leave the order ambiguous.
     """
-    if len(formats) == 1:
-        return formats[0]
     cells = table.frame[column]
+    if len(formats) == 1:
+        if _may_be_days(table, column, formats[0]) and trained_format != formats[0]:
+            raise InputError(
+                f"{table.name}, column {column!r}: cells such as {shown(cells.iloc[0])} may be days, whose year "
+                f"is missing; if they are months and years, set dataset.time_format='{formats[0]}'"
+            )
+        return formats[0]
     if WEEK in formats[-1]:
         return _period(table, column, formats) if trained_format not in formats else str(trained_format)
     if formats[0] == ISO and trained_format in (None, ISO) and _has_day_above_12(cells):
@@ -90,6 +96,15 @@ def _settled(table: Table, column: str, formats: Sequence[str], trained_format: 
 def _read_as(table: Table, column: str, cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     """Some cells of a column with a format; NaT for those in another one."""
     return parse_timestamps(replace(table, frame=cells.to_frame(column)), column, time_format)
+
+
+def _may_be_days(table: Table, column: str, time_format: str) -> bool:
+    """Whether cells such as Jan-19, a month with a number, have the same month in most consecutive rows."""
+    if "%d" in time_format or "%y" not in time_format or not re.search("%[bB]", time_format):
+        return False
+    times = _read_as(table, column, table.frame[column].iloc[:HEAD], time_format).dropna()
+    changes = np.diff(times.year * 12 + times.month)
+    return 2 * int((changes % 12 == 0).sum() - (changes == 0).sum()) > int((changes != 0).sum())
 
 
 def _period(table: Table, column: str, formats: Sequence[str]) -> str:
@@ -318,14 +333,6 @@ EXCEL_TO_1970 = 25_569
 LAST_DAY = 2_958_466
 """First spreadsheet day after the year 9999."""
 
-USUAL_DAYS = (18_264, 73_051)
-"""Range of spreadsheet days (1950 to 2099) in which numbers in a time column are taken for days."""
-
-USUAL = {EXCEL: USUAL_DAYS} | {
-    unit: (500_000_000 * SECOND // nanos, 1_900_000_000 * SECOND // nanos) for unit, nanos in UNIT_NANOS.items()
-}
-"""Ranges of numbers by which spreadsheet days and counts since 1970 (1985 to 2030) are recognised."""
-
 _LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 """Nanoseconds from 1970 to the end of YEARS."""
 
@@ -360,7 +367,7 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
         return configured
 
     may_be_days = is_numeric_dtype(table.frame[column]) and (table.of_sheet or trained_format == EXCEL)
-    if may_be_days and _usual_unit(table.frame[column]) == EXCEL:
+    if may_be_days and usual_unit(table.frame[column]) == EXCEL:
         log.info(f"{table.name}, column {column!r}: numbers of days since 1899-12-30 (dataset.time_format=excel)")
         return EXCEL
     if trained_format == STEP and is_integer_dtype(table.frame[column]):
@@ -437,14 +444,6 @@ class TimesCache:
         return parsed
 
 
-def _usual_unit(cells: pd.Series) -> str | None:
-    """The format in whose USUAL range all numbers are; None for years, dates or hours as digits such as 2024013123."""
-    counts = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
-    counts = counts[np.isfinite(counts)]
-    ranges = USUAL.items() if len(counts) else ()
-    return next((unit for unit, (low, high) in ranges if low <= counts.min() and counts.max() < high), None)
-
-
 def _first_day(cells: pd.Series) -> str | None:
     """The first of numbers that are all dates with the year first, such as 20240131; None if they are not."""
     if not is_integer_dtype(cells) or not cells.between(YEARS.start * 10_000, YEARS.stop * 10_000).all():
@@ -454,13 +453,13 @@ def _first_day(cells: pd.Series) -> str | None:
 
 
 def _formats(table: Table, column: str) -> tuple[str, ...]:
-    """Possible formats of the first cell; May is a full and a short month name, so cells with other months decide."""
+    """Possible formats of the first cell."""
     cells = table.frame[column]
     if are_years(column, cells):
         return ("%Y",)
     if is_numeric_dtype(cells):
         start = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
-        unit = _usual_unit(cells)
+        unit = usual_unit(cells)
         if unit == EXCEL:
             begin = _of_days(cells.iloc[:1].to_numpy(np.float64))[0].round("s")
             raise InputError(
@@ -486,21 +485,61 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
             f"{start}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, excel for spreadsheet dates, or "
             "step for numbers of rows), or name the time column with dataset.time_col"
         )
-    first = str(cells.iloc[0]).strip()
-    formats = date_formats(first)
-    if formats and "may" in first.lower():
-        other_formats = (date_formats(cell.strip()) for cell in map(str, cells) if "may" not in cell.lower())
-        formats = next(filter(None, other_formats), formats)
+    formats = date_formats(str(cells.iloc[0]).strip())
     if not formats:
         raise _no_date(table, column)
     return formats
 
 
 def _no_date(table: Table, column: str) -> InputError:
+    cell, formats = table.frame[column].iloc[0], _set_formats(table, column)
+    is_worded = any(not month_of(word) for word in re.findall(r"[^\W\d_]{3,}", str(cell)))
+    cure = f"dataset.time_format={' or '.join(map(repr, formats))}" if formats else "dataset.time_format"
     return InputError(
-        f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(table.frame[column].iloc[0])}; "
-        "set dataset.time_format, or name the time column with dataset.time_col"
+        f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cell)}; "
+        f"{'write such dates' if is_worded and not formats else f'set {cure}'}, or name the time column with "
+        "dataset.time_col",
+        *([Repair("time_format", formats[0])] if len(formats) == 1 else []),
     )
+
+
+_DIRECTIVES = {
+    **dict.fromkeys([1, 2], ("%d", "%m", "%H", "%M", "%S", "%y")),
+    3: ("%j",),
+    4: ("%Y", "%H%M"),
+    6: ("%H%M%S", "%y%m%d", "%Y%m"),
+    7: ("%Y%j",),
+    8: ("%Y%m%d", "%d%m%Y", "%m%d%Y"),
+}
+"""What a number may be in a date, by its digits."""
+
+MOST_FORMATS = 10_000
+"""Number of formats that are tried."""
+
+
+def _set_formats(table: Table, column: str) -> list[str]:
+    """Formats that read all cells of a column, which has none of `date_formats`; of several, those with equal steps."""
+    cells = distinct(table.frame[column]).dropna()
+    parts = re.split(r"(\d+|[^\W\d]+)", str(cells.iloc[0]).strip().replace("%", "%%")) if len(cells) else []
+    words = {True: ("%b",), False: ()}
+    options = [
+        _DIRECTIVES.get(len(part), ()) if part.isdigit() else (words[month_of(part) > 0] or (part,)) for part in parts
+    ]
+    found: dict[str, pd.DatetimeIndex] = {}
+    for choice in islice(product(*options), MOST_FORMATS):
+        letters = re.findall("%([a-zA-Z])", "".join(choice))
+        clock = [letter for letter in letters if letter in "HMS"]
+        has_day = {"Y", "y"} & {*letters} and ("j" in letters or ("d" in letters and {"m", "b"} & {*letters}))
+        if len({*letters}) < len(letters) or not has_day or clock not in ([], [*"HM"], [*"HMS"]):
+            continue
+        for sample in (cells.iloc[:1], cells):
+            times = _read_as(table, column, sample, "".join(choice))
+            if times.hasnans:
+                break
+        else:
+            found["".join(choice)] = times
+    regular = [time_format for time_format, times in found.items() if has_equal_steps(times)]
+    return regular if len(found) > 1 and regular else [*found]
 
 
 def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
@@ -580,6 +619,8 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     objects, time_format = _starts(objects, time_format)
     # most times are unique, so a cache would not pay off
     times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
+    if times.hasnans:  # months in other languages, or with a weekday
+        times = _with_names_of_months(times, objects, time_format)
     if times.hasnans and (late := text.str.contains(_END_OF_DAY).to_numpy(dtype=bool, na_value=False)).any():
         begins = np.array([re.sub(r"([ T])24(?=[:.]00)", r"\g<1>00", cell) for cell in text[late]], dtype=object)
         next_days = pd.to_datetime(begins, format=time_format, errors="coerce", cache=False) + pd.Timedelta("1D")
@@ -587,6 +628,17 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     if no_date.any():
         times = pd.DatetimeIndex(times.where(~no_date))
     return times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times
+
+
+def _with_names_of_months(times: pd.DatetimeIndex, cells: np.ndarray, time_format: str) -> pd.DatetimeIndex:
+    """The times with those of missing ones that can be read `in_english`."""
+    short = time_format.replace("%B", "%b").replace("%b.", "%b")
+    texts = {int(row): in_english(str(cells[row])) for row in np.flatnonzero(times.isna())}
+    english = {row: text for row, text in texts.items() if short != time_format or text != cells[row]}
+    if not english:
+        return times
+    read = pd.to_datetime(np.array([*english.values()], dtype=object), format=short, errors="coerce", cache=False)
+    return times if read.isna().all() else pd.DatetimeIndex(pd.Series(times).fillna(pd.Series(read, [*english])))
 
 
 def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:

@@ -1,0 +1,108 @@
+"""Dates with names of months in several languages, with Asian marks, and in formats that must be set."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from stores import read_series
+
+from informer.base.errors import InputError
+from informer.config.data import DatasetConfig
+from informer.read.series import Series
+
+DAYS, MONTHS = pd.date_range("2023-02-28", periods=400), pd.date_range("2015-01-01", periods=60, freq="MS")
+NAMES = {
+    "fr": "janv. févr. mars avr. mai juin juil. août sept. oct. nov. déc.",
+    "fr long": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "de": "Jan. Feb. Mrz. Apr. Mai Jun. Jul. Aug. Sept. Okt. Nov. Dez.",
+    "de long": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "es": "ENE FEB MAR ABR MAY JUN JUL AGO SEPT OCT NOV DIC",
+    "it": "gen feb mar apr mag giu lug ago set ott nov dic",
+    "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+    "nl": "jan. feb. mrt. apr. mei jun. jul. aug. sep. okt. nov. dec.",
+    "en": "Jan. Feb. March April May June July Aug. Sept. Oct. Nov. Dec.",
+}
+FRENCH_DAYS = ["lun.", "mar.", "mer.", "jeu.", "ven.", "sam.", "dim."]
+
+
+def read(cells: list[str], folder: Path, **settings: object) -> Series:
+    frame = pd.DataFrame({"Tag": cells, "sales": np.arange(len(cells)) + 0.5})
+    frame.to_csv(folder / "f.csv", index=False, sep=";")
+    return read_series(folder / "f.csv", DatasetConfig(**settings))
+
+
+@pytest.mark.parametrize("style", ["{0.day} {1} {0.year}", "{0.day:02}. {1} {0.year} 12:30", "{0.day}-{1}-{0.year}"])
+@pytest.mark.parametrize("language", NAMES)
+def test_names_of_months(language: str, style: str, tmp_path: Path) -> None:
+    """Red if a name of some month is not known; the oracle is the index that the names are from."""
+    names = NAMES[language].split()
+    cells = [style.format(day, names[day.month - 1]) for day in DAYS]
+    assert list(read(cells, tmp_path).timestamps.normalize()) == list(DAYS)
+    cells = [f"{names[month.month - 1]} {month.year}" for month in MONTHS]
+    assert list(read(cells, tmp_path).timestamps) == list(MONTHS)
+    frame = pd.DataFrame({"Jahr": MONTHS.year, "Monat": [names[month.month - 1] for month in MONTHS], "sales": 1.5})
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    assert list(read_series(tmp_path / "f.csv", DatasetConfig()).timestamps) == list(MONTHS)
+
+
+def test_weekdays_and_words_between(tmp_path: Path) -> None:
+    """Red if `mar.`, a Tuesday, is taken for March."""
+    months = NAMES["fr"].split()
+    cells = [f"{FRENCH_DAYS[day.weekday()]} {day.day} {months[day.month - 1]} {day.year}" for day in DAYS]
+    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
+    cells = [cell.replace(" 1 ", " 1er ") for cell in cells]
+    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
+    cells = [f"{day.day} de {NAMES['pt'].split()[day.month - 1]} de {day.year}" for day in DAYS]
+    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
+    cells = [f"{FRENCH_DAYS[day.weekday()]} {day:%d/%m/%Y}" for day in DAYS]
+    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
+
+
+@pytest.mark.parametrize("marks", ["年月日", "년월일"])
+def test_asian_dates(marks: str, tmp_path: Path) -> None:
+    year, month, day = marks
+    cells = [f"{one.year}{year}{one.month}{month}{one.day}{day}" for one in DAYS]
+    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
+    assert list(read([f"{cell} 08:00" for cell in cells], tmp_path).timestamps.normalize()) == list(DAYS)
+    cells = [f"{one.year}{year}{one.month:02}{month}" for one in MONTHS]
+    assert list(read(cells, tmp_path).timestamps) == list(MONTHS)
+
+
+@pytest.mark.parametrize("style", ["%b/%y", "%b-%y", "%b %y", "%b '%y"])
+def test_months_with_a_year_of_two_digits(style: str, tmp_path: Path) -> None:
+    """Red if days without a year are read as years."""
+    assert list(read([*MONTHS.strftime(style)], tmp_path).timestamps) == list(MONTHS)
+    with pytest.raises(InputError, match=r"such as .Jan.*01. may be days, .*dataset\.time_format='%b"):
+        read([*pd.date_range("2024-01-01", periods=31).strftime(style.replace("y", "d"))], tmp_path)
+    years = [*pd.date_range("2001-01-01", periods=20, freq="YS").strftime(style)]
+    assert len(read(years, tmp_path, time_format=style)) == 20
+
+
+@pytest.mark.parametrize("written", ["%H:%M %d-%m-%Y", "%Y/%j", "%H:%M %d. %b %Y"])
+def test_dates_in_another_format_name_it(written: str, tmp_path: Path) -> None:
+    """Red if the advice is to invent dates, or the format that is named does not read the file."""
+    times = pd.date_range("2023-12-01", periods=200, freq="D" if "j" in written else "h")
+    with pytest.raises(InputError, match=r"row 2, column 'Tag': expected a date") as error:
+        read([*times.strftime(written)], tmp_path)
+    named = str(error.value).partition("dataset.time_format='")[2].partition("'")[0]
+    assert list(read([*times.strftime(written)], tmp_path, time_format=named).timestamps) == list(times)
+
+
+def test_dates_in_another_language_are_told_to_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"column 'Tag': expected a date such as .*found '1 мая 2024'; write such"):
+        read([f"{day} мая 2024" for day in range(1, 32)], tmp_path)
+    with pytest.raises(InputError, match=r"no time column found among Tag, sales"):  # names are no dates
+        read([f"INV-2024-{number:03}" for number in range(300)], tmp_path)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_counts_since_1970_need_one_setting(unit: str, tmp_path: Path) -> None:
+    """Red if the column must be named too, or numbers of rows before it are taken instead."""
+    times = pd.date_range("2023-01-01", periods=100, freq="h").as_unit(unit)
+    frame = pd.DataFrame({"id": range(100), "logged": times.asi8, "load": np.arange(100.0) % 24})
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    with pytest.raises(InputError, match=rf"column 'logged': .*set dataset\.time_format={unit};"):
+        read_series(tmp_path / "f.csv", DatasetConfig())
+    series = read_series(tmp_path / "f.csv", DatasetConfig(time_format=unit))
+    assert (list(series.timestamps), series.columns) == (list(times), ("load",))
