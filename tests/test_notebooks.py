@@ -20,10 +20,7 @@ def test_outputs_are_of_one_run_from_a_clean_start(path: Path) -> None:
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
 
 
-SHORTER = {
-    '"steps_per_epoch": 60': '"steps_per_epoch": 4',
-    '"time_budget_minutes": 0.5': '"time_budget_minutes": 0.05',
-}
+SHORTER = {'"steps_per_epoch": 60': '"steps_per_epoch": 4', '"time_budget_minutes": 0.5': '"time_budget_minutes": 0.05'}
 """Every cell runs, but each training only for some steps: no cell depends on what the network has learned."""
 
 

@@ -28,10 +28,7 @@ BOTH = [(name, causal) for name in NAMES for causal in (False, True) if CLASSES[
 SUBQUADRATIC = [name for name in NAMES if not CLASSES[name].COST.startswith("O(L^2")]
 
 EXCEPTIONS = {
-    "rows sum to 1": {
-        "relu": "1e-6 in the denominator: sums lie below 1",
-        "linformer": "F mixes values freely",
-    },
+    "rows sum to 1": {"relu": "1e-6 in the denominator: sums lie below 1", "linformer": "F mixes values freely"},
     "rows are not negative": {
         "performer_trig": "an estimate by sines and cosines",
         "linformer": "F mixes values freely",

@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from naive import (
-    CROSS,
-    SELF,
-    assert_realises,
-    draw,
-    matrix,
-    results,
-    spec_of,
-)
+from naive import CROSS, SELF, assert_realises, draw, matrix, results, spec_of
 
 from informer.networks.attention.hard import HardAttention, gumbel_noise
 

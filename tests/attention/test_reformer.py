@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from naive import (
-    SELF,
-    assert_realises,
-    assert_same,
-    draw,
-    results,
-    softmax,
-    spec_of,
-)
+from naive import SELF, assert_realises, assert_same, draw, results, softmax, spec_of
 
 from informer.networks.attention import reformer
 from informer.networks.attention.base import AttentionSpec

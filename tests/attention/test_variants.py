@@ -188,8 +188,7 @@ def test_takes_the_type_of_its_inputs(name, params):
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
-    [("longformer", 7), ("bigbird", 7), ("bigbird_etc", 7), ("linformer", 7), ("synthesizer", 7)],
+    ("name", "found"), [("longformer", 7), ("bigbird", 7), ("bigbird_etc", 7), ("linformer", 7), ("synthesizer", 7)]
 )
 def test_another_length_than_it_was_built_for_is_refused(name, found):
     params = {"n_global": 2} if name == "longformer" else {}

@@ -98,10 +98,7 @@ def test_sizes_of_the_data(change: dict[str, Any], part: str) -> None:
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (
-            {"d_model": 10**9},
-            "Storage size calculation overflowed",
-        ),
+        ({"d_model": 10**9}, "Storage size calculation overflowed"),
         ({"d_model": 10**6}, "enc_embedding.value.weight: expected .1000000, 2, 3"),
         ({"d_ff": 10**12}, "weights do not fit"),
         ({"encoder_stacks": [10**9]}, "layers, but only"),

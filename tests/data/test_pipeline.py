@@ -110,12 +110,7 @@ def test_prediction_sees_the_window_that_training_saw(calendar: CalendarEmbed, f
         for number, history in enumerate(histories)
     ]
     batch = history_batch(
-        new,
-        columns=data.columns,
-        scaler=data.scaler,
-        sizes=data.sizes,
-        calendar=calendar,
-        device="cpu",
+        new, columns=data.columns, scaler=data.scaler, sizes=data.sizes, calendar=calendar, device="cpu"
     )
     for name in ("enc_x", "enc_mark", "dec_x", "dec_mark"):
         assert torch.equal(getattr(batch, name), getattr(trained, name)), name

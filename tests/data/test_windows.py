@@ -74,13 +74,7 @@ def test_windows_on_the_gpu_are_those_of_the_cpu() -> None:
     windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[1], future=[2])
     parts = {field.name: getattr(windows.store, field.name) for field in fields(Store)}
     on_gpu = {name: part.cuda() if isinstance(part, torch.Tensor) else part for name, part in parts.items()}
-    there = Windows(
-        Store(**on_gpu),
-        starts=windows.starts,
-        sizes=windows.sizes,
-        targets=[1],
-        future=[2],
-    )
+    there = Windows(Store(**on_gpu), starts=windows.starts, sizes=windows.sizes, targets=[1], future=[2])
     for here, other in zip(*(each.batches(8) for each in (windows, there)), strict=True):
         moved = [(part, own) for part, own in zip(other, here, strict=True) if isinstance(own, torch.Tensor)]
         assert all(part.is_cuda and torch.equal(part.cpu(), own) for part, own in moved)

@@ -25,14 +25,7 @@ TIDY = ["origin", "step", "date", "column", "forecast", "actual"]
 def run(trained: Trained, source: Path | str, *arguments: str) -> Outcome:
     replaced = [] if "resume=true" in arguments else ["overwrite=true"]
     digits = [] if any(word.startswith("digits=") for word in arguments) else ["digits=null"]
-    given = [
-        f"checkpoint={trained.run_dir}",
-        f"input={source}",
-        "output=out",
-        *replaced,
-        "mode=rolling",
-        *digits,
-    ]
+    given = [f"checkpoint={trained.run_dir}", f"input={source}", "output=out", *replaced, "mode=rolling", *digits]
     return call("predict", *given, *arguments)
 
 

@@ -95,11 +95,7 @@ def test_a_token_carries_what_is_far_away() -> None:
 @pytest.mark.parametrize(
     ("attn", "config", "words"),
     [
-        (
-            attention_node("prob"),
-            {},
-            "model.global_tokens: expected attn=etc or attn=bigbird_etc with it",
-        ),
+        (attention_node("prob"), {}, "model.global_tokens: expected attn=etc or attn=bigbird_etc with it"),
         (attention_node("etc"), {}, "model.global_tokens: expected attn.n_global=0 with it"),
     ],
 )

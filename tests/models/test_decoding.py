@@ -114,9 +114,7 @@ def test_rows_with_a_state_are_those_of_the_whole_pass(
 
 
 @pytest.mark.parametrize(
-    ("attn", "config"),
-    [(PROB, CAUSAL), (FULL, {}), (FULL, CAUSAL | {"mix": True})],
-    ids=["prob", "circular", "mix"],
+    ("attn", "config"), [(PROB, CAUSAL), (FULL, {}), (FULL, CAUSAL | {"mix": True})], ids=["prob", "circular", "mix"]
 )
 @torch.no_grad()
 def test_others_run_the_whole_decoder(attn: dict, config: dict) -> None:

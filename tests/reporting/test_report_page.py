@@ -72,11 +72,7 @@ def test_quantile_losses_in_the_report_are_those_of_the_run(panel_run: Path, con
     ("skill", "interval", "said"),
     [
         (0.046, [0.02, 0.075], "better than both baselines: its squared error is 4.6 % lower than that of ridge regr"),
-        (
-            0.014,
-            [-0.03, 0.055],
-            "cannot be told from ridge regression, the better baseline: its squared error is 1.4",
-        ),
+        (0.014, [-0.03, 0.055], "cannot be told from ridge regression, the better baseline: its squared error is 1.4"),
         (-0.81, [-1.9, 0.1], "cannot be told from ridge regression, the better baseline: its squared error is 81"),
         (0.0001, [-0.03, 0.055], "as good as ridge regression, the better baseline."),
         (-0.09, [-0.2, -0.01], "worse than ridge regression, the better baseline: its squared error is 9.0 % higher"),

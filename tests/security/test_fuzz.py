@@ -31,8 +31,7 @@ def test_no_drawn_file_is_misread(fuzz: ModuleType, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "cases"),
-    [("series", 40), ("test_rows", 8), ("checkpoint", 60), ("flips", 150), ("run_dir", 60)],
+    ("name", "cases"), [("series", 40), ("test_rows", 8), ("checkpoint", 60), ("flips", 150), ("run_dir", 60)]
 )
 def test_no_drawn_case_fails(fuzz: ModuleType, name: str, cases: int) -> None:
     """Red if a series gets another name or value, a choice depends on test rows, an entry is used before its kind was

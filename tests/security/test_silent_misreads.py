@@ -135,13 +135,7 @@ def test_names_that_are_numbers_or_dates(header: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("header", "row"),
-    [
-        ("date,a", "1,5"),
-        ("date,a,b", "1,5,2,5"),
-        ("date,a,b", "1,5,2"),
-        ("date,a,", "1,5,"),
-        ("date,a,", "1,5,7"),
-    ],
+    [("date,a", "1,5"), ("date,a,b", "1,5,2,5"), ("date,a,b", "1,5,2"), ("date,a,", "1,5,"), ("date,a,", "1,5,7")],
 )
 def test_rows_that_are_longer_than_the_header(header: str, row: str, tmp_path: Path) -> None:
     """Red if decimal commas without quotes shift the columns, in all rows or in some."""

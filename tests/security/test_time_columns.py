@@ -91,8 +91,7 @@ def test_a_spreadsheets_days(step: str, digits: int, tmp_path: Path) -> None:
     pd.DataFrame({"date": [f"{day:.{digits}f}" for day in days], "a": 1.5}).to_csv(tmp_path / "f.csv", index=False)
     assert list(read_series(tmp_path / "f.csv", DatasetConfig(time_format="excel")).timestamps) == list(times)
     with pytest.raises(
-        InputError,
-        match=r"numbers such as 45355.*starting at 2024-03-04 00:00:00, set dataset\.time_format=excel",
+        InputError, match=r"numbers such as 45355.*starting at 2024-03-04 00:00:00, set dataset\.time_format=excel"
     ):
         read_series(tmp_path / "f.csv", DatasetConfig())
 

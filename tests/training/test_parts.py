@@ -16,13 +16,7 @@ from informer.config.training import LossConfig, LossKind, OptimConfig, OptimKin
 from informer.data.windows import Windows
 from informer.networks.models.base import ModelDims
 from informer.training.loop import mean_loss, window_order
-from informer.training.optim import (
-    EarlyStopping,
-    build_loss,
-    build_optimizer,
-    gradient_norm,
-    learning_rate,
-)
+from informer.training.optim import EarlyStopping, build_loss, build_optimizer, gradient_norm, learning_rate
 from informer.training.processes import Processes
 from informer.training.state import Checkpointer, State
 

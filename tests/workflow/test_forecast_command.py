@@ -456,12 +456,7 @@ def test_a_failure_counts_problems_not_lines_of_advice(folder: Path, cells: int,
 
 @pytest.mark.parametrize(
     ("table", "settings"),
-    [
-        (hourly(1), []),
-        (hourly(2), []),
-        (hourly(5), []),
-        (hourly(31).iloc[[0, 1, 2, 3, 30]], ["dataset.fill=mask"]),
-    ],
+    [(hourly(1), []), (hourly(2), []), (hourly(5), []), (hourly(31).iloc[[0, 1, 2, 3, 30]], ["dataset.fill=mask"])],
     ids=["one row", "two rows", "five rows", "few among gaps"],
 )
 def test_the_cure_for_too_few_rows_works(table: pd.DataFrame, settings: list[str], folder: Path) -> None:
