@@ -66,9 +66,9 @@ def call(entry: str, *arguments: str, checked: bool = False) -> Outcome:
 
 
 def done(entry: str, *arguments: str) -> Outcome:
-    """`call`, which must succeed."""
+    """`call`, which must succeed without a word on standard error."""
     outcome = call(entry, *arguments)
-    assert outcome.status == 0, outcome.err
+    assert (outcome.status, outcome.err) == (0, ""), outcome.err
     return outcome
 
 
@@ -77,6 +77,14 @@ def refusal(entry: str, *arguments: str) -> str:
     outcome = call(entry, *arguments)
     assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
     return outcome.err
+
+
+def refused(outcome: Outcome, *parts: str, n_lines: int = 1) -> None:
+    """A call failed with so many lines of errors and nothing else, in which these parts are."""
+    assert (outcome.status, outcome.err.count("\n")) == (2, n_lines), outcome.err
+    assert all(line.startswith("error: ") for line in outcome.err.splitlines())
+    assert "Traceback" not in outcome.out
+    assert [part for part in parts if part not in outcome.err] == [], outcome.err
 
 
 @contextlib.contextmanager

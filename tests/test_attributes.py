@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from entry_points import Outcome, call
+from entry_points import assert_same_weights, call, done, refused
 from forgery import content_of, write_forged
 
 from informer import Forecaster, checkpoint
@@ -44,22 +43,6 @@ def merged(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.merge(attributes(), on="store", how="left")
 
 
-def done(outcome: Outcome) -> Outcome:
-    assert (outcome.status, outcome.err) == (0, ""), outcome.err
-    return outcome
-
-
-def refused(outcome: Outcome, *parts: str) -> None:
-    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome.err
-    assert all(part in outcome.err for part in parts), outcome.err
-
-
-def same_weights(one: str | Path, other: str | Path) -> None:
-    loaded, expected = checkpoint.load(Path(one)).weights, checkpoint.load(Path(other)).weights
-    assert loaded.keys() == expected.keys()
-    assert all(torch.equal(loaded[name], expected[name]) for name in loaded)
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of rows and attributes, the same merged by pandas, and a run on each."""
@@ -70,8 +53,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     attributes(["s3", "NA", "001", "s2"]).to_csv(folder / "stores.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        done(call("train", *OWN, "run_dir=own"))
-        done(call("train", *MERGED, "run_dir=merged"))
+        done("train", *OWN, "run_dir=own")
+        done("train", *MERGED, "run_dir=merged")
     return folder
 
 
@@ -83,7 +66,7 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_training_gives_the_same_bits(here: Path) -> None:
     """Red if a value goes to another series, or a category or scale differs from that of merged columns."""
-    same_weights("own", "merged")
+    assert_same_weights("own", "merged")
     loaded, expected = checkpoint.load(Path("own")), checkpoint.load(Path("merged"))
     assert (loaded.inputs, loaded.scaler) == (expected.inputs, expected.scaler)
     assert loaded.categories == expected.categories == {"region": ["city", "hill", "sea"], "level": ["2", "5", "7"]}
@@ -105,8 +88,8 @@ def test_files_of_other_kinds(kind: str, here: Path) -> None:
         fsspec = pytest.importorskip("fsspec")
         path = "memory://attributes/stores.csv"
         fsspec.filesystem("memory").pipe_file("/attributes/stores.csv", Path("stores.csv").read_bytes())
-    done(call("train", *OWN, f"dataset.attributes={path}", f"run_dir={kind}"))
-    same_weights(kind, "merged")
+    done("train", *OWN, f"dataset.attributes={path}", f"run_dir={kind}")
+    assert_same_weights(kind, "merged")
     assert checkpoint.load(Path(kind)).config["dataset"]["attributes"] == path
 
 
@@ -115,7 +98,7 @@ def test_only_the_named_columns(here: Path) -> None:
     merged(rows(list(STORES)))[["date", "store", "level", "sales"]].to_csv("level.csv", index=False)
     named = ["dataset.static_covariates=[size,level]", "run_dir=named"]
     attributes()[["store", "region", "size"]].to_csv("two.csv", index=False)
-    done(call("train", *OWN, "dataset.path=level.csv", "dataset.attributes=two.csv", *named))
+    done("train", *OWN, "dataset.path=level.csv", "dataset.attributes=two.csv", *named)
     saved = checkpoint.load(Path("named"))
     assert saved.inputs == ["level", "sales", "size"]
     assert list(saved.data["attributes"]["values"]) == ["size"]
@@ -129,11 +112,11 @@ def test_no_file_is_needed_afterwards(here: Path, tmp_path: Path, monkeypatch: p
         shutil.copy(name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     for run, file in (("own", "rows"), ("merged", "merged")):
-        done(call("eval", f"checkpoint={run}", f"dataset.path={file}.csv", "plots=none", f"output=again_{run}"))
+        done("eval", f"checkpoint={run}", f"dataset.path={file}.csv", "plots=none", f"output=again_{run}")
         job = [f"checkpoint={run}", f"input={file}.csv", "digits=null"]
-        done(call("predict", *job, f"output=ahead_{run}", "plots=false"))
-        done(call("predict", *job, f"output=rolled_{run}", "mode=rolling", "stride=5"))
-        done(call("export", f"checkpoint={run}", f"output={run}.safetensors"))
+        done("predict", *job, f"output=ahead_{run}", "plots=false")
+        done("predict", *job, f"output=rolled_{run}", "mode=rolling", "stride=5")
+        done("export", f"checkpoint={run}", f"output={run}.safetensors")
     for kind, found, expected in (
         ("again", "metrics.csv", "metrics.csv"),
         ("ahead", "rows.forecast.csv", "merged.forecast.csv"),
@@ -152,22 +135,22 @@ def test_a_stopped_run_goes_on(here: Path, tmp_path: Path, monkeypatch: pytest.M
     """Red if resume needs the file once there is a checkpoint; before, it must be named, whatever the run says."""
     shutil.copytree("own", tmp_path / "part")
     shutil.copy("rows.csv", tmp_path / "rows.csv")
-    done(call("train", *MERGED, "trainer.max_epochs=2", f"run_dir={tmp_path / 'whole'}"))
+    done("train", *MERGED, "trainer.max_epochs=2", f"run_dir={tmp_path / 'whole'}")
     monkeypatch.chdir(tmp_path)
     attributes().assign(size=[4.5, 1.0, 2.0, 3.0]).to_csv("others.csv", index=False)
     refused(
         call("train", "resume=part", "trainer.max_epochs=2", "dataset.path=rows.csv", "dataset.attributes=others.csv"),
         "expected the attributes of series that the run began with, dataset.attributes=others.csv has others",
     )
-    done(call("train", "resume=part", "trainer.max_epochs=2", "dataset.path=rows.csv"))
-    same_weights("part/last.pt", "whole/last.pt")
+    done("train", "resume=part", "trainer.max_epochs=2", "dataset.path=rows.csv")
+    assert_same_weights("part", "whole")
     for name in ("best.pt", "last.pt", "metrics.json", "metrics.csv"):
         Path("part", name).unlink()
     attributes().to_csv("stores.csv", index=False)  # where the run says that they are
     refused(call("train", "resume=part", "dataset.path=rows.csv"), "name their file again: dataset.attributes=FILE")
     named = ["dataset.path=rows.csv", "dataset.attributes=stores.csv"]
-    done(call("train", "resume=part", *named))
-    same_weights("part/last.pt", "whole/last.pt")
+    done("train", "resume=part", *named)
+    assert_same_weights("part", "whole")
 
 
 @pytest.mark.slow
@@ -178,9 +161,9 @@ def test_an_updated_and_watched_run(here: Path) -> None:
     merged(longer).to_csv("merged_later.csv", index=False)
     for run, file, words in (("own", "later", OWN), ("merged", "merged_later", MERGED)):
         words = [word for word in words if not word.startswith(("model", "attn", "trainer"))]
-        done(call("train", *words, "model=linear", f"run_dir=linear_{run}"))
-        done(call("update", f"checkpoint=linear_{run}", f"input={file}.csv", f"output=updated_{run}"))
-        done(call("watch", f"checkpoint=linear_{run}", f"input={file}.csv", f"output=watched_{run}"))
+        done("train", *words, "model=linear", f"run_dir=linear_{run}")
+        done("update", f"checkpoint=linear_{run}", f"input={file}.csv", f"output=updated_{run}")
+        done("watch", f"checkpoint=linear_{run}", f"input={file}.csv", f"output=watched_{run}")
     forecast = Forecaster.load("updated_own", device="cpu").predict(longer)
     expected = Forecaster.load("updated_merged", device="cpu").predict(merged(longer))
     pd.testing.assert_frame_equal(forecast, expected)
@@ -228,7 +211,7 @@ def test_new_series_at_prediction(here: Path) -> None:
         "not have; add these columns, or name a file with a row for it: dataset.attributes=FILE",
     )
     attributes(["s3"]).assign(store="new").to_csv("new.csv", index=False)
-    done(call("predict", *predict, "dataset.attributes=new.csv"))
+    done("predict", *predict, "dataset.attributes=new.csv")
     given = frame.merge(pd.concat([attributes(), attributes(["s3"]).assign(store="new")]), on="store")
     expected = Forecaster.load("merged", device="cpu").predict(given)
     np.testing.assert_allclose(pd.read_csv("new/with_new.forecast.csv")["sales"], expected["sales"], rtol=1e-6)
@@ -241,7 +224,7 @@ def test_new_series_at_prediction(here: Path) -> None:
         pd.testing.assert_frame_equal(model.predict(frame, dataset={"attributes": "new.csv"}), expected)
     attributes()[["store", "region"]].to_csv("regions.csv", index=False)
     words = [word for word in OWN if not word.startswith("dataset.categorical")]
-    done(call("train", *words, "dataset.attributes=regions.csv", "run_dir=regions"))
+    done("train", *words, "dataset.attributes=regions.csv", "run_dir=regions")
     model = Forecaster.load("regions", device="cpu")
     by_region = dict(zip(STORES, (region for region, *_ in STORES.values()), strict=True)) | {"new": "moon"}
     pd.testing.assert_frame_equal(
@@ -253,10 +236,10 @@ def test_new_series_at_prediction(here: Path) -> None:
 def test_a_forecast_in_one_command(here: Path) -> None:
     """Red if `informer forecast` or `informer inspect` do not know the columns of the file."""
     one = ["dataset.series_col=store", "dataset.attributes=stores.csv", "dataset.categorical=[level]"]
-    done(call("forecast", "rows.csv", "model=linear", "horizon=5", "target=sales", "output=whole", *one))
+    done("forecast", "rows.csv", "model=linear", "horizon=5", "target=sales", "output=whole", *one)
     assert set(checkpoint.load(Path("whole")).static_covariates) == {"region", "size", "level"}
     assert len(pd.read_csv("whole/forecasts/rows.forecast.csv")) == 5 * len(STORES)
-    printed = done(call("inspect", "rows.csv", "seq_len=10", "label_len=5", "pred_len=5", *one)).out
+    printed = done("inspect", "rows.csv", "seq_len=10", "label_len=5", "pred_len=5", *one).out
     assert "sales, region, size, level" in printed
     assert "dataset.attributes=stores.csv" in printed
 
@@ -268,12 +251,12 @@ def test_files_in_pieces(here: Path) -> None:
     attributes()[["store", "size"]].to_csv("sizes.csv", index=False)
     merged(rows(list(STORES)))[["date", "store", "sales", "size"]].to_csv("with_size.csv", index=False)
     mapped = [*sizes, "dataset.path=rows.csv", "dataset.memmap=true", "dataset.cache_dir=cache"]
-    done(call("train", *mapped, "dataset.attributes=sizes.csv", "run_dir=mapped"))
+    done("train", *mapped, "dataset.attributes=sizes.csv", "run_dir=mapped")
     plain = [*sizes, "dataset.path=with_size.csv", "dataset.static_covariates=[size]"]
-    done(call("train", *plain, "run_dir=plain"))
-    same_weights("mapped", "plain")
+    done("train", *plain, "run_dir=plain")
+    assert_same_weights("mapped", "plain")
     attributes()[["store", "size"]].assign(size=1.0 + np.arange(4.0)).to_csv("sizes.csv", index=False)
-    done(call("train", *mapped, "dataset.attributes=sizes.csv", "run_dir=other"))
+    done("train", *mapped, "dataset.attributes=sizes.csv", "run_dir=other")
     assert checkpoint.load(Path("other")).scaler != checkpoint.load(Path("mapped")).scaler  # not from the cache
     attributes()[["store", "region"]].to_csv("regions.csv", index=False)
     refused(call("train", *mapped, "dataset.attributes=regions.csv", "run_dir=none"), "dataset.memmap: expected")
@@ -348,5 +331,5 @@ def test_a_checkpoint_names_no_file_of_attributes(here: Path, tmp_path: Path) ->
         best = f"checkpoint={tmp_path / 'run' / 'best.pt'}"
         for named in ([], ["dataset.attributes=stores.csv"]):
             output = [f"output={tmp_path / 'report'}", "overwrite=true"]
-            done(call("eval", best, "dataset.path=rows.csv", *named, "plots=none", *output))
+            done("eval", best, "dataset.path=rows.csv", *named, "plots=none", *output)
             assert (tmp_path / "report/metrics.csv").read_bytes() == Path("own/metrics.csv").read_bytes()

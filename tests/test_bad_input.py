@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Outcome, Trained, call, done, launch
+from entry_points import ROOT, SMALL, Trained, call, done, launch, refused
 from forgery import content_of, write_forged
 
 Tree = Callable[[Path], dict[str, bytes | None]]
@@ -38,16 +38,6 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     arguments = ["dataset=csv", f"dataset.path={path}", *SMALL, "trainer.max_steps=2", f"run_dir={folder / 'run'}"]
     outcome = done("train", *arguments)
     return Trained(folder / "run", outcome.out)
-
-
-def refused(outcome: Outcome, *parts: str, n_lines: int = 1) -> None:
-    assert outcome.status == 2, outcome
-    assert all(line.startswith("error: ") for line in outcome.err.splitlines())
-    assert outcome.err.count("\n") == n_lines, outcome.err
-    assert outcome.err.endswith("\n")
-    assert "Traceback" not in outcome.out + outcome.err
-    for part in parts:
-        assert part in outcome.err
 
 
 def lines(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, assert_same_weights, call, call_export
+from entry_points import assert_same_weights, call_export, done
 
 from informer import Forecaster, checkpoint
 from informer.config.commands import ServeConfig
@@ -101,11 +101,6 @@ def rows(kind: str) -> pd.DataFrame:
     return frame[[*keys, *COLUMNS[kind], "y"]]
 
 
-def done(outcome: Outcome) -> Outcome:
-    assert (outcome.status, outcome.err) == (0, ""), outcome.err
-    return outcome
-
-
 @pytest.fixture(scope="module")
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cell:
     """The files of a kind, and a run on them."""
@@ -115,7 +110,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         cell.history.to_csv("own.csv", index=False)
         if cell.future is not None:
             cell.future.to_csv("future.csv", index=False)
-        done(call("train", *cell.train("run_dir=run")))
+        done("train", *cell.train("run_dir=run"))
     return cell
 
 
@@ -127,13 +122,13 @@ def cell(trained: Cell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
 
 def evaluates(cell: Cell) -> None:
     """The scores of training again."""
-    done(call("eval", "checkpoint=run", "plots=none", "output=again"))
+    done("eval", "checkpoint=run", "plots=none", "output=again")
     pd.testing.assert_frame_equal(pd.read_csv("again/metrics.csv"), pd.read_csv("run/metrics.csv"))
 
 
 def predicts_one(cell: Cell) -> None:
     """The forecast of the Python interface for the table."""
-    done(call("predict", "checkpoint=run", "input=own.csv", "output=one", "plots=false", "digits=null", *cell.given()))
+    done("predict", "checkpoint=run", "input=own.csv", "output=one", "plots=false", "digits=null", *cell.given())
     found = pd.read_csv("one/own.forecast.csv")
     np.testing.assert_allclose(found["y"], cell.predicted()["y"], rtol=1e-6)
     assert np.isfinite(found["y"]).all()
@@ -147,7 +142,7 @@ def predicts_many(cell: Cell) -> None:
         shutil.copy("own.csv", f"in/{name}.csv")
         if cell.future is not None:
             shutil.copy("future.csv", f"ahead/{name}.csv")
-    done(call("predict", "checkpoint=run", "input=in", "output=many", "digits=null", *cell.given("ahead")))
+    done("predict", "checkpoint=run", "input=in", "output=many", "digits=null", *cell.given("ahead"))
     for name in ("a", "b"):
         found = pd.read_csv(f"many/{name}.forecast.csv")
         np.testing.assert_allclose(found["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
@@ -157,7 +152,7 @@ def rolls(cell: Cell) -> None:
     """Forecasts from the last origin of all rows are those of the history, next to the actual values."""
     cell.frame.to_csv("whole.csv", index=False)
     more = ["mode=rolling", "stride=5", f"from={cell.frame['date'].unique()[ROWS - 2 * AHEAD]}", "digits=null"]
-    done(call("predict", "checkpoint=run", "input=whole.csv", "output=rolled", *more))
+    done("predict", "checkpoint=run", "input=whole.csv", "output=rolled", *more)
     found = pd.read_csv("rolled/whole.rolling.csv")
     last = found[found["origin"] == found["origin"].max()]
     np.testing.assert_allclose(last["forecast"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
@@ -167,14 +162,14 @@ def rolls(cell: Cell) -> None:
 def resumes(cell: Cell) -> None:
     """One epoch and one more are two, bit for bit."""
     shutil.copytree("run", "longer")
-    done(call("train", "resume=longer", "trainer.max_epochs=2"))
-    done(call("train", *cell.train("run_dir=straight", "trainer.max_epochs=2")))
+    done("train", "resume=longer", "trainer.max_epochs=2")
+    done("train", *cell.train("run_dir=straight", "trainer.max_epochs=2"))
     assert_same_weights("longer", "straight")
 
 
 def exports(cell: Cell) -> None:
     """A file that is read as a checkpoint; its forecasts are those of the run."""
-    done(call("export", "checkpoint=run", "output=model.safetensors"))
+    done("export", "checkpoint=run", "output=model.safetensors")
     found = Forecaster.load("model.safetensors", device="cpu").predict(cell.history, future=cell.future)
     pd.testing.assert_frame_equal(found, cell.predicted())
 
@@ -226,7 +221,8 @@ def agrees_with_onnx(cell: Cell, run: str) -> None:
     """The graph's outputs, from arrays made as its description says, are the forecasts of the run."""
     pytest.importorskip("onnxscript", reason="format=onnx needs onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime", reason="format=onnx needs onnxruntime")
-    done(call_export(f"checkpoint={run}", "format=onnx", f"output={run}.onnx"))
+    outcome = call_export(f"checkpoint={run}", "format=onnx", f"output={run}.onnx")
+    assert (outcome.status, outcome.err) == (0, ""), outcome.err
     about = json.loads(Path(f"{run}.onnx.json").read_text())
     session = onnxruntime.InferenceSession(f"{run}.onnx", providers=["CPUExecutionProvider"])
     read = [one.name for one in session.get_inputs()]
@@ -246,7 +242,7 @@ def exports_onnx(cell: Cell) -> None:
 def exports_linear_onnx(cell: Cell) -> None:
     """Linear maps with their effects of columns, categories and holidays known ahead."""
     words = [word for word in cell.train() if not word.startswith(("model", "attn"))]
-    done(call("train", *words, "model=linear", "trainer.refit=false", "run_dir=linear"))
+    done("train", *words, "model=linear", "trainer.refit=false", "run_dir=linear")
     if cell.kind == "category ahead":  # the graph has effects of categories to agree about
         model = Forecaster.load("linear", device="cpu")
         a, b = (model.predict(cell.history, future=cell.future.assign(word=word))["y"] for word in "ab")
@@ -256,7 +252,7 @@ def exports_linear_onnx(cell: Cell) -> None:
 
 def has_quantiles(cell: Cell) -> None:
     """In order, the forecast in the middle."""
-    done(call("train", *cell.train("loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "run_dir=quantiles")))
+    done("train", *cell.train("loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "run_dir=quantiles"))
     found = Forecaster.load("quantiles", device="cpu").predict(cell.history, future=cell.future)
     assert (found["y_q10"] <= found["y"]).all()
     assert (found["y"] <= found["y_q90"]).all()
@@ -265,7 +261,7 @@ def has_quantiles(cell: Cell) -> None:
 def searches(cell: Cell) -> None:
     """A model of one's own choosing that beats nothing yet, but forecasts every row."""
     more = ["model=auto", "trainer.time_budget_minutes=0.02", "run_dir=searched"]
-    done(call("train", *(word for word in cell.train() if not word.startswith(("model", "attn"))), *more))
+    done("train", *(word for word in cell.train() if not word.startswith(("model", "attn"))), *more)
     found = Forecaster.load("searched", device="cpu").predict(cell.history, future=cell.future)
     assert len(found) == len(cell.predicted())
     assert np.isfinite(found["y"]).all()
@@ -292,7 +288,7 @@ def forecasts(cell: Cell) -> None:
     """One command on the file, with a linear model; the settings of the data are the run's."""
     named = [word for word in KINDS[cell.kind] if word.startswith("dataset.")]
     more = ["dataset.categorical=[word]"] if "word" in COLUMNS[cell.kind] else []
-    done(call("forecast", "own.csv", "model=linear", "horizon=5", "target=y", "output=whole", *named, *more))
+    done("forecast", "own.csv", "model=linear", "horizon=5", "target=y", "output=whole", *named, *more)
     found = pd.read_csv("whole/forecasts/own.forecast.csv")
     assert len(found) == len(cell.predicted())
     assert np.isfinite(found["y"]).all()
@@ -301,13 +297,13 @@ def forecasts(cell: Cell) -> None:
 def scores(cell: Cell) -> None:
     """The mean error of the forecasts, by pandas."""
     more = ["plots=false", "digits=null", *cell.given()]
-    done(call("predict", "checkpoint=run", "input=own.csv", "output=scored", *more))
+    done("predict", "checkpoint=run", "input=own.csv", "output=scored", *more)
     actual = cell.frame.drop(cell.history.index)[[*cell.keys, "y"]]
     actual.to_csv("actual.csv", index=False)
     cell.history[[*cell.keys, "y"]].to_csv("past.csv", index=False)
     files = ["forecasts=scored/own.forecast.csv", "actuals=actual.csv", "history=past.csv"]
     more = ["dataset.series_col=id"] if cell.has_series else []
-    done(call("score", *files, *more, "output=scores"))
+    done("score", *files, *more, "output=scores")
     found = json.loads(Path("scores/scores.json").read_text())["overall"]["forecast"]["mae"]
     assert found == pytest.approx((pd.read_csv("scored/own.forecast.csv")["y"].to_numpy() - actual["y"]).abs().mean())
 

@@ -27,8 +27,7 @@ def scores(folder: Path | str) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def evaluated(*arguments: str) -> str:
-    outcome = call("eval", *arguments)
-    assert (outcome.status, outcome.err) == (0, "")
+    outcome = done("eval", *arguments)
     return outcome.out
 
 

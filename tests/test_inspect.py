@@ -33,14 +33,12 @@ def command(outcome: Outcome) -> list[str]:
 
 
 def trains(outcome: Outcome) -> None:
-    done = call("train", *command(outcome), *QUICK)
-    assert done.status == 0, done.err
+    done("train", *command(outcome), *QUICK)
     assert Path("run/best.pt").exists()
 
 
 def test_a_sound_file(folder: Path) -> None:
-    outcome = call("inspect", str(resource("data/sample.csv")))
-    assert (outcome.status, outcome.err) == (0, "")
+    outcome = done("inspect", str(resource("data/sample.csv")))
     lines = outcome.out.splitlines()
     assert lines[:3] == [
         "file:     sample.csv, 6,000 rows, 5 columns",
@@ -235,9 +233,8 @@ def test_a_folder_or_pattern_is_a_report_each_and_a_table(asked: str, many: list
     assert "3 in all, 2 sound" in outcome.out
     last = shlex.split(outcome.out.splitlines()[-1])
     assert {"dataset.sort=true", "dataset.fill=linear", f"dataset.path={asked.removeprefix('input=')}"} < set(last)
-    done = call("train", *last[2:], *QUICK)
-    assert done.status == 0, done.err
-    assert "csv: 3 series" in done.out
+    ended = done("train", *last[2:], *QUICK)
+    assert "csv: 3 series" in ended.out
 
 
 def test_sound_files_end_well(many: list[str]) -> None:
@@ -300,8 +297,7 @@ def test_columns_that_name_series_together(pattern: str, folder: Path) -> None:
 def test_the_series_of_one_file(folder: Path) -> None:
     """Red if rows of several series are taken for repeated times."""
     pd.concat([table(300).assign(id=name) for name in ("north", "south")]).to_csv("long.csv", index=False)
-    outcome = call("inspect", "long.csv", "dataset.series_col=id", "seq_len=24", "label_len=12", "pred_len=6")
-    assert (outcome.status, outcome.err) == (0, "")
+    outcome = done("inspect", "long.csv", "dataset.series_col=id", "seq_len=24", "label_len=12", "pred_len=6")
     assert "file:     long.csv, id south, 300 rows, 3 columns" in outcome.out.splitlines()
     assert "2 in all, 2 sound" in outcome.out
     trains(outcome)
@@ -312,8 +308,7 @@ def test_names_and_text_of_a_long_file(folder: Path) -> None:
     """Red if a name is read as an empty cell, or a column of text is judged by the rows of one series."""
     tables = [table(300).assign(id=name, note="warm" if name == "01" else None) for name in ("01", "NA")]
     pd.concat(tables).to_csv("long.csv", index=False)
-    outcome = call("inspect", "long.csv", "dataset.series_col=id", "seq_len=24", "label_len=12", "pred_len=6")
-    assert (outcome.status, outcome.err) == (0, "")
+    outcome = done("inspect", "long.csv", "dataset.series_col=id", "seq_len=24", "label_len=12", "pred_len=6")
     assert "file:     long.csv, id NA, 300 rows, 3 columns" in outcome.out.splitlines()
     assert "2 in all, 2 sound" in outcome.out
 

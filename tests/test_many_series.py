@@ -55,8 +55,7 @@ def test_the_checkpoint_holds_every_series_own_scaler(run: Path) -> None:
 
 def test_original_units_are_those_of_each_series(run: Path, folder: Path) -> None:
     """The seasonal naive's error, by numpy over all test windows of all series."""
-    outcome = call("eval", f"checkpoint={run}", "output=report", "plots=false")
-    assert (outcome.status, outcome.err) == (0, "")
+    done("eval", f"checkpoint={run}", "output=report", "plots=false")
     for name in ("metrics.json", "metrics.csv"):
         assert Path("report", name).read_bytes() == (run / name).read_bytes()
     errors = {"scaled": [], "original": []}
@@ -75,8 +74,7 @@ def test_original_units_are_those_of_each_series(run: Path, folder: Path) -> Non
 def test_a_series_of_training_and_a_new_one_come_back_in_their_units(run: Path, folder: Path) -> None:
     for name, factor in (("south", 1.0), ("other", 7.0)):
         series("south").assign(load=lambda frame, factor=factor: frame["load"] * factor).to_csv(f"{name}.csv")
-        outcome = call("predict", f"checkpoint={run}", f"input={name}.csv", "output=out", "plots=false")
-        assert (outcome.status, outcome.err) == (0, "")
+        done("predict", f"checkpoint={run}", f"input={name}.csv", "output=out", "plots=false")
         forecast = pd.read_csv(f"out/{name}.forecast.csv")["load"]
         assert forecast.between(3500 * factor, 6500 * factor).all()
 
@@ -108,8 +106,7 @@ def test_a_long_file_is_forecast_series_by_series(run: Path, long: dict[str, pd.
     """Red if a series is lost, takes another's scaler, or loses its name on the way into any format."""
     source = [f"checkpoint={run}", "input=long.csv", "output=out", "overwrite=true", "dataset.series_col=id"]
     for more in ([], ["format=long"], ["format=parquet", "batch_size=2"]):
-        outcome = call("predict", *source, *more)
-        assert (outcome.status, outcome.err) == (0, "")
+        done("predict", *source, *more)
     forecast = pd.read_csv("out/long.forecast.csv", parse_dates=["date"])
     assert list(forecast.columns) == ["id", "date", "load"]
     expected = by_itself(run, long)
@@ -155,15 +152,13 @@ def test_names_are_written_as_they_were_read(memmap: str, folder: Path) -> None:
     rows = [table.assign(sku=name, note="warm" if name == "NA" else None) for name, table in tables.items()]
     pd.concat(rows).to_csv("long.csv", index=False)
     more = ["dataset.path=long.csv", "dataset.series_col=sku", "scaler.per_series=true", "run_dir=own"]
-    outcome = call("train", *RUN, *more, f"dataset.memmap={memmap}", "dataset.cache_dir=arrays")
-    assert (outcome.status, outcome.err) == (0, "")
+    done("train", *RUN, *more, f"dataset.memmap={memmap}", "dataset.cache_dir=arrays")
     assert sorted(checkpoint.load(Path("own")).scaler["own"]) == ["001", "A02", "NA"]
     for name, table in tables.items():
         # in other units than in training, so that a scaler made anew shows
         moved = table.assign(load=table["load"] * 3, sku=name)
         moved.to_csv("one.csv", index=False)
-        outcome = call("predict", "checkpoint=own", "input=one.csv", "output=out", "overwrite=true", "plots=false")
-        assert (outcome.status, outcome.err) == (0, "")
+        done("predict", "checkpoint=own", "input=one.csv", "output=out", "overwrite=true", "plots=false")
         forecast = pd.read_csv("out/one.forecast.csv", dtype={"sku": str}, keep_default_na=False)
         assert set(forecast["sku"]) == {name}
         expected = Forecaster.load("own", device="cpu").predict(moved)
@@ -259,14 +254,12 @@ def test_pictures_of_chosen_series_in_predict(run: Path, folder: Path) -> None:
     long = pd.concat([series(name).assign(store=f"{name} no/1") for name in SCALES])
     long.to_csv("long.csv", index=False)
     base = ["predict", f"checkpoint={run}", "output=out", "overwrite=true"]
-    outcome = call(*base, "input=long.csv", "dataset.series_col=store", "plot_series=[south no/1,west no/1]")
-    assert (outcome.status, outcome.err) == (0, "")
+    outcome = done(*base, "input=long.csv", "dataset.series_col=store", "plot_series=[south no/1,west no/1]")
     names = {"long.south-no-1.forecast.png", "long.west-no-1.forecast.png"}
     assert {path.name for path in Path("out").glob("*.png")} == names
     assert all(f"plot:     out/{name}" in outcome.out for name in names)
     data = str(run.parent / "in")
-    outcome = call(*base, f"input={data}", "output=many", "plot_series=[west]", "dataset.short=pad")
-    assert (outcome.status, outcome.err) == (0, "")
+    done(*base, f"input={data}", "output=many", "plot_series=[west]", "dataset.short=pad")
     assert [path.name for path in Path("many").glob("*.png")] == ["west.forecast.png"]
 
 
@@ -301,14 +294,10 @@ def test_series_named_by_two_columns(memmap: str, folder: Path) -> None:
             f"run_dir={name}",
             f"dataset.memmap={memmap}",
         ]
-        done = call(
-            "train", *RUN, "scaler.per_series=true", f"dataset.memmap={memmap}", "dataset.cache_dir=cache", *own
-        )
-        assert done.status == 0, done.err
+        done("train", *RUN, "scaler.per_series=true", f"dataset.memmap={memmap}", "dataset.cache_dir=cache", *own)
         for how in ([], ["format=long"], ["mode=rolling"]):
             out = f"{name}{len(forecasts)}"
-            done = call("predict", f"checkpoint={name}", f"input={name}.csv", f"output={out}", "plots=false", *how)
-            assert done.status == 0, done.err
+            done("predict", f"checkpoint={name}", f"input={name}.csv", f"output={out}", "plots=false", *how)
             (written,) = [path for path in Path(out).glob("*.csv") if "metrics" not in path.name]
             forecasts[name, tuple(how)] = pd.read_csv(written, dtype={"store": str})
     for how in ((), ("format=long",), ("mode=rolling",)):
@@ -382,8 +371,7 @@ def test_covariates_of_closed_shops_are_not_demanded(folder: Path) -> None:
     days = pd.date_range(frame["date"].max(), periods=8)[1:]
     ahead = pd.concat([pd.DataFrame({"date": days, "shop": f"s{i}", "promo": 1}) for i in range(1, 10)])
     ahead.to_csv("ahead.csv", index=False)
-    done = call("predict", "checkpoint=run", "input=shops.csv", "future=ahead.csv", "output=o")
-    assert done.status == 0, done.err
+    done("predict", "checkpoint=run", "input=shops.csv", "future=ahead.csv", "output=o")
     assert pd.read_csv("o/shops.forecast.csv")["shop"].nunique() == 9
 
 
@@ -408,10 +396,7 @@ def test_fewer_rows_than_trained_need_covariates_for_these_only(folder: Path) ->
     short = ahead[ahead["date"] <= days[2]]
     for name, rows in (("long", ahead), ("short", short), ("other", short.assign(promo=1 - short["promo"]))):
         rows.to_csv(f"{name}.csv", index=False)
-        done = call(
-            "predict", "checkpoint=run", "input=shops.csv", f"future={name}.csv", "horizon=3days", f"output={name}"
-        )
-        assert done.status == 0, done.err
+        done("predict", "checkpoint=run", "input=shops.csv", f"future={name}.csv", "horizon=3days", f"output={name}")
     long, short, other = (pd.read_csv(f"{name}/shops.forecast.csv") for name in ("long", "short", "other"))
     pd.testing.assert_frame_equal(long, short)
     assert (other["load"] != short["load"]).all()

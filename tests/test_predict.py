@@ -23,8 +23,7 @@ SAMPLE = resource("data/sample.csv")
 def forecast(trained: Trained, source: Path | str, *arguments: str) -> bytes:
     """The CSV that predict writes for a file."""
     words = f"checkpoint={trained.run_dir}", f"input={source}", "output=out", "overwrite=true"
-    outcome = call("predict", *words, *arguments)
-    assert (outcome.status, outcome.err) == (0, "")
+    outcome = done("predict", *words, *arguments)
     assert all(sign == "\n" or sign.isprintable() for sign in outcome.out)
     return Path("out", f"{Path(source).stem}.forecast.csv").read_bytes()
 
@@ -150,8 +149,7 @@ def test_a_step_with_another_calendar_is_refused(trained: Trained, folder: Path)
 def test_names_with_signs_that_mean_something_elsewhere(trained: Trained, folder: Path) -> None:
     name = "a [bold] (1)=x$y$.csv"
     sample().to_csv(name, index=False)
-    outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out")
-    assert (outcome.status, outcome.err) == (0, "")
+    outcome = done("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out")
     assert "forecast: out/a [bold] (1)=x$y$.forecast.csv\n" in outcome.out
     assert Path("out/a [bold] (1)=x$y$.forecast.png").exists()
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import web
-from entry_points import ROOT, SMALL, Outcome, call, done
+from entry_points import ROOT, SMALL, Outcome, call, done, refused
 from forgery import content_of, write_forged
 
 from informer import Forecaster
@@ -74,12 +74,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def predicted(run: Path, *arguments: str) -> Outcome:
     return call("predict", f"checkpoint={run}", "plots=false", *arguments)
-
-
-def refused(outcome: Outcome, expected: str) -> None:
-    assert outcome.status == 2
-    assert len(outcome.err.splitlines()) == 1
-    assert expected in outcome.err
 
 
 def test_a_forecast_from_a_store_to_a_store(run: Path, store: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call, refusal
+from entry_points import SMALL, call, done, refusal
 from stores import read_series, series_from_frame
 
 from informer import Forecaster
@@ -128,11 +128,9 @@ def test_inspect_proposes_them_and_predict_reads_alike(folder: Path) -> None:
     assert "set dataset.missing_values=[closed,off line], or exclude the column" in outcome.out
     assert "\"dataset.missing_values=[closed,'off line']\" dataset.fill=linear" in outcome.out
     wanted = ["dataset.missing_values=[closed,off line]", "dataset.fill=linear", "trainer.max_steps=1"]
-    done = call("train", "dataset=csv", "dataset.path=worded.csv", "targets=[y]", *SMALL, *wanted, "run_dir=run")
-    assert done.status == 0, done.err
+    done("train", "dataset=csv", "dataset.path=worded.csv", "targets=[y]", *SMALL, *wanted, "run_dir=run")
     for name in ("worded", "empty"):
-        done = call("predict", "checkpoint=run", f"input={name}.csv", f"output={name}", "plots=false")
-        assert done.status == 0, done.err
+        done("predict", "checkpoint=run", f"input={name}.csv", f"output={name}", "plots=false")
     expected = Path("empty/empty.forecast.csv").read_text()
     assert Path("worded/worded.forecast.csv").read_text() == expected
     model = Forecaster.load("run", device="cpu")
@@ -144,11 +142,10 @@ def test_a_forecast_can_name_other_words(folder: Path) -> None:
     empty, _ = frames(320)
     empty.loc[[3, 310], "y"] = np.nan
     empty.to_csv("own.csv", index=False)
-    done = call(
+    done(
         "train", "dataset=csv", "dataset.path=own.csv", "targets=[y]", *SMALL, "dataset.fill=linear",
         "trainer.max_steps=1", "run_dir=run",
     )  # fmt: skip
-    assert done.status == 0, done.err
     empty.to_csv("other.csv", index=False, na_rep="shut")
     words = ["predict", "checkpoint=run", "plots=false"]
     assert "'shut'" in refusal(*words, "input=other.csv")

@@ -175,8 +175,7 @@ def test_a_model_of_joined_times_forecasts_and_scores_the_same_file(folder: Path
     frame.insert(0, "No", np.arange(1, 401))
     frame.to_csv("f.csv", index=False)
     assert call("train", "dataset=csv", "dataset.path=f.csv", *SMALL, "trainer.max_steps=2", "run_dir=run").status == 0
-    done = call("predict", "checkpoint=run", "input=f.csv", "output=out")
-    assert done.status == 0, done.err
+    done("predict", "checkpoint=run", "input=f.csv", "output=out")
     (written,) = Path("out").glob("*.csv")
     forecast = pd.read_csv(written)
     following = pd.date_range(HOURS[-1] + pd.Timedelta("1h"), periods=6, freq="h")
@@ -184,8 +183,7 @@ def test_a_model_of_joined_times_forecasts_and_scores_the_same_file(folder: Path
     assert list(pd.to_datetime(forecast["date"])) == list(following)
     actual = parts(following, "year", "month", "day", "hour")
     actual.to_csv("actual.csv", index=False)
-    scored = call("score", f"forecasts={written}", "actuals=actual.csv", "history=f.csv")
-    assert scored.status == 0, scored.err
+    scored = done("score", f"forecasts={written}", "actuals=actual.csv", "history=f.csv")
     error = (forecast["load"] - actual["load"]).abs().mean()
     assert f"{error:.4g}" in scored.out
     from_frame = Forecaster.load("run").predict(frame)
@@ -234,11 +232,10 @@ def test_dates_are_not_proposed_as_categories(folder: Path) -> None:
     frame = pd.DataFrame({"Dates": HOURS.astype(str), "Date": HOURS.strftime("%Y-%m-%d"), "kind": "a", "load": LOAD})
     frame.loc[::7, "kind"] = "b"
     frame.to_csv("f.csv", index=False)
-    done = call("inspect", "f.csv")
-    assert done.status == 0, done.out
-    assert "'dataset.categorical=[kind]'" in done.out
-    assert "categorical=[Date" not in done.out
-    assert "f.csv: times are those of 'Dates', not of Date; dataset.time_col names another" in done.out
+    ended = done("inspect", "f.csv")
+    assert "'dataset.categorical=[kind]'" in ended.out
+    assert "categorical=[Date" not in ended.out
+    assert "f.csv: times are those of 'Dates', not of Date; dataset.time_col names another" in ended.out
 
 
 def test_whole_hours_next_to_dates(tmp_path: Path) -> None:
@@ -257,9 +254,9 @@ def test_row_numbers_in_a_named_first_column(folder: Path) -> None:
     """Red if `No` is forecast; a column of another name that rises in the same way stays."""
     frame = pd.DataFrame({"No": np.arange(1, 401), "date": HOURS.astype(str), "load": LOAD})
     frame.to_csv("f.csv", index=False)
-    done = call("inspect", "f.csv")
-    assert "f.csv: column 'No' numbers the rows, and is not used" in done.out
-    assert "columns:  load\n" in done.out
+    ended = call("inspect", "f.csv")
+    assert "f.csv: column 'No' numbers the rows, and is not used" in ended.out
+    assert "columns:  load\n" in ended.out
     assert read(frame.rename(columns={"No": "trend"}), folder).columns == ("trend", "load")
     assert read(frame.assign(No=LOAD), folder).columns == ("No", "load")
     assert read(frame, folder, columns=["No"]).columns == ("No",)
@@ -298,9 +295,9 @@ def test_dates_of_eight_digits_name_their_setting(folder: Path) -> None:
     """Red if the command that is offered does not read the file."""
     days = pd.date_range("1958-03-29", periods=400, freq="7D")
     pd.DataFrame({"date": days.strftime("%Y%m%d"), "co2": LOAD}).to_csv("f.csv", index=False)
-    done = call("inspect", "f.csv")
-    assert "starting at 1958-03-29, set dataset.time_format=%Y%m%d" in done.out
-    assert "  informer forecast f.csv dataset.time_format=%Y%m%d" in done.out
+    ended = call("inspect", "f.csv")
+    assert "starting at 1958-03-29, set dataset.time_format=%Y%m%d" in ended.out
+    assert "  informer forecast f.csv dataset.time_format=%Y%m%d" in ended.out
     assert list(read_series(Path("f.csv"), DatasetConfig(time_format="%Y%m%d")).timestamps) == list(days)
 
 
@@ -335,9 +332,9 @@ def test_late_rows_are_on_their_grid(folder: Path) -> None:
     late = grid + pd.to_timedelta(np.random.default_rng(0).integers(0, 9, 400), unit="s")
     frame = pd.DataFrame({"time": late.astype(str), "load": LOAD})
     assert list(read(frame, folder).timestamps) == list(grid)
-    done = call("inspect", "f.csv")
-    assert "times rounded to steps of 10min, from which they are up to 8 s off" in done.out
-    assert "problems: none" in done.out
+    ended = call("inspect", "f.csv")
+    assert "times rounded to steps of 10min, from which they are up to 8 s off" in ended.out
+    assert "problems: none" in ended.out
     with pytest.raises(
         InputError, match=r"expected 2024-01-01 11:10:00 .*, found 2024-01-01 11:20:00: 1 row is missing"
     ):
@@ -572,12 +569,11 @@ def test_rows_with_numbers_instead_of_times(
     numbers = first + step * np.arange(200)
     pd.DataFrame({name: numbers, "load": LOAD[:200]}).to_csv("f.csv", index=False)
     named = [f"dataset.time_col={name}"] if name == "cycle" else []
-    done = call("forecast", "f.csv", *named, "model=zero", "horizon=6", "output=o")
-    assert done.status == 0
+    ended = done("forecast", "f.csv", *named, "model=zero", "horizon=6", "output=o")
     written = pd.read_csv(folder / "o" / "forecasts" / "f.forecast.csv")
     assert written[name].tolist() == (numbers[-1] + step * np.arange(1, 7)).tolist()
-    assert f"200 numbered rows, {first} to {numbers[-1]}; columns load" in done.out
-    assert f"to {numbers[-1] + 6 * step})" in done.out
+    assert f"200 numbered rows, {first} to {numbers[-1]}; columns load" in ended.out
+    assert f"to {numbers[-1] + 6 * step})" in ended.out
 
 
 def test_series_with_numbers_instead_of_times(folder: Path) -> None:

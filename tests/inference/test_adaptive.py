@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Trained, call, refusal
+from entry_points import Trained, done, refusal
 
 from informer import Forecaster
 from informer.base.runtime import resource
@@ -94,8 +94,7 @@ def test_the_command_scores_the_intervals_that_it_writes(trained: Trained, folde
     """Coverage in the metrics is that of the table; red if fixed widths are scored."""
     pd.read_csv(resource("data/sample.csv")).iloc[226:330].to_csv("rows.csv", index=False)
     arguments = [f"checkpoint={trained.run_dir}", "input=rows.csv", "output=out", "mode=rolling", "stride=1"]
-    outcome = call("predict", *arguments, "digits=null", "intervals=[80]", "adaptive=true")
-    assert (outcome.status, outcome.err) == (0, "")
+    done("predict", *arguments, "digits=null", "intervals=[80]", "adaptive=true")
     table, metrics = pd.read_csv("out/rows.rolling.csv"), pd.read_csv("out/rows.rolling.metrics.csv")
     inside = table["actual"].between(table["lo80"], table["hi80"])
     expected = 100 * inside.groupby(table["column"]).mean()

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import call, refusal
+from entry_points import call, done, refusal
 
 from informer.build import build_model
 from informer.networks.forecast_model import ForecastModel
@@ -97,8 +97,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_run_without_steps_forecasts_like_the_network(run: list[str]) -> None:
     """Red if training changes the weights, or the seasons are not found."""
-    done = call("train", *run, "run_dir=run")
-    assert done.status == 0, done.err
+    done("train", *run, "run_dir=run")
     saved = torch.load("run/best.pt", weights_only=True)
     assert saved["config"]["model"]["seasons"] == [24, 168]
     for name, tensor in load().state_dict().items():
@@ -114,8 +113,7 @@ def test_a_run_without_steps_forecasts_like_the_network(run: list[str]) -> None:
 @pytest.mark.slow
 def test_training_goes_on_from_the_weights(run: list[str]) -> None:
     """Red if it begins with random ones, whose error is many times larger, or a step loses them."""
-    done = call("train", *run, "trainer.max_steps=3", "trainer.batch_size=16", "run_dir=run")
-    assert done.status == 0, done.err
+    done("train", *run, "trainer.max_steps=3", "trainer.batch_size=16", "run_dir=run")
     errors = json.loads(Path("run/metrics.json").read_text())["scores"]
     assert errors["zero"]["scaled"]["overall"]["mae"] < 1.1 * errors["seasonal naive"]["scaled"]["overall"]["mae"]
     line = refusal("train", *run, "model.d_ff=64", "run_dir=other")

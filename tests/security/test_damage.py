@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Outcome, Trained, call, done, script
+from entry_points import ROOT, SMALL, Trained, call, done, refused, script
 from forgery import content_of, write_forged
 
 from informer import Forecaster, checkpoint
@@ -18,11 +18,6 @@ from informer.base.errors import InputError
 from informer.checkpoint.format import Checkpoint, content_digest, to_safetensors
 
 N_FLIPS = 150
-
-
-def refused(outcome: Outcome, *parts: str) -> None:
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
-    assert all(part in outcome.err for part in parts), outcome.err
 
 
 def same_checkpoint(one: Checkpoint, other: Checkpoint) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import web
 import yaml
-from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call, done
+from entry_points import ROOT, SMALL, TENSORBOARD, Trained, call, done, refused
 from forgery import content_of, write_forged
 
 from informer.checkpoint.paths import ATTENTION, REPORT, TEST_FORECASTS
@@ -91,11 +91,6 @@ def unfinished(run: Path, *, saved: bool = True) -> None:
         (run / name).unlink()
 
 
-def refused(outcome: Outcome, *parts: str) -> None:
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
-    assert all(part in outcome.err for part in parts), outcome.err
-
-
 @pytest.mark.parametrize("file", ["{0}/written.pth", "written.csv", "../written.csv"])
 @pytest.mark.parametrize("sha256", [None, SHA256])
 @pytest.mark.parametrize("entry", ["eval", "train"])
@@ -169,8 +164,7 @@ def test_no_text_of_a_configuration_is_a_place(key: str, own: Path, server: Serv
 
 def test_the_data_of_an_own_run_are_found(own_run: Path, folder: Path) -> None:
     """Red if a run needs the path of its data although they have not changed."""
-    outcome = call("eval", f"checkpoint={own_run}/run", "output=report", "plots=none")
-    assert (outcome.status, outcome.err) == (0, "")
+    done("eval", f"checkpoint={own_run}/run", "output=report", "plots=none")
 
 
 def test_another_file_is_not_read(own: Path) -> None:
@@ -257,8 +251,7 @@ def test_a_run_elsewhere_leaves_nothing_here_and_is_scored_from_anywhere(
         assert os.listdir() == ["own.csv"]
     assert os.listdir(run_dir.parent) == ["x"]
     with contextlib.chdir("there"):
-        outcome = call("eval", f"checkpoint={run_dir}", "plots=none")
-        assert (outcome.status, outcome.err) == (0, "")
+        done("eval", f"checkpoint={run_dir}", "plots=none")
         assert os.listdir() == []
     assert (run_dir / "eval/metrics.json").read_bytes() == (run_dir / "metrics.json").read_bytes()
     # other content at that path is not the data of the run

@@ -69,8 +69,8 @@ def test_a_folder_in_place_of_the_summary(name: str, more: list[str], folder: Pa
 def test_standard_output_on_a_full_disk(arguments: list[str], folder: Path) -> None:
     command = [sys.executable, "-m", "informer", "inspect", *arguments]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    one_line(Outcome(done.returncode, "", done.stderr), "standard output: No space left on device")
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    one_line(Outcome(ended.returncode, "", ended.stderr), "standard output: No space left on device")
 
 
 FAULTS = [
@@ -123,8 +123,8 @@ else:
 def test_ctrl_c_while_modules_are_imported(module: str, as_script: bool, times: int, folder: Path) -> None:
     code = DURING_IMPORTS.replace("MODULE", repr(module)).replace("TIMES", str(times))
     code = code.replace("AS_SCRIPT", str(as_script))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
 
 
 WHILE_WORKING = """
@@ -149,8 +149,8 @@ start.run(lambda: cli.run("inspect"))
 def test_ctrl_c_while_a_command_works(times: int, folder: Path) -> None:
     """A second one ends the clean-up of the first; neither gives a traceback."""
     code = WHILE_WORKING.replace("TIMES", str(times))
-    done = subprocess.run([sys.executable, "-c", code, SAMPLE], capture_output=True, text=True, env=ENVIRONMENT)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    ended = subprocess.run([sys.executable, "-c", code, SAMPLE], capture_output=True, text=True, env=ENVIRONMENT)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
 
 
 def test_every_command_is_started_so() -> None:
@@ -174,8 +174,8 @@ def test_names_in_an_ascii_locale(locale: dict[str, str], folder: Path) -> None:
     Path("größe.csv").write_text(Path(SAMPLE).read_text().replace("demand", "größe"))
     arguments = ["dataset=csv", "dataset.path=größe.csv", *SMALL, "trainer.max_steps=2", "run_dir=läuft"]
     command = [sys.executable, "-m", "informer.train", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT | locale)
-    assert done.returncode == 0, done.stderr
+    ended = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT | locale)
+    assert ended.returncode == 0, ended.stderr
     assert "größe" in Path("läuft/train.log").read_text(encoding="utf-8")
     assert json.loads(Path("läuft/run.json").read_text())["data"]["path"] == "größe.csv"
     assert call("predict", "checkpoint=läuft", "input=größe.csv", "output=out").status == 0

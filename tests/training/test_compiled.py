@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import CSV, ROOT, SMALL, call
+from entry_points import CSV, ROOT, SMALL, done
 
 ONE_LAYER = [
     "dataset=sample",
@@ -30,13 +30,12 @@ def test_compiled_steps_have_the_losses_of_eager_ones(folder: Path) -> None:
 
     A program of its own, because the compiler cannot trace the shape checks of tests.
     """
-    outcome = call("train", *ONE_LAYER, "run_dir=eager")
-    assert outcome.status == 0, outcome.err
+    done("train", *ONE_LAYER, "run_dir=eager")
     own = {"PYTHONPATH": str(ROOT), "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
     once = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # starting workers takes longer than compiling so little
     command = [sys.executable, "-m", "informer.train", *ONE_LAYER, "run_dir=compiled", "compile=true"]
-    done = subprocess.run(command, env=os.environ | own | once, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    ended = subprocess.run(command, env=os.environ | own | once, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
     assert len(list(Path("cache").rglob("*.main.cpp"))) > 1  # the first kernel checks that there is a compiler
     eager, compiled = (
         pd.read_csv(Path(run, "losses.csv"))[["train_loss", "val_loss"]] for run in ("eager", "compiled")
