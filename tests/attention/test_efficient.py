@@ -1,4 +1,4 @@
-"""Efficient attention against a loop over its two softmaxes, and against its recurrence."""
+"""Efficient attention against a loop over its two softmaxes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import torch
 from naive import (
     CROSS,
     SELF,
-    assert_blind_to_future,
     assert_gradients,
     assert_realises,
     assert_same,
@@ -52,11 +51,6 @@ def test_without_a_causal_mask_the_normaliser_is_that_of_the_paper(sizes):
     assert torch.equal(make(sizes, "row").weights(q, k), make(sizes).weights(q, k))
 
 
-def test_gradients_and_the_hidden_future_with_one_normaliser_a_row():
-    assert_gradients(make((1, 2, 5, 5, 3, 2), "row", causal=True), *draw((1, 2, 5, 5, 3, 2)))
-    assert_blind_to_future(make(LONG, "row", causal=True), *draw(LONG))
-
-
 @pytest.mark.parametrize("scale", [1.5, 300.0])
 @pytest.mark.parametrize(
     ("sizes", "causal"), [(x, c) for x in [*SELF, LONG] for c in (False, True)] + [(x, False) for x in CROSS]
@@ -77,19 +71,6 @@ def test_keys_that_rise_or_fall_without_end(slope):
     torch.testing.assert_close(output.double(), expected @ v, rtol=1e-3, atol=1e-3)
 
 
-def test_equals_the_recurrence():
-    q, k, v = (x.numpy() for x in draw(LONG))
-    b, h, length, _, e, d = LONG
-    state, normaliser, rows = np.zeros((b, h, e, d)), np.zeros((b, h, e)), []
-    for i in range(length):
-        state = state + np.exp(k[:, :, i, :, None]) * v[:, :, i, None, :]
-        normaliser = normaliser + np.exp(k[:, :, i])
-        mix = np.exp(q[:, :, i]) / np.exp(q[:, :, i]).sum(-1, keepdims=True)
-        rows.append(np.einsum("bhe,bhed->bhd", mix / normaliser, state))
-    out = make(LONG, causal=True)(*(torch.from_numpy(x) for x in (q, k, v)))
-    torch.testing.assert_close(out, torch.from_numpy(np.stack(rows, axis=2)), rtol=1e-11, atol=1e-11)
-
-
 def test_a_unit_for_each_half_gives_what_one_unit_a_chunk_gives(monkeypatch):
     attn, operands = make(LONG, causal=True), draw(LONG)
     whole = results(attn, *operands)
@@ -98,7 +79,6 @@ def test_a_unit_for_each_half_gives_what_one_unit_a_chunk_gives(monkeypatch):
     assert_same(results(attn, *operands), whole)
 
 
-@pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_gradients(scale):
+def test_gradients_of_large_keys():
     q, k, v = draw((1, 2, 5, 5, 3, 2))
-    assert_gradients(make((1, 2, 5, 5, 3, 2), causal=True), q, k * scale, v)
+    assert_gradients(make((1, 2, 5, 5, 3, 2), causal=True), q, k * 100, v)

@@ -1,13 +1,14 @@
-"""FAVOR+ against a loop over its features, its recurrence, and the softmax that it estimates."""
+"""FAVOR+ against a loop over its features, and the softmax that it estimates."""
 
 import numpy as np
 import pytest
 import torch
 from naive import CROSS, SELF, draw, matrix, spec_of
+from scipy import stats
 
 from informer.networks.attention import kernels
 from informer.networks.attention.full import FullAttention
-from informer.networks.attention.performer import PerformerAttention
+from informer.networks.attention.performer import PerformerAttention, chi_quantiles, random_directions
 
 LONG = (1, 2, 130, 130, 3, 4)
 KINDS = ["positive", "trig"]
@@ -60,21 +61,6 @@ def test_early_rows_survive_factors_that_grow_or_shrink_without_end(kind, rising
     ramp = torch.linspace(0.1, 60, LONG[2]).double()[:, None]
     k = k * (ramp if rising == (kind == "trig") else ramp.flip(0))
     assert_realises(attn, q, k, v, matrix(q, k, row_of(attn), causal=True))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_equals_the_recurrence(kind):
-    attn, (q, k, v) = make(LONG, causal=True, kind=kind), draw(LONG, scale=0.7)
-    expected = torch.empty_like(v)
-    for head in range(LONG[1]):
-        logs = (log_features(attn, y[0, head].numpy()) for y in (q, k))
-        fq, fk = (sign * np.exp(log) for sign, log in logs)
-        state, normaliser = 0, 0
-        for i in range(LONG[2]):
-            state = state + np.outer(fk[i], v[0, head, i])
-            normaliser = normaliser + fk[i]
-            expected[0, head, i] = torch.from_numpy(fq[i] @ state / (fq[i] @ normaliser))
-    torch.testing.assert_close(attn(q, k, v), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -133,3 +119,54 @@ def test_a_pending_backward_pass_keeps_its_directions(monkeypatch):
         out.square().sum().backward()
         gradients.append(leaf.grad)
     assert torch.equal(*gradients)
+
+
+def directions(n, e, *, orthogonal=True, radii="gaussian", seed=0):
+    torch.manual_seed(seed)
+    return random_directions(n, e, orthogonal=orthogonal, radii=radii).numpy()
+
+
+@pytest.mark.parametrize("radii", ["gaussian", "sqrt_d", "quantile"])
+@pytest.mark.parametrize(("n", "e"), [(1, 1), (3, 5), (5, 5), (12, 5), (7, 1)])
+def test_blocks_are_orthogonal(n, e, radii):
+    w = directions(n, e, radii=radii)
+    assert w.shape == (n, e)
+    for start in range(0, n, e):
+        block = w[start : start + e]
+        products = block @ block.T
+        assert np.allclose(products, np.diag(np.diag(products)), atol=1e-12)
+
+
+def test_independent_rows_are_not_orthogonal():
+    w = directions(4, 4, orthogonal=False)
+    assert np.abs(w @ w.T - np.diag(np.diag(w @ w.T))).max() > 0.1
+
+
+@pytest.mark.parametrize("orthogonal", [False, True])
+def test_gaussian_lengths_follow_chi(orthogonal):
+    lengths = np.linalg.norm(directions(4000, 5, orthogonal=orthogonal), axis=1)
+    assert stats.kstest(lengths, stats.chi(5).cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize("orthogonal", [False, True])
+def test_directions_are_uniform(orthogonal):
+    w = directions(6000, 3, orthogonal=orthogonal, radii="sqrt_d") / np.sqrt(3)
+    for column in w.T:  # a coordinate of a uniform point on the sphere in 3 dimensions is uniform
+        assert stats.kstest(column, stats.uniform(-1, 2).cdf).pvalue > 0.001
+
+
+def test_sqrt_d_lengths():
+    assert np.allclose(np.linalg.norm(directions(9, 5, radii="sqrt_d"), axis=1), np.sqrt(5))
+
+
+def test_quantile_lengths_are_each_quantile_once_in_random_order():
+    lengths = np.linalg.norm(directions(12, 5, radii="quantile"), axis=1)
+    assert np.allclose(stats.chi(5).cdf(np.sort(lengths)), np.arange(1, 13) / 13)
+    assert (np.diff(lengths) < 0).any()
+
+
+@pytest.mark.parametrize("e", [1, 2, 64, 513])
+def test_chi_quantiles(e):
+    levels = np.array([1e-4, 0.3, 0.5, 0.999999])
+    quantiles = chi_quantiles(torch.from_numpy(levels), e).numpy()
+    assert np.allclose(quantiles, stats.chi(e).ppf(levels), rtol=1e-9)

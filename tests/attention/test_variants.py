@@ -17,6 +17,7 @@ from patterns import assert_slices_agree
 
 from informer.build import build_attention
 from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.parameters import MOST, at_least, choice, flag, positive
 
 WIDE, LONG = (2, 3, 67, 67, 3, 2), (1, 1, 263, 263, 3, 2)
 """Sizes b, h, l, s, e, d; of the longer one, distances of log_sparse are gathered, not taken from the band."""
@@ -83,7 +84,7 @@ def test_parameters_out_of_range_are_refused(name, params, message):
 @pytest.mark.parametrize(
     ("name", "params", "sizes", "scale"),
     [
-        ("additive", {}, SELF[2], 1.5),
+        *((name, {}, SELF[2], 1.5) for name in ("full", "additive")),
         ("bilinear", {}, SELF[2], 0.5),
         ("topk", {"k": 8}, SELF[2], 1.5),
         ("synthesizer", {}, SELF[2], 1.5),
@@ -187,10 +188,43 @@ def test_takes_the_type_of_its_inputs(name, params):
     assert all(x.isfinite().all() for x in (out, *gradients) if x is not None)
 
 
-@pytest.mark.parametrize(
-    ("name", "found"), [("longformer", 7), ("bigbird", 7), ("bigbird_etc", 7), ("linformer", 7), ("synthesizer", 7)]
-)
+@pytest.mark.parametrize("found", [(7, 7), (7, 5), (5, 7)])
+@pytest.mark.parametrize("name", ["longformer", "bigbird", "bigbird_etc", "linformer", "synthesizer"])
 def test_another_length_than_it_was_built_for_is_refused(name, found):
     params = {"n_global": 2} if name == "longformer" else {}
-    with pytest.raises(ValueError, match=f"expected 5 queries and 5 keys, .* found {found} and {found}"):
-        build_attention(name, AttentionSpec(3, 5, 5, 5), **params)(*draw(SELF[0]))
+    with pytest.raises(ValueError, match="expected 5 queries and 5 keys, .* found {} and {}".format(*found)):
+        build_attention(name, AttentionSpec(3, 5, 5, 5), **params)(*draw((2, 3, *found, 5, 4)))
+
+
+@pytest.mark.parametrize("value", [1, 2.0, True, "4", None])
+def test_at_least_refuses(value):
+    with pytest.raises(ValueError, match=f"n: expected a whole number of at least 2, found {value!r}"):
+        at_least("n", value, 2)
+
+
+def test_what_torch_cannot_take_is_refused():
+    with pytest.raises(ValueError, match=f"n: expected at most {MOST}, found {10**20}"):
+        at_least("n", 10**20, 2)
+
+
+@pytest.mark.parametrize("value", [0.5, float("inf"), float("nan"), True, "3", None])
+def test_positive_refuses(value):
+    with pytest.raises(ValueError, match=f"x: expected a finite number above 0.5, found {value!r}"):
+        positive("x", value, minimum=0.5)
+
+
+@pytest.mark.parametrize("value", ["c", 1, None])
+def test_choice_refuses(value):
+    with pytest.raises(ValueError, match=f"kind: expected one of a, b, found {value!r}"):
+        choice("kind", value, ("a", "b"))
+
+
+@pytest.mark.parametrize("value", [1, "true", None])
+def test_flag_refuses(value):
+    with pytest.raises(ValueError, match=f"on: expected true or false, found {value!r}"):
+        flag("on", value)
+
+
+def test_good_values_pass_through():
+    assert (at_least("n", 2, 2), choice("kind", "b", ("a", "b")), flag("on", False)) == (2, "b", False)
+    assert positive("x", 3) == 3.0
