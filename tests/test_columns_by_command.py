@@ -1,5 +1,6 @@
 """The table of kinds of columns by commands: each cell works, and agrees with another way to the same numbers."""
 
+import functools
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -47,7 +48,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """A kind, the folder of its files, and all its rows, of which the last AHEAD are in no file of history."""
 
@@ -81,7 +82,13 @@ class Cell:
         return [*SETTINGS, *KINDS[self.kind], "dataset.path=own.csv", *more]
 
     def predicted(self, run: str = "run") -> pd.DataFrame:
-        return Forecaster.load(run, device="cpu").predict(self.history, future=self.future)
+        return predicted(self, run)
+
+
+@functools.cache
+def predicted(cell: Cell, run: str) -> pd.DataFrame:
+    """The forecast of a run of this folder, by Python, made once."""
+    return Forecaster.load(run, device="cpu").predict(cell.history, future=cell.future)
 
 
 def rows(kind: str) -> pd.DataFrame:

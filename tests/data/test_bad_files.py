@@ -1,4 +1,4 @@
-"""Every kind of invalid file: one line that names the place, what was expected and what was found."""
+"""Every kind of invalid file: one line for each problem, with its first place, their number and what to do."""
 
 import gzip
 from pathlib import Path
@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from dataset_cases import made, write
 from stores import read_series, series_from_frame
 
-from informer.base.errors import InputError
+from informer.base.errors import InputError, ReportError
 from informer.config.data import DatasetConfig
+from informer.config.model import WindowSizes
 from informer.config.training import check
+from informer.data.panel import read_panel
+from informer.read.checks import MOST_LINES
 from informer.read.frequency import Frequency
 
 GOOD = "date,a,b\n2020-01-01 00:00,1,2\n2020-01-01 01:00,3,4\n2020-01-01 02:00,5,6\n2020-01-01 03:00,7,8\n"
@@ -202,3 +206,149 @@ def test_another_step_of_the_same_unit_is_another_step(wanted: str, found: str) 
     frame = pd.DataFrame({"date": pd.date_range("2021-01-04", periods=60, freq=found), "a": range(60)})
     with pytest.raises(InputError, match=f"expected steps of {wanted}.*, found steps of {Frequency.parse(found).code}"):
         series_from_frame(frame, DatasetConfig(frequency=wanted), "mine")
+
+
+SIZES = WindowSizes(seq_len=24, label_len=5, pred_len=8)
+NUMBER = "or exclude the column with dataset.exclude"
+FILL = "set dataset.fill=ffill, linear or zero, or mask, which keeps gaps"
+
+
+def told(path: Path, config: DatasetConfig | None = None, sizes: WindowSizes | None = None) -> list[str]:
+    with pytest.raises(ReportError) as error:
+        read_series(path, config or DatasetConfig(), sizes=sizes)
+    assert str(error.value).splitlines() == list(error.value.lines)
+    return list(error.value.lines)
+
+
+def test_all_problems_at_once(tmp_path: Path) -> None:
+    """Places by hand: the row is the line of the file, the header being line 1."""
+    frame = made(60).astype({"date": str, "a": object}).assign(price=0.5)
+    frame.loc[[5, 6], "a"] = ["x", "y"]
+    frame.loc[9, "b"] = np.inf
+    frame.loc[[11, 12, 30], "c"] = np.nan
+    frame.loc[20, "date"] = "soon"
+    frame.loc[40, "date"] = frame.loc[39, "date"]
+    frame.loc[50:, "date"] = (pd.to_datetime(frame.loc[50:, "date"]) + pd.Timedelta("4h")).astype(str)
+    frame.loc[55, "date"] = "2020-01-03 11:20:00"
+    path = write(frame.iloc[[*range(45), 46, 45, *range(47, 60)]], tmp_path / "f.csv")
+    path.write_text(path.read_text().replace("price", "c", 1))
+    assert told(path, sizes=SIZES) == [
+        "f.csv, row 1: column names repeat: 'c'; rename them",
+        "f.csv, row 22, column 'date': expected a date, found 'soon'; fix the cell",
+        "f.csv, row 42, column 'date': duplicate timestamp 2020-01-02 15:00:00 "
+        "(1 of 59 rows repeat a time); keep one row per time, or, for a file of several series, set "
+        "dataset.series_col; for times of day in another column, dataset.clock_col; to drop this row, "
+        "dataset.duplicates=first dataset.confirm=[duplicates]",
+        "f.csv, row 48, column 'date': expected a time after 2020-01-02 22:00:00, found 2020-01-02 21:00:00; "
+        "sort the rows by time, or set dataset.sort=true",
+        "f.csv, row 43, column 'date': expected 2020-01-02 16:00:00 (step h), found 2020-01-02 17:00:00: "
+        f"5 rows are missing in 2 gaps; {FILL}",
+        "f.csv, row 57, column 'date': expected 2020-01-03 11:00:00 (step h), found 2020-01-03 11:20:00 "
+        "(2 steps of another length); write rows at equal steps",
+        "f.csv, row 7, column 'a': expected a number, found 'x' (2 such cells); fix the cell, if it means a missing "
+        f"value set dataset.missing_values=[x,y], {NUMBER}",
+        f"f.csv, row 11, column 'b': expected a number, found 'inf'; fix the cell, {NUMBER}",
+        f"f.csv, row 13, column 'c': expected a number, found an empty cell or NaN (3 such cells); {FILL}, {NUMBER}",
+        "f: 60 rows are too few for seq_len=24, pred_len=8 and split ratio 0.7/0.1/0.2: "
+        "val needs 8, has 6, at least 64 in all; shorten seq_len or pred_len, or change dataset.split, "
+        "or, next to longer series, set dataset.short=skip or pad; or forecast without training: informer forecast "
+        "FILE model=zero (in Python, Forecaster.zero())",
+    ]
+
+
+def test_values_are_checked_where_dates_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("date,a\n01/02/2010,1\n02/02/2010,x\n03/02/2010,\n")
+    places = [line.partition(":")[0] for line in told(path)]
+    assert places == ["f.csv, column 'date'", "f.csv, row 3, column 'a'", "f.csv, row 4, column 'a'"]
+
+
+def test_a_gap_around_a_time_that_cannot_be_read_is_no_second_problem(tmp_path: Path) -> None:
+    frame = made(40).astype({"date": str})
+    frame.loc[[10, 11], "date"] = "?"
+    frame = frame.drop(index=20)
+    first, second = told(write(frame, tmp_path / "f.csv"))
+    assert "row 12, column 'date': expected a date, found '?' (2 such cells)" in first
+    assert "row 22, column 'date': expected 2020-01-01 20:00:00" in second
+    assert "1 row is missing;" in second
+
+
+def test_repeated_names_matter_where_they_are_used(tmp_path: Path) -> None:
+    path = write(made(30), tmp_path / "f.csv")
+    path.write_text(path.read_text().replace("a,b,c", "a,b,b", 1))
+    assert told(path) == ["f.csv, row 1: column names repeat: 'b'; rename them"]
+    assert read_series(path, DatasetConfig(columns=["a"])).columns == ("a",)
+
+
+def test_columns_without_a_name_and_without_cells_are_nothing(tmp_path: Path) -> None:
+    path = write(made(30), tmp_path / "f.csv")
+    path.write_text("".join(f"{line},,\n" for line in path.read_text().splitlines()))
+    assert read_series(path, DatasetConfig()).columns == ("a", "b", "c")
+
+
+def test_constant_columns_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    frame = made(30).assign(flag=2.5)
+    series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
+    assert len(series) == 30
+    assert caplog.messages == [
+        "f.csv, column 'flag': 2.5 in every row; exclude it with dataset.exclude unless it will change"
+    ]
+    caplog.clear()
+    series_from_frame(frame, DatasetConfig(), "mine", history=5)
+    assert caplog.messages == []
+
+
+def test_more_problems_than_can_be_read_are_counted(tmp_path: Path) -> None:
+    paths = [write(made(30).assign(a=np.nan), tmp_path / f"f{place:02}.csv") for place in range(MOST_LINES + 7)]
+    with pytest.raises(ReportError) as error:
+        read_panel(paths, DatasetConfig(), None)
+    assert len(error.value.lines) == MOST_LINES + 1
+    assert error.value.lines[-1] == "and 7 more problems"
+
+
+@pytest.mark.parametrize("as_panel", [False, True])
+def test_many_columns_with_the_same_problem_are_two_lines(tmp_path: Path, as_panel: bool) -> None:
+    """Red if each column is listed, or if the lines of a file are counted once more as those of a panel."""
+    frame = pd.DataFrame(0.5, index=made(30)["date"], columns=[f"c{i}" for i in range(300)])
+    frame.iloc[3] = np.nan
+    path = write(frame.reset_index(), tmp_path / "f.csv")
+    with pytest.raises(ReportError) as error:
+        read_panel([path], DatasetConfig(), None) if as_panel else read_series(path, DatasetConfig())
+    first, others = error.value.lines
+    assert first.startswith("f.csv, row 5, column 'c0': ")
+    assert others == "the same in 299 more columns: c1, c2, c3, c4, c5, c6 and 293 more"
+
+
+def test_only_the_history_that_is_needed_is_checked(tmp_path: Path) -> None:
+    """The same faults in values and steps before the last rows, where nobody looks, and in the first of them."""
+    sound = made(60).astype({"date": str})
+    for row, ends_well in ((39, True), (40, False)):
+        for fault in ("text", "gap"):
+            frame = sound.astype({"a": object})
+            if fault == "text":
+                frame.loc[row, "a"] = "x"
+            else:
+                frame = frame.drop(index=row + 1 if not ends_well else row)
+            if ends_well:
+                series = series_from_frame(frame, DatasetConfig(), "mine", history=20)
+                np.testing.assert_array_equal(series.values, sound[["a", "b", "c"]].iloc[-20:])
+                assert series.timestamps[0] == pd.Timestamp(sound["date"].iloc[-20])
+            else:
+                with pytest.raises(ReportError, match=r"mine, row 4[01], column"):
+                    series_from_frame(frame, DatasetConfig(), "mine", history=20)
+
+
+def test_the_order_of_day_and_month_comes_from_the_whole_file() -> None:
+    """Fifteen days, so that only rows before the last ones decide the order of day and month."""
+    frame = made(15, "D", start="2020-01-25")
+    written = frame.assign(date=frame["date"].dt.strftime("%d/%m/%Y"))
+    series = series_from_frame(written, DatasetConfig(), "mine", history=6)
+    assert list(series.timestamps) == list(frame["date"].iloc[-6:])
+
+
+def test_too_little_history_is_told_with_the_rest() -> None:
+    frame = made(7).astype({"a": object})
+    frame.loc[2, "a"] = "x"
+    with pytest.raises(ReportError) as error:
+        series_from_frame(frame, DatasetConfig(), "mine", history=20)
+    assert error.value.lines[1:] == ("mine: expected at least seq_len=20 rows of history, found 7",)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import done, refusal
+from entry_points import call, done, refusal
 
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
@@ -255,8 +255,7 @@ def test_against_is_the_difference_to_an_earlier_forecast(files: Path) -> None:
 
 def test_without_a_file_the_data_of_training_are_explained(files: Path) -> None:
     """Red if another file is read, or the answer for programs is not what the table holds."""
-    outcome = done("explain", run_of("alone"), "--json")
-    facts = json.loads(outcome.out)
+    facts = json.loads(call("explain", run_of("alone"), "--json").out)
     table = pd.read_csv(facts["explanation"])
     assert Path(facts["explanation"]) == Path("alone/explanation/explanation.csv")
     pd.testing.assert_frame_equal(table, explained("alone").assign(date=table["date"]))
@@ -339,7 +338,7 @@ def test_importance_of_a_network_and_of_the_calendar(files: Path) -> None:
     assert table.index[-1] == "stock" or abs(table.loc["stock", "times"] - 1) < 0.1
     assert {"calendar", "sales", "visits", "promo", "price", "weather", "stock"} == set(table.index)
     assert (table["times"].diff().dropna() <= 0).all()
-    answer = json.loads(done("explain", run_of("maps"), "importance=true", "output=again", "--json").out)
+    answer = json.loads(call("explain", run_of("maps"), "importance=true", "output=again", "--json").out)
     assert answer["columns"]["price"]["times"] == pytest.approx(table.loc["price", "times"], rel=1e-4)
     run_of("alone")
     Path("plain.csv").rename("moved.csv")
