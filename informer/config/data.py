@@ -89,6 +89,9 @@ EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us":
 QUARTER, WEEK = "%q", "%V"
 """Directives of quarters, which go with the year, and of ISO weeks, which go with their year %G: `%Y-Q%q`, `%G-W%V`."""
 
+SEASON = re.compile("%Y[/.-]%y")
+"""A year with the next one, such as 2003/04."""
+
 SPANS = {
     **dict.fromkeys(["s", "sec", "second"], "seconds"),
     **dict.fromkeys(["min", "minute"], "minutes"),
@@ -368,9 +371,9 @@ class DatasetConfig(Checked):
         cache_dir: folder of the cache files; None means `cache` in the data folder.
         time_col: time column; None detects it, and joins columns named year, month, day, hour, minute or quarter.
         clock_col: column with the time of day, if `time_col` contains only dates; None detects it.
-        time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks); s, ms, us or ns
-            since 1970; excel for spreadsheet days; step for numbers of rows, such as 1, 2, 3; None detects it
-            (spreadsheet days only in workbooks).
+        time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks, `%Y/%y` for
+            seasons); s, ms, us or ns since 1970; excel for spreadsheet days; step for numbers of rows, such as 1, 2,
+            3; None detects it (spreadsheet days only in workbooks).
         issued_at: column with the time at which the values of a row were issued, as of weather forecasts, of which a
             time may have several; empty means the row's own time. Forecasts read only what was issued by their origin.
         since: date of the first row that is read; older rows are ignored, whatever they contain.

@@ -16,7 +16,7 @@ import pandas as pd
 from informer.base.errors import InputError, listed
 from informer.base.files import file_stems, replacing, write_atomic
 from informer.config.commands import Format
-from informer.config.data import EPOCHS, EXCEL, QUARTER
+from informer.config.data import EPOCHS, EXCEL, QUARTER, SEASON
 from informer.inference.model import ROLLED, Forecast, key_columns, rounded
 from informer.read.frequency import Unit
 from informer.read.series import Series
@@ -198,6 +198,8 @@ def stamps(forecast: Forecast) -> Sequence[object]:
             for ordinal in ("1st", "2nd", "3rd", "4th")
         ]
         return [time.strftime(names[time.quarter - 1]) for time in times]
+    if SEASON.fullmatch(written):
+        return [f"{time.year}{written[2]}{(time.year + 1) % 100:02}" for time in times]
     return list(times.strftime(written))
 
 

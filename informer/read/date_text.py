@@ -204,7 +204,9 @@ def _named(match: re.Match[str]) -> tuple[str, ...]:
 
 
 def _month_only(match: re.Match[str]) -> tuple[str, ...]:
-    lengths = len(match["one"]), len(match["two"])
+    lengths, one, two = (len(match["one"]), len(match["two"])), int(match["one"]), int(match["two"])
+    if lengths == (4, 4):
+        return (f"%Y{match['sep']}%y",) if two == one + 1 else ()
     if lengths[0] == 4 and lengths[1] <= 2:
         return f"%Y{match['sep']}%m", *_other_periods(match[0])
     return (f"%m{match['sep']}%Y", *_other_periods(match[0])) if lengths[0] <= 2 and lengths[1] == 4 else ()
@@ -218,10 +220,18 @@ def _asian(match: re.Match[str]) -> tuple[str, ...]:
 
 
 def _other_periods(text: str) -> tuple[str, ...]:
-    """Formats of a year and a number, such as 1990-1, that may be a quarter or an ISO week instead of a month."""
+    """Formats of a year and a number, such as 1990-1, that may be a quarter, the next year or an ISO week instead of a
+    month."""
     quarter = re.sub(r"(?<!\d)(0?)[1-4](?!\d)", rf"\1{QUARTER}", re.sub(r"\d{4}", "%Y", text))
     week = re.sub(r"(?<!\d)\d{1,2}(?!\d)", WEEK, re.sub(r"\d{4}", "%G", text))
-    return (*([quarter] if QUARTER in quarter else []), week)
+    year = re.fullmatch(r"(\d{4})([/.-])(\d\d)", text)
+    season = [f"%Y{year[2]}%y"] if year and is_season(year[1], year[3]) else []
+    return (*([quarter] if QUARTER in quarter else []), *season, week)
+
+
+def is_season(first: str, last: str) -> bool:
+    """Whether two years follow each other, such as 2004 and 05, or 2004 and 2005."""
+    return str(int(first) + 1).endswith(last) and len(last) > 1
 
 
 def _replaced(match: re.Match[str], begin: int = 0, end: int | None = None) -> str:

@@ -26,9 +26,9 @@ from jaxtyping import Float64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from informer.base.errors import InputError, Repair
-from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, STEP, WEEK, format_problems
+from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, SEASON, STEP, WEEK, format_problems
 from informer.read.cells import codes_of, decoded, distinct, is_encoded
-from informer.read.date_text import date_formats, in_english, month_of, order
+from informer.read.date_text import date_formats, in_english, is_season, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
 from informer.read.time_columns import USUAL_DAYS, YEARS, are_years, counts_rows, usual_unit
@@ -108,14 +108,18 @@ def _may_be_days(table: Table, column: str, time_format: str) -> bool:
 
 
 def _period(table: Table, column: str, formats: Sequence[str]) -> str:
-    """The format of years with a number such as 1990-1: months, ISO weeks, or quarters, if more than four rows have
-    the numbers 1 to 4.
+    """The format of years with a number such as 1990-1: seasons such as 2003/04, if most are; months; ISO weeks, if
+    some number is above 12; or quarters, if more than four rows have the numbers 1 to 4.
 
     Raises:
         InputError: the numbers 01 to 04 may be quarters, or the first months of each year.
     """
-    month, *quarter, week = formats
-    cells = distinct(table.frame[column])
+    month, *others, week = formats
+    quarter, cells = [each for each in others if QUARTER in each], distinct(table.frame[column])
+    year = re.match(r"\s*\d{4}([/.-])", str(cells.iloc[0]))
+    season = f"%Y{year[1]}%y" if year else ""
+    if season and len(cells) > 1 and 2 * len(_read_as(table, column, cells, season).dropna()) > len(cells):
+        return season
     times = _read_as(table, column, cells, month)
     if times.hasnans and len(_read_as(table, column, cells, week).dropna()) > len(times.dropna()):
         return week
@@ -642,7 +646,10 @@ def _with_names_of_months(times: pd.DatetimeIndex, cells: np.ndarray, time_forma
 
 
 def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:
-    """The first day of quarters and ISO weeks, and its format; other cells and formats as they are."""
+    """The first day of quarters, seasons and ISO weeks, and its format; other cells and formats as they are."""
+    if SEASON.fullmatch(time_format):
+        years = [re.fullmatch(r"\s*(\d{4})[/.-](\d\d|\d{4})\s*", str(cell)) for cell in cells]
+        return np.array([year[1] if year and is_season(*year.groups()) else None for year in years], dtype=object), "%Y"
     if QUARTER in time_format:
         pattern = re.escape(time_format).replace("%Y", r"(?P<year>\d{4})").replace("%y", r"(?P<year>\d\d)")
         pattern = pattern.replace(f"{QUARTER}st", f"{QUARTER}(?:st|nd|rd|th)").replace(QUARTER, "(?P<quarter>[1-4])")

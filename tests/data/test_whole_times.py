@@ -113,6 +113,22 @@ def test_numbers_after_a_year(tmp_path: Path) -> None:
     assert list(read(frame, tmp_path, time_format="%Y-0%q").timestamps) == list(quarters)
 
 
+def test_seasons_are_years(folder: Path) -> None:
+    """Red if 2004/05, the fifth month by itself, is a month or week in a column of seasons; forecasts are seasons."""
+    for first, style in ((1985, "{}/{:02}"), (2004, "{}/{:02}"), (2003, "{}-{:02}")):
+        cells = [style.format(year, (year + 1) % 100) for year in range(first, first + 30)]
+        for n in (2, 7, 30):
+            frame = pd.DataFrame({"season": cells[:n], "members": np.arange(n) + 0.5})
+            assert [*read(frame, folder).timestamps.year] == [*range(first, first + n)]
+    frame = pd.DataFrame({"season": [f"{year}/{year + 1}" for year in range(1980, 2000)], "members": LOAD[:20]})
+    assert [*read(frame, folder).timestamps.year] == [*range(1980, 2000)]
+    frame["season"] = [f"{year}/{(year + 1) % 100:02}" for year in range(1980, 2000)]
+    frame.to_csv("f.csv", index=False)
+    done("forecast", "f.csv", "model=zero", "horizon=3", "output=o")
+    (written,) = Path("o/forecasts").glob("*.csv")
+    assert pd.read_csv(written, dtype=str)["season"].tolist() == ["2000/01", "2001/02", "2002/03"]
+
+
 @pytest.mark.parametrize("style", ["%b", "%B"])
 def test_names_of_months_and_quarters(style: str, tmp_path: Path) -> None:
     times = pd.date_range("1949-01-01", periods=40, freq="MS")
