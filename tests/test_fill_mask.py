@@ -1,6 +1,7 @@
 """dataset.fill=mask through every command: equal without gaps, scores of what is observed, complete forecasts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,13 @@ import pandas as pd
 import pytest
 import torch
 from entry_points import call, done, refusal
+from stores import series_from_frame
 
 from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
+from informer.base.errors import InputError, ReportError
 from informer.checkpoint.restore import restore_model
-from informer.data.windows import Windows
+from informer.config.data import DatasetConfig, Fill
+from informer.data.windows import Windows, sparse_history
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
 from informer.networks.forecast_model import model_forecast
@@ -175,16 +178,31 @@ def test_linear_maps_read_the_last_observed_value(runs: Path) -> None:
 
 def test_a_history_with_hardly_any_rows_is_refused(runs: Path) -> None:
     model, frame = Forecaster.load(runs / "holes"), wave(2)
-    frame.loc[len(frame) - 20 :, ["heat", "load"]] = np.nan
-    with pytest.raises(InputError, match=r"min_observed=0.5 of the last 24 rows with a value of heat, load, found 4"):
-        model.predict(frame)
-    frame.loc[len(frame) - 24 :, ["heat", "load"]] = np.nan
-    with pytest.raises(InputError, match="found 0 rows; a forecast needs at least one: add later rows"):
+    frame.loc[len(frame) - 20 : len(frame) - 2, ["heat", "load"]] = np.nan
+    with pytest.raises(InputError, match=r"min_observed=0.5 of the last 24 rows with a value of heat, load, found 5"):
         model.predict(frame)
     outcome = Forecaster.load(runs / "panel")
     panel = pd.concat([wave(2).assign(store="s0"), frame.assign(store="s1")])
     with pytest.raises(InputError, match=r"^s1: expected dataset.min_observed=0.5 of the last 24 rows"):
         outcome.predict(panel)
+    series = series_from_frame(frame, DatasetConfig(fill=Fill.mask), "s")
+    series = replace(series, values=np.full_like(series.values, np.nan))
+    assert "found 0 rows; a forecast needs at least one" in str(sparse_history(series, series.columns, 24, 0.5))
+
+
+@pytest.mark.parametrize("kind", ["linear_default", "linear_holes"])
+def test_a_series_ends_with_its_last_value(kind: str, runs: Path) -> None:
+    """Later dates are no history: red when they are read as if the last value had lasted."""
+    model, frame = Forecaster.load(runs / kind), wave(2)
+    ended = frame.assign(**{name: frame[name].where(frame.index < 400) for name in ("heat", "load")})
+    pd.testing.assert_frame_equal(model.predict(ended), model.predict(frame[:400]))
+    series = series_from_frame(ended, DatasetConfig(), "s")
+    assert len(series) == 400
+    assert "the last 20 rows have no values" in series.repairs[0]
+    words = ended.astype({"load": object})
+    words.loc[410, "load"] = "closed"
+    with pytest.raises(ReportError, match="'closed'"):
+        series_from_frame(words, DatasetConfig(), "s")
 
 
 def test_many_series_with_different_gaps(runs: Path, folder: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int
 
-from informer.base.errors import InputError, Repair, ReportError, listed
+from informer.base.errors import InputError, Repair, ReportError, counted, listed
 from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers
 from informer.config.overrides import to_display
 from informer.read.columns import numbers
@@ -865,20 +865,25 @@ def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np
     return long
 
 
-def ends_without(table: Table, target: str | None) -> bool:
-    """Whether the last row of a table has no target."""
-    return target in table.columns and len(table.frame) > 0 and bool(table.frame[target].isna().iloc[-1])
+def ends_without(table: Table, column: str | None) -> bool:
+    """Whether the last row of a table has no value in a column."""
+    return column in table.columns and len(table.frame) > 0 and bool(table.frame[column].isna().iloc[-1])
 
 
-def until_observed(rows: Rows, target: str | None) -> tuple[Rows, int]:
-    """The rows without those ahead, and their number: after the last with a target, if they have values in a column."""
-    if target not in rows.columns or not len(rows):
-        return rows, 0
-    is_observed = ~np.isnan(rows.values[:, rows.columns.index(target)])
-    is_ahead = rows.timestamps > rows.timestamps[is_observed].max()
-    if not is_ahead.any() or np.isnan(rows.values[is_ahead]).any(axis=0).all():
-        return rows, 0
-    return rows.take(~is_ahead), int(is_ahead.sum())
+def until_observed(rows: Rows, text: Mapping[str, pd.Series], target: str | None) -> tuple[Rows, str]:
+    """The rows up to the last with a value, and to the last with a target if a column has values in all later ones; and
+    a line about the others, "" without any. Text counts as a value."""
+    is_observed = ~np.isnan(rows.values)
+    for column, cells in text.items():
+        is_observed[:, rows.columns.index(column)] |= np.isin(rows.lines, cells.index)
+    is_ahead = rows.timestamps > rows.timestamps[is_observed.any(axis=1)].max()
+    line, rows = "no values, and are not read: the forecast begins there", rows.take(~is_ahead)
+    if target in rows.columns:
+        is_observed, times = is_observed[~is_ahead], rows.timestamps
+        has_plan = times > times[is_observed[:, rows.columns.index(target)]].max()
+        if has_plan.any() and is_observed[has_plan].all(axis=0).any():
+            line, rows, is_ahead = f"no {target}, and are read as ahead of it", rows.take(~has_plan), has_plan
+    return rows, f"the last {counted(int(is_ahead.sum()), 'row')} have {line}" if is_ahead.any() else ""
 
 
 def as_known(

@@ -20,7 +20,7 @@ import pandas as pd
 from jaxtyping import Bool, Float64
 from pandas.api.types import is_numeric_dtype
 
-from informer.base.errors import InputError, counted, listed
+from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
 from informer.config.data import STEP, DatasetConfig, Fill, Short, key_columns, settings_that
 from informer.config.model import WindowSizes
@@ -475,7 +475,7 @@ def inspect_table(
         check_doubts(table, columns, report)
         # repairs may move rows, or fill from older ones; issues may be in any order
         reads_all = last is None or config.repairs_rows or config.since is not None
-        reads_all |= table.issued is not None or ends_without(table, config.target)
+        reads_all |= table.issued is not None or any(ends_without(table, name) for name in columns)
         n = len(table.frame) if reads_all else min(last or 0, len(table.frame))
         issues = None
         with report.gathering():
@@ -497,11 +497,9 @@ def inspect_table(
             if table.issued is not None:
                 check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
                 rows, issues, text = *as_known(rows, *issue_times(table, times), config, report), {}
-            if config.target not in text and not config.keeps_gaps:
-                rows, n_ahead = until_observed(rows, config.target)
-                if n_ahead and history is None:
-                    ahead = f"the last {counted(n_ahead, 'row')} have no {config.target}, and are read as ahead of it"
-                    report.repairs.append(f"{table.name}: {ahead}")
+            rows, ahead = until_observed(rows, text, None if config.keeps_gaps else config.target)
+            if ahead:
+                report.repairs.append(f"{table.name}: {ahead}")
             read = repair(rows.timed, config, report, is_numbered=is_numbered)
             unread = check_times(table, time_col, times, time_format, report)
             # the last rows are the latest only if all are sorted
