@@ -195,7 +195,10 @@ def _activity() -> Iterator[None]:
     if not console.is_terminal or console.is_jupyter:
         yield
         return
-    with console.status("reading") as shown, listening(lambda now: shown.update(now.doing) if now.doing else None):
+    with (
+        console.status("reading") as shown,
+        listening(lambda now: shown.update(now["doing"]) if "doing" in now else None),
+    ):
         yield
 
 

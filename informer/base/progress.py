@@ -1,41 +1,38 @@
 """Progress reports of a long command, for a display that listens."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from typing import Any
+
+Listener = Callable[[Mapping[str, Any]], None]
+"""Gets what has changed, by the names of the arguments of `report`."""
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """Current activity, and the best result so far; None: unchanged.
+def report(
+    doing: str | None = None,
+    *,
+    best: float | None = None,
+    baseline: float | None = None,
+    baseline_name: str | None = None,
+) -> None:
+    """Tell the listener, if any, what has changed; None: unchanged.
 
     Args:
         doing: current activity, such as `training, step 120 of 400`.
         best: validation loss of the best forecaster so far.
-        baseline: validation loss of the best baseline.
-        baseline_name: name of that baseline.
+        baseline, baseline_name: validation loss of the best baseline, and its name.
     """
-
-    doing: str | None = None
-    best: float | None = None
-    baseline: float | None = None
-    baseline_name: str | None = None
-
-
-_listener: ContextVar[Callable[[Status], None] | None] = ContextVar("listener", default=None)
-
-
-def report(status: Status) -> None:
-    """Notify the listener, if any."""
-    listener = _listener.get()
-    if listener is not None:
-        listener(status)
+    if (listener := _listener.get()) is not None:
+        now = {"doing": doing, "best": best, "baseline": baseline, "baseline_name": baseline_name}
+        listener({name: value for name, value in now.items() if value is not None})
 
 
 @contextmanager
-def listening(listener: Callable[[Status], None]) -> Iterator[None]:
-    """Within the context, `listener` is called with every reported status."""
+def listening(listener: Listener) -> Iterator[None]:
+    """Within the context, `listener` gets every report."""
     token = _listener.set(listener)
     try:
         yield

@@ -30,7 +30,7 @@ from informer.base import progress
 from informer.base.console import say
 from informer.base.errors import InputError, ReportError, counted, listed, printable, skill_text, with_addresses
 from informer.base.files import write_atomic
-from informer.base.progress import Status, listening
+from informer.base.progress import listening
 from informer.base.start import Interrupted
 from informer.checkpoint.format import COMBINED
 from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
@@ -104,14 +104,9 @@ class Display:
 
     def __init__(self, minutes: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self.clock = 60 * minutes, clock
-        self.status = Status(doing="starting")
+        self.status: dict[str, Any] = {"doing": "starting"}
         self._began = clock()
         self._spinner = Spinner("dots")
-
-    def update(self, status: Status) -> None:
-        """Update the fields that `status` sets."""
-        values = {name: getattr(status, name) for name in ("doing", "best", "baseline", "baseline_name")}
-        self.status = replace(self.status, **{name: value for name, value in values.items() if value is not None})
 
     @property
     def elapsed(self) -> float:
@@ -129,26 +124,25 @@ class Display:
     @property
     def best(self) -> str:
         """Best score so far compared with the baseline, as text; empty before the first score."""
-        status = self.status
-        if status.best is None:
+        best, baseline, name = (self.status.get(name) for name in ("best", "baseline", "baseline_name"))
+        if best is None:
             return ""
-        text = f"best validation loss so far {status.best:.4g}"
-        if status.baseline is None:
+        text = f"best validation loss so far {best:.4g}"
+        if baseline is None:
             return text
-        name = status.baseline_name or "baseline"
-        if status.best >= status.baseline:
+        if best >= baseline:
             return f"{text}: {name}"
-        return f"{text}, {100 * (1 - status.best / status.baseline):.1f} % below {name} ({status.baseline:.4g})"
+        return f"{text}, {100 * (1 - best / baseline):.1f} % below {name} ({baseline:.4g})"
 
     @property
     def line(self) -> str:
         """The display as one line."""
-        return "; ".join(filter(None, [printable(self.status.doing or ""), self.best, self.time_left]))
+        return "; ".join(filter(None, [printable(self.status["doing"]), self.best, self.time_left]))
 
     def __rich__(self) -> RenderableType:
         """The display as a table: activity, best score, progress bar."""
         table = Table.grid(padding=(0, 1))
-        table.add_row(self._spinner, Text(printable(self.status.doing or ""), style="bold", overflow="ellipsis"))
+        table.add_row(self._spinner, Text(printable(self.status["doing"]), style="bold", overflow="ellipsis"))
         if self.best:
             table.add_row("", Text(self.best))
         bar = Table.grid(padding=(0, 1))
@@ -170,7 +164,7 @@ def displayed(console: Console, minutes: float) -> Iterator[Display]:
         while not over.wait(EVERY):
             say(console, display.line)
 
-    with listening(display.update):
+    with listening(display.status.update):
         if console.is_terminal:
             with Live(display, console=console, refresh_per_second=8, transient=True):
                 yield display
@@ -293,7 +287,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
         Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
     with displayed(console, settings.budget) as display, keeping_cells():
-        display.update(Status(doing=f"reading {with_addresses(settings.input or '')}"))
+        progress.report(f"reading {with_addresses(settings.input or '')}")
         if settings.output is not None:
             check_output(Path(settings.output), overwrite=settings.overwrite)
         settings, ahead = with_future(settings)
@@ -387,7 +381,7 @@ def _forecast_trained(
         saved, forecasting = folder.checkpoint(), folder.forecasting
         calibration = saved_calibration(forecasting, recent=True)
         levels = [level for level in settings.intervals if calibration is not None and calibration.supports(level)]
-        progress.report(Status(doing="forecasting"))
+        progress.report("forecasting")
         job = PredictConfig(
             checkpoint=str(run),
             input=subject.path,
@@ -404,7 +398,7 @@ def _forecast_trained(
         sums = of_run(run, saved, kept, settings, dataset, subject.path, _before_test) if settings.sums else None
         if sums is not None:
             sums.save(run)
-        progress.report(Status(doing="writing the report"))
+        progress.report("writing the report")
         page = report(ReportConfig(input=str(run)), quiet, saved)
     trained = folder.settings()
     scaler = PanelScaler.from_state(saved.scaler)

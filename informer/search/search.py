@@ -29,7 +29,7 @@ from informer.linear.maps import varying_in_words
 from informer.networks.models.linear import maps_config
 from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
 from informer.search.trials import Local, OutOfTime, Record, Start, Trial, TrialRunner
-from informer.training.tuning import LEAST_STEPS, seconds_a_step
+from informer.training.combination import LEAST_STEPS, seconds_a_step
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,6 @@ from rich.table import Table
 from informer.base import progress
 from informer.base.errors import InputError, counted, reason_of
 from informer.base.files import write_atomic
-from informer.base.progress import Status
 from informer.base.runtime import seed_everything
 from informer.base.start import Interrupted, StopRequest
 from informer.build import build_data
@@ -185,7 +184,7 @@ class Record:
         self.trials.append(trial)
         linear = min((recorded.val_loss for recorded in self.trials if not recorded.steps), default=None)
         best = min(recorded.val_loss for recorded in self.trials)
-        progress.report(Status(best=best, baseline=linear, baseline_name="linear forecast"))
+        progress.report(best=best, baseline=linear, baseline_name="linear forecast")
         text = io.StringIO()
         rows = self._before | {recorded.key: recorded for recorded in self.trials}
         names = [key for key in SEARCHED if any(key in recorded.values for recorded in rows.values())]
@@ -268,7 +267,7 @@ class TrialRunner:
             seconds: time limit; after it the best choice so far is returned.
         """
         end = self.clock() + seconds
-        progress.report(Status(doing="searching: choosing a linear forecast"))
+        progress.report("searching: choosing a linear forecast")
         config = LinearModelConfig()
         with_own_maps = [rows for rows in seq_lens if self._shape(rows, config).has_own_maps]
         lookbacks = with_own_maps or list(seq_lens)
@@ -320,7 +319,7 @@ class TrialRunner:
         """
         settings = with_values(self.settings, values)
         what = f"searching: {settings.seq_len} rows of history, {'a network' if steps else 'linear forecast'}"
-        progress.report(Status(doing=what))
+        progress.report(what)
         data, maps = self._fit(settings)
         seed_everything(settings.seed)  # the weights from which a run with the same seed starts
         model = new_network(settings, data)
@@ -502,7 +501,7 @@ class OnRay(Local):
     def _start(self, runner: TrialRunner) -> None:
         import ray
 
-        progress.report(Status(doing=f"searching: {counted(self.n_parallel, 'worker')} on Ray"))
+        progress.report(f"searching: {counted(self.n_parallel, 'worker')} on Ray")
         source = ray.put(runner.source)
         make = ray.remote(
             num_cpus=1, num_gpus=int(self._unit == "GPU"), max_restarts=RETRIES, max_task_retries=RETRIES

@@ -6,21 +6,27 @@ see `average_weights`.
 The average of the first three is stored in the model's own weights: its forecast is `maps + network`, the network's
 output is linear in its head, and the seasonal naive is a linear map of the history. So it is the same model with a
 scaled head and other maps. The others are `ForecastModel.members`.
+
+Further training of the pretrained network on the rows of a run: with the loss of its pretraining on windows of the
+training part, one column of a window as a series. It replaces the network that came with the package if it forecasts
+held-out windows better.
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
-from rich.box import SIMPLE
 from rich.table import Table
 from torch import Tensor
 
+from informer.base import progress
+from informer.base.console import text_table
 from informer.checkpoint.format import COMBINED, MEMBER_ERRORS, Checkpoint
 from informer.checkpoint.restore import combination_in, restore_model
 from informer.config.training import CombineKind, TrainConfig
@@ -30,14 +36,13 @@ from informer.inference.zero import network_seasons
 from informer.linear.average import NAMES, CombinationWeights, average_weights, members_of
 from informer.linear.maps import add_naive, apply, held_out_blocks
 from informer.linear.moments import runs_of, series_weights
-from informer.networks.forecast_model import ForecastModel, Member, member_forecasts, model_forecast
+from informer.networks.forecast_model import ForecastModel, Member, member_forecasts, model_forecast, read_by_members
 from informer.networks.models.linear import LinearMaps, maps_config
-from informer.networks.models.zero import HORIZON
+from informer.networks.models.zero import HISTORY, HORIZON, Zero, observed_rows, quantile_loss, read
 from informer.pretrained.member import PretrainedMember
-from informer.pretrained.weights import NEWEST
+from informer.pretrained.weights import NEWEST, load
 from informer.scoring.baselines import best_seasonal_naive, training_rows
 from informer.training.start import is_closed_form
-from informer.training.tuning import tuned
 
 log = logging.getLogger("informer.train")
 
@@ -65,13 +70,10 @@ def combined(
     shares, losses, member = choose(model, settings, data, has_network=has_network)
     log.info(f"forecast: {shares.in_words}, chosen on held-out rows")
     apply(model, shares, repeated_rows(data))
-    table = Table(title="forecasts of held-out rows, and their average", title_justify="left", box=SIMPLE, padding=0)
-    for heading in ("forecast", "squared error", "weight"):
-        table.add_column(heading, justify="left" if heading == "forecast" else "right")
-    for name, weight in shares.by_name.items():
-        if name in losses:
-            table.add_row(name, f"{losses[name]:.5f}", f"{weight:.2f}")
-    table.add_row("average", f"{losses['average']:.5f}", "", style="bold")
+    rows = [(name, f"{losses[name]:.5f}", f"{x:.2f}") for name, x in shares.by_name.items() if name in losses]
+    rows.append(("average", f"{losses['average']:.5f}", ""))
+    title = "forecasts of held-out rows, and their average"
+    table = text_table(("forecast", "squared error", "weight"), rows, title=title, bold="average")
     facts = checkpoint.data | {COMBINED: shares.to_plain(), MEMBER_ERRORS: losses}
     return replace(checkpoint, weights=model.state_dict(), member=member, data=facts), table
 
@@ -116,7 +118,8 @@ def choose(
         members = [member for _, member in members_of(equal, data.sizes.offset, further)]
     held_out: Iterator[tuple[ForecastModel, Windows]] = ((model, part) for part in parts)
     is_short = each < ENOUGH_HORIZONS and further is None  # which has seen the blocks
-    if "network" not in own and is_short and _fits_blocks(model, settings, data):
+    is_cheap = settings.trainer.calibration_blocks == FOLDS or len(data.panel) * len(data.targets) <= FEW_MAPS
+    if "network" not in own and is_short and is_cheap and is_closed_form(model, settings):
         assert model.maps is not None, "see TrainConfig.problems"
         blocks = held_out_blocks(model.maps, maps_config(settings.model), data, n_blocks=FOLDS)
         held_out = ((ForecastModel.of_maps(fitted), windows) for fitted, windows in blocks if len(windows))
@@ -169,12 +172,6 @@ def _forecasts(
         yield adjusted[:, :, list(maps.positions)][:, repeated.to(adjusted.device)] + ahead
 
 
-def _fits_blocks(model: ForecastModel, settings: TrainConfig, data: Data) -> bool:
-    """Whether the maps can be fitted on blocks, see FEW_MAPS."""
-    is_cheap = settings.trainer.calibration_blocks == FOLDS or len(data.panel) * len(data.targets) <= FEW_MAPS
-    return is_closed_form(model, settings) and is_cheap
-
-
 def repeated_rows(data: Data) -> Tensor | None:
     """Row of the history that the seasonal naive repeats at each step, for the season that most targets have on
     validation; None if the history does not contain the default season."""
@@ -208,3 +205,98 @@ def _horizons(splits: Sequence[Windows], data: Data) -> tuple[float, float]:
     n_series = len({int(series) for split in splits for series in split.series(torch.arange(len(split)))})
     each = max(windows / n_series, 1.0) / data.sizes.pred_len
     return each, n_series * max(each, 1.0)
+
+
+SERIES, RATE, WARM_UP, LEAST_AVERAGED = 32, 1e-3, 20, 0.02
+"""Series of a step, learning rate after WARM_UP steps, and least share of new weights in the average that is kept."""
+LEAST_STEPS = 30
+"""Fewer steps change little."""
+LEAST_GAIN = 0.01
+"""Share by which the error on held-out windows must fall."""
+TUNING_WINDOWS, TUNING_FORECASTS = 256, 512
+"""Held-out windows, and forecasts of single columns, from which the error is computed."""
+
+
+@cache
+def seconds_a_step() -> float:
+    """Seconds of this thread that a step takes on this machine, the faster of two."""
+    network, times = load(), [time.thread_time()]
+    x = torch.arange(HISTORY + HORIZON).repeat(SERIES, 1).double().sin()
+    season = torch.full((SERIES,), 24)
+    for _ in range(2):
+        _loss(network, x[:, :HISTORY], x[:, HISTORY:], season, season, 0).backward()
+        times.append(time.thread_time())
+    return min(times[1] - times[0], times[2] - times[1])
+
+
+def tuned(
+    model: ForecastModel, member: PretrainedMember, data: Data, held_out: Sequence[Windows], *, steps: int, seed: int
+) -> dict[str, Tensor] | None:
+    """Weights of the member's network after further training; None if it forecasts held-out windows no better.
+
+    Args:
+        model: the model whose average it is a member of: the effects of its columns known ahead are not the network's.
+        held_out: windows that decide.
+        steps: optimiser steps.
+        seed: of the windows drawn.
+    """
+    progress.report(f"training the pretrained network further, {steps} steps")
+    generator = torch.Generator().manual_seed(seed)
+    n_windows = -(-SERIES // len(data.targets))
+    with torch.inference_mode(False), torch.enable_grad():
+        network, average = (load(member.version).to(data.train.starts.device) for _ in range(2))
+        optimizer = torch.optim.AdamW(network.train().parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
+        for step in range(steps):
+            indices = torch.randint(len(data.train), (n_windows,), generator=generator)
+            history, target = _series(model, data.train.batch(indices))
+            drawn = torch.randperm(len(target), generator=generator)[:SERIES].to(target.device)
+            one, other = (torch.full_like(drawn, season) for season in member.seasons)
+            optimizer.param_groups[0]["lr"] = RATE * min((step + 1) / WARM_UP, 1) * (1 - step / steps)
+            loss = _loss(network, history[drawn], target[drawn], one, other, member.offset)
+            if not loss.isfinite():  # no value of these windows was observed
+                continue
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            means, new = ([x.detach() for x in one.parameters()] for one in (average, network))
+            torch._foreach_lerp_(means, new, max(LEAST_AVERAGED, 3 / (step + 4)))
+    weights = {name: x.detach().cpu() for name, x in average.state_dict().items()}
+    further = PretrainedMember(member.version, member.seasons, offset=member.offset, weights=weights)
+    errors = [_error(model, each, held_out, data) for each in (member, further)]
+    is_better = errors[1] < (1 - LEAST_GAIN) * errors[0]
+    change = f"{errors[1] / errors[0] - 1:+.1%}" if errors[0] else "nothing"
+    log.info(
+        f"pretrained network: {steps} steps of further training change its error on held-out rows by {change}"
+        f"{'' if is_better else ': not used'}"
+    )
+    return weights if is_better else None
+
+
+@torch.no_grad()
+def _series(model: ForecastModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """History [k rows] and target [k pred_len] of every target column of every window, in data units."""
+    history, ahead = read_by_members(model, batch, HISTORY)
+    target = (batch.target - ahead).double() * batch.scale[:, None] + batch.center[:, None]
+    return tuple(x.transpose(1, 2).flatten(0, 1) for x in (history, target))  # type: ignore[return-value]
+
+
+def _loss(network: Zero, history: Tensor, target: Tensor, first: Tensor, second: Tensor, offset: int) -> Tensor:
+    inputs = read(history.nan_to_num(0.0), observed_rows(history), first, second)
+    target = target[:, : HORIZON - offset]
+    quantiles = network(inputs)[:, offset : offset + target.shape[1]]
+    return quantile_loss(quantiles, inputs, target.nan_to_num(0.0), ~target.isnan())
+
+
+def _error(model: ForecastModel, member: PretrainedMember, held_out: Sequence[Windows], data: Data) -> float:
+    """Mean absolute error in scaled units."""
+    total, count = 0.0, 0
+    for windows in held_out:
+        batch_size = max(min(TUNING_WINDOWS, TUNING_FORECASTS // len(data.targets)) // len(held_out), 1)
+        fewer = windows.thinned(batch_size)
+        batch = fewer.batch(torch.arange(len(fewer)))
+        history, ahead = read_by_members(model, batch, HISTORY)
+        forecast = (member(history, model.dims.pred_len) - batch.center[:, None]) / batch.scale[:, None] + ahead
+        off = (forecast - batch.target).abs()
+        total, count = total + float(off.nansum()), count + int((~off.isnan()).sum())
+    return total / max(count, 1)

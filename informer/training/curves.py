@@ -18,7 +18,6 @@ from rich.console import Console
 from informer.base import progress
 from informer.base.console import step_bar
 from informer.base.plots import plot_attention, plot_windows, png
-from informer.base.progress import Status
 from informer.config.training import Extra, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
 from informer.inference.attention_maps import attention_maps
@@ -118,7 +117,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         self.progress.advance(self.task)
         self._done += 1
         self._speak()
-        progress.report(Status(doing=f"{self.activity}, step {self._done} of {self._n_steps}"))
+        progress.report(f"{self.activity}, step {self._done} of {self._n_steps}")
 
     def _speak(self) -> None:
         """Warn once if the run will take long; without a terminal, log the step every `EVERY` seconds."""

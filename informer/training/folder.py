@@ -13,30 +13,7 @@ from informer import checkpoint
 from informer.base.errors import InputError
 from informer.base.files import only_writer, only_writer_of_new, refuse_link, remove_temporary, write_atomic, writing
 from informer.base.runtime import process_rank
-from informer.checkpoint.paths import (  # fmt: skip
-    BEST,
-    BY_SERIES,
-    CONFIG,
-    EVALUATION,
-    EVENTS,
-    EXPLAINED,
-    FACTS,
-    FILES,
-    FORECASTS,
-    LAST,
-    LATEST,
-    LOG,
-    METRICS_FILE,
-    PAGE,
-    REFIT,
-    REPORT,
-    WATCHED,
-    check_output,
-    named_run,
-    point_latest,
-    read_facts,
-    resolve_latest,
-)
+from informer.checkpoint import paths
 from informer.config import conversion
 from informer.config.data import LOCATION_KEYS
 from informer.config.overrides import shell_command
@@ -111,9 +88,9 @@ class RunFolder:
                 yield folder
             return
         folder = cls(Path(output))
-        check_output(folder.path, overwrite=overwrite)
+        paths.check_output(folder.path, overwrite=overwrite)
         with folder.claimed("output"):
-            check_output(folder.path, overwrite=overwrite)  # another process may have made a run in the meantime
+            paths.check_output(folder.path, overwrite=overwrite)  # another process may have made a run in the meantime
             yield folder
 
     def clear(self, inputs: Iterable[Path]) -> None:
@@ -122,9 +99,11 @@ class RunFolder:
         Raises:
             InputError: one of `inputs`, which the next run reads, would be removed.
         """
-        has_results = self.contains_run or (self.path / METRICS_FILE).exists()
-        results = (FORECASTS, EVALUATION, WATCHED, EXPLAINED, PAGE) if has_results else ()
-        removed = [path for name in (*results, *FILES) if (path := self.path / name).exists() or path.is_symlink()]
+        has_results = self.contains_run or (self.path / paths.METRICS_FILE).exists()
+        results = (paths.FORECASTS, paths.EVALUATION, paths.WATCHED, paths.EXPLAINED, paths.PAGE) if has_results else ()
+        removed = [
+            path for name in (*results, *paths.FILES) if (path := self.path / name).exists() or path.is_symlink()
+        ]
         for given in inputs:
             if any(given.resolve().is_relative_to(path.resolve()) or path.parent.samefile(given) for path in removed):
                 raise InputError(f"output={self.path}: overwrite=true would remove the input {given}; choose another")
@@ -160,8 +139,8 @@ class RunFolder:
         if process_rank() > 0:
             return
         cure = f", or resume={self.path}" if self.contains_run else ""
-        files = [self.path / name for name in FILES]
-        check_output(self.path, files, overwrite=False, setting="run_dir", cure=cure)
+        files = [self.path / name for name in paths.FILES]
+        paths.check_output(self.path, files, overwrite=False, setting="run_dir", cure=cure)
 
     @classmethod
     def of(cls, path: Path) -> "RunFolder":
@@ -170,11 +149,11 @@ class RunFolder:
         Raises:
             InputError: there is no run, or it was made by `informer update`.
         """
-        path = resolve_latest(path)
+        path = paths.resolve_latest(path)
         place = (path if path.is_dir() else path.parent).resolve()  # follows a link `latest`
         folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
         if not path.exists() or not folder.contains_run:
-            raise InputError(f"resume={path}: expected a run directory or its {LAST}, found no run there")
+            raise InputError(f"resume={path}: expected a run directory or its {paths.LAST}, found no run there")
         if "parent" in folder.facts():
             raise InputError(
                 f"resume={path}: made by informer update, which has no training to continue; add later rows with "
@@ -186,12 +165,12 @@ class RunFolder:
     @property
     def contains_run(self) -> bool:
         """Whether the folder contains a run."""
-        return (self.path / CONFIG).exists()
+        return (self.path / paths.CONFIG).exists()
 
     @property
     def is_finished(self) -> bool:
         """Whether the run has its test report."""
-        return all((self.path / name).exists() for name in REPORT)
+        return all((self.path / name).exists() for name in paths.REPORT)
 
     def settings(self) -> TrainConfig:
         """The saved configuration, without the paths of the data: see `recorded`.
@@ -211,22 +190,22 @@ class RunFolder:
         return Recorded.of(self._saved(), self.facts().get("data", {}) if last is None else last.data)
 
     def _saved(self) -> dict[str, Any]:
-        saved = read_saved_yaml(self.path / CONFIG)
+        saved = read_saved_yaml(self.path / paths.CONFIG)
         return {key: value for key, value in saved.items() if key != "defaults"}
 
     def last(self) -> "Checkpoint | None":
         """The run's last saved state; None if it was killed before it saved one."""
-        path = self.path / LAST
+        path = self.path / paths.LAST
         return checkpoint.load(path) if path.exists() else None
 
     def save(self, name: str, content: "Checkpoint") -> None:
         """Write a checkpoint of the run, and keep it for `checkpoint`, as it is now and on the CPU."""
         self._digests[name] = checkpoint.save(self.path / name, content)
-        if name != LAST:  # which is as large as the state of the optimiser, and only for another process
+        if name != paths.LAST:  # which is as large as the state of the optimiser, and only for another process
             weights, calibration = _copied(content.weights), content.calibration and _copied(content.calibration)
             self._written[name] = replace(content, weights=weights, calibration=calibration)
 
-    def checkpoint(self, name: str = BEST) -> "Checkpoint":
+    def checkpoint(self, name: str = paths.BEST) -> "Checkpoint":
         """A checkpoint of the run: as it was written here, or else from its file.
 
         Raises:
@@ -237,20 +216,20 @@ class RunFolder:
     @property
     def forecasting(self) -> "Checkpoint":
         """The checkpoint to forecast with: that fitted on all rows if there is one, else the scored one."""
-        return self.checkpoint(REFIT if (self.path / REFIT).exists() else BEST)
+        return self.checkpoint(paths.REFIT if (self.path / paths.REFIT).exists() else paths.BEST)
 
     def begin(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
         """Write facts and configuration before the first step."""
-        remove_temporary(self.path / name for name in FILES)
+        remove_temporary(self.path / name for name in paths.FILES)
         facts |= {name: fact for name, fact in self.facts().items() if name == "search"}
         # first: a run without the checksum of its data cannot be resumed
         self._write_facts(facts | {"resumed": []})
-        write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
+        write_atomic(self.path / paths.CONFIG, conversion.to_yaml(settings))
 
     def chosen(self, settings: TrainConfig, record: dict[str, Any]) -> None:
         """Write the configuration that a search chose, and its record `record`."""
         self._write_facts(self.facts() | {"search": record})
-        write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
+        write_atomic(self.path / paths.CONFIG, conversion.to_yaml(settings))
 
     def resume(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
         """Record that the run is continued. If its length changed, scores and refit are removed, to be made again.
@@ -259,21 +238,25 @@ class RunFolder:
             settings: configuration of the run, possibly with new values of `LENGTH`.
             facts: versions and machine of the continuing process.
         """
-        remove_temporary(self.path / name for name in FILES)
+        remove_temporary(self.path / name for name in paths.FILES)
         saved = self._saved()
         before = conversion.node_of(TrainerConfig, saved.get("trainer", {}))
         length = {name: getattr(settings.trainer, name) for name in (key.removeprefix("trainer.") for key in LENGTH)}
         if any(getattr(before, name) != value for name, value in length.items()):
-            for name in (*REPORT, BY_SERIES, REFIT):  # first: with them the run would count as finished
+            for name in (
+                *paths.REPORT,
+                paths.BY_SERIES,
+                paths.REFIT,
+            ):  # first: with them the run would count as finished
                 (self.path / name).unlink(missing_ok=True)
             longer = saved | {"trainer": saved.get("trainer", {}) | length}
-            write_atomic(self.path / CONFIG, conversion.plain_to_yaml(longer))
+            write_atomic(self.path / paths.CONFIG, conversion.plain_to_yaml(longer))
         began = {name: fact for name, fact in self.facts().items() if name != "digests"}
         self._write_facts(began | {"resumed": [*began.get("resumed", []), facts]})
 
     def finish(self) -> None:
         """Record the digests of the final checkpoints."""
-        digests = {name: self._digests.get(name) or self.checkpoint(name).digest for name in (BEST, LAST)}
+        digests = {name: self._digests.get(name) or self.checkpoint(name).digest for name in (paths.BEST, paths.LAST)}
         self._write_facts(self.facts() | {"digests": digests})
 
     def check_own(self, settings: TrainConfig, checkpoint: "Checkpoint", name: str) -> None:
@@ -295,7 +278,7 @@ class RunFolder:
         if different:
             raise InputError(
                 f"{self.path / name}: expected the checkpoint of this run, found one of another configuration than "
-                f"{CONFIG} ({', '.join(different[:3])}); put the run's own file back, or start a new run"
+                f"{paths.CONFIG} ({', '.join(different[:3])}); put the run's own file back, or start a new run"
             )
 
     def check_files(self) -> None:
@@ -304,7 +287,7 @@ class RunFolder:
         Raises:
             InputError: one is a link, which may lead anywhere, a folder or a pipe.
         """
-        for path in (self.path / LOG, self.path / EVENTS):
+        for path in (self.path / paths.LOG, self.path / paths.EVENTS):
             refuse_link(path)
             if path.exists() and not path.is_file():
                 raise InputError(f"{path}: expected a file of the run, found something else; remove it")
@@ -315,10 +298,10 @@ class RunFolder:
         Raises:
             InputError: the file is damaged.
         """
-        return read_facts(self.path)
+        return paths.read_facts(self.path)
 
     def _write_facts(self, facts: dict[str, Any]) -> None:
-        write_atomic(self.path / FACTS, json.dumps(facts, indent=2) + "\n")
+        write_atomic(self.path / paths.FACTS, json.dumps(facts, indent=2) + "\n")
 
     @contextmanager
     def as_latest(self) -> Iterator[None]:
@@ -329,16 +312,16 @@ class RunFolder:
         if self.path.absolute().parent.name != RUNS:
             yield
             return
-        latest = self.path.parent / LATEST
-        before = named_run(latest)
-        if not point_latest(latest, self.path.name):
+        latest = self.path.parent / paths.LATEST
+        before = paths.named_run(latest)
+        if not paths.point_latest(latest, self.path.name):
             log.warning(f"{latest} does not name a run; not changed")
         try:
             yield
         except InputError:
-            is_own = named_run(latest) == self.path.name  # unless a run began since
-            if before is not None and is_own and not (self.path / LAST).exists():
-                point_latest(latest, before)
+            is_own = paths.named_run(latest) == self.path.name  # unless a run began since
+            if before is not None and is_own and not (self.path / paths.LAST).exists():
+                paths.point_latest(latest, before)
             raise
 
 

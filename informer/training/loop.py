@@ -184,11 +184,7 @@ class Session:
 
     def rate(self, done: int) -> float:
         """Learning rate of the step after `done` steps, in the current epoch."""
-        return learning_rate(
-            self.settings.optim,
-            epoch=self.state.epoch + 1,
-            done=done / self.last_step,
-        )
+        return learning_rate(self.settings.optim, epoch=self.state.epoch + 1, done=done / self.last_step)
 
 
 def fit(session: Session) -> EarlyStopping:

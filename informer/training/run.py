@@ -42,7 +42,6 @@ from informer.base import progress
 from informer.base.console import logging_to
 from informer.base.errors import InputError, counted, listed, with_addresses
 from informer.base.files import write_atomic
-from informer.base.progress import Status
 from informer.base.runtime import pick_device, provenance, seed_everything, set_deterministic
 from informer.base.start import Interrupted, StopRequest
 from informer.build import build_data, dims_of, picked_by_length, resolve_decoder
@@ -79,20 +78,9 @@ from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.linear import maps_config
 from informer.networks.models.zero import HORIZON, ZeroConfig
 from informer.read.dialect import known_marks
+from informer.scoring import intervals
 from informer.scoring.baselines import FittedBaseline, fit_ridge, training_rows
 from informer.scoring.bootstrap import Winner
-from informer.scoring.intervals import (
-    MOST_RECENT,
-    RECENT,
-    Baseline,
-    Calibration,
-    affordable,
-    every_of,
-    joined_errors,
-    residuals_of,
-    shortfalls,
-    validation_rows,
-)
 from informer.scoring.metrics import WQL
 from informer.scoring.scores import (
     FORESIGHT,
@@ -174,7 +162,7 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
     validation = [split.val for split in data.splits]
     by_blocks = settings.model.CLOSED_FORM and settings.trainer.max_steps == 0
     if settings.trainer.calibration and data.calibration is None and not by_blocks:
-        needs = validation_rows(80, settings.pred_len, settings.trainer.calibration)
+        needs = intervals.validation_rows(80, settings.pred_len, settings.trainer.calibration)
         log.warning(
             "validation part too short to be divided: no calibration, so this model has no intervals; an 80 % interval "
             f"needs {needs} validation rows in a series (dataset.split.val), found {max(map(len, validation))}"
@@ -390,7 +378,7 @@ def _scores(settings: TrainConfig, source: Source, device: torch.device) -> Bloc
         held_out, fitted = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
         held_out = held_out.thinned(most)
         ridge = fit_ridge(fitted, held_out, positions, max_rows=MOST_ROWS)
-        errors = evaluate(Baseline(ridge, places), held_out, mase_scale=scale)
+        errors = evaluate(intervals.Baseline(ridge, places), held_out, mase_scale=scale)
         scaled = errors.scaled.overall()
         rows.append((scaled["rmse"], scaled["mase"], errors.original.overall()["smape"]))
     return np.array(rows).reshape(-1, 3).T
@@ -452,23 +440,23 @@ def score_best(
     calibration = None if errors is None else errors.calibration()
     calibrated = baselines_for(data, best, baselines)
     evaluation = _scored(best, settings, data, calibration, calibrated, searched)
-    facts: dict[str, Any] = {SHORTFALLS: shortfalls(evaluation.intervals, data.targets)}
+    facts: dict[str, Any] = {SHORTFALLS: intervals.shortfalls(evaluation.intervals, data.targets)}
     if (maps := best.maps) is not None and is_closed_form(best, settings):
         facts[MAPS] = chosen_maps(maps, maps_config(settings.model), data)
     state: dict[str, Tensor] = {}
     if errors is not None and calibration is not None and settings.trainer.calibration:
         state |= calibration.state()
         # for forecasts after the end of the data: also the errors on the test part, the newest there are
-        errors_of = residuals_of(data, scored_at_once(best, settings.trainer.eval_batch_size, data))
+        errors_of = intervals.residuals_of(data, scored_at_once(best, settings.trainer.eval_batch_size, data))
         known = evaluation.residuals
         if evaluation.windows < len(data.test):  # those of as many windows, however many were scored in time
-            every = every_of(data.test, affordable(best, MOST_RECENT, len(data.targets)))
+            every = intervals.every_of(data.test, intervals.affordable(best, intervals.MOST_RECENT, len(data.targets)))
             chosen = data.test.at(data.test.starts[::every])
             known = errors_of(best.eval(), chosen, n_rolled=0)
-        tested = errors_of(best.eval(), data.test, most=MOST_RECENT, known=known)
-        recent = (tested if errors.lag != tested.lag else joined_errors([errors, tested])).calibration()
+        tested = errors_of(best.eval(), data.test, most=intervals.MOST_RECENT, known=known)
+        recent = (tested if errors.lag != tested.lag else intervals.joined_errors([errors, tested])).calibration()
         if bool(recent.is_learned.any()):
-            state |= {f"{RECENT}{name}": tensor for name, tensor in recent.state().items()}
+            state |= {f"{intervals.RECENT}{name}": tensor for name, tensor in recent.state().items()}
     folder.save(checkpoint.BEST, replace(saved, calibration=state or None, data=saved.data | facts))
     return evaluation
 
@@ -477,8 +465,8 @@ def _scored(
     model: ForecastModel,
     settings: TrainConfig,
     data: Data,
-    calibration: Calibration | None,
-    baselines: Sequence[Baseline],
+    calibration: intervals.Calibration | None,
+    baselines: Sequence[intervals.Baseline],
     searched: SearchResult | None,
 ) -> Evaluation:
     """Score on all test windows, or on evenly spaced ones if members would make more than MEMBER_FORECASTS, or if the
@@ -595,7 +583,7 @@ def train_and_score(
         InputError: an error the user can fix; nothing is written before training starts.
         Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
-    progress.report(Status(doing="preparing the data and fitting linear parts"))
+    progress.report("preparing the data and fitting linear parts")
     settings, chosen = with_transform(settings, source, context.device)
     data = build_data(settings, context.device, source=source)
     if isinstance(settings.model, ZeroConfig) and not settings.model.seasons:
@@ -621,7 +609,7 @@ def train_and_score(
         if not context.processes.is_main:
             return None
         log_gain(settings, stopping)
-        progress.report(Status(doing="scoring on held-out rows"))
+        progress.report("scoring on held-out rows")
         folder, console = context.folder, context.console
         evaluation = score_best(settings, data, folder, console, baselines(), searched)
         if settings.trainer.refit:

@@ -21,8 +21,8 @@ from informer.networks.forecast_model import ForecastModel, member_forecasts, re
 from informer.networks.models.zero import HISTORY
 from informer.pretrained.member import PretrainedMember
 from informer.pretrained.weights import NEWEST, load
+from informer.training.combination import tuned
 from informer.training.start import fits_on_blocks, initial_network, new_network
-from informer.training.tuning import tuned
 
 SEASONS = (24, 168)
 

@@ -20,7 +20,6 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.base import progress
-from informer.base.progress import Status
 from informer.checkpoint.format import Checkpoint
 from informer.commands import workflow as module
 from informer.commands import workflow as workflow_run
@@ -553,10 +552,10 @@ def test_rows_without_a_target_at_the_end_are_named(target: str | None, tmp_path
 def test_the_line_names_the_work_the_best_and_the_time_left() -> None:
     now = [0.0]
     display = Display(5.0, clock=lambda: now[0])
-    display.update(Status(doing="searching: 96 rows of history, ridge"))
+    display.status["doing"] = "searching: 96 rows of history, ridge"
     assert display.line == "searching: 96 rows of history, ridge; 5:00 left of 5:00"
-    display.update(Status(best=0.30, baseline=0.30, baseline_name="ridge"))
-    display.update(Status(best=0.27))
+    display.status |= {"best": 0.30, "baseline": 0.30, "baseline_name": "ridge"}
+    display.status["best"] = 0.27
     now[0] = 90.0
     assert display.line == (
         "searching: 96 rows of history, ridge; best validation loss so far 0.27, 10.0 % below ridge (0.3); "
@@ -569,7 +568,7 @@ def test_the_line_names_the_work_the_best_and_the_time_left() -> None:
 def test_it_is_drawn_on_a_terminal() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     with displayed(console, 5.0):
-        progress.report(Status(doing="searching", best=0.2, baseline=0.4, baseline_name="ridge"))
+        progress.report("searching", best=0.2, baseline=0.4, baseline_name="ridge")
     console.print(Display(1.0))
     text = console.file.getvalue()
     assert "starting" in text
@@ -581,7 +580,7 @@ def test_piped_output_gets_plain_lines_now_and_then(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "EVERY", 0.01)
     file = io.StringIO()
     with displayed(Console(file=file), 5.0) as display:
-        progress.report(Status(doing="training, step 3 of 9"))
+        progress.report("training, step 3 of 9")
         while "training" not in file.getvalue():
             assert display.elapsed < 60
     lines = file.getvalue().splitlines()
