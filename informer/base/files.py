@@ -5,7 +5,9 @@ Folder locks: one writer at a time; the operating system releases the lock when 
 `flock` on POSIX, a locked byte of the file on Windows. The content of the lock file is only for messages.
 """
 
+import csv
 import errno
+import io
 import logging
 import os
 import re
@@ -17,7 +19,7 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import count, islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from informer.base.errors import InputError
 
@@ -93,6 +95,13 @@ def fingerprint(path: Path) -> tuple[str, str]:
     except (OSError, ValueError):  # no such file; a NUL in its name
         return "", ""
     return str(state.st_size), str(state.st_mtime_ns)
+
+
+def csv_text(rows: Iterable[Iterable[object]], *, separator: str = ",", quoting: Any = csv.QUOTE_MINIMAL) -> str:
+    """Rows of cells as CSV text."""
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n", quoting=quoting).writerows(rows)
+    return text.getvalue()
 
 
 def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True) -> None:

@@ -166,18 +166,15 @@ def check_output(
         raise InputError(f"{setting}={output}: expected a new {new}, found {found} {place}; choose another{cure}")
     shown_by, mark = own or (None, b"")
     for path in existing if own else ():
-        if mark not in _beginning(shown_by or path):
+        begins, shown = b"", shown_by or path
+        if shown.is_file():
+            with writing(shown), shown.open("rb") as file:
+                begins = file.read(4096)
+        if mark not in begins:
             raise InputError(
                 f"{setting}={output}: overwrite=true replaces what this command has written, found another "
                 f"{path.name}; choose another"
             )
-
-
-def _beginning(path: Path) -> bytes:
-    if not path.is_file():
-        return b""
-    with writing(path), path.open("rb") as file:
-        return file.read(4096)
 
 
 def forecasting_checkpoint(path: str | Path) -> Path:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from informer.base.errors import InputError, counted, reason_of
@@ -148,7 +148,16 @@ def check_layout(
         raise
     except Exception as error:  # as above
         raise _no_network(error) from error
-    _check_weights(skeleton, weights)
+    expected = skeleton.state_dict()
+    if differ := differing_shape(expected, weights):
+        name, shape, actual = differ
+        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {shape}, found {actual}")
+    check_numbers(expected, weights)
+    computed = [buffer for name, buffer in skeleton.named_buffers() if name not in expected]
+    if (n_bytes := sum(buffer.untyped_storage().nbytes() for buffer in computed)) > MAX_TABLE_BYTES:
+        raise InputError(
+            f"checkpoint: its network needs {n_bytes >> 20} MiB of tables in addition to its weights; refused"
+        )
 
 
 def _no_network(error: Exception) -> InputError:
@@ -279,22 +288,6 @@ def _dims_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     return problems
 
 
-def _check_weights(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Raise InputError if the weights do not fit the network, or its buffers need too much memory."""
-    expected = skeleton.state_dict()
-    if differ := differing_shape(expected, weights):
-        name, shape, actual = differ
-        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {shape}, found {actual}")
-    check_numbers(expected, weights)
-    computed = sum(
-        buffer.untyped_storage().nbytes() for name, buffer in skeleton.named_buffers() if name not in expected
-    )
-    if computed > MAX_TABLE_BYTES:
-        raise InputError(
-            f"checkpoint: its network needs {computed >> 20} MiB of tables in addition to its weights; refused"
-        )
-
-
 class Transfer(NamedTuple):
     """Names of the tensors copied, of those left at their new values, and of checkpoint tensors not used."""
 
@@ -342,7 +335,9 @@ def warm_start(
     columns = _of_other_columns(model, checkpoint, trained, inputs=inputs, targets=targets, same_calendar=same_calendar)
     current = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
-    swapped = _swapped_slots(checkpoint.config, slots)
+    # slots whose mechanism or parameters differ, and whether its class is the same
+    pairs = {slot: (complete_node(node), complete_node(checkpoint.config[slot])) for slot, node in slots.items()}
+    swapped = {slot: new["_target_"] == old["_target_"] for slot, (new, old) in pairs.items() if new != old}
     for prefix, may_stay in _swapped_parts(model, swapped).items():
         for name in [name for name in {**current, **saved} if name.startswith(prefix)]:
             matches = name in current and name in saved and current[name].shape == saved[name].shape
@@ -400,12 +395,6 @@ def _of_other_columns(
     if list(trained.series) != checkpoint.series:
         prefixes.append("transform.series.")
     return tuple(prefixes)
-
-
-def _swapped_slots(config: Mapping[str, Any], slots: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-    """Slots whose mechanism or parameters differ from `config`; the value says whether the class is the same."""
-    pairs = {slot: (complete_node(node), complete_node(config[slot])) for slot, node in slots.items()}
-    return {slot: new["_target_"] == old["_target_"] for slot, (new, old) in pairs.items() if new != old}
 
 
 def _swapped_parts(model: ForecastModel, swapped: Mapping[str, bool]) -> dict[str, set[str]]:

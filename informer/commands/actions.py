@@ -204,12 +204,13 @@ def explain(settings: commands.ExplainConfig) -> Answer:
     if settings.input is not None:
         files.check_input(settings.input)
     from informer.inference import explain as explaining
-    from informer.report import explanation
 
     if settings.importance:
         return Answer(explaining.importance(settings, main_console()))
+    from informer.report.forecasts import write_explanation
+
     found = explaining.explain(settings, main_console())
-    page = explanation.write_page(found, settings, main_console())
+    page = write_explanation(found, settings, main_console())
     means = {name: each.T.to_dict() for name, each in found.means.items()}
     return Answer({"explanation": found.output / explaining.EXPLANATION, "report": page, "sources": means})
 

@@ -32,7 +32,6 @@ from informer.base.errors import InputError, ReportError, counted, listed, print
 from informer.base.files import write_atomic
 from informer.base.progress import listening
 from informer.base.start import Interrupted
-from informer.checkpoint.format import COMBINED
 from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
 from informer.commands.plan import (
     ZERO,
@@ -68,7 +67,6 @@ from informer.inference.model import Forecast, interval_notes, log_entry
 from informer.inference.totals import Totals, held_out_untrained, of_run, totals
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, network_seasons
-from informer.linear.average import CombinationWeights
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.zero import HISTORY
 from informer.read.files import files_sha256, list_files
@@ -77,7 +75,7 @@ from informer.read.series import keeping_cells
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
-from informer.report.run import report
+from informer.report.run import made_of, report
 from informer.scoring.bootstrap import Winner
 from informer.scoring.intervals import saved_calibration, too_narrow, validation_rows
 from informer.scoring.scores import Evaluation, shown
@@ -407,11 +405,8 @@ def _forecast_trained(
     closed = without_ended(subject.panel, dataset.ended)[1] if subject.n_files == 1 else ""  # files are forecast alone
     notes += [constant, closed, subject.repair_note, *problems[:MOST_PROBLEMS]]
     notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
-    made_of = trained.model.family
-    if shares := saved.data.get(COMBINED):
-        made_of = CombinationWeights.from_plain(shares).in_words.removeprefix("100% ")
     root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
-    made_of += f" of {root}s" if root else ""
+    model = made_of(saved) + (f" of {root}s" if root else "")
     written = sorted((run / FORECASTS).rglob("*.forecast.csv"))
     ahead = [rows_ahead(series, settings, horizon) for series in subject.panel]
     last = max(future_index(series, n)[-1] for series, n in zip(subject.panel, ahead, strict=True))
@@ -422,7 +417,7 @@ def _forecast_trained(
     source = ("chosen", run if searched else settings.chosen) if searched or settings.chosen else budget
     summary = {
         "Data": "; ".join(filter(None, notes)) or "no problems",
-        "Model": f"{made_of}, reads the last {lasting(trained.seq_len, frequency)}; {ready}",
+        "Model": f"{model}, reads the last {lasting(trained.seq_len, frequency)}; {ready}",
         "Quality": quality_line(evaluation),
         **column_line(evaluation.columns, {key: x.original.by_column()["mae"] for key, x in evaluation.errors.items()}),
         "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, is_constant=bool(constant)),

@@ -22,7 +22,7 @@ from informer.base.runtime import resource
 from informer.config import compose as command_line
 from informer.config import conversion
 from informer.config.model import config_class, family_of
-from informer.config.overrides import TextKey, overrides_of, read_text, unquoted
+from informer.config.overrides import overrides_of, read_text, unquoted
 from informer.config.plain import escaped
 from informer.config.training import TrainConfig, check
 
@@ -109,26 +109,22 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
                 sys.argv[1:] = overrides
                 hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(typed)()
             else:
-                _single_run(overrides, typed)
+                with hydra.initialize_config_dir(str(CONF), job_name="train", version_base="1.3"):
+                    composed = hydra.compose("train", overrides=overrides, return_hydra_config=True)
+                state = HydraConfig.instance()
+                state.set_config(composed)
+                with open_dict(composed):
+                    del composed["hydra"]
+                try:
+                    typed(composed)
+                finally:
+                    state.cfg = None
         except HydraException as error:
             raise InputError(explained(error)) from error
         except ValueError as error:  # raised by Hydra for options that exclude each other
             if acting:
                 raise
             raise InputError(command_line.one_line(error)) from error
-
-
-def _single_run(overrides: Sequence[str], typed: Callable[[Any], None]) -> None:
-    with hydra.initialize_config_dir(str(CONF), job_name="train", version_base="1.3"):
-        composed = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
-    state = HydraConfig.instance()
-    state.set_config(composed)
-    with open_dict(composed):
-        del composed["hydra"]
-    try:
-        typed(composed)
-    finally:
-        state.cfg = None
 
 
 def explained(error: BaseException) -> str:
@@ -148,28 +144,21 @@ PARSED = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 def for_hydra(words: Sequence[str], *, is_sweep: bool) -> list[str]:
-    """The words of the command in Hydra's grammar, text as typed."""
+    """The words of the command in Hydra's grammar: text as typed, other values as they are or, if Hydra cannot parse
+    them, quoted, for a message that names the key."""
     check_groups(words)
-    texts = conversion.text_keys(TrainConfig)
-    return [_for_hydra(word, texts, is_sweep=is_sweep) for word in words]
-
-
-def _for_hydra(word: str, texts: Mapping[str, TextKey], *, is_sweep: bool) -> str:
-    """`key=value` in Hydra's grammar: text literally, other values as they are or, if Hydra cannot parse them, quoted,
-    for a message that names the key."""
-    key, sign, value = word.partition("=")
-    if not sign or not re.fullmatch(r"[\w.@/+~]+", key):
-        return word
-    name = key.lstrip("+~")
-    if name in texts:
-        return f"{key}={read_text(value, texts[name], is_sweep=is_sweep)}"
-    if PARSED.fullmatch(value):
-        return word
-    try:
-        OverridesParser.create().parse_override(word)
-        return word
-    except HydraException:
-        return "{}='{}'".format(key, value.replace("'", "\\'"))
+    texts, read = conversion.text_keys(TrainConfig), list[str]()
+    for word in words:
+        key, sign, value = word.partition("=")
+        if sign and re.fullmatch(r"[\w.@/+~]+", key) and (name := key.lstrip("+~")) in texts:
+            word = f"{key}={read_text(value, texts[name], is_sweep=is_sweep)}"
+        elif sign and re.fullmatch(r"[\w.@/+~]+", key) and not PARSED.fullmatch(value):
+            try:
+                OverridesParser.create().parse_override(word)
+            except HydraException:
+                word = "{}='{}'".format(key, value.replace("'", "\\'"))
+        read.append(word)
+    return read
 
 
 def check_groups(overrides: Sequence[str]) -> None:

@@ -6,7 +6,6 @@ each file is recorded while the job runs, so that it can be resumed.
 
 import csv
 import hashlib
-import io
 import json
 import traceback
 from collections import Counter
@@ -24,7 +23,7 @@ from rich.console import Console
 from informer import checkpoint
 from informer.base.console import logging_to, say, step_bar
 from informer.base.errors import InputError, ReportError, counted, is_out_of_memory, listed, with_addresses
-from informer.base.files import expanded, fingerprint, only_writer, remove_temporary, write_atomic, writing
+from informer.base.files import csv_text, expanded, fingerprint, only_writer, remove_temporary, write_atomic, writing
 from informer.checkpoint.paths import SUMMARY, check_output, forecasting_checkpoint
 from informer.config.commands import EngineName, Format, Mode, PredictConfig
 from informer.data.history import Future, Futures, check_futures
@@ -228,11 +227,7 @@ class Journal:
         return rows
 
     def _text(self, rows: Iterable[Row], *, header: bool = False) -> str:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([HEADER] if header else [])
-        writer.writerows((*row.cells(), self._job) for row in rows)
-        return text.getvalue()
+        return csv_text([*([HEADER] if header else []), *((*row.cells(), self._job) for row in rows)])
 
 
 def _check_ours(path: Path) -> None:

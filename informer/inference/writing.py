@@ -1,8 +1,7 @@
 """Write forecasts as files: CSV or parquet per input file, or one long table, and plots of them with their history."""
 
 import csv
-import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -14,12 +13,11 @@ import numpy as np
 import pandas as pd
 
 from informer.base.errors import InputError, listed
-from informer.base.files import file_stems, replacing, write_atomic
+from informer.base.files import csv_text, file_stems, replacing, write_atomic
 from informer.config.commands import Format
 from informer.config.data import EPOCHS, EXCEL, QUARTER, SEASON
 from informer.inference.model import ROLLED, Forecast, key_columns, rounded
 from informer.read.frequency import Unit
-from informer.read.series import Series
 from informer.read.times import EXCEL_TO_1970
 
 if TYPE_CHECKING:
@@ -191,7 +189,10 @@ def stamps(forecast: Forecast) -> Sequence[object]:
     if written in EPOCHS:
         return _counts(times, EPOCHS[written], series.dialect.decimal)
     if written in (None, "ISO8601"):
-        return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else _as_iso(times)
+        below_a_day, known = series.frequency.unit in (Unit.second, Unit.minute, Unit.hour), series.timestamps
+        if not below_a_day and known.tz is None and bool((known == known.normalize()).all()):
+            return list(times.strftime("%Y-%m-%d"))
+        return _iso_of(times.asi8.tobytes(), times.unit, times.tz)
     if QUARTER in written:
         names = [
             written.replace(f"{QUARTER}st", ordinal).replace(QUARTER, ordinal[0])
@@ -203,14 +204,9 @@ def stamps(forecast: Forecast) -> Sequence[object]:
     return list(times.strftime(written))
 
 
-def _as_iso(times: pd.DatetimeIndex) -> Sequence[str]:
-    """Each time as pandas writes it."""
-    return _iso_of(times.asi8.tobytes(), times.unit, times.tz)
-
-
 @lru_cache(maxsize=64)
 def _iso_of(counts: bytes, unit: str, zone: tzinfo | None) -> tuple[str, ...]:
-    """`_as_iso`, cached: the files of a job often end at the same time."""
+    """Each time as pandas writes it; cached, since the files of a job often end at the same time."""
     times = pd.DatetimeIndex(np.frombuffer(counts, dtype=f"datetime64[{unit}]"))
     return tuple(map(str, times if zone is None else times.tz_localize("UTC").tz_convert(zone)))
 
@@ -223,15 +219,6 @@ def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decim
     per_unit = pd.Timedelta(1, unit) // pd.Timedelta(1, times.unit)
     # division of ints gives the nearest float, which is read back exactly
     return _cells(np.array([count / per_unit for count in times.asi8.tolist()]), decimal)
-
-
-def _has_dates_only(series: Series) -> bool:
-    below_a_day = series.frequency.unit in (Unit.second, Unit.minute, Unit.hour)
-    return (
-        not below_a_day
-        and series.timestamps.tz is None
-        and bool((series.timestamps == series.timestamps.normalize()).all())
-    )
 
 
 def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
@@ -250,15 +237,10 @@ def _rounded(values: np.ndarray, decimals: int | None) -> np.ndarray:
     return values if decimals is None or values.dtype.kind != "f" else rounded(values, decimals)
 
 
-def _text(rows: Iterable[Sequence[object]], *, separator: str = ",") -> str:
-    text, rows = io.StringIO(), list(rows)
-    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
-    if "\r" not in text.getvalue():
-        return text.getvalue()
+def _text(rows: Sequence[Sequence[object]], *, separator: str = ",") -> str:
+    text = csv_text(rows, separator=separator)
     # Python's default does not quote carriage returns, which other readers take for the end of the row
-    text = io.StringIO()
-    csv.writer(text, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
-    return text.getvalue()
+    return csv_text(rows, separator=separator, quoting=csv.QUOTE_NONNUMERIC) if "\r" in text else text
 
 
 MIDDLE, EQUAL = 50.0, 1e-6

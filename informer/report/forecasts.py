@@ -1,32 +1,38 @@
-"""Content of a report on forecasts written by `informer.predict`, with their history and actual values."""
+"""Content of a report on forecasts written by `informer.predict`, with their history and actual values, and the page of
+`informer explain`: forecasts by source, and sliders for the columns known ahead."""
 
 import csv
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from rich.console import Console
 
-from informer.base.errors import InputError, counted
-from informer.checkpoint.paths import SUMMARY, TOTALS_FACTS
+from informer.base.console import say
+from informer.base.errors import InputError, counted, with_addresses
+from informer.base.files import write_atomic
+from informer.checkpoint.paths import PAGE, SUMMARY, TOTALS_FACTS
+from informer.config.commands import ExplainConfig
 from informer.config.data import InputFormat
+from informer.config.overrides import shell_command
 from informer.config.plain import read_json
+from informer.inference.explain import DIFFERENCE, HEADS, Explained, sliders
 from informer.inference.model import Forecast
 from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
+from informer.inference.sources import BOUND, LEVEL
 from informer.inference.writing import LONG_FILE
 from informer.inference.zero import MODEL, ZeroScores
 from informer.read.series import column_values
-from informer.report.content import Card, Content, Origin, Profile, TextTable, Tone, Track, signed
-from informer.scoring.bootstrap import Winner
+from informer.report.page import TONES, Card, Content, Origin, Profile, TextTable, Tone, Track, signed, to_html
 from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
 
 Item = TypeVar("Item")
 
 ENDINGS = (".forecast.csv", ".forecast.parquet", ".rolling.csv", ".rolling.parquet")
-TONES = {Winner.model: Tone.good, Winner.baseline: Tone.bad}
 MOST_BIASES = 3
 """Maximum number of columns with a figure for the bias of their total."""
 
@@ -360,3 +366,78 @@ def _by_step(frame: pd.DataFrame) -> Profile:
         units="in the units of the data",
         note="Over all series and columns.",
     )
+
+
+NOTE = "The bars are what each source adds at a step; with the level they add up to the forecast, exactly."
+LINEAR = "The forecast is linear in these columns: a change is exact."
+MOST_NAMED, LEAST_NAMED = 3, 1e-3
+"""Sources named in the headline, and their least size relative to the largest."""
+GRID = (
+    "Changes of a column were forecast at some points, with lines between them; those of several columns are added up."
+)
+
+
+def write_explanation(found: Explained, settings: ExplainConfig, console: Console) -> Path:
+    """Write the page of `informer explain` next to its table; returns its path."""
+    forecasts = [each.forecast for each in found.first]
+    given = ("input", "future", "what_if", "set", "against", "horizon")
+    words = [(key, value) for key in given if (value := getattr(settings, key))]
+    content = untrained_content(
+        forecasts,
+        None,
+        _sources_in_words(found),
+        [],
+        [],
+        title=forecasts[0].series.name if len(forecasts) == 1 else f"{len(forecasts):,} series",
+        subtitle="By source, and what if columns known ahead change.",
+        command=shell_command("explain", ("checkpoint", settings.checkpoint), *words),
+    )
+    add_sources(content, found, settings.horizon)
+    write_atomic(found.output / PAGE, with_addresses(to_html(content)))
+    say(console, f"report: {found.output / PAGE}")
+    return found.output / PAGE
+
+
+def _sources_in_words(found: Explained) -> str:
+    """Means over the horizon, with the largest sources."""
+    column, lines = DIFFERENCE if found.other else "mean", []
+    for name, means in found.means.items():
+        sizes = means[column].drop("forecast").sort_values(key=abs, ascending=False, kind="stable")
+        named = sizes[sizes.abs() > LEAST_NAMED * sizes.abs().max()][:MOST_NAMED]
+        parts = ", ".join(f"{source} {value:+,.4g}" for source, value in named.items())
+        lines.append(f"{name} {means[column]['forecast']:,.4g} ({parts or 'no source'})")
+    return f"mean {'difference' if found.other else 'over the horizon'}: {'; '.join(lines)}"
+
+
+def add_sources(content: Content, found: Explained, horizon: str | None) -> None:
+    """Add the sources of the forecasts that the page shows, with sliders."""
+    pairs = evenly([(place, column) for place in range(len(found.first)) for column in range(len(content.columns))])
+    shown = list(dict.fromkeys(place for place, _ in pairs))
+    moving, is_linear = list[dict[str, Any]](), True
+    if found.futures is not None:
+        series, futures = [found.first[place].forecast.series for place in shown], [found.futures[at] for at in shown]
+        moving, is_linear = sliders(found.model, series, futures, horizon=horizon)
+    content.sources_note = " ".join([NOTE, *([LINEAR if is_linear else GRID] if moving else [])])
+    for place, column in pairs:
+        own, then, other = found.first[place], found.then[place] if found.then else None, None
+        if then is not None:
+            steps = then.forecast.timestamps.get_indexer(own.forecast.timestamps)
+            rows = np.where(steps < 0, np.nan, then.forecast.values[steps, column])  # NaN at times that it has not
+            other = {"name": HEADS[found.other or ""], "values": rows.tolist()}
+        values = {name: rows[:, column] for name, rows in own.sources.items() if name == LEVEL or rows[:, column].any()}
+        is_clipped = is_linear and column in found.model.model.non_negative
+        left_out = [BOUND] if is_clipped else []
+        content.sources.append(
+            {
+                "names": list(values),
+                "values": [rows.tolist() for rows in values.values()],
+                "unbounded": np.sum([rows for name, rows in values.items() if name not in left_out], axis=0).tolist(),
+                "least": 0.0 if is_clipped else None,
+                "other": other,
+                "changes": [
+                    each
+                    | {"differences": [point[shown.index(place)][:, column].tolist() for point in each["differences"]]}
+                    for each in moving
+                ],
+            }
+        )

@@ -39,7 +39,10 @@ from informer.linear.average import CombinationWeights
 from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
-from informer.report.content import (
+from informer.report.forecasts import add_totals, add_tracks, bands_of, contains_forecasts, forecast_content
+from informer.report.page import (
+    OWN_PAGE,
+    TONES,
     Card,
     Content,
     Profile,
@@ -48,24 +51,14 @@ from informer.report.content import (
     TextTable,
     Tone,
     signed,
+    to_html,
 )
-from informer.report.forecasts import add_totals, add_tracks, bands_of, contains_forecasts, forecast_content
-from informer.report.page import OWN_PAGE, to_html
 from informer.scoring.bootstrap import DRAWS, Interval, Winner
 from informer.scoring.intervals import nominal
 from informer.scoring.metrics import HEADINGS
 from informer.scoring.scores import START
 from informer.training.run import NAME
 from informer.training.sinks import LossTable, note_of, units_of
-
-TONES = {
-    Winner.model: Tone.good,
-    Winner.baseline: Tone.bad,
-    Winner.neither: Tone.level,
-    Winner.noise: Tone.level,
-    Winner.few: Tone.level,
-    Winner.unknown: Tone.neutral,
-}
 
 NAMES = {"ridge": "ridge regression", "seasonal naive": "the seasonal naive", "naive": "the last value repeated"}
 """Baselines as the verdict names them."""
@@ -93,7 +86,7 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
     skill, rival = nan_if_none(metrics.get("skill")), metrics.get("best_baseline")
     interval = Interval(*map(nan_if_none, metrics.get("skill_interval", (None, None))))
     winner = Winner.of(skill, interval)
-    content.tone = TONES[winner]
+    content.tone = TONES.get(winner, Tone.level)
     content.verdict = str(metrics["verdict"]) if rival is None else _verdict(metrics, winner, skill, rival)
     if warning := metrics.get("warning"):
         content.verdict += f" The {warning}."
@@ -227,27 +220,28 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
             name = listed(saved.targets, 2)
     frequency = Frequency.parse(saved.frequency)
     n_parameters = sum(parameter.numel() for parameter in restore_model(saved).parameters())
-    targets, inputs, made_of = saved.targets, saved.inputs, _made_of(saved)
+    targets, inputs, model = saved.targets, saved.inputs, made_of(saved)
     what = targets[0] if len(targets) == 1 else counted(len(targets), "column")
     history = lasting(config["seq_len"], frequency)
     read = f"of {counted(len(inputs), 'column')}" if len(inputs) > len(targets) else "of history"
     content = Content(
         title=f"{name}: {lasting(config['pred_len'], frequency)} ahead",
-        subtitle=f"{what}: {adjective(frequency)} forecast from the last {history} {read}. Model: {made_of}.",
+        subtitle=f"{what}: {adjective(frequency)} forecast from the last {history} {read}. Model: {model}.",
         verdict=f"No scores were saved: {shell_command('eval', ('checkpoint', source))} scores the model.",
         columns=targets,
         main=config["target"] if config.get("target") in targets else "",
         command=command_of(facts.get("command", [])),
         settings={key: to_display(x) for key, x in flat(settings).items() if key.partition(".")[0] != "defaults"},
     )
-    versions = facts.get("versions", {})
+    versions, shares = facts.get("versions", {}), combination_in(saved)
+    pretrained = f"{shares.version}{', trained further on the training rows' * bool(saved.member)}"
     content.facts = {
         "run": str(folder),
         "started": str(facts.get("started", "")).replace("T", " ").replace("+00:00", " UTC"),
-        "model": made_of,
+        "model": model,
         "parameters": f"{n_parameters:,}",
         "steps trained": (f"{saved.step:,} ({counted(saved.epoch, 'epoch')})" if saved.step else ""),
-        "pretrained network": _pretrained(saved),
+        "pretrained network": pretrained if shares.pretrained else "",
         "data": str(saved.data.get("path", "")),
         "sha256 of the data": str(saved.data.get("sha256", "")),
         "commit": str(facts.get("commit") or ""),
@@ -262,14 +256,7 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
     return content
 
 
-def _pretrained(saved: Checkpoint) -> str:
-    """The version of the pretrained network in the average; empty without it."""
-    shares = combination_in(saved)
-    further = ", trained further on the training rows" if saved.member else ""
-    return f"{shares.version}{further}" if shares.pretrained else ""
-
-
-def _made_of(saved: Checkpoint) -> str:
+def made_of(saved: Checkpoint) -> str:
     """The family of the model, or the parts of a combination with their weights."""
     shares = saved.data.get(COMBINED)
     if not shares:

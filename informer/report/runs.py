@@ -26,8 +26,7 @@ from informer.config.conversion import flat
 from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
 from informer.config.plain import nan_if_none, read_saved_yaml
-from informer.report.content import Content, Profile, ScoreRow, TextTable, Tone
-from informer.report.page import OWN_PAGE, to_html
+from informer.report.page import OWN_PAGE, Content, Profile, ScoreRow, TextTable, Tone, to_html
 from informer.training.sinks import ARTIFACTS, DATABASE
 
 HEAD = ("Setting", "Value", "Runs")

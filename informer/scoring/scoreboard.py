@@ -18,6 +18,7 @@ import logging
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -228,10 +229,8 @@ KEYS = ("series", "column", "time")
 
 _NUMBER = r"(\d*\.?\d+)"
 BANDS = (
-    (
-        rf"(?:(?P<target>.+?)[-_ .])?(?P<end>lo|hi)[-_ .]?(?P<level>{_NUMBER})",
-        None,
-    ),  # lo80; Nixtla: NHITS-lo-80; R: Lo 80
+    # lo80; Nixtla: NHITS-lo-80; R: Lo 80
+    (rf"(?:(?P<target>.+?)[-_ .])?(?P<end>lo|hi)[-_ .]?(?P<level>{_NUMBER})", None),
     (rf"(?P<level>{_NUMBER})%_(?P<end>lower|upper)", None),  # fable
     (rf"(?:(?P<target>.+?)[-_ .])?(?:q|ql|p|quantile_)(?P<quantile>{_NUMBER})", None),  # q10, p10; darts: y_q0.1
     (r"(?P<quantile>0?\.\d+)", None),  # AutoGluon, GluonTS
@@ -288,20 +287,10 @@ def read_tidy(path: Path, input_format: InputFormat | None = None, *, known: Col
     if {"origin", "step", "column", "forecast"} <= set(columns) and columns[-1] != "step":
         time: str | None = columns[list(columns).index("step") + 1]
     else:
-        time = _time_column(table, config)
+        time = next((name for name in (config.time_col, *_TIME) if name in columns), None)
+        with suppress(InputError) if config.time_col is None else nullcontext():
+            time = time or find_time_column(table, config.time_col)
     return _rows(table) if time is None else _timed(table, config, time, known)
-
-
-def _time_column(table: Table, config: DatasetConfig) -> str | None:
-    named = [name for name in (config.time_col, *_TIME) if name in table.columns]
-    if named:
-        return named[0]
-    try:
-        return find_time_column(table, config.time_col)
-    except InputError:
-        if config.time_col is not None:
-            raise
-        return None
 
 
 def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) -> tuple[pd.Series, bool, bool]:
@@ -383,7 +372,13 @@ def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str
         raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(others)}")
     used = list(dict.fromkeys(name for by_role in roles.values() for name in by_role.values()))
     if (unused := without(others, [*used, *filter(None, [series])])) and known is not None:
-        notes.append(f"{table.name}: columns that are not scored: {listed(unused)}{_level_advice(unused, roles)}")
+        advice = ""
+        if any(re.search(r"(low|high|upp)(er)?(_bound)?$", name, re.I) for name in unused):
+            target = next(iter(roles))
+            advice = (
+                f"; the names of the ends of an interval contain its level, such as {target}_lo95 and {target}_hi95"
+            )
+        notes.append(f"{table.name}: columns that are not scored: {listed(unused)}{advice}")
     cells = _numbers(table, [*used, *(["actual"] if is_long and "actual" in columns else [])])
     keyed = pd.DataFrame({"time": times, "series": table.frame[series].astype(str) if series else ""})
     if "actual" in cells:
@@ -486,14 +481,6 @@ def _bands(
             )
         bands[name] = parts.get("target"), f"{end}{level:.10g}"
     return bands, list(dict.fromkeys(notes))
-
-
-def _level_advice(unused: Sequence[str], targets: Collection[str]) -> str:
-    """How to name ends of intervals whose names have no level."""
-    if not any(re.search(r"(low|high|upp)(er)?(_bound)?$", name, re.I) for name in unused):
-        return ""
-    target = next(iter(targets))
-    return f"; the names of the ends of an interval contain its level, such as {target}_lo95 and {target}_hi95"
 
 
 def _rows(table: Table) -> Tidy:
@@ -782,8 +769,12 @@ def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
         season: rows per season of the histories.
         own: name of the forecaster.
     """
-    notes = list(units.notes)
-    forecasts = _forecasts(units, season, notes, own)
+    notes, steps = list(units.notes), units.forecast.shape[1]
+    forecasts = {own: units.forecast, NAIVE: seasonal_naive(units.histories, season, steps)}
+    if (fitted := ridge(units.histories, season, steps)) is not None:
+        forecasts["ridge"] = fitted[0]
+    notes.append(fitted[1] if fitted else "no ridge baseline: a history is too short for it, or too little is observed")
+    forecasts[NAIVE2] = naive2(units.histories, season, steps)
     scales = np.array([seasonal_scale([history[:, None]], season)[0] for history in units.histories])
     if np.isnan(scales).any():
         notes.append(f"MASE is undefined for {counted(int(np.isnan(scales).sum()), 'forecast')}: a constant history")
@@ -799,7 +790,9 @@ def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
         errors[name] = {metric: point[metric][:, :, 0].numpy() for metric in DIFFERENCES}
         means[name] = Means(len(names))
         inside = _inside_cells(quantiles.get(own, {}), actual) if name == own else {}
-        losses = _quantile_cells(quantiles.get(name, {}), actual)
+        # twice the pinball loss of each level, whose mean over the sizes of the actual values is the weighted one
+        levels = quantiles.get(name, {})
+        losses = {f"{WQL} {x}": 2 * pinball(_cells(values), _cells(actual), x) for x, values in levels.items()}
         of_sum = [*OF_SUM, *losses]
         means[name].add(point | inside | losses, actual=_cells(actual), of_sum=of_sum, groups=owners)
     overall = _views({name: {key: [value] for key, value in each.overall().items()} for name, each in means.items()})
@@ -811,20 +804,6 @@ def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
         differences=_differences(errors, own),
         notes=notes,
     )
-
-
-def _forecasts(units: ScoredUnits, season: int, notes: list[str], own: str) -> dict[str, np.ndarray]:
-    """Forecasts by name, including baselines; adds remarks about them to `notes`."""
-    steps = units.forecast.shape[1]
-    forecasts = {own: units.forecast, NAIVE: seasonal_naive(units.histories, season, steps)}
-    fitted = ridge(units.histories, season, steps)
-    if fitted is None:
-        notes.append("no ridge baseline: a history is too short for it, or too little is observed")
-    else:
-        forecasts["ridge"], note = fitted
-        notes.append(note)
-    forecasts[NAIVE2] = naive2(units.histories, season, steps)
-    return forecasts
 
 
 def _quantiles(
@@ -852,11 +831,6 @@ def _cells(values: Cells) -> Float64[Tensor, "u h 1"]:
     return torch.from_numpy(values)[:, :, None]
 
 
-def _quantile_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str, Tensor]:
-    """Twice the pinball loss of each level, whose mean over the sizes of the actual values is the weighted one."""
-    return {f"{WQL} {level}": 2 * pinball(_cells(values), _cells(actual), level) for level, values in quantiles.items()}
-
-
 def _inside_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str, Tensor]:
     """100 if the actual value is inside the interval of a level, 0 if not, NaN if one of them is missing."""
     cells = {}
@@ -873,16 +847,13 @@ def _views(scores: Mapping[str, Scores]) -> dict[str, Scores]:
     for name, by_metric in scores.items():
         arrays = {metric: np.array(values) for metric, values in by_metric.items()}
         view = {metric: values for metric, values in arrays.items() if " " not in metric}
-        view["owa"] = np.mean([_ratio(arrays[metric], np.array(reference[metric])) for metric in ("smape", "mase")], 0)
+        pairs = [(arrays[metric], np.array(reference[metric])) for metric in ("smape", "mase")]
+        ratios = [np.divide(own, of, out=np.full(own.shape, np.nan), where=of > 0) for own, of in pairs]
+        view["owa"] = np.mean(ratios, axis=0)
         if levels := [values for metric, values in arrays.items() if metric.startswith(f"{WQL} ")]:
             view[WQL] = np.mean(levels, axis=0)
         views[name] = {metric: values.tolist() for metric, values in view.items()}
     return views
-
-
-def _ratio(values: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """NaN where `of` is zero."""
-    return np.divide(values, of, out=np.full(values.shape, np.nan), where=of > 0)
 
 
 def _differences(errors: Mapping[str, Mapping[str, Cells]], forecaster: str) -> list[dict[str, Any]]:

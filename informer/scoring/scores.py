@@ -1,7 +1,5 @@
 """Scores of a model and its baselines on the same windows, in one pass: as table, JSON and CSV, and in one sentence."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +17,7 @@ from rich.table import Table
 from torch import Tensor
 
 from informer.base.errors import InputError, counted, listed, signed_percent, skill_text
-from informer.base.files import write_atomic
+from informer.base.files import csv_text, write_atomic
 from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.plain import without_nan
 from informer.data.dataset import Data
@@ -67,11 +65,7 @@ MOST_WORST = 5
 
 def tidy_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """CSV text with a header; undefined and infinite values are empty cells."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(without_nan(list(row)) for row in rows)
-    return text.getvalue()
+    return csv_text([header, *(without_nan(list(row)) for row in rows)])
 
 
 def scores_table(

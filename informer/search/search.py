@@ -214,7 +214,9 @@ class Search:
             self._trials_end = seconds - TRIALS_SHARE * max(self._room(start), 0.0)
         self._halve(networks(self.settings, start.start.seq_len, n_targets=len(self.runner.source.columns.targets)))
         better = [trial for trial in self._networks() if trial.val_loss < (1 - LEAST_GAIN) * start.val_loss]
-        ready = [trial for trial in better if self._is_ready(trial)]
+        # with time to train and score them for at least as many steps as their trials had
+        has_limit = math.isfinite(self.budget.whole)
+        ready = [trial for trial in better if not has_limit or self._steps_in_time(trial) >= trial.steps]
         if len(ready) < len(better):
             self._skip("a run of better networks, as long as their trials", 2 * self.budget.whole)
         taken = ready or [trial for trial in self._networks() if self._may_improve(trial, start)]
@@ -228,10 +230,6 @@ class Search:
         is_close = trial.val_loss < (1 + CLOSE) * start.val_loss
         is_cut = math.isfinite(self.budget.whole) and bool(self.not_tried)
         return is_cut and is_close and self._steps_in_time(trial) >= MORE_STEPS * trial.steps
-
-    def _is_ready(self, trial: Trial) -> bool:
-        """Whether there is time to train and score it for at least as many steps as its trial had."""
-        return math.isinf(self.budget.whole) or self._steps_in_time(trial) >= trial.steps
 
     def resolved(self, trial: Trial) -> TrainConfig:
         """The configuration of the run that trains the chosen model.
@@ -261,7 +259,9 @@ class Search:
         return SECONDS_EACH * n_columns if n_columns >= MANY_COLUMNS else 0.0
 
     def _network(self, trial: Trial) -> TrainConfig:
-        steps = self._run_steps(trial)
+        steps = trial.steps
+        if math.isfinite(self.budget.left):  # as many as there is time for
+            steps = max(min(self._steps_in_time(trial), RUN_STEPS * steps, self._most_steps(trial.values)), 1)
         fixed_lengths = [key for key in ("trainer.max_epochs", "trainer.max_steps") if key not in self.settings.search]
         windows = self.runner.n_windows(trial.values)
         trainer = self.settings.trainer
@@ -331,7 +331,7 @@ class Search:
         return next(trial for trial in self.record.trials if not trial.steps).fit_seconds
 
     def _start(self, seq_lens: Sequence[int]) -> Trial:
-        trial = self.record.known_start()
+        trial = next((known for known in self.record.before.values() if not known.steps), None)
         if trial is None:
             began, seconds = self.budget.clock(), LINEAR_SHARE * self.budget.left
             start = self.runner.start(seq_lens, seconds=seconds)
@@ -430,13 +430,6 @@ class Search:
 
     def _networks(self) -> list[Trial]:
         return [trial for trial in self.record.trials if trial.steps]
-
-    def _run_steps(self, trial: Trial) -> int:
-        """Steps for which there is time, at most RUN_STEPS times those of the trial."""
-        limit = self._most_steps(trial.values)
-        if math.isinf(self.budget.left):
-            return trial.steps
-        return max(min(self._steps_in_time(trial), RUN_STEPS * trial.steps, limit), 1)
 
     def _steps_in_time(self, trial: Trial) -> int:
         return int(max(self._room(trial), 0.0) / (RUN * max(trial.seconds, 1e-9) / trial.steps))

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from typing import Any, get_args, get_type_hints
@@ -101,15 +102,19 @@ def lengths(settings: TrainConfig, source: Source) -> list[int]:
     step = _sizes(settings).patch_len
     if "model.patch_len" in settings.search:
         step = _divisor(settings.pred_len, near=PATCH, most=2 * PATCH)
-    least, most = least_sizes(settings).seq_len, _most_rows(settings, source)
+    split = settings.dataset.split
+    rows_of = sorted(len(cut_rows(x.timestamps, x.frequency, split).clip(len(x)).train) for x in source.panel)
+    # at most half of the training rows of the shortest series, or of the median if short ones may be left out
+    n_rows = rows_of[0 if settings.dataset.short is Short.error else len(rows_of) // 2]
+    least, most = least_sizes(settings).seq_len, min(max((n_rows - settings.pred_len) // 2, 1), MOST_ROWS)
     periods = seasons(settings, source)
     multiples = [period * n for n in SEASONS for period in periods]
     candidates = [*periods, *(settings.pred_len * n for n in HORIZONS), *multiples]
     chosen: list[int] = []
     for rows in (-(-rows // step) * step for rows in candidates):
-        distinct = all(max(rows, other) >= LEAST_RATIO * min(rows, other) for other in chosen)
-        if least <= rows <= most and distinct and _takes(settings, rows):
-            chosen.append(rows)
+        if least <= rows <= most and all(max(rows, other) >= LEAST_RATIO * min(rows, other) for other in chosen):
+            with suppress(InputError):  # the given settings allow no network with this lookback window
+                chosen += [rows] if networks(settings, rows, n_targets=1) else []
     # if the data are too short for every candidate: the longest window that they allow
     return sorted(chosen[:MOST_LENGTHS]) or [max(least, most)]
 
@@ -126,25 +131,6 @@ def seasons(settings: TrainConfig, source: Source) -> list[int]:
                 strengths[season.period] += season.strength
     strongest = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
     return list(dict.fromkeys([*strongest, source.panel[0].frequency.season]))
-
-
-def _most_rows(settings: TrainConfig, source: Source) -> int:
-    """Longest lookback window: half of the training rows of the shortest series, or of the median if short ones may be
-    left out."""
-    split = settings.dataset.split
-    rows = sorted(
-        len(cut_rows(series.timestamps, series.frequency, split).clip(len(series)).train) for series in source.panel
-    )
-    n_rows = rows[0] if settings.dataset.short is Short.error else rows[len(rows) // 2]
-    return min(max((n_rows - settings.pred_len) // 2, 1), MOST_ROWS)
-
-
-def _takes(settings: TrainConfig, seq_len: int) -> bool:
-    """Whether the given settings allow a network with this lookback window."""
-    try:
-        return bool(networks(settings, seq_len, n_targets=1))
-    except InputError:
-        return False
 
 
 def patch_len(settings: TrainConfig, seq_len: int) -> int:

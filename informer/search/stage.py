@@ -234,9 +234,7 @@ def search_first(
     settings = replace(settings, scaler=resolved.scaler)
     console = context.console
     with trial_engine(settings, context.device) as engine, StopRequest() as stop, folder.as_latest():
-        trials = TrialRunner(
-            settings=settings, source=common, device=context.device, stop=stop, clock=budget.clock
-        )  # fmt: skip
+        trials = TrialRunner(settings, common, context.device, stop, budget.clock)
         search = Search(trials, Record(folder.path / SEARCH), budget, engine)
         try:
             with console.status("searching") if console.is_terminal else nullcontext():

@@ -161,23 +161,20 @@ class Record:
 
     path: Path
     trials: list[Trial] = field(default_factory=list)
-    _before: dict[tuple[str, ...], Trial] = field(init=False)
+    before: dict[tuple[str, ...], Trial] = field(init=False)
+    """Those of the file, by `Trial.key`."""
 
     def __post_init__(self) -> None:
         text = read_text(self.path) if self.path.exists() else ""
         try:
-            self._before = {trial.key: trial for trial in map(_trial_of, csv.DictReader(io.StringIO(text), restval=""))}
+            self.before = {trial.key: trial for trial in map(_trial_of, csv.DictReader(io.StringIO(text), restval=""))}
         except (csv.Error, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{self.path}: expected the trials of a search, found: {reason_of(error)}") from error
 
     def known(self, values: Mapping[str, Any], steps: int) -> Trial | None:
         """The trial if the file contains it, else None."""
-        trial = self._before.get(trial_key(values, steps))
+        trial = self.before.get(trial_key(values, steps))
         return None if trial is None else replace(trial, values=values)
-
-    def known_start(self) -> Trial | None:
-        """The linear forecast if the file contains it, else None."""
-        return next((trial for trial in self._before.values() if not trial.steps), None)
 
     def add(self, trial: Trial) -> None:
         """Store a finished trial and report progress."""
@@ -186,7 +183,7 @@ class Record:
         best = min(recorded.val_loss for recorded in self.trials)
         progress.report(best=best, baseline=linear, baseline_name="linear forecast")
         text = io.StringIO()
-        rows = self._before | {recorded.key: recorded for recorded in self.trials}
+        rows = self.before | {recorded.key: recorded for recorded in self.trials}
         names = [key for key in SEARCHED if any(key in recorded.values for recorded in rows.values())]
         start = [f"{LINEAR}{name}" for name in (*Start._fields, "fit_seconds")]
         writer = csv.DictWriter(text, [*names, *MEASURED, *start], lineterminator="\n", restval="")
@@ -536,9 +533,7 @@ class _Worker:
 
     def __init__(self, settings: TrainConfig, source: Source, device: str) -> None:
         torch.set_num_threads(1)  # as many as Ray reserves
-        self._runner = TrialRunner(
-            settings=settings, source=source, device=torch.device(device), stop=StopRequest(), clock=time.monotonic
-        )
+        self._runner = TrialRunner(settings, source, torch.device(device), StopRequest())
         lookback = max(maps["lookback"] for maps in settings.model.maps)
         self._runner.n_windows(cheapest(settings, lookback))  # so that no trial is charged for the fit
 

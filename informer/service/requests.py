@@ -193,6 +193,8 @@ def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
 AT_ONCE = 16
 """Series of a forward pass."""
 
+LIMITS = ("max_mb", "max_columns", "max_cells", "max_series", "max_horizon", "max_requests", "timeout")
+
 MOST_NAMES = 100
 """Maximum number of series names, and of categories of a column, in a description."""
 
@@ -264,11 +266,8 @@ class Service:
 
     def _check_rows(self, horizon: str | None, series: Series | None) -> None:
         """Raise an InputError if there are too many rows to forecast, after the series if there is one yet."""
-        rows, most = (
-            self.model.check_horizon(horizon, series),
-            max(self.settings.max_horizon, self.model.sizes.pred_len),
-        )
-        if rows > most:
+        most = max(self.settings.max_horizon, self.model.sizes.pred_len)
+        if (rows := self.model.check_horizon(horizon, series)) > most:
             raise InputError(f"horizon: expected at most {most}, found {rows}")
 
     def description(self) -> dict[str, Any]:
@@ -294,16 +293,5 @@ class Service:
             "quantiles": list(model.quantiles),
             "intervals": levels,
             "interval_notes": interval_notes(checkpoint, calibration, levels),
-            "limits": {
-                name: getattr(settings, name)
-                for name in (
-                    "max_mb",
-                    "max_columns",
-                    "max_cells",
-                    "max_series",
-                    "max_horizon",
-                    "max_requests",
-                    "timeout",
-                )
-            },
+            "limits": {name: getattr(settings, name) for name in LIMITS},
         }

@@ -262,20 +262,6 @@ def _of(series: Series, panel: Sequence[Series]) -> str:
     return f" ({series.name})" if len(panel) > 1 else ""
 
 
-def last_rate(settings: TrainConfig, training: Mapping[str, Any], n_windows: int) -> float:
-    """The learning rate of the last step of a run.
-
-    Args:
-        settings: configuration of the run.
-        training: final state of its training.
-        n_windows: number of its training windows.
-    """
-    progress = training["progress"]
-    total = max(settings.trainer.n_steps(n_windows), 1)
-    share_done = max(min(progress["step"], total) - 1, 0) / total
-    return learning_rate(settings.optim, epoch=max(progress["epoch"], 1), done=share_done)
-
-
 def tuned(
     model: ForecastModel,
     settings: TrainConfig,
@@ -428,7 +414,7 @@ def _settings_of(older: Older, rows: JoinedRows, settings: UpdateConfig, folder:
         frequency=checkpoint.frequency,
         columns=list(checkpoint.inputs),
         categorical=list(checkpoint.categories),
-        split=split or trained.split,
+        split=split,
     )
     fill = trained.fill if trained.keeps_gaps else settings.dataset.fill
     outliers_as = settings.dataset.outliers or trained.outliers
@@ -510,7 +496,11 @@ def _fit_and_score(
         log.info(f"linear maps: fitted on {sum(map(len, runs))} windows before the test part")
     if settings.steps:
         n_windows = (saved.data.get("windows") or {}).get("train", len(data.train))
-        lr = settings.lr or last_rate(older.settings, training or {}, n_windows)
+        lr = settings.lr or 0.0
+        if settings.lr is None and training is not None:  # that of the last step of the older run
+            progress, total = training["progress"], max(older.settings.trainer.n_steps(n_windows), 1)
+            done = max(min(progress["step"], total) - 1, 0) / total
+            lr = learning_rate(older.settings.optim, epoch=max(progress["epoch"], 1), done=done)
         training = tuned(model, new_settings, data, training, steps=settings.steps, lr=lr, console=console)
     facts, until = saved.data | data_facts(data), saved.data["trained_until"]
     is_same = not is_fitted and not settings.steps  # a network that is not trained further

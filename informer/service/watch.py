@@ -38,11 +38,9 @@ from informer.inference.rolling import baselines_before, moment_in, series_windo
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values
-from informer.report.content import Card, Content, Profile, TextTable, Tone
-from informer.report.page import to_html
+from informer.report.page import Card, Content, Profile, TextTable, Tone, to_html
 from informer.scoring.bootstrap import Interval, skill_interval
 from informer.scoring.intervals import Baseline
-from informer.scoring.metrics import MaseScale
 from informer.scoring.scores import evaluate_all
 from informer.service.drift import find_drift
 from informer.service.update import joined_series, newer_rows, older_rows

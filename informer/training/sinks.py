@@ -13,7 +13,6 @@ from MLflow, so a resumed run queries the existing ones and sends only new ones.
 """
 
 import csv
-import io
 import math
 import os
 import time
@@ -32,7 +31,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, hparams
 
 from informer.base.errors import InputError, reason_of
-from informer.base.files import AppendedFile, reading, refuse_link, write_atomic, writing
+from informer.base.files import AppendedFile, csv_text, reading, refuse_link, write_atomic, writing
 from informer.base.plots import plot_losses, save_figure
 from informer.checkpoint.paths import CURVES, EVENTS, LOSSES, LOSSES_PICTURE, MLFLOW
 from informer.config.training import LossConfig, LossKind, TrackerKind, TrainConfig
@@ -291,10 +290,8 @@ class CurvesFile(AppendedFile, Sink):
         self._write((tag, step, repr(float(value))))
 
     def _write(self, row: Sequence[object]) -> None:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(row)
         with writing(self.path):
-            self._file.write(text.getvalue().encode())
+            self._file.write(csv_text([row]).encode())
 
 
 TRAINING, VALIDATION = "train/loss", "val/loss"
@@ -349,12 +346,8 @@ class LossTable:
 
     def to_csv(self) -> str:
         """CSV text: a header and a row per epoch; the columns of the baselines are constant."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*HEADER, *self.baselines])
-        for epoch, row in self.epochs.items():
-            writer.writerow([epoch, row.get(TRAINING, ""), row.get(VALIDATION, ""), *self.baselines.values()])
-        return text.getvalue()
+        losses = [(epoch, row.get(TRAINING, ""), row.get(VALIDATION, "")) for epoch, row in self.epochs.items()]
+        return csv_text([[*HEADER, *self.baselines], *([*row, *self.baselines.values()] for row in losses)])
 
     @classmethod
     def read(cls, path: Path) -> "LossTable":

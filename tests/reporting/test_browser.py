@@ -15,8 +15,7 @@ from conftest import COLUMN, HOSTILE
 from entry_points import done
 
 from informer.inference.rescore import MAX_TRACKS
-from informer.report.content import Content, Origin, Profile, SeriesScore, Track
-from informer.report.page import to_html
+from informer.report.page import Content, Origin, Profile, SeriesScore, Track, to_html
 from informer.report.runs import compare_runs
 
 pytestmark = pytest.mark.slow

@@ -13,9 +13,19 @@ import numpy as np
 import pytest
 
 from informer.inference.rescore import MAX_TRACKS, chosen_pairs
-from informer.report.content import Card, Content, Origin, Profile, ScoreRow, SeriesScore, TextTable, Track
 from informer.report.forecasts import paired_bands
-from informer.report.page import json_in_html, to_html
+from informer.report.page import (
+    Card,
+    Content,
+    Origin,
+    Profile,
+    ScoreRow,
+    SeriesScore,
+    TextTable,
+    Track,
+    json_in_html,
+    to_html,
+)
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- {{script}} \u2028 &amp; \" '"
 

@@ -19,9 +19,8 @@ from informer.data.dataset import Data
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
 from informer.networks.forecast_model import forecast_without_network, model_forecast
-from informer.report.content import Content, SeriesScore, Tone
 from informer.report.forecasts import forecast_content
-from informer.report.page import to_html
+from informer.report.page import Content, SeriesScore, Tone, to_html
 from informer.report.run import IDLE, _shown, add_scores, command_of, run_content
 from informer.scoring.scores import EDGES, adds_to_a_start
 
