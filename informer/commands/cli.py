@@ -141,11 +141,7 @@ def action_of(name: str) -> Any:
     return getattr(actions, "evaluate" if name == "eval" else name)  # eval is a function of Python
 
 
-MEANT = {
-    "input": "file, folder or pattern",
-    "dataset.path": "file or folder",
-    "checkpoint": "run or .pt file",
-}
+MEANT = {"input": "file, folder or pattern", "dataset.path": "file or folder", "checkpoint": "run or .pt file"}
 """What a path without a key is, by the setting that it is meant for."""
 
 

@@ -446,13 +446,7 @@ def _told(
 
 
 def _forecast_untrained(
-    subject: Survey,
-    settings: ForecastConfig,
-    folder: RunFolder,
-    console: Console,
-    *,
-    began: float,
-    title: str | None,
+    subject: Survey, settings: ForecastConfig, folder: RunFolder, console: Console, *, began: float, title: str | None
 ) -> dict[str, Any]:
     """Forecast with the network that comes trained, in place of `model=auto` with the theta model too, score it at
     earlier origins of the series, write the page, and print the summary. Arguments as in `_forecast_trained`."""

@@ -51,15 +51,7 @@ from informer.read.files import list_files
 from informer.read.frequency import Frequency
 from informer.read.series import column_values
 from informer.scoring.intervals import REPORTED_LEVELS, saved_calibration
-from informer.scoring.scores import (
-    START,
-    Evaluation,
-    ForecastFunction,
-    evaluate,
-    score,
-    scores_table,
-    training_scale,
-)
+from informer.scoring.scores import START, Evaluation, ForecastFunction, evaluate, score, scores_table, training_scale
 
 log = logging.getLogger(__name__)
 

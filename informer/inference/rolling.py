@@ -503,12 +503,7 @@ def tidy_table(
 
 
 def write_rolled(
-    model: TrainedModel,
-    panel: Sequence[Series],
-    name: str,
-    *,
-    rolling: PredictConfig,
-    writer: Writer,
+    model: TrainedModel, panel: Sequence[Series], name: str, *, rolling: PredictConfig, writer: Writer
 ) -> tuple[str, list[str]]:
     """Forecast from every `stride`-th origin of each series of a file, and write the table and its scores.
 

@@ -377,11 +377,7 @@ def totals(
 
 
 def scores(
-    earlier: HeldOut,
-    later: HeldOut,
-    levels: Sequence[int],
-    floor: Float64[np.ndarray, "s n"],
-    rng: np.random.Generator,
+    earlier: HeldOut, later: HeldOut, levels: Sequence[int], floor: Float64[np.ndarray, "s n"], rng: np.random.Generator
 ) -> tuple[Float64[np.ndarray, "n"], dict[int, float], int]:
     """Bias of totals over all series and steps of the later origins, the share of them inside intervals from the
     earlier errors in percent, and their number. Series without a forecast at an origin are left out of its totals,

@@ -66,11 +66,7 @@ NAMES = {"ridge": "ridge regression", "seasonal naive": "the seasonal naive", "n
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
-AXES = {
-    "hour": ("hour of the day", range(24), 0),
-    "weekday": ("weekday", WEEKDAYS, 0),
-    "month": ("month", MONTHS, 1),
-}
+AXES = {"hour": ("hour of the day", range(24), 0), "weekday": ("weekday", WEEKDAYS, 0), "month": ("month", MONTHS, 1)}
 """By name of a breakdown of errors: title, labels, and the slot of the first label."""
 
 

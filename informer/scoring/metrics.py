@@ -228,10 +228,7 @@ class ErrorMeans(Means):
         self._quantiles = Means()
 
     def add_forecast(
-        self,
-        forecast: Float[Tensor, "b h n"],
-        actual: Float[Tensor, "b h n"],
-        groups: Int[Tensor, "b"] | None = None,
+        self, forecast: Float[Tensor, "b h n"], actual: Float[Tensor, "b h n"], groups: Int[Tensor, "b"] | None = None
     ) -> None:
         """Add the windows of one batch; a forecast that is NaN makes every metric NaN."""
         forecast = to_float64(forecast)

@@ -529,10 +529,7 @@ def mase_scale(
 def fit_baselines(data: Data) -> list[FittedBaseline]:
     """Fit the baselines on the training part; season and penalty are chosen on validation."""
     positions = data.columns.positions(data.targets)
-    return [
-        best_seasonal_naive(data),
-        fit_ridge(data.train, data.val, positions, known=effects_of(data)),
-    ]
+    return [best_seasonal_naive(data), fit_ridge(data.train, data.val, positions, known=effects_of(data))]
 
 
 def compare(

@@ -47,12 +47,7 @@ ATTRIBUTES_SHA256 = "attributes_sha256"
 
 
 def train(
-    settings: TrainConfig,
-    folder: RunFolder,
-    console: Console,
-    *,
-    read: Read | None = None,
-    began: float | None = None,
+    settings: TrainConfig, folder: RunFolder, console: Console, *, read: Read | None = None, began: float | None = None
 ) -> Evaluation | None:
     """Make one run, from the configuration to the test report.
 

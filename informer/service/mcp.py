@@ -53,11 +53,7 @@ def server(folder: Path, budget: float) -> MCPServer:
 
     @tools.tool()
     async def forecast(
-        file: str,
-        target: str | None = None,
-        horizon: str | None = None,
-        model: str = "auto",
-        repair: bool = False,
+        file: str, target: str | None = None, horizon: str | None = None, model: str = "auto", repair: bool = False
     ) -> dict[str, Any]:
         """Forecast a file; scores next to baselines, coverage of intervals, and the rows of the forecast.
 

@@ -479,12 +479,7 @@ def _parent(older: Older, rows: JoinedRows, where: str) -> dict[str, Any]:
 
 
 def _fit_and_score(
-    settings: UpdateConfig,
-    older: Older,
-    new_settings: TrainConfig,
-    data: Data,
-    folder: RunFolder,
-    console: Console,
+    settings: UpdateConfig, older: Older, new_settings: TrainConfig, data: Data, folder: RunFolder, console: Console
 ) -> Evaluation:
     """Fit, calibrate, score and save."""
     saved, training = older.checkpoint, older.training

@@ -99,12 +99,7 @@ from informer.training.loop import Session, check_compiler, fit
 from informer.training.optim import EarlyStopping, resolve_precision
 from informer.training.processes import Processes
 from informer.training.sinks import Sink, check_installed, open_sinks
-from informer.training.start import (
-    FittedMaps,
-    calibration_errors,
-    initial_network,
-    is_closed_form,
-)
+from informer.training.start import FittedMaps, calibration_errors, initial_network, is_closed_form
 from informer.training.state import EVENTS, Checkpointer, State, note_of_length
 
 log = logging.getLogger(__name__)

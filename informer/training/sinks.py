@@ -67,9 +67,7 @@ class Sink:
 
 
 LAYOUT = {
-    "loss": {
-        "training and validation, with the baselines": ["Multiline", ["^train/loss$", "^val/loss.*$"]],
-    },
+    "loss": {"training and validation, with the baselines": ["Multiline", ["^train/loss$", "^val/loss.*$"]]},
     "intervals on validation rows": {
         "coverage in percent (nominal: 80 and 95)": ["Multiline", ["^val/coverage_.*$"]],
         "pinball loss": ["Multiline", ["^val/pinball_.*$"]],
