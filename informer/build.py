@@ -12,8 +12,8 @@ import torch
 from informer.base.errors import InputError, one_of, reason_of
 from informer.base.quantiles import MEDIAN
 from informer.base.runtime import resource
+from informer.config.conversion import read_saved_yaml
 from informer.config.model import LinearSkip, ModelConfig, WindowSizes
-from informer.config.plain import read_saved_yaml
 from informer.config.training import LossKind, TrainConfig
 from informer.data.columns import Roles, Trained
 from informer.data.dataset import Data, Provenance, Source, lay_out, read_source

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from informer.base.errors import InputError
 from informer.base.runtime import resource
-from informer.config.conversion import node_of
+from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import DatasetConfig
-from informer.config.plain import read_saved_yaml
 from informer.read.files import file_sha256, find_file
 
 

@@ -22,10 +22,9 @@ from informer.base.files import check_no_input_overwritten
 from informer.base.runtime import resource
 from informer.checkpoint import format as safe_load
 from informer.checkpoint import informer2020 as compat
-from informer.config.conversion import node_of, to_plain
+from informer.config.conversion import node_of, read_saved_yaml, to_plain
 from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig
 from informer.config.model import CalendarEmbed, WindowSizes
-from informer.config.plain import read_saved_yaml
 from informer.config.training import TrainConfig, check
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source

@@ -17,11 +17,10 @@ from informer.build import build_data, build_model, dims_of, read_dataset, resol
 from informer.commands.cli import COMMANDS, settings_class
 from informer.config import conversion
 from informer.config.compose import help_of, settings_of
-from informer.config.conversion import known_keys
+from informer.config.conversion import known_keys, read_saved_yaml
 from informer.config.hydra_compose import PARSED, register, to_typed
 from informer.config.model import InformerConfig
 from informer.config.overrides import to_display
-from informer.config.plain import read_saved_yaml
 from informer.config.training import TrainConfig
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import ModelDims

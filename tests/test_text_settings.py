@@ -19,10 +19,9 @@ from informer.commands.cli import COMMANDS, settings_class
 from informer.config import conversion
 from informer.config.commands import ForecastConfig, PredictConfig
 from informer.config.compose import settings_of, split_positional, typed_node
-from informer.config.conversion import flat, text_keys
+from informer.config.conversion import flat, read_saved_yaml, text_keys
 from informer.config.hydra_compose import compose, for_hydra, register
 from informer.config.overrides import literal, overrides_of, shell_command, to_display, unquoted
-from informer.config.plain import read_saved_yaml
 
 NUMBERS = ["1.10", "1e3", "+5", "-5", ".5", "0.50", "1_000", "0x10", "0o7", "007", "12:30", "2020-01-01", "inf", "nan"]
 WORDS = ["true", "Yes", "on", "off", "None", "~", "", "kW", "[kW]", "Last [kW]", "a]b", "{a: 1}", "${seed}", "\\${x}"]

@@ -28,9 +28,8 @@ from torch import Tensor
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
 from informer.checkpoint.paths import FACTS, locate, read_facts, resolve_latest
-from informer.config.conversion import model_of, node_of
+from informer.config.conversion import check_plain, model_of, node_of
 from informer.config.data import Calendar, DatasetConfig, without_location
-from informer.config.plain import check_plain
 from informer.config.training import LossKind
 
 

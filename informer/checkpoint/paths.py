@@ -10,9 +10,9 @@ from typing import Any
 
 from informer.base.errors import InputError
 from informer.base.files import check_no_input_overwritten, expanded, write_atomic, writing
+from informer.config.conversion import read_json
 from informer.config.data import is_plain_name
 from informer.config.overrides import shell_command
-from informer.config.plain import read_json
 
 BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
 """Model that is scored on the test part; last state of training; model fitted again on all rows."""

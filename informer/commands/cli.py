@@ -111,7 +111,7 @@ def _in_json(name: str, answers: "list[Answer]") -> int:
     from contextlib import redirect_stdout
 
     from informer.base.console import EXIT_USER_ERROR, Refused
-    from informer.config.plain import without_nan
+    from informer.config.conversion import without_nan
 
     status, errors = 0, list[str]()
     with redirect_stdout(sys.stderr):

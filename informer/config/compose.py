@@ -26,8 +26,7 @@ from informer.base.start import EXIT_INTERRUPTED, end_quietly, interrupt
 from informer.config import conversion
 from informer.config.fields import Checked, is_address
 from informer.config.model import InformerConfig, ModelConfig
-from informer.config.overrides import literal, text_value, to_hydra
-from informer.config.plain import escaped
+from informer.config.overrides import escaped, literal, text_value, to_hydra
 from informer.config.training import SLOTS, check
 
 Settings = TypeVar("Settings", bound=Checked)

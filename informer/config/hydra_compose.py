@@ -22,8 +22,7 @@ from informer.base.runtime import resource
 from informer.config import compose as command_line
 from informer.config import conversion
 from informer.config.model import config_class, family_of
-from informer.config.overrides import overrides_of, read_text, unquoted
-from informer.config.plain import escaped
+from informer.config.overrides import escaped, overrides_of, read_text, unquoted
 from informer.config.training import TrainConfig, check
 
 OPEN = "${auto:"

@@ -10,6 +10,9 @@ something else:
   brackets: [Last [kW],'b, c'] has two elements.
 - The path of a file or folder that exists is literal even in quotes.
 - With `--multirun` the value is split first, likewise, and each part is then read as if it stood alone.
+
+OmegaConf replaces `${...}` in any text by other values, including environment variables, so literal text goes through
+`escaped` before OmegaConf sees it.
 """
 
 import os
@@ -20,8 +23,6 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from informer.config.plain import escaped, unescaped
 
 
 class TextKey(NamedTuple):
@@ -39,6 +40,26 @@ _END = re.compile(r"\s*(,|$)")
 _FUNCTION = re.compile(r"(choice|range|interval|glob|sort|shuffle|tag|str)\(.*\)", re.DOTALL)
 """A sweep that Hydra works out."""
 _CONSTANTS = {"null": None, "true": True, "false": False}
+
+
+REFERENCE = re.compile(r"(\\*)\$\{")
+"""Start of a reference; an odd number of backslashes before it makes it literal text."""
+
+
+def escaped(node: Any) -> Any:
+    """Plain containers with text escaped for OmegaConf: `${HOME}` becomes `\\${HOME}`."""
+    if isinstance(node, str):
+        return REFERENCE.sub(lambda begin: begin[1] * 2 + r"\${", node)
+    if isinstance(node, dict):
+        return {escaped(key): escaped(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [escaped(element) for element in node]
+    return node
+
+
+def unescaped(text: str) -> str:
+    """The inverse of `escaped` for a string."""
+    return REFERENCE.sub(lambda begin: begin[1][: len(begin[1]) // 2] + "${", text)
 
 
 def literal(typed: str) -> Any:

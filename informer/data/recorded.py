@@ -18,9 +18,9 @@ from typing import Any, final
 from informer.base.errors import InputError
 from informer.base.files import expanded, writing
 from informer.base.runtime import resource
-from informer.config.conversion import node_of
+from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import PUBLISHED, DatasetConfig, is_plain_name
-from informer.config.plain import read_saved_yaml, unescaped
+from informer.config.overrides import unescaped
 from informer.read.files import files_of, files_sha256, is_remote, list_files
 
 NETWORK = ("//", "\\\\")

@@ -26,8 +26,8 @@ from informer.base.errors import InputError, counted, listed
 from informer.base.files import expanded, write_atomic
 from informer.checkpoint.paths import PATHS, TOTALS, TOTALS_FACTS
 from informer.config.commands import PERIODS, EvalDataset, ForecastConfig
+from informer.config.conversion import without_nan
 from informer.config.data import DatasetConfig
-from informer.config.plain import without_nan
 from informer.data.dataset import Data
 from informer.data.panel import read_attributes, series_codes
 from informer.data.windows import Windows

@@ -17,9 +17,9 @@ from informer.base.errors import InputError, counted, with_addresses
 from informer.base.files import write_atomic
 from informer.checkpoint.paths import PAGE, SUMMARY, TOTALS_FACTS
 from informer.config.commands import ExplainConfig
+from informer.config.conversion import read_json
 from informer.config.data import InputFormat
 from informer.config.overrides import shell_command
-from informer.config.plain import read_json
 from informer.inference.explain import DIFFERENCE, HEADS, Explained, sliders
 from informer.inference.model import Forecast
 from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS

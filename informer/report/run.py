@@ -31,9 +31,8 @@ from informer.checkpoint.paths import (
 )
 from informer.checkpoint.restore import combination_in, restore_model
 from informer.config.commands import ReportConfig
-from informer.config.conversion import flat, from_plain
+from informer.config.conversion import flat, from_plain, nan_if_none, read_saved_yaml
 from informer.config.overrides import command_line, shell_command, to_display, unquoted
-from informer.config.plain import nan_if_none, read_saved_yaml
 from informer.data.scaler import PanelScaler
 from informer.linear.average import CombinationWeights
 from informer.read.files import SUFFIXES

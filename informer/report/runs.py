@@ -22,10 +22,9 @@ from informer.base.errors import InputError, counted, listed, printable, signed_
 from informer.base.files import write_atomic
 from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, check_output, read_facts, resolve_latest
 from informer.config.commands import CompareConfig
-from informer.config.conversion import flat
+from informer.config.conversion import flat, nan_if_none, read_saved_yaml
 from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
-from informer.config.plain import nan_if_none, read_saved_yaml
 from informer.report.page import OWN_PAGE, Content, Profile, ScoreRow, TextTable, Tone, to_html
 from informer.training.sinks import ARTIFACTS, DATABASE
 

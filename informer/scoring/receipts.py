@@ -16,7 +16,7 @@ import pandas as pd
 
 from informer.base.errors import InputError, counted
 from informer.base.files import only_writer, reading, writing
-from informer.config.plain import without_nan
+from informer.config.conversion import without_nan
 
 Forecasts = Sequence[dict[str, Any]]
 """For each series: `series`, `origin` (time of its last row), `times`, and by column `value` and ends of intervals."""

@@ -38,9 +38,9 @@ from informer.base.files import write_atomic
 from informer.base.quantiles import central_pairs
 from informer.checkpoint.paths import check_output
 from informer.config.commands import ScoreConfig
+from informer.config.conversion import without_nan
 from informer.config.data import DatasetConfig, InputFormat
 from informer.config.model import WindowSizes
-from informer.config.plain import without_nan
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import bridged
 from informer.data.windows import Batch, Store, Windows

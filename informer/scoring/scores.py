@@ -19,7 +19,7 @@ from torch import Tensor
 from informer.base.errors import InputError, counted, listed, signed_percent, skill_text
 from informer.base.files import csv_text, write_atomic
 from informer.checkpoint.paths import BY_SERIES, REPORT
-from informer.config.plain import without_nan
+from informer.config.conversion import without_nan
 from informer.data.dataset import Data
 from informer.data.diagnosis import data_problems
 from informer.data.scaler import Scaler

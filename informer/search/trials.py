@@ -32,9 +32,9 @@ from informer.base.runtime import seed_everything
 from informer.base.start import Interrupted, StopRequest
 from informer.build import build_data
 from informer.config.commands import EngineName
+from informer.config.conversion import read_text
 from informer.config.data import DATE_FIELDS
 from informer.config.model import InformerConfig, ModelConfig
-from informer.config.plain import read_text
 from informer.config.training import SEARCHED, TrainConfig
 from informer.data.calendar import mark_fields
 from informer.data.dataset import Data, Source

@@ -29,8 +29,8 @@ from informer.checkpoint.format import UNTIL, Checkpoint
 from informer.checkpoint.paths import WATCHED, check_output, forecasting_checkpoint, locate
 from informer.config import conversion
 from informer.config.commands import WatchConfig
+from informer.config.conversion import without_nan
 from informer.config.overrides import shell_command
-from informer.config.plain import without_nan
 from informer.data.store import with_columns
 from informer.data.windows import Batch
 from informer.inference.model import TrainedModel
@@ -41,6 +41,7 @@ from informer.read.series import Series, column_values
 from informer.report.page import Card, Content, Profile, TextTable, Tone, to_html
 from informer.scoring.bootstrap import Interval, skill_interval
 from informer.scoring.intervals import Baseline
+from informer.scoring.metrics import MaseScale
 from informer.scoring.scores import evaluate_all
 from informer.service.drift import find_drift
 from informer.service.update import joined_series, newer_rows, older_rows

@@ -15,9 +15,9 @@ from informer.base.files import only_writer, only_writer_of_new, refuse_link, re
 from informer.base.runtime import process_rank
 from informer.checkpoint import paths
 from informer.config import conversion
+from informer.config.conversion import read_saved_yaml
 from informer.config.data import LOCATION_KEYS
 from informer.config.overrides import shell_command
-from informer.config.plain import read_saved_yaml
 from informer.config.training import TrainConfig, TrainerConfig
 from informer.data.recorded import Recorded
 

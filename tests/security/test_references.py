@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 
 from informer import Forecaster
 from informer.base.errors import InputError
-from informer.config.plain import check_plain, escaped, unescaped
+from informer.config.conversion import check_plain
+from informer.config.overrides import escaped, unescaped
 
 SECRET = "xyzzy"
 NAMES = ["${oc.env:SECRET}.csv", "${x", "${}", "a\\${oc.env:SECRET}.csv", "$SECRET ${seed}, 'b'.csv"]
