@@ -4,15 +4,16 @@ Reload the training data of a model.
 
 Compare one-pass and step-by-step decoding of one checkpoint: scores and time on the same windows.
 
-Results of a test part for a report: forecasts of chosen series and columns, attention maps.
+Results of a test part for a report: forecasts of chosen series and columns, attention maps: `weights` of every layer
+and head on given windows.
 """
 
 import json
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float64, Int
+import torch.nn.functional as F
+from jaxtyping import Float, Float64, Int
 from rich.console import Console
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
@@ -43,9 +45,9 @@ from informer.data.dataset import Data
 from informer.data.recorded import Recorded, find_again, own_cache
 from informer.data.scaler import PanelScaler
 from informer.data.windows import Batch, Windows
-from informer.inference.attention_maps import attention_maps
 from informer.inference.model import TIME, TrainedModel
 from informer.inference.rolling import tidy_table
+from informer.networks.attention.base import Attention
 from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
@@ -153,6 +155,76 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
+
+
+MAX_WEIGHTS = 1 << 28
+"""Limit on the weights of one layer on one window, 1 GiB in float32; larger maps are skipped."""
+MAX_CELLS = 256
+"""Cells per side to which a longer map is thinned, about the pixels available in a figure."""
+
+
+@dataclass(kw_only=True, slots=True)
+class AttentionMap:
+    """One layer on some windows.
+
+    Args:
+        layer_name: name of the layer, such as `encoder 1.2`; see `ForecastModel.attention_layers`.
+        lengths: number of queries and of keys.
+        weights: on the CPU; see `thinned`.
+    """
+
+    layer_name: str
+    lengths: tuple[int, int]
+    weights: Float[Tensor, "w h rows columns"]
+
+
+@torch.inference_mode()
+def attention_maps(model: ForecastModel, batch: Batch) -> list[AttentionMap]:
+    """Attention maps of every layer, in execution order; puts the model into eval mode.
+
+    A layer that runs several times has the map of its last run, in which the decoder reads its own forecasts; a layer
+    that runs with one query at a time has one row per run. Layers over `MAX_WEIGHTS` are skipped with a warning.
+    """
+    model.eval()
+    inputs: dict[str, list[tuple[Tensor, ...]]] = {}
+    layers = model.attention_layers()
+    with ExitStack() as hooks:
+        for place, layer in layers.items():
+            hooks.callback(layer.attention.register_forward_pre_hook(partial(_note, inputs, place)).remove)
+        hooks.callback(setattr, model, "keeps_states", model.keeps_states)
+        model.keeps_states = False  # steps of the decoder would call no mechanism with all of its keys
+        model_output(model, batch)
+    maps = (_map(place, layers[place].attention, layer_inputs) for place, layer_inputs in inputs.items())
+    return [attention_map for attention_map in maps if attention_map is not None]
+
+
+def _note(inputs: dict[str, list[tuple[Tensor, ...]]], place: str, _: Attention, operands: tuple[Tensor, ...]) -> None:
+    before = inputs.setdefault(place, [])
+    if operands[0].shape[2] > 1:
+        before.clear()
+    before.append(operands[:2])
+
+
+def _map(place: str, attention: Attention, inputs: list[tuple[Tensor, ...]]) -> AttentionMap | None:
+    """The map of one run, or of all runs with one query each; None if it is too large."""
+    q, k = inputs[0]
+    n_heads, lengths = q.shape[1], (len(inputs) * q.shape[2], k.shape[2])
+    if n_heads * lengths[0] * lengths[1] > MAX_WEIGHTS:
+        log.warning(f"{place}: {n_heads} maps of {lengths[0]} x {lengths[1]} do not fit into memory and are skipped")
+        return None
+    # window by window: the matrices of all windows may not fit into memory
+    weights = [
+        thinned(torch.cat([attention.weights(q[i : i + 1], k[i : i + 1]).float() for q, k in inputs], dim=2)).cpu()
+        for i in range(len(q))
+    ]
+    return AttentionMap(layer_name=place, lengths=lengths, weights=torch.cat(weights))
+
+
+def thinned(weights: Float[Tensor, "w h l s"]) -> Float[Tensor, "w h rows columns"]:
+    """Max-pooled by magnitude to at most MAX_CELLS per side, so that single keys remain visible."""
+    cells = min(weights.shape[2], MAX_CELLS), min(weights.shape[3], MAX_CELLS)
+    highest, lowest = F.adaptive_max_pool2d(weights, cells), -F.adaptive_max_pool2d(-weights, cells)
+    return torch.where(highest >= -lowest, highest, lowest)
 
 
 MAX_TRACKS, MAX_ORIGINS = 48, 40
@@ -274,7 +346,7 @@ def _last_maps(model: ForecastModel, data: Data) -> dict[str, Any] | None:
             log.warning(f"attention maps from {each.layer_name} on are not saved for the report; {MAX_MAPS} are")
             break
         cells = min(heads.shape[1], MAP_CELLS), min(heads.shape[2], MAP_CELLS)
-        small = torch.nn.functional.adaptive_max_pool2d(heads[None].float(), cells)[0].double()
+        small = F.adaptive_max_pool2d(heads[None].float(), cells)[0].double()
         shown = small.numpy().round(6).tolist()
         maps.append({"layer_name": each.layer_name, "lengths": list(each.lengths), "heads": shown})
     origin = data.panel[s].timestamps[row]

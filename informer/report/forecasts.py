@@ -27,7 +27,7 @@ from informer.inference.sources import BOUND, LEVEL
 from informer.inference.writing import LONG_FILE
 from informer.inference.zero import MODEL, ZeroScores
 from informer.read.series import column_values
-from informer.report.page import TONES, Card, Content, Origin, Profile, TextTable, Tone, Track, signed, to_html
+from informer.report.page import TONES, Content, Origin, Profile, TextTable, Tone, Track, signed, to_html
 from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
 
 Item = TypeVar("Item")
@@ -120,7 +120,7 @@ def add_totals(content: Content, folder: Path) -> None:
     known = {column: bias for column, bias in facts["bias"].items() if bias is not None}
     for column, bias in list(known.items())[:MOST_BIASES]:
         label = "Bias of the total" + (f" of {column}" if len(known) > 1 else "")
-        content.cards.append(Card(label=label, value=signed(bias), hint=hint))
+        content.cards.append((label, signed(bias), hint))
 
 
 def untrained_content(
@@ -159,9 +159,9 @@ def untrained_content(
         content.tone = TONES.get(scores.winner, Tone.level)
         covered = {f"{level} %": f"{scores.coverage(level):.0f} %" for level in levels}
         content.cards = [
-            Card(label="Error", value=f"{1 - scores.skill:.3g} ×", hint=f"that of {scores.best_baseline}"),
-            *(Card(label=f"{x} intervals cover", value=share, hint=f"should be {x}") for x, share in covered.items()),
-            Card(label="Test forecasts", value=f"{len(scores.actual):,}", hint="from earlier rows of the series"),
+            ("Error", f"{1 - scores.skill:.3g} ×", f"that of {scores.best_baseline}"),
+            *((f"{x} intervals cover", share, f"should be {x}") for x, share in covered.items()),
+            ("Test forecasts", f"{len(scores.actual):,}", "from earlier rows of the series"),
         ]
         rows = [[name, f"{errors.mean():.4g}"] for name, errors in scores.scaled.items()]
         head = ["Forecaster", "mean absolute error / mean change over a season"]

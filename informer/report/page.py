@@ -65,15 +65,6 @@ TONES = {Winner.model: Tone.good, Winner.baseline: Tone.bad, Winner.unknown: Ton
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """One figure at the top of the page."""
-
-    label: str
-    value: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRow:
     """Overall scores of one forecaster.
 
@@ -182,7 +173,7 @@ class Content:
         verdict: one sentence.
         tone: colour of the verdict.
         model: name of the model among the forecasters.
-        cards: figures at the top.
+        cards: figures at the top: label, value and hint of each.
         scored: heading of the first column of the score tables.
         scaled, original: score tables in both units.
         tables: further tables.
@@ -219,7 +210,7 @@ class Content:
     verdict: str
     tone: Tone = Tone.neutral
     model: str = "informer"
-    cards: list[Card] = field(default_factory=list)
+    cards: list[tuple[str, str, str]] = field(default_factory=list)
     scored: str = "Forecaster"
     scaled: list[ScoreRow] = field(default_factory=list)
     original: list[ScoreRow] = field(default_factory=list)
@@ -255,6 +246,8 @@ DIGITS = 6
 """Significant digits of numbers in the page."""
 OWN_PAGE = b'<meta name="generator" content="informer">'
 """What tells a page from one that is not replaced."""
+CARD = '<div class="card"><dt>{}</dt><dd>{}</dd><p>{}</p></div>'
+FIGURE = '<figure class="panel"><h3>{}</h3><div class="chart" id="chart-{}"></div><figcaption>{}</figcaption></figure>'
 PHONE_COLUMNS = 4
 """Maximum number of scores next to each other on a phone; more are in two lines."""
 LOSSES_NOTE = "The training loss is the mean over the steps of an epoch; horizontal lines: baselines' validation losses"
@@ -287,7 +280,7 @@ def to_html(content: Content) -> str:
         "tone": content.tone.value,
         "sign": SIGNS[content.tone],
         "verdict": escape(content.verdict),
-        "cards": "".join(map(_card, content.cards)),
+        "cards": "".join(CARD.format(*map(escape, card)) for card in content.cards),
         "explorer_hidden": _hidden(not content.tracks),
         "shown": escape(content.shown),
         "sources_hidden": _hidden(not content.sources),
@@ -304,7 +297,7 @@ def to_html(content: Content) -> str:
         "attention_hidden": _hidden(not content.attention),
         "attention_window": escape(content.attention_window),
         "series_hidden": _hidden(len(content.series) < 2),
-        "figures": "".join(_figure(profile.key, profile.title, profile.note) for profile in content.profiles),
+        "figures": "".join(FIGURE.format(*map(escape, (x.title, x.key, x.note))) for x in content.profiles),
         "figures_hidden": _hidden(not content.profiles),
         "problems": _problems(content),
         "problems_hidden": _hidden(not content.settings),
@@ -391,18 +384,6 @@ def _policy(scripts: Iterable[str]) -> str:
 
 def _hidden(condition: bool) -> str:
     return "hidden" if condition else ""
-
-
-def _card(card: Card) -> str:
-    label, value, hint = map(escape, (card.label, card.value, card.hint))
-    return f'<div class="card"><dt>{label}</dt><dd>{value}</dd><p>{hint}</p></div>'
-
-
-def _figure(key: str, title: str, note: str) -> str:
-    return (
-        f'<figure class="panel"><h3>{escape(title)}</h3><div class="chart" id="chart-{escape(key)}"></div>'
-        f"<figcaption>{escape(note)}</figcaption></figure>"
-    )
 
 
 def _scores(content: Content) -> str:

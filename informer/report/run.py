@@ -42,7 +42,6 @@ from informer.report.forecasts import add_totals, add_tracks, bands_of, contains
 from informer.report.page import (
     OWN_PAGE,
     TONES,
-    Card,
     Content,
     Profile,
     ScoreRow,
@@ -169,27 +168,27 @@ def _ends(interval: Interval) -> str:
 
 def _cards(
     windows: int, scores: Mapping[str, Any], skill: float, rival: str | None, interval: Interval, content: Content
-) -> Iterator[Card]:
+) -> Iterator[tuple[str, str, str]]:
     overall, columns = scores["scaled"]["overall"], content.columns
     if rival is not None and -math.inf < skill <= -1:
-        yield Card(label="Squared error", value=f"{1 - skill:.3g} ×", hint=f"that of {rival}")
+        yield ("Squared error", f"{1 - skill:.3g} ×", f"that of {rival}")
     elif rival is not None and not math.isnan(skill):
         certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
         hint = f"reduction of the squared error compared with {rival}{certain}"
-        yield Card(label="Skill", value=signed(skill), hint=hint)
+        yield ("Skill", signed(skill), hint)
     if len(columns) == 1:
         mae = scores["original"]["overall"]["mae"]
-        yield Card(label="Mean absolute error", value=f"{mae:.4g}", hint=f"in units of {columns[0]}")
+        yield ("Mean absolute error", f"{mae:.4g}", f"in units of {columns[0]}")
     else:
         hint = "of columns scaled to variance 1 in training"
-        yield Card(label="Mean squared error", value=f"{overall['mse']:.4g}", hint=hint)
+        yield ("Mean squared error", f"{overall['mse']:.4g}", hint)
     if not math.isnan(overall.get("mase", math.nan)):
         hint = "error as a multiple of the seasonal naive's on training rows"
-        yield Card(label="MASE", value=f"{overall['mase']:.3g}", hint=hint)
+        yield ("MASE", f"{overall['mase']:.3g}", hint)
     for each in content.coverage[:2]:
         hint = f"should be {each['expected']:g} %"
-        yield Card(label=f"{each['name']} intervals cover", value=f"{each['overall']:.1f} %", hint=hint)
-    yield Card(label="Test forecasts", value=f"{windows:,}", hint="of rows not used in training")
+        yield (f"{each['name']} intervals cover", f"{each['overall']:.1f} %", hint)
+    yield ("Test forecasts", f"{windows:,}", "of rows not used in training")
 
 
 def _table(scores: Mapping[str, Any], units: str, rival: str | None) -> list[ScoreRow]:

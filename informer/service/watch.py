@@ -38,7 +38,7 @@ from informer.inference.rolling import baselines_before, moment_in, series_windo
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values
-from informer.report.page import Card, Content, Profile, TextTable, Tone, to_html
+from informer.report.page import Content, Profile, TextTable, Tone, to_html
 from informer.scoring.bootstrap import Interval, skill_interval
 from informer.scoring.intervals import Baseline
 from informer.scoring.metrics import MaseScale
@@ -276,7 +276,7 @@ def to_content(findings: Findings, *, title: str, subtitle: str, command: str) -
         verdict=f"{verdict.name}: {reason}.",
         tone={Verdict.ok: Tone.good, Verdict.retrain: Tone.bad}.get(verdict, Tone.level),
         model=findings.model,
-        cards=[Card(label=label, value=value, hint=hint) for label, value, hint in cards],
+        cards=cards,
         profiles=[profile],
         tables=[
             TextTable(title="Over time: scaled MSE, skill, coverage", head=head, rows=over_time),

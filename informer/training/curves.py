@@ -20,7 +20,7 @@ from informer.base.console import step_bar
 from informer.base.plots import plot_attention, plot_windows, png
 from informer.config.training import Extra, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
-from informer.inference.attention_maps import attention_maps
+from informer.inference.rescore import attention_maps
 from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
 from informer.networks.models.base import point
 from informer.scoring.baselines import FittedBaseline

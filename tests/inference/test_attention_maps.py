@@ -10,8 +10,8 @@ import torch
 from informer.build import build_model
 from informer.config.model import InformerConfig
 from informer.data.windows import Batch
-from informer.inference import attention_maps as module
-from informer.inference.attention_maps import attention_maps, thinned
+from informer.inference import rescore as module
+from informer.inference.rescore import attention_maps, thinned
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.models.base import ModelDims

@@ -13,7 +13,7 @@ from informer.base.errors import InputError
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
 from informer.data.windows import Batch
-from informer.inference.attention_maps import attention_maps
+from informer.inference.rescore import attention_maps
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
 

@@ -15,7 +15,6 @@ import pytest
 from informer.inference.rescore import MAX_TRACKS, chosen_pairs
 from informer.report.forecasts import paired_bands
 from informer.report.page import (
-    Card,
     Content,
     Origin,
     Profile,
@@ -54,7 +53,7 @@ def hostile() -> Content:
     lines = {HOSTILE: [1.0, float("nan")]}
     return Content(
         title=HOSTILE, subtitle=HOSTILE, verdict=HOSTILE, model=HOSTILE, columns=[HOSTILE], shown=HOSTILE,
-        cards=[Card(label=HOSTILE, value=HOSTILE, hint=HOSTILE)],
+        cards=[(HOSTILE, HOSTILE, HOSTILE)],
         scaled=[ScoreRow(name=HOSTILE, metrics={"mse": 1.0}, skill=0.5)],
         tables=[TextTable(title=HOSTILE, head=[HOSTILE], rows=[[HOSTILE]])],
         remarks=[HOSTILE], problems=[HOSTILE], attention_window=HOSTILE, command=HOSTILE,

@@ -97,9 +97,9 @@ def test_certainty_in_the_report_is_that_of_the_run(panel_run: Path, folder: Pat
     saved = json.loads(Path("run/metrics.json").read_text()) | {"skill": 0.1, "skill_interval": [-0.021, 0.314]}
     Path("run/metrics.json").write_text(json.dumps(saved))
     content = run_content(Path("run"))
-    (card,) = (card for card in content.cards if card.label == "Skill")
-    assert card.value == "+10.0 %"
-    assert card.hint.endswith("95 % interval \u22122.1 % to +31.4 %")
+    ((_, value, hint),) = (card for card in content.cards if card[0] == "Skill")
+    assert value == "+10.0 %"
+    assert hint.endswith("95 % interval \u22122.1 % to +31.4 %")
     assert content.tone is Tone.level
 
 
