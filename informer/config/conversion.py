@@ -76,7 +76,7 @@ def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
     if isinstance(settings.get("dataset"), Mapping):
         settings["dataset"] = without_location(settings["dataset"])
     model = config_class(family_of(settings.get("model")))
-    return check(node_of(TrainConfig, settings, model))
+    return check(cast(TrainConfig, _merged(settings, TrainConfig, model)))
 
 
 def model_of(plain: Mapping[str, Any]) -> ModelConfig:
@@ -88,18 +88,20 @@ def model_of(plain: Mapping[str, Any]) -> ModelConfig:
     return node_of(config_class(family_of(plain)), plain)
 
 
-def node_of(schema: type[Node], plain: Mapping[str, Any], *model: type) -> Node:
+def node_of(schema: type[Node], plain: Mapping[str, Any]) -> Node:
     """One node of a saved configuration as the dataclass `schema`; missing keys get their defaults.
-
-    Args:
-        model: class of the node `model` in it, if it is another than in `schema`.
 
     Raises:
         InputError: an unknown key, or a value of another type.
     """
+    return cast(Node, _merged(plain, schema))
+
+
+def _merged(plain: Mapping[str, Any], *classes: type) -> Any:
+    """A saved node merged into `node(*classes)`, as its dataclass."""
     try:
-        check_values(plain, schema, *model)
-        return cast(Node, OmegaConf.to_object(OmegaConf.merge(node(schema, *model), dict(plain))))
+        check_values(plain, *classes)
+        return OmegaConf.to_object(OmegaConf.merge(node(*classes), dict(plain)))
     except InputError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError) as error:  # values of types that no run saves
