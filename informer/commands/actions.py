@@ -79,7 +79,7 @@ def train(settings: TrainConfig) -> Answer:
 
     Under torchrun --max-restarts a run in `run_dir` continues from its last save.
     """
-    from informer.config.hydra_compose import overridden_keys
+    from informer.config.hydra_compose import job_number, job_overrides, overridden_keys
     from informer.training.folder import LENGTH, RUNS, RunFolder
 
     settings = replace(settings, dataset=files.without_signature(settings.dataset))
@@ -99,7 +99,9 @@ def train(settings: TrainConfig) -> Answer:
     from informer.training.processes import is_elastic
 
     console, named = main_console(), settings.run_dir
-    announce()
+    if (number := job_number()) is not None:  # of a `--multirun`: with the swept settings
+        common = {unquoted(word) for word in sys.argv}
+        say(console, f"job {number}: {' '.join(word for word in job_overrides() if word not in common)}")
     try:
         if settings.resume is not None:
             folder = RunFolder.of(Path(settings.resume))
@@ -340,16 +342,6 @@ def closing_table() -> Iterator[None]:
         finally:
             del os.environ[ROWS]
             _print_jobs([json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("*.json"))])
-
-
-def announce() -> None:
-    """Print the number and the swept settings of the job that starts; nothing outside of a `--multirun`."""
-    from informer.config.hydra_compose import job_number, job_overrides
-
-    if (number := job_number()) is not None:
-        common = {unquoted(word) for word in sys.argv}
-        overrides = [word for word in job_overrides() if word not in common]
-        say(main_console(), f"job {number}: {' '.join(overrides)}")
 
 
 def leave_row(run_dir: Path, evaluation: "Evaluation") -> None:

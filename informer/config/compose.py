@@ -198,8 +198,12 @@ def _unknown_key(error: BaseException, cause: OmegaConfBaseException, keys: list
     """The message for an unknown key."""
     quoted = re.match(r"Could not .*'\+*([\w.@/]+)'", str(error))
     key = quoted[1] if quoted else str(cause.full_key)
+    if key.rpartition(".")[0] in SLOTS and not (slot := cause.parent_node):
+        return f"unknown key {key!r}: it follows attn; choose its own mechanism first, with attn@decoder_attn=NAME"
     if key.rpartition(".")[0] in SLOTS:
-        return f"unknown key {key!r}: {_parameters(cause.parent_node)}"
+        names = ", ".join(str(name) for name in slot if name != "_target_")
+        kind = slot["_target_"].rpartition(".")[2]
+        return f"unknown key {key!r}: expected a parameter of {kind}: {names or 'it has none'}"
     if key.rpartition(".")[0] == "model" and cause.parent_node is not None:  # the family may not be the schema's
         keys = [*(name for name in keys if not name.startswith("model.")), *(f"model.{k}" for k in cause.parent_node)]
     return _unknown(key, keys)
@@ -218,14 +222,6 @@ def _unknown(key: str, keys: Sequence[str]) -> str:
     alike = [name for ending in get_close_matches(last, by_last, n=2, cutoff=0.7) for name in by_last[ending]]
     close = [*by_last.get(last, []), *get_close_matches(key, [*groups, *keys], n=3), *alike][:4] or groups
     return f"unknown key {key!r}: expected one such as {', '.join(dict.fromkeys(close))} (list them with --cfg job)"
-
-
-def _parameters(slot: Any) -> str:
-    """Valid parameters of an attention slot."""
-    if not slot:
-        return "it follows attn; choose its own mechanism first, with attn@decoder_attn=NAME"
-    names = ", ".join(str(name) for name in slot if name != "_target_")
-    return f"expected a parameter of {slot['_target_'].rpartition('.')[2]}: {names or 'it has none'}"
 
 
 def help_of(name: str) -> str:

@@ -223,16 +223,15 @@ def held_out_untrained(
     for w, time in enumerate(times):
         cuts = {s: int(series.timestamps.searchsorted(time, side="right")) for s, series in enumerate(panel)}
         cuts = {s: cut for s, cut in cuts.items() if cut >= least and cut + horizon <= len(panel[s])}
-        past = [_before(panel[s], cut) for s, cut in cuts.items()]
+        past = [
+            replace(panel[s], timestamps=panel[s].timestamps[:cut], values=panel[s].values[:cut])
+            for s, cut in cuts.items()
+        ]
         ahead = model.forecast(past, columns, seasons, horizon=horizon) if past else []
         for (s, cut), one in zip(cuts.items(), ahead, strict=True):
             forecast[w, s], actual[w, s] = one.values, column_values(panel[s], columns)[cut : cut + horizon]
     ones, blocks = np.ones((len(times), len(panel), len(columns))), max(-(-len(times) * -ends.step // horizon), 1)
     return HeldOut(forecast=forecast, actual=actual, units=ones, power=ones[0], blocks=blocks)
-
-
-def _before(series: Series, cut: int) -> Series:
-    return replace(series, timestamps=series.timestamps[:cut], values=series.values[:cut])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,11 +93,13 @@ class Histories:
         counts = both.sum(axis=1)
         return np.where(counts, changes.sum(axis=1) / np.maximum(counts, 1), np.nan)
 
-    def are_amounts(self) -> Bool[np.ndarray, "n"]:
-        """Which series have forecasts of at least zero."""
+    def bounded(self, quantiles: Float64[np.ndarray, "n h q"]) -> Float64[np.ndarray, "n h q"]:
+        """Those of amounts at least zero; a history that never changes is continued, all quantiles equal."""
         zeros = ((self.values == 0) & self.observed).sum(axis=1)
         whole = (self.values == np.round(self.values)).all(axis=1)
-        return is_amount(self.values.min(axis=1), zeros, self.observed.sum(axis=1), whole=whole)
+        are_amounts = is_amount(self.values.min(axis=1), zeros, self.observed.sum(axis=1), whole=whole)
+        quantiles = np.where(self.are_constant()[:, None, None], self.last()[:, None, None], quantiles)
+        return np.maximum(quantiles, np.where(are_amounts, 0.0, -np.inf)[:, None, None])
 
 
 @final
@@ -251,7 +253,7 @@ class ZeroModel:
                 raise InputError(f"{series.name}: column {name!r} has no value; leave it out with dataset.exclude")
         past = Histories.of(histories, seasons)
         own, moved = self._members(past, horizon)
-        quantiles = self._bounded(own + self.theta * moved[:, :, None], past)
+        quantiles = past.bounded(own + self.theta * moved[:, :, None])
         by_series = quantiles.reshape(len(panel), len(columns), horizon, len(LEVELS)).swapaxes(1, 2)
         constant = past.are_constant().reshape(len(panel), len(columns))
         return [
@@ -305,7 +307,7 @@ class ZeroModel:
         return ZeroScores(
             columns=np.array(places),
             actual=actuals,
-            quantiles=self._bounded(quantiles + moved[:, :, None], past),
+            quantiles=past.bounded(quantiles + moved[:, :, None]),
             baselines={
                 "seasonal naive" if seasons[0] > 1 else "naive": past.repeated(horizon, 1),
                 "seasonal mean" if seasons[0] > 1 else "mean": past.repeated(horizon, MEAN_OF),
@@ -350,9 +352,3 @@ class ZeroModel:
         median = forecast[:, :, LEVELS.index(MEDIAN)]
         other = theta(values, observed, past.seasons[0], horizon) if self.theta else median
         return forecast.cpu().numpy() * unit[:, None, None], (other - median).cpu().numpy() * unit[:, None]
-
-    @staticmethod
-    def _bounded(quantiles: Float64[np.ndarray, "n h q"], past: Histories) -> Float64[np.ndarray, "n h q"]:
-        """Those of amounts at least zero; a history that never changes is continued, all quantiles equal."""
-        quantiles = np.where(past.are_constant()[:, None, None], past.last()[:, None, None], quantiles)
-        return np.maximum(quantiles, np.where(past.are_amounts(), 0.0, -np.inf)[:, None, None])

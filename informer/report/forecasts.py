@@ -41,12 +41,8 @@ HISTORY = 5
 MIN_HISTORY = 200
 
 
-def contains_forecasts(path: Path) -> bool:
-    """Whether the path is a file of forecasts, or a folder with such files."""
-    return bool(_files(path))
-
-
-def _files(path: Path) -> list[Path]:
+def written_forecasts(path: Path) -> list[Path]:
+    """The files of forecasts in a folder, or the file itself if it is one."""
     if path.is_dir():
         files = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS)]
         return files or [each for each in [path / LONG_FILE] if each.exists()]
@@ -68,7 +64,7 @@ def forecast_content(
     Raises:
         InputError: a file cannot be read, has no times, or no actual values at its times.
     """
-    files = _files(path)
+    files = written_forecasts(path)
     before = _histories(path, files, history)
     actual_values = None if actuals is None else read_tidy(Path(actuals), input_format)
     shown = files[: MAX_TRACKS * 4]

@@ -38,7 +38,7 @@ from informer.linear.average import CombinationWeights
 from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
-from informer.report.forecasts import add_totals, add_tracks, bands_of, contains_forecasts, forecast_content
+from informer.report.forecasts import add_totals, add_tracks, bands_of, forecast_content, written_forecasts
 from informer.report.page import (
     OWN_PAGE,
     TONES,
@@ -423,7 +423,7 @@ def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = 
 
 def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Content:
     is_run = path.is_dir() and (path / checkpoints.BEST).exists()  # a run directory may also contain forecasts
-    if contains_forecasts(path) and not is_run:
+    if written_forecasts(path) and not is_run:
         return forecast_content(path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset)
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
         raise InputError(

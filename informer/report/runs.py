@@ -25,6 +25,7 @@ from informer.config.commands import CompareConfig
 from informer.config.conversion import flat, nan_if_none, read_saved_yaml
 from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
+from informer.config.training import SLOTS
 from informer.report.page import OWN_PAGE, Content, Profile, ScoreRow, TextTable, Tone, to_html
 from informer.training.sinks import ARTIFACTS, DATABASE
 
@@ -36,7 +37,6 @@ SEEDS_HEAD = ("Settings", "Seeds", "MSE", "MAE", "MSE against the first, seed by
 NO_VALUE = "–"
 """Stands for the value of runs that do not have the setting."""
 
-SLOTS = ("attn", "cross_attn", "decoder_attn")
 FOLLOWS = ("decoder_attn", "attn")
 """The first attention mechanism is the second one unless set."""
 
@@ -60,14 +60,12 @@ def find_differences(settings: Sequence[Mapping[str, str]]) -> dict[str, dict[st
         if len(values.keys() - {NO_VALUE}) > 1:
             differing[key] = values
     implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in differing else set()
-    implied |= {key for key in differing if _follows(key, differing)}
+    own, followed = FOLLOWS  # a key of the first that has in all runs the values of the second, its default
+    begins = re.compile(rf"{own}(?=\.|$)")
+    implied |= {
+        key for key in differing if begins.match(key) and differing.get(begins.sub(followed, key)) == differing[key]
+    }
     return {key: values for key, values in differing.items() if key not in implied}
-
-
-def _follows(key: str, differing: Mapping[str, Mapping[str, Sequence[int]]]) -> bool:
-    """Whether the key is of the first mechanism and has in all runs the values of the second, its default."""
-    slot, dot, name = key.partition(".")
-    return slot == FOLLOWS[0] and differing.get(f"{FOLLOWS[1]}{dot}{name}") == differing[key]
 
 
 def rows_of(differences: Mapping[str, Mapping[str, Sequence[int]]]) -> list[tuple[str, str, str]]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
 from email.message import Message
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -47,20 +47,17 @@ def media_type(content_type: str) -> tuple[str, str | None]:
     return media_type, charset if isinstance(charset, str) else None
 
 
-class Limits(NamedTuple):
-    """Maximum number of columns and of cells of a table."""
+Limits = tuple[int, int]
+"""Maximum number of columns and of cells of a table."""
 
-    columns: int
-    cells: int
 
-    def check(self, columns: int, cells: int, where: str) -> None:
-        """Raise an InputError if a table is larger."""
-        for what, found, most in (("columns", columns, self.columns), ("cells", cells, self.cells)):
-            if found > most:
-                raise InputError(
-                    f"{where}: expected at most {most:,} {what}, found {found:,}; send the columns that the model "
-                    "reads, and the last seq_len rows of each series"
-                )
+def _check_size(limits: Limits, columns: int, cells: int, where: str) -> None:
+    for what, found, most in zip(("columns", "cells"), (columns, cells), limits, strict=True):
+        if found > most:
+            raise InputError(
+                f"{where}: expected at most {most:,} {what}, found {found:,}; send the columns that the model reads, "
+                "and the last seq_len rows of each series"
+            )
 
 
 def read_series(
@@ -107,11 +104,11 @@ SEPARATORS = (b",", b";", b"\t", b"|", b" ")
 def _check_text(content: bytes, limits: Limits) -> None:
     """Check the size of CSV text by its separators, since reading it takes time for each column and cell."""
     longest, cells = 0, content.count(b"\n") + content.count(b"\r")
-    limits.check(0, cells, "body")
+    _check_size(limits, 0, cells, "body")
     for line in re.split(rb"[\r\n]", content):
         counts = [line.count(separator) for separator in SEPARATORS]
         longest, cells = max(longest, *counts), cells + max(sum(counts[:-1]), counts[-1])
-    limits.check(1 + longest, cells, "body")
+    _check_size(limits, 1 + longest, cells, "body")
 
 
 def _json_tables(content: bytes, limits: Limits) -> tuple[pd.DataFrame, pd.DataFrame | None]:
@@ -138,7 +135,7 @@ def _table(data: Any, name: str, limits: Limits) -> pd.DataFrame:
     """A table from a mapping of columns or a list of rows."""
     if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
         names = list(data[0])
-        limits.check(len(names), len(names) * len(data), name)
+        _check_size(limits, len(names), len(names) * len(data), name)
         odd = next((number for number, row in enumerate(data) if list(row) != names), None)
         if odd is not None:
             raise InputError(
@@ -147,7 +144,7 @@ def _table(data: Any, name: str, limits: Limits) -> pd.DataFrame:
         data = {key: [row[key] for row in data] for key in names}
     if not isinstance(data, dict) or not data or not all(isinstance(cells, list) for cells in data.values()):
         raise InputError(f"{name}: expected columns with a list of values each, or a list of rows")
-    limits.check(len(data), sum(map(len, data.values())), name)
+    _check_size(limits, len(data), sum(map(len, data.values())), name)
     _check_cells(data, name)
     return pd.DataFrame(data)
 
@@ -249,7 +246,7 @@ class Service:
         try:
             self._check_rows(horizon, None)
             model.check_levels(levels, horizon)
-            limits = Limits(settings.max_columns + len(model.columns.inputs), settings.max_cells)
+            limits = settings.max_columns + len(model.columns.inputs), settings.max_cells
             series, futures = read_series(model, content, content_type, settings.dataset, limits, name=name or FRAME)
             for history in series:
                 self._check_rows(horizon, history)

@@ -377,7 +377,10 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
             folder.clear([Path(where), older.path, *([Path(settings.history)] if settings.history else [])])
         data = _rows_again(new_settings, older.checkpoint, rows, folder, device)
         keep_log_in(folder.path / LOG)
-        _log_rows(rows, where)
+        what = "row" if len(rows.panel) == 1 else f"rows of {len(rows.panel)} series, each a row"
+        same = f"; {rows.compared} rows of training compared, {rows.changed} changed" if rows.compared else ""
+        past = f", {rows.not_compared} earlier rows not compared" if rows.not_compared else ""
+        log.info(f"{where}: {counted(sum(rows.new), what)} after {rows.last_old}{same}{past}")
         facts = {"seed": new_settings.seed, "data": data_facts(data), "parent": _parent(older, rows, where)}
         folder.begin(new_settings, provenance() | facts)
         with folder.as_latest():
@@ -453,14 +456,6 @@ def _rows_again(
     except InputError:
         path.unlink()
         raise
-
-
-def _log_rows(rows: JoinedRows, where: str) -> None:
-    new = sum(rows.new)
-    what = "row" if len(rows.panel) == 1 else f"rows of {len(rows.panel)} series, each a row"
-    same = f"; {rows.compared} rows of training compared, {rows.changed} changed" if rows.compared else ""
-    past = f", {rows.not_compared} earlier rows not compared" if rows.not_compared else ""
-    log.info(f"{where}: {counted(new, what)} after {rows.last_old}{same}{past}")
 
 
 def _parent(older: Older, rows: JoinedRows, where: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from informer.base.errors import InputError, reason_of
 from informer.base.files import AppendedFile, csv_text, reading, refuse_link, write_atomic, writing
 from informer.base.plots import plot_losses, save_figure
 from informer.checkpoint.paths import CURVES, EVENTS, LOSSES, LOSSES_PICTURE, MLFLOW
-from informer.config.training import LossConfig, LossKind, TrackerKind, TrainConfig
+from informer.config.training import SLOTS, LossConfig, LossKind, TrackerKind, TrainConfig
 
 
 class Sink:
@@ -76,7 +76,6 @@ LAYOUT = {
 }
 """Charts of several curves, in the tab Custom Scalars: category, title, kind and patterns of tags."""
 
-SLOTS = ("attn", "cross_attn", "decoder_attn")
 IGNORED = (
     "run_dir", "data_dir", "resume", "init_from", "search", "decoder_attn_reason", "device", "compile", "engine",
     "workers",
