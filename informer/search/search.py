@@ -96,36 +96,33 @@ LEAST_GAIN_OF_FLOOR = 0.002
 
 
 def bounded(runner: TrialRunner, start: Start, loss: float) -> tuple[Start, float]:
-    """Use `model.floor` if it lowers the validation loss."""
+    """Use `model.floor` if it lowers the validation loss; returns the linear forecast and its loss."""
     if runner.settings.model.floor:
         return start, loss
-    other = _loss(runner, start._replace(floor=True))
-    if not other < (1 - LEAST_GAIN_OF_FLOOR) * loss:
-        runner.begin_with(start)
-        return start, loss
-    note = f"{start.note}; not below the smallest value of the history (validation loss {loss:.5f} without)"
-    return start._replace(floor=True, note=note), other
+    words = "not below the smallest value of the history"
+    return _better(runner, start, loss, start._replace(floor=True), LEAST_GAIN_OF_FLOOR, words)
 
 
 def varied(runner: TrialRunner, start: Start, loss: float) -> tuple[Start, float]:
     """Use weights that vary with the window if they lower the errors on held-out blocks for sure, and the validation
     loss."""
-    if runner.settings.model.varying:
+    varying, penalty = ((), 1.0) if runner.settings.model.varying else runner.choose_varying(start.seq_len)
+    if not varying:
         return start, loss
-    varying, penalty = runner.choose_varying(start.seq_len)
-    refined = start._replace(varying=varying, varying_penalty=penalty)
-    other = _loss(runner, refined) if varying else math.inf
-    if not other < loss:
-        runner.begin_with(start)
-        return start, loss
-    note = f"{start.note}; {varying_in_words(varying, penalty)} (validation loss {loss:.5f} without)"
-    return refined._replace(note=note), other
+    other = start._replace(varying=varying, varying_penalty=penalty)
+    return _better(runner, start, loss, other, 0.0, varying_in_words(varying, penalty))
 
 
-def _loss(runner: TrialRunner, start: Start) -> float:
-    """Validation loss of a linear forecast, with which later networks start."""
+def _better(
+    runner: TrialRunner, start: Start, loss: float, other: Start, least_gain: float, words: str
+) -> tuple[Start, float]:
+    """The other linear forecast if its loss is lower by this share, with which later networks then start."""
+    runner.begin_with(other)
+    found = runner.trial(cheapest(runner.settings, other.seq_len), steps=0, seconds=math.inf)
+    if found < (1 - least_gain) * loss:
+        return other._replace(note=f"{start.note}; {words} (validation loss {loss:.5f} without)"), found
     runner.begin_with(start)
-    return runner.trial(cheapest(runner.settings, start.seq_len), steps=0, seconds=math.inf)
+    return start, loss
 
 
 FIRST_STEPS, MORE_STEPS = 96, 3
