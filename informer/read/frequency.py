@@ -630,8 +630,37 @@ FEWEST_OFF = 0.05
 """Minimum share of times off the grid; fewer are taken for wrong."""
 
 
+MOST_MOVED = 0.4
+"""Maximum share of weekly rows on another day than usual."""
+
+
+def _on_weekday(times: pd.DatetimeIndex, step: Frequency | None) -> tuple[pd.DatetimeIndex, str] | None:
+    """Weekly times of which some are up to three days off, as after a holiday, on the usual weekday, and a note on it;
+    None for other times, and if two would be in one week."""
+    once = times[times.notna()].unique().sort_values()
+    if times.tz is not None or len(once) < (FEWEST_TIMES if step is None else 2):
+        return None
+    distances, expected = np.diff(once.asi8) * UNIT_NANOS[once.unit], getattr(step and step.offset, "weekday", None)
+    if step is not None and expected is None:
+        return None
+    usual = 7 * DAY * step.offset.n if step else _usual_distance(once) * UNIT_NANOS[once.unit]
+    if usual not in (7 * DAY, 14 * DAY) or (distances % DAY).any() or not (distances % usual).any():
+        return None
+    usually = int(np.bincount(once.day_of_week).argmax())
+    weekday = usually if expected is None or len(once) >= FEWEST_TIMES else expected
+    off, off_once = ((np.asarray(each.day_of_week) - weekday + 3) % 7 - 3 for each in (times, once))
+    moved = once - pd.to_timedelta(off_once, unit="D")
+    lonely = np.diff(moved) > pd.Timedelta(2 * usual)  # after a gap, as with a wrong year
+    if not moved.is_unique or (off_once != 0).mean() > MOST_MOVED or (lonely & (off_once != 0)[1:]).any():
+        return None
+    day, first = WEEKDAYS[weekday], once[off_once != 0][0]
+    note = f"{counted(int((off_once != 0).sum()), 'week')} not dated on {day}, the first {first:%Y-%m-%d}, moved to it"
+    return times - pd.to_timedelta(off, unit="D"), note
+
+
 def on_grid(times: pd.DatetimeIndex, step: Frequency | None) -> tuple[pd.DatetimeIndex, str] | None:
-    """Times with jitter rounded to a regular grid of steps of at most a day, and a note on it; None for other times.
+    """Times with jitter rounded to a regular grid of steps of at most a day, or of weeks, and a note on it; None for
+    other times.
 
     The step and the start of the grid are the roundest that fit about as well as the best ones: 10 minutes from a full
     hour, or 333333333 ns for 3 Hz. Rows that are missing or double remain so.
@@ -640,6 +669,8 @@ def on_grid(times: pd.DatetimeIndex, step: Frequency | None) -> tuple[pd.Datetim
         times: in any order; missing ones stay.
         step: expected step; None: the one that fits best.
     """
+    if (weekly := _on_weekday(times, step)) is not None:
+        return weekly
     each, present = UNIT_NANOS[times.unit], np.asarray(times.notna())
     expected = nanos_of(step.offset) if step is not None else None
     counts = np.sort(times.asi8[present])

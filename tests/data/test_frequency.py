@@ -309,6 +309,25 @@ def test_jitter_of_few_times_with_an_expected_step() -> None:
     assert Frequency.parse("333333333ns").season == 3 * 3600
 
 
+@pytest.mark.parametrize("code", ["W-MON", "W-FRI", "2W-SUN"])
+@pytest.mark.parametrize("clock", ["0h", "8h"])
+def test_weeks_dated_a_day_off(code: str, clock: str) -> None:
+    """Red if a week after a holiday is an uneven step, or weekdays that say nothing are moved."""
+    weeks = pd.date_range("2021-01-01", periods=60, freq=code) + pd.Timedelta(clock)
+    shifted = weeks + pd.to_timedelta(np.where(np.arange(60) % 9 == 4, [1, -2, 3] * 20, 0), unit="D")
+    found = on_grid(shifted, None)
+    assert found is not None
+    assert found[0].equals(weeks)
+    assert "week" in found[1]
+    few = on_grid(shifted[3:6], Frequency.parse(code))
+    assert few is not None
+    assert few[0].equals(weeks[3:6])
+    assert on_grid(weeks, None) is None
+    assert on_grid(weeks + pd.to_timedelta(np.arange(60) % 7 * (np.arange(60) % 2), unit="D"), None) is None
+    double = shifted.insert(0, weeks[0] + pd.Timedelta("1D"))  # two rows in a week
+    assert on_grid(double, None) is None
+
+
 def test_three_months_of_31_days_are_months() -> None:
     assert inferred(pd.DatetimeIndex(["2020-12-01", "2021-01-01", "2021-02-01"])).code == "MS"
 
