@@ -9,7 +9,7 @@ Convert data passed by Python users to pandas, and results back to the type that
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +68,7 @@ from informer.read.time_columns import (
     month_columns,
     with_starts,
 )
-from informer.read.times import TimesCache
+from informer.read.times import TimesCache, clocks_of_hours
 
 log = logging.getLogger(__name__)
 
@@ -304,6 +304,9 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
     clock_col = config.clock_col or find_clock_column(table, time_col, named_columns)
     if clock_col in table.columns and clock_col != time_col:
         log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
+        with suppress(InputError):  # reported with all other problems of the table
+            if (clocks := clocks_of_hours(table, time_col, clock_col, config)) is not None:
+                table = replace(table, frame=table.frame.assign(**{clock_col: clocks}))
         return joined(table, time_col, clock_col)
     if unused := without(dated, [time_col]):
         log.info(

@@ -136,6 +136,8 @@ def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, 
             if part in columns:  # which of the two?
                 return {}
             columns[part] = column
+    if "hour" in columns and of_the_day(hours := table.frame[columns["hour"]]) is not None and hours.max() >= 24:
+        del columns["hour"]  # joined to the dates, see `find_clock_column`
     within = next((parts for parts in _DAYS if columns.keys() >= {"year", *parts}), ())
     parts = ["year", *within]
     for part in _SECONDS:
@@ -287,8 +289,9 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
         cells = table.frame[column]
         if column in (time_col, *excluded) or _clocks(cells, is_named=column in named) is None:
             continue
-        # hours as numbers rise within each run of rows with one date
-        if not is_integer_dtype(cells) or bool((cells.diff()[dates == dates.shift()] > 0).all()):
+        # hours as numbers rise within each run of rows with one date; one is twice where clocks are set back
+        steps = cells.diff()[dates == dates.shift()] if is_integer_dtype(cells) else None
+        if steps is None or bool((steps >= 0).all() and (steps > 0).any()):
             return column
     return None
 
@@ -366,12 +369,21 @@ def _points(numbers: pd.Series) -> pd.Series | None:
 
 
 def _hours(numbers: pd.Series) -> pd.Series | None:
-    """Hours 0 to 23, 1 to 24, or 0 to 2300 or 100 to 2400, as text; None for other numbers."""
+    """Hours 0 to 23, 1 to 24, or 0 to 2300 or 100 to 2400, as text; None for other numbers. A day may have 25."""
     if numbers.isna().any() or not len(numbers):
         return None
     hours = numbers // 100 if (numbers % 100 == 0).all() and numbers.max() > 24 else numbers
-    hours = hours - 1 if hours.max() == 24 and hours.min() > 0 else hours
-    return hours.map("{:02d}:00".format).astype("str") if hours.between(0, 23).all() else None
+    last = 24 if hours.max() == 25 and hours.shift()[hours == 25].isin((24, 25)).all() else 23
+    hours = hours - 1 if hours.max() == last + 1 and hours.min() > 0 else hours
+    return hours.map("{:02d}:00".format).astype("str") if hours.between(0, last).all() else None
+
+
+def of_the_day(cells: pd.Series) -> pd.Series | None:
+    """The numbers of the hours of each day, from 1 to 23, 24 or 25, as numbers or text such as H1; None for others."""
+    if not is_integer_dtype(cells):
+        text = decoded(cells).astype("str").str.extract(r"^\s*[Hh][Ee]? ?(\d{1,2})\s*$")[0]
+        cells = pd.to_numeric(text) if _is_text(cells) and text.notna().all() else pd.Series(dtype="int64")
+    return cells if len(cells) and cells.min() == 1 and cells.max() in (23, 24, 25) else None
 
 
 def _is_text(cells: pd.Series) -> bool:

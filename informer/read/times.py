@@ -26,12 +26,12 @@ from jaxtyping import Float64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from informer.base.errors import InputError, Repair
-from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, SEASON, STEP, WEEK, format_problems
+from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, SEASON, STEP, WEEK, DatasetConfig, format_problems
 from informer.read.cells import codes_of, decoded, distinct, is_encoded
 from informer.read.date_text import date_formats, in_english, is_season, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
-from informer.read.time_columns import USUAL_DAYS, YEARS, are_years, counts_rows, usual_unit
+from informer.read.time_columns import USUAL_DAYS, YEARS, are_years, counts_rows, of_the_day, usual_unit
 
 log = logging.getLogger(__name__)
 
@@ -252,6 +252,33 @@ def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None) ->
     present = times[times.notna()]
     goes_back = len(present) > 1 and present[0] > present[-1]
     return times.tz_localize(zone, ambiguous=(occurrence > 0) if goes_back else occurrence == 0, nonexistent="NaT")
+
+
+def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
+    """Local times for the numbers of the hours of each day, of which some day has 23 or 25; None without such a day,
+    or if no zone has days of these lengths."""
+    dates, hours = table.frame[time_col], of_the_day(table.frame[clock_col])
+    if hours is None:
+        return None
+    lengths = hours.groupby(pd.factorize(dates)[0]).max()
+    if (lengths.iloc[1:-1] == 24).all() and lengths.max() <= 24:
+        return None
+    time_format = find_format(table, time_col, config.time_format)
+    days = parse_timestamps(table, time_col, time_format)
+    if days.hasnans or days.tz is not None:
+        return None
+    once, first = np.unique(days, return_index=True)
+    found, inner = lengths.to_numpy()[pd.factorize(dates)[0][first]], slice(1, -1)
+    for zone in ZONES if config.timezone is None else [config.timezone]:
+        begin, end = (
+            pd.DatetimeIndex(each).tz_localize(zone, nonexistent="shift_forward", ambiguous=np.ones(len(once), bool))
+            for each in (once, once + np.timedelta64(1, "D"))
+        )
+        expected = ((end - begin) // pd.Timedelta("1h")).to_numpy()
+        if (expected[inner] == found[inner]).all() and (found <= expected).all():
+            local = begin[np.searchsorted(once, days)] + pd.to_timedelta(hours.to_numpy() - 1, unit="h")
+            return pd.Series(local.strftime("%H:%M"), index=table.frame.index)
+    return None
 
 
 def with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -> pd.DatetimeIndex:
