@@ -146,7 +146,7 @@ def _plan_without_target(survey: Survey, settings: ForecastConfig) -> str:
     frame = cells_of_file(Path(survey.path), settings.dataset).frame.select_dtypes("number")
     empty = [name for name in frame.columns if frame[name].isna().iloc[-1]]
     target = empty[0] if len(empty) == 1 else None
-    _, known = _with_rows_ahead(replace(settings, input=survey.path, target=target, model="auto"))  # for any model
+    _, known, _ = _with_rows_ahead(replace(settings, input=survey.path, target=target, model="auto"))  # for any model
     words = f"if the last rows, which have no {target}, are to be forecast with {listed(known, 3)}, add target={target}"
     return words if known else ""
 
@@ -332,41 +332,41 @@ def _rounded_up(share: float) -> float:
     return -(-share * 100 // 1) / 100
 
 
-def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str]]:
-    """The settings, also of a file that continues with rows to forecast, and the columns that may be known ahead: those
-    that the user names, or those that have values there.
+def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], list[str]]:
+    """The settings, also of a file that continues with rows to forecast, the columns that may be known ahead (those
+    that the user names, or those that have values there), and notes.
 
     Raises:
         InputError: columns known ahead are named, but there are no values for the rows to forecast.
     """
     if settings.future is None and settings.dataset.issued_at is not None:  # rows after the measured ones are ahead
-        return replace(settings, future=settings.input), settings.future_covariates
+        return replace(settings, future=settings.input), settings.future_covariates, []
     if settings.future is None:
-        settings, known = _with_rows_ahead(settings)
+        settings, known, notes = _with_rows_ahead(settings)
         if settings.future_covariates and settings.future is None:
             raise InputError(
                 "future_covariates: expected their values for the rows to forecast, in rows at the end without the "
                 "target, or in future=FILE, found none"
             )
-        return settings, settings.future_covariates or known
+        return settings, settings.future_covariates or known, notes
     files = list_files("future", settings.future) or [expanded(settings.future)]
     frame = cells_of_file(files[0], settings.dataset).frame
-    return settings, settings.future_covariates or [name for name in frame.columns if frame[name].notna().any()]
+    return settings, settings.future_covariates or [name for name in frame.columns if frame[name].notna().any()], []
 
 
-def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str]]:
+def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], list[str]]:
     """See `with_future`: if the last rows of a file have no target but values in other columns, these columns are known
     ahead, and these rows are the horizon. Of several files, the first says whether they continue."""
     target, config = settings.target, replace(settings.dataset, target=settings.target)
     if target is None or config.keeps_gaps:
-        return settings, []
+        return settings, [], []
     files = list_files("input", settings.input or "", config.exclude_files) or [expanded(settings.input or "")]
     try:
         if not ends_without(cells_of_file(files[0], config), target):
-            return settings, []
+            return settings, [], []
         table = table_of_file(files[0], config)
     except InputError:  # reported with all other problems of the file
-        return settings, []
+        return settings, [], []
     key = config.series_col or series_column(table, config) or ""
     frame = with_series_names(table, key or None).frame
     names = frame[key] if key in frame.columns else pd.Series("", index=frame.index)
@@ -376,9 +376,14 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
     known = without([*known, *config.categorical], [key])
     rows = ahead.groupby(names).size()
     if not known or 2 * len(rows) < names.nunique() or not len(rows):  # a few series lack their newest values
-        return settings, []
-    settings = replace(settings, horizon=str(rows.min()) if settings.ahead is None else settings.horizon)
-    return (settings, []) if settings.model == ZERO else (replace(settings, future=settings.input), known)
+        return settings, [], []
+    notes = list[str]()
+    if settings.ahead is None:
+        settings = replace(settings, horizon=str(rows.min()))
+        if rows.min() < rows.max():
+            fewest = f"{rows.idxmin()} has no more ({listed(known, 3)}), another series has {rows.max()}"
+            notes.append(f"the horizon is {counted(rows.min(), 'row')}, since {fewest}")
+    return (settings, [], notes) if settings.model == ZERO else (replace(settings, future=settings.input), known, notes)
 
 
 def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], series: Series) -> ForecastConfig:

@@ -288,8 +288,9 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
         progress.report(f"reading {with_addresses(settings.input or '')}")
         if settings.output is not None:
             check_output(Path(settings.output), overwrite=settings.overwrite)
-        settings, ahead = with_future(settings)
+        settings, ahead, notes = with_future(settings)
         subjects, failures = find_subjects(settings)
+        subjects = [replace(subject, warnings=[*subject.warnings, *notes]) for subject in subjects]
         reading, n_files, answers = display.elapsed / 60, 0, list[dict[str, Any]]()
         for place, subject in enumerate(subjects):
             minutes_left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)

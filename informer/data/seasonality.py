@@ -32,9 +32,8 @@ NEARBY, MOST_MULTIPLE = 0.1, 30
 WITHIN = 4
 """A season of at most this part of a longer one is averaged out before the longer one is confirmed."""
 
-SAME_LINE, ALIKE = 0.5, 0.95
-"""Two periods cannot be distinguished if their spectral lines are closer than the first number, and the ratio of their
-autocorrelations is at least the second."""
+SAME_LINE = 1.5
+"""Two periods may be the same if their spectral lines are closer than this."""
 
 MOST_SEASONS = 3
 
@@ -70,12 +69,14 @@ def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] 
         if not _is_hill(_averaged(correlation, shorter), lag):
             continue
         usual = [n for n in usual_periods if n <= longest]
-        near = (n for n in usual if abs(len(residual) / n - len(residual) / lag) < SAME_LINE)
+        alike = (n for n in usual if abs(n - lag) <= NEARBY * lag)
+        near = (n for n in alike if abs(len(residual) / n - len(residual) / lag) < SAME_LINE)
         within = (n for n in usual if 1.5 * n <= lag and _is_multiple(lag, n) and _is_hill(correlation, n))
         noise = 2 / math.sqrt(len(residual))  # of autocorrelations, two standard deviations
+        first, all_repeats = correlation[lag] - noise, correlation[lag::lag].mean() - noise
         period = (
-            next((n for n in near if correlation[n] >= ALIKE * correlation[lag]), None)
-            or next((n for n in within if correlation[n] >= correlation[lag] - noise), None)
+            next((n for n in near if correlation[n::n].mean() >= all_repeats), None)
+            or next((n for n in within if correlation[n] >= first or correlation[n::n].mean() >= all_repeats), None)
             or lag
         )
         strength = float(correlation[period])

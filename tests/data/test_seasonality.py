@@ -64,7 +64,7 @@ def test_a_week_does_not_hide_the_year() -> None:
 
 
 def test_the_calendars_period_is_preferred_only_to_those_that_look_the_same() -> None:
-    """Red if noise makes a year of 53 weeks, or some days of one, or if tides of 25 hours are called daily."""
+    """Red if noise makes a year of 53 weeks, or days of 25 hours, or if tides of 25 hours are called daily."""
     weeks = 500 + 120 * np.sin(2 * np.pi * np.arange(260) / 52)
     drawn = [weeks + np.random.default_rng(seed).normal(0, 40, 260) for seed in range(20)]
     assert {find_seasons(values)[0].period for values in drawn} - {52}
@@ -72,12 +72,9 @@ def test_the_calendars_period_is_preferred_only_to_those_that_look_the_same() ->
     days = np.sin(2 * np.pi * np.arange(480) / 24)
     noisy = [days + np.random.default_rng(seed).normal(0, 1, 480) for seed in range(40)]
     assert {season.period for values in noisy for season in find_seasons(values)} & {48, 72, 96, 120}
-    assert not {season.period for values in noisy for season in find_seasons(values, usual_periods=[24, 168])} & {
-        48,
-        72,
-        96,
-        120,
-    }
+    found = {season.period for values in noisy for season in find_seasons(values, usual_periods=[24, 168])}
+    assert 24 in found
+    assert not found & {23, 25, 48, 72, 96, 120}
     tides = np.sin(2 * np.pi * TIME / 25) + np.random.default_rng(1).normal(0, 0.3, len(TIME))
     assert find_seasons(tides, usual_periods=[24, 168])[0].period == 25
 

@@ -189,6 +189,9 @@ def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead
     sound(forecast("late.csv", "target=load", "dataset.series_col=shop", "output=late"))
     first = pd.read_csv("late/forecasts/late.forecast.csv").groupby("shop")["time"].min()
     assert pd.to_datetime(first).tolist() == pd.to_datetime(one["time"][[599, 600, 600]]).tolist()
+    two[(two["shop"] == "a") | (two["time"] < one["time"][620])].to_csv("uneven.csv", index=False)
+    lines = sound(forecast("uneven.csv", "target=load", "output=uneven"))
+    assert "the horizon is 20 rows, since b has no more (promo), another series has 24" in lines["Data"]
     unnamed = call("forecast", "one.csv", "model=linear")
     assert unnamed.err.endswith("the last rows, which have no load, are to be forecast with promo, add target=load\n")
     done("forecast", "one.csv", "target=load", "model=zero", "output=zero")
