@@ -28,10 +28,12 @@ class Fill(Enum):
 
 
 class Duplicates(Enum):
-    """What to keep of rows with the same timestamp: the first row, or their mean."""
+    """What to keep of rows with the same timestamp: the first row, their mean, or their sum. With sum, the rows between
+    two times of `dataset.frequency` are one, and times without rows are 0."""
 
     first = "first"
     mean = "mean"
+    sum = "sum"
 
 
 class Outliers(Enum):
@@ -405,7 +407,9 @@ class DatasetConfig(Checked):
         missing_values: words (closed, offline) and numbers (-999) that mean a missing value, like an empty cell, except
             in `series_col` and `categorical`.
         sort: sort rows by time.
-        duplicates: how to merge rows with the same timestamp; codes of categories are never averaged.
+        duplicates: how to merge rows with the same timestamp; codes of categories are never averaged. sum, of sales or
+            calls, adds those of each period of `frequency` (h, D, W, MS; as pandas resamples, so W from Monday to
+            Sunday), with 0 for periods between the first and the last that have none.
         fill: how to fill empty cells and missing rows; mask keeps them missing, except in static columns.
         max_gap: longest run of rows to fill; None means no limit.
         outliers: what to do about readings far from all others of their column; None warns of them, and asks before

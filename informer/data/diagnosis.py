@@ -21,7 +21,7 @@ from informer.base.console import logging_to, say
 from informer.base.errors import InputError, Repair, counted, listed, printable
 from informer.base.files import expanded
 from informer.config.commands import InspectConfig
-from informer.config.data import DatasetConfig, Fill, Short, key_columns, repaired, union_of
+from informer.config.data import DatasetConfig, Duplicates, Fill, Short, key_columns, repaired, union_of
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
 from informer.data.panel import LongTable, panel_tables, read_attributes, series_reader
@@ -259,7 +259,7 @@ def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> li
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
     """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None."""
-    if table.issued is not None:  # a time has several rows in any case
+    if table.issued is not None or dataset.duplicates is Duplicates.sum:  # a time has several rows in any case
         return None
     try:
         time_col = find_time_column(table, dataset.time_col)
@@ -377,6 +377,7 @@ def proposals(table: Table, dataset: DatasetConfig, target: str | None) -> list[
         constant = (groups.nunique(dropna=False) == 1).all()
         static = [name for name in candidates if constant[name] and table.frame[name].nunique(dropna=False) > 1]
     text = [name for name in candidates if name not in static and is_text(table, name)]
+    text = [] if dataset.duplicates is Duplicates.sum else text  # a sum is of several categories
     settings = {"exclude": exclude, "categorical": [*repeated_text(table, text)], "static_covariates": static}
     return [Repair(setting, names) for setting, names in settings.items() if names]
 

@@ -204,6 +204,9 @@ MOSTLY = 0.95
 MOSTLY_RISING = 0.9
 """Share of steps that go forward in a file whose order shows which rows are the newest."""
 
+A_MONTH = pd.Timedelta(days=28)
+"""Least time by which rows at the end of a file of sales go back with a wrong month; others were written late."""
+
 SHORT_END = 0.2
 """Maximum share of rows after a gap of exactly a year for which they are rather taken for rows with a wrong year."""
 
@@ -308,8 +311,8 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, "t"], config: Dataset
     place, first = f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}", Repair("duplicates", Duplicates.first)
     if may_drop(n, len(rows), config):
         report.add(
-            f"{place}{count_note(n, 'rows repeat a time')}; keep one row per time, or set dataset.duplicates=first or "
-            "mean, or, for a file of several series, dataset.series_col",
+            f"{place}{count_note(n, 'rows repeat a time')}; keep one row per time, or set dataset.duplicates=first, "
+            "mean or sum, or, for a file of several series, dataset.series_col",
             first,
         )
         return
@@ -318,13 +321,21 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, "t"], config: Dataset
         firsts = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).transform("first").to_numpy()
         alike = float(((rows.values == firsts) | np.isnan(rows.values))[repeated].all(axis=1).mean())
     likeness = f", {alike:.0%} of them with the numbers of another row at their time" if alike >= MOSTLY else ""
+    sums = f"for sums, {_settings_of_sums(rows)}; " if n >= MANY_MISSING * len(rows) else ""
     kept = (config.duplicates or Duplicates.first).value
     report.add(
         f"{place} ({n} of {len(rows)} rows repeat a time{likeness}); keep one row per time, or, for a file "
-        "of several series, set dataset.series_col; for times of day in another column, dataset.clock_col; to drop "
-        f"{'this row' if n == 1 else 'these rows'}, dataset.duplicates={kept} dataset.confirm=[duplicates]",
+        f"of several series, set dataset.series_col; for times of day in another column, dataset.clock_col; {sums}"
+        f"to drop {'this row' if n == 1 else 'these rows'}, dataset.duplicates={kept} dataset.confirm=[duplicates]",
         *((first, CONFIRM) if alike >= MOSTLY or n < MANY_MISSING * len(rows) else ()),
     )
+
+
+def _settings_of_sums(rows: Rows) -> str:
+    """What to set to read the sums of the rows of a time, or of a usual period if times are not at equal steps."""
+    once = rows.timestamps.unique().sort_values()
+    is_even = len(once) < 2 or (Frequency.closest(once)[0].strides(once) > 0).all()
+    return f"dataset.duplicates=sum{'' if is_even else f' dataset.frequency={usual_period(once)}'}"
 
 
 def may_drop(n: int, n_rows: int, config: DatasetConfig) -> bool:
@@ -415,7 +426,8 @@ def check_steps(
     strides = np.where(before[1:] == before[:-1], strides, 1)
     gaps, uneven = np.flatnonzero(strides > 1), np.flatnonzero(strides == 0)
     missing = int((strides[gaps] - 1).sum())
-    if len(gaps):
+    has_step = 2 * len(uneven) <= len(strides)
+    if len(gaps) and has_step:
         last, fill = int(gaps[-1]), fill_for(rows, missing)
         fills = missing <= MOST_NEW * len(rows) and (config.max_gap or missing) >= int(strides.max()) - 1
         year = frequency.future(rows.timestamps[last], 1)[0].tz_localize(None) + pd.DateOffset(years=1)
@@ -432,7 +444,7 @@ def check_steps(
     if len(uneven):
         report.add(
             f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}; "
-            "write rows at equal steps"
+            f"write rows at equal steps{'' if has_step else f', or, for sums, set {_settings_of_sums(rows)}'}"
         )
     return missing
 
@@ -478,6 +490,16 @@ def check_cells(
     for position, column in enumerate(rows.columns):
         if not sound[position] or column in text:  # a text cell may have been filled
             _check_column(rows, position, text.get(column, pd.Series(dtype=object)), config, fill, report)
+
+
+def with_zeros(rows: Rows, text: Mapping[str, pd.Series]) -> Rows:
+    """The rows with 0 for cells with text, which are reported."""
+    if not any(map(len, text.values())):
+        return rows
+    values = rows.values.copy()
+    for column, cells in text.items():
+        values[np.isin(rows.lines, cells.index), rows.columns.index(column)] = 0.0
+    return replace(rows, values=values)
 
 
 def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
@@ -747,7 +769,9 @@ def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bo
         rows: the rows with a time.
         report: receives what was repaired.
     """
-    if (config.sort or config.duplicates is not None) and not rows.is_increasing and not len(misplaced_end(rows)):
+    if config.duplicates is Duplicates.sum and len(rows):
+        rows = _summed(rows, config, report)
+    elif (config.sort or config.duplicates is not None) and not rows.is_increasing and not len(misplaced_end(rows)):
         back = np.flatnonzero(np.diff(rows.timestamps.asi8) < 0) + 1
         if config.sort and len(back):
             first = rows.lines[back[0]]
@@ -767,6 +791,48 @@ def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bo
     if step is not None:
         rows, new = _with_missing_rows(rows, step, config.fill, config.max_gap, report)
     return _filled(rows, new, config.fill, config, report)
+
+
+def _summed(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
+    """A row with the sums of each period, see `Duplicates`; missing values where one is, unless they are filled with 0.
+
+    Codes of categories are those of the period's first row, or of the one before. Rows with a wrong year at the end are
+    left to the checks.
+    """
+    end, once = misplaced_end(rows), rows.timestamps.unique().sort_values()
+    if len(once) < 2 or (len(end) and rows.timestamps.max() - rows.timestamps[end].max() >= A_MONTH):
+        return rows
+    step = Frequency.parse(config.frequency) if config.frequency else Frequency.closest(once)[0]
+    if config.frequency is None and (step.strides(once) == 0).any():
+        raise InputError(
+            f"{rows.name}, column {rows.time_col!r}: times are not at equal steps; for sums, set dataset.frequency="
+            f"{usual_period(once)} next to dataset.duplicates=sum"
+        )
+    times, codes = step.periods(rows.timestamps)
+    empty, every, n = np.isnan(rows.values), np.arange(len(times)), len(times)
+    sums = [np.bincount(codes, each, n) for each in np.where(empty, 0.0, rows.values).T]
+    values = np.stack(sums, axis=1) if sums else np.empty((n, 0))
+    if config.fill is not Fill.zero:
+        values[np.stack([np.bincount(codes, each, n) > 0 for each in empty.T], axis=1)] = np.nan
+    order = np.lexsort((~empty.any(axis=1), codes))  # an empty cell is reported in its row
+    present, firsts = np.unique(codes[order], return_index=True)
+    firsts, place = order[firsts], np.searchsorted(present, every)
+    fixed = rows.positions([*config.categorical, *config.static_covariates])
+    values[:, fixed] = rows.values[firsts[np.searchsorted(present, every, side="right") - 1]][:, fixed]
+    report.repairs.append(
+        f"{rows.name}: duplicates=sum: {n} sums ({step.code}) of {len(rows)} rows from {rows.timestamps.min()} to "
+        f"{rows.timestamps.max()}, {n - len(present)} without rows are 0"
+    )
+    return replace(rows, timestamps=times, values=values, lines=rows.lines[firsts[place]])
+
+
+def usual_period(once: pd.DatetimeIndex) -> str:
+    """The shortest of hours, days, weeks and months of which at least half have one of these times."""
+    wall = once.tz_localize(None)
+    for code in ("h", "D"):
+        if 2 * wall.floor(code).nunique() >= (wall[-1] - wall[0]) // pd.Timedelta(1, code) + 1:
+            return code
+    return "W" if 2 * wall.to_period("W").nunique() >= (wall[-1] - wall[0]).days / 7 else "MS"
 
 
 def _merged(rows: Rows, duplicates: Duplicates, config: DatasetConfig, report: Report) -> Rows:

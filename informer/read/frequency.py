@@ -441,6 +441,40 @@ class Frequency:
             wall = shifted if row in _in_zone(pd.DatetimeIndex([shifted]), row.tz) else wall
         return wall, row.tz
 
+    def periods(self, times: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, Int[np.ndarray, "t"]]:
+        """The times of all periods of this step from the first to the last of `times`, and the period of each of these.
+
+        A period has its beginning as time, or, as pandas resamples, its last day for weeks and ends of months. Times
+        outside opening hours or days belong to the last open ones before.
+
+        Raises:
+            InputError: more than FARTHEST times as many periods as times.
+        """
+        nanos, zone = nanos_of(self.offset), times.tz
+        wall = times.tz_localize(None) if nanos is None or nanos % DAY == 0 or self.hours is not None else times
+        first, last = wall.min(), wall.max()
+        begin = first.normalize()
+        if (last - first) / (begin + self.offset - begin) > FARTHEST * len(times):
+            raise InputError(
+                f"dataset.frequency={self.code}: from {first} to {last} are too many periods for {len(times)} rows; "
+                "set a longer one, or fix the dates"
+            )
+        rule = self.code.lstrip("0123456789").partition("-")[0] if nanos is None else ""
+        if rule == "W" or rule.endswith("E"):
+            ends = self.offset.rollforward(begin), self.offset.rollforward(last.normalize())
+            grid = self._range(*ends)
+            return _in_zone(grid, zone), grid.searchsorted(wall.normalize())
+        if self._on_a_day:
+            begin = begin - DateOffset(months=self.offset.n) + DateOffset(day=self.offset.kwds["day"])
+        elif nanos is None:
+            begin = self.offset.rollback(begin)
+        elif DAY % nanos == 0:
+            begin += ((first - begin) // pd.Timedelta(nanos) * pd.Timedelta(nanos)).as_unit(times.unit)
+        grid = self._range(begin, last)
+        codes = np.maximum(grid.searchsorted(wall, side="right") - 1, 0)
+        grid, codes = grid[codes.min() :], codes - codes.min()
+        return _in_zone(grid, zone) if wall is not times else grid, codes
+
     @property
     def code(self) -> str:
         """Canonical spelling, as read by `parse`."""

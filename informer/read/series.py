@@ -22,7 +22,7 @@ from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
-from informer.config.data import STEP, DatasetConfig, Fill, Short, key_columns, settings_that
+from informer.config.data import STEP, DatasetConfig, Duplicates, Fill, Short, key_columns, settings_that
 from informer.config.model import WindowSizes
 from informer.read.cells import dictionary_encoded, joined_names, key_cells, without_words
 from informer.read.checks import (
@@ -45,6 +45,7 @@ from informer.read.checks import (
     read_cells,
     repair,
     until_observed,
+    with_zeros,
 )
 from informer.read.columns import are_plain, counting_column, number_columns, value_columns
 from informer.read.date_text import date_formats
@@ -492,7 +493,8 @@ def inspect_table(
                 groups=issue_groups(table),
             )
             step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
-            if table.issued is None and not is_numbered and (rounded := on_grid(times, step)) is not None:
+            sums = config.duplicates is Duplicates.sum
+            if table.issued is None and not is_numbered and not sums and (rounded := on_grid(times, step)) is not None:
                 times, note = rounded
                 report.repairs.append(f"{table.name}: {note}")
             rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
@@ -500,6 +502,9 @@ def inspect_table(
             if table.issued is not None:
                 check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
                 rows, issues, text = *as_known(rows, *issue_times(table, times), config, report), {}
+            if sums:  # a row with text has no row of its own any more
+                check_cells(rows, text, replace(config, fill=Fill.mask), report)
+                rows, text = with_zeros(rows, text), {}
             rows, ahead = until_observed(rows, text, None if config.keeps_gaps else config.target)
             if ahead:
                 report.repairs.append(f"{table.name}: {ahead}")
