@@ -137,6 +137,14 @@ def test_rounding_noise_of_a_constant_is_no_deviation() -> None:
     assert next(_of_column("x", train * 1e-307, np.full(30, 1e-307)))[0] == 1e3
 
 
+def test_a_counter_is_called_one() -> None:
+    """Red if readings of a meter get a warning about their level, or a trend with noise is called a counter."""
+    meter = 5e4 + np.cumsum(np.abs(NOISE[:, 0]))
+    assert "never falls, as a counter" in next(_of_column("x", meter[:150], meter[150:]))[1]
+    meter[80] -= 10
+    assert "above that of the training rows" in next(_of_column("x", meter[:150], meter[150:]))[1]
+
+
 @pytest.mark.parametrize("size", [1e-319, 1e-307, 1e-20, 1.0, 1e29])
 def test_rounded_to_significant_digits(size: float) -> None:
     """Fails if 10^decimals overflows for values below 1e-300, which gives NaN."""

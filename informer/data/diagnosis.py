@@ -679,6 +679,9 @@ def _with_advice(
     return replace(finding, repairs=repairs, sizes=sizes), [how] if how else []
 
 
+LEAST_COUNTED = 100
+"""Minimum number of rows that never fall to be called a counter."""
+
 DRIFT = 1.0
 """Minimum distance between the means of training and test rows, in training standard deviations."""
 STUCK = 0.2
@@ -723,7 +726,9 @@ def _of_column(
         yield 1e3, f"{where}: constant in the training rows ({train[0]:.6g}); the model cannot learn from it"
         return
     shift = float(test.mean() - train.mean()) / spread
-    if abs(shift) > DRIFT:
+    if len(train) >= LEAST_COUNTED and all((np.diff(part) >= 0).all() for part in (train, test)) and shift > 0:
+        yield 100 + shift, f"{where}: never falls, as a counter; its differences say more, and can be forecast instead"
+    elif abs(shift) > DRIFT:
         way = "above" if shift > 0 else "below"
         yield (
             100 + abs(shift),
