@@ -145,6 +145,18 @@ def test_a_counter_is_called_one() -> None:
     assert "above that of the training rows" in next(_of_column("x", meter[:150], meter[150:]))[1]
 
 
+def test_nights_and_months_without_demand_are_no_stuck_sensor() -> None:
+    """Red if zeros of many stretches count, or if they hide a sensor that is stuck once at another value."""
+    random, hours = np.random.default_rng(0), np.arange(24 * 30)
+    sun = np.maximum(0.0, np.sin((hours % 24 - 6) / 12 * np.pi)) * random.uniform(0.5, 1, len(hours))
+    demand = np.where(random.random(80) < 0.6, 0.0, random.gamma(2, 3, 80).round())
+    stuck = np.where(np.arange(len(hours)) // 200 == 1, 7.25, random.normal(7, 1, len(hours)))
+    nights_stuck = np.where(np.arange(len(hours)) // 200 == 1, 0.75, sun)
+    found = [[line for _, line in _of_column("x", each, each[-40:])] for each in (sun, demand, stuck, nights_stuck)]
+    assert [sum("stuck sensor" in line for line in lines) for lines in found] == [0, 0, 1, 1]
+    assert any("28% of the training rows repeat" in line for line in found[2])
+
+
 @pytest.mark.parametrize("size", [1e-319, 1e-307, 1e-20, 1.0, 1e29])
 def test_rounded_to_significant_digits(size: float) -> None:
     """Fails if 10^decimals overflows for values below 1e-300, which gives NaN."""

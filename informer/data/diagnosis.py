@@ -684,8 +684,9 @@ LEAST_COUNTED = 100
 
 DRIFT = 1.0
 """Minimum distance between the means of training and test rows, in training standard deviations."""
-STUCK = 0.2
-"""Minimum share of rows that repeat the previous row, in a column with many different values."""
+STUCK, MOST_STRETCHES = 0.2, 3
+"""Minimum share of rows that repeat the previous row, in a column with many different values; number of stretches of a
+value above which it is usual, such as nights without sun and months without demand."""
 MOST_FOUND, MOST_REPAIRS = 12, 40
 """Maximum number of problems and of repairs listed; the rest are counted."""
 
@@ -738,7 +739,10 @@ def _of_column(
             ),
         )
     if len(np.unique(train)) > len(train) / 20:
-        still = float((np.diff(train) == 0).mean())
+        starts = np.flatnonzero(np.append(True, np.diff(train) != 0))
+        _, value, stretches = np.unique(train[starts], return_inverse=True, return_counts=True)
+        repeats = np.diff(starts, append=len(train)) - 1
+        still = float(repeats[stretches[value] <= MOST_STRETCHES].sum() / (len(train) - 1))
         if still > STUCK:
             yield (
                 50 + still,
