@@ -204,6 +204,9 @@ MOSTLY = 0.95
 MOSTLY_RISING = 0.9
 """Share of steps that go forward in a file whose order shows which rows are the newest."""
 
+EARLY_END = 0.05
+"""Share of periods whose last rows may be earlier than those of a whole period."""
+
 A_MONTH = pd.Timedelta(days=28)
 """Least time by which rows at the end of a file of sales go back with a wrong month; others were written late."""
 
@@ -823,6 +826,13 @@ def _summed(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
         f"{rows.name}: duplicates=sum: {n} sums ({step.code}) of {len(rows)} rows from {rows.timestamps.min()} to "
         f"{rows.timestamps.max()}, {n - len(present)} without rows are 0"
     )
+    # seconds from the time of each period to its last row; of series, some are seldom sold
+    lasts = (pd.Series(rows.timestamps).groupby(codes).max() - times[present]).dt.total_seconds().to_numpy()
+    if config.series_col is None and n > LEAST_VALUES and lasts[-1] < np.quantile(lasts[:-1], EARLY_END):
+        report.warnings.append(
+            f"{rows.name}: the last sum, {step.text(times[-1])}, is of rows up to {rows.timestamps.max()}, earlier "
+            "than in other periods; if more will follow, remove its rows"
+        )
     return replace(rows, timestamps=times, values=values, lines=rows.lines[firsts[place]])
 
 

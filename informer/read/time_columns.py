@@ -403,7 +403,7 @@ HEAD = 10_000
 """Number of rows by which columns of times are compared first."""
 
 MOSTLY = 0.9
-"""Minimum share of steps forward in a column of counts since 1970."""
+"""Minimum share of steps one way in a column of counts since 1970."""
 
 _NUMBERS = r"(?<!\d)(?:19|20)\d\d(?!\d).*\d|\d.*(?<!\d)(?:19|20)\d\d(?!\d)|(?:19|20)\d{6}|\w\W+(?:19|20)\d\d$"
 _NUMBERS += r"|^\d{1,2}\D\d{1,2}\D\d{1,2}(?:\D|$)"
@@ -450,12 +450,12 @@ def find_time_column(table: Table, time_col: str | None) -> str:
 
 
 def _is_unread(cells: pd.Series) -> bool:
-    """Whether cells are times in a format that is not recognised: whole numbers since 1970 that mostly rise, or text of
-    one form with the number of a year or at least three numbers, which does not begin with one word, as names do."""
+    """Whether cells are times in a format that is not recognised: whole numbers since 1970 that mostly rise or fall, or
+    text of one form with a year or at least three numbers, which does not begin with one word, as names do."""
     if is_integer_dtype(cells):
         steps = cells.diff().iloc[1:]
-        rises = len(steps) > 0 and bool((steps >= 0).mean() >= MOSTLY) and bool((steps > 1).any())
-        return rises and usual_unit(cells) in EPOCHS
+        shares = [float((steps >= 0).mean()), float((steps <= 0).mean())] if len(steps) else [0.0]
+        return max(shares) >= MOSTLY and bool((steps.abs() > 1).any()) and usual_unit(cells) in EPOCHS
     texts = distinct(cells.iloc[:HEAD]).dropna() if len(cells) and _is_text(cells) else pd.Series(dtype="str")
     texts = texts.astype("str").str.strip()
     if len(texts) < 2 or not texts.str.contains(_NUMBERS).all():

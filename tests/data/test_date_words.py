@@ -104,5 +104,8 @@ def test_counts_since_1970_need_one_setting(unit: str, tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "f.csv", index=False)
     with pytest.raises(InputError, match=rf"column 'logged': .*set dataset\.time_format={unit};"):
         read_series(tmp_path / "f.csv", DatasetConfig())
+    frame.drop(columns="id")[::-1].to_csv(tmp_path / "falls.csv", index=False)
+    with pytest.raises(InputError, match=rf"column 'logged': .*set dataset\.time_format={unit};"):
+        read_series(tmp_path / "falls.csv", DatasetConfig())
     series = read_series(tmp_path / "f.csv", DatasetConfig(time_format=unit))
     assert (list(series.timestamps), series.columns) == (list(times), ("load",))

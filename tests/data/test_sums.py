@@ -13,6 +13,8 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.data.panel import read_panel
 from informer.read.frequency import Frequency
+from informer.read.series import inspect_table
+from informer.read.table import table_of_frame
 
 
 def sales(n: int = 1500, days: int = 200) -> pd.DataFrame:
@@ -62,6 +64,17 @@ def test_no_sale_is_lost_on_any_step(code: str, days: int) -> None:
     assert (grid[codes[later]] <= times[later]).all()
     assert (times[codes < len(grid) - 1] < grid[codes[codes < len(grid) - 1] + 1]).all()
     assert (Frequency.parse(code).strides(grid) == 1).all()
+
+
+def test_an_unfinished_period_is_named(tmp_path: Path) -> None:
+    """Red if the sum of half a month passes for one that fell, or a whole month is called unfinished."""
+    days = pd.date_range("2022-01-01", "2023-12-14")
+    for last, n in (("2023-12-14", 1), ("2023-11-30", 0), ("2023-11-29", 0)):
+        frame = pd.DataFrame({"date": days, "sold": 1.5})[days <= last]
+        config = DatasetConfig(duplicates=Duplicates.sum, frequency="MS")
+        _, report = inspect_table(table_of_frame(frame, "f"), config, "f")
+        assert sum("the last sum, 2023-12-01, is of rows up to 2023-12-14" in line for line in report.warnings) == n
+        assert sum("the last sum" in line for line in report.warnings) == n
 
 
 def test_series_and_categories(tmp_path: Path) -> None:
