@@ -1,10 +1,8 @@
 """The checkpoint: one file with a trained model and everything needed to use it, as plain data without code.
 
-SHA-256 of a checkpoint's content, independent of the file format; detects damaged files and files of another run.
-
-It is not a signature: anyone who changes a file on purpose can also write a matching digest.
-
-Read files of tensors from untrusted sources: no code is executed, nothing unpacks to more than the file's size.
+Files come from untrusted sources: reading one executes no code, and unpacks nothing to more than the file's size. A
+SHA-256 of the content, independent of the file format, detects damaged files and files of another run. It is not a
+signature: anyone who changes a file on purpose can also write a matching digest.
 """
 
 import hashlib

@@ -1,11 +1,8 @@
-"""Restore the network from the content of a checkpoint, which may come from an untrusted source.
+"""Restore the network from the content of a checkpoint, which may come from an untrusted source; or start a run from
+the weights of another one, also with other columns or other attention mechanisms.
 
 The network is first built on the meta device, without memory; its shapes are compared with the weights in the file, and
 only then is it built with memory.
-
-Checks of named weights against those of a network.
-
-Start a run from the weights of another one, also with other columns or other attention mechanisms.
 """
 
 import re
@@ -87,7 +84,11 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
         InputError: columns, lengths, configuration and weights do not match each other or this program.
     """
     try:
-        model_config, dims = _sizes(checkpoint)
+        model_config, dims = model_of(checkpoint.config["model"]), dims_in(checkpoint)
+        problems = [*model_config.problems(), *_names_problems(checkpoint)] or _dims_problems(checkpoint, dims)
+        problems += model_config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
+        if problems:
+            raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
         slots = {slot: checkpoint.config[slot] for slot in SLOTS}
     except InputError:
         raise
@@ -197,18 +198,6 @@ class _OnlyShapes(TorchFunctionMode):
         if func in (torch.Tensor.normal_, torch.Tensor.uniform_) and args[0].is_meta:
             return args[0]
         return func(*args, **(kwargs or {}))
-
-
-def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
-    """The model configuration and sizes, checked against each other and the columns."""
-    config = model_of(checkpoint.config["model"])
-    dims = dims_in(checkpoint)
-    problems = [*config.problems(), *_names_problems(checkpoint)]
-    problems = problems or _dims_problems(checkpoint, dims)
-    problems += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
-    if problems:
-        raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
-    return config, dims
 
 
 def _names_problems(checkpoint: Checkpoint) -> Iterator[str]:

@@ -1,8 +1,5 @@
-"""`informer forecast`, from the checked configuration to the forecasts, the report and the summary.
-
-Progress of a long command: a live display in a terminal, otherwise a line at intervals.
-
-Summary lines of `informer forecast`: the data, the quality of the model, the output files.
+"""`informer forecast`, from the checked configuration to the forecasts, the report and the summary: lines about the
+data, the model and the output files. Progress is a live display in a terminal, otherwise a line at intervals.
 """
 
 import json

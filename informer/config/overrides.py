@@ -21,7 +21,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -36,6 +35,8 @@ class TextKey(NamedTuple):
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _PLAIN, _WORDS = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*"), ("null", "true", "false", "nan", "inf")
 """Text that Hydra's grammar reads literally, and the words that it does not."""
+_WORD = re.compile(r"[A-Za-z_]\w*|-?\d+(\.\d+)?")
+"""Elements of a list that are displayed without quotes."""
 _END = re.compile(r"\s*(,|$)")
 _FUNCTION = re.compile(r"(choice|range|interval|glob|sort|shuffle|tag|str)\(.*\)", re.DOTALL)
 """A sweep that Hydra works out."""
@@ -201,17 +202,13 @@ def shell_command(name: str, *words: Word) -> str:
     return command_line(["informer", name, *settings])
 
 
-def next_command(run: Path) -> str:
-    """The command that forecasts a file with a run."""
-    return shell_command("predict", ("checkpoint", run), "input=FILE.csv", "output=forecasts")
-
-
 def to_display(value: Any) -> str:
     """A value as a user types it, before quotes of the shell."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, list | tuple):
-        return f"[{','.join(each if _is_word(each) else to_hydra(each) for each in value)}]"
+        is_word = [isinstance(x, str) and _WORD.fullmatch(x) and x.lower() not in _WORDS for x in value]
+        return f"[{','.join(x if plain else to_hydra(x) for x, plain in zip(value, is_word, strict=True))}]"
     if value is None or isinstance(value, bool):
         return to_hydra(value)
     if isinstance(value, str) and (value == "null" or _QUOTED.fullmatch(value)):
@@ -229,8 +226,3 @@ def changed_settings(node: str, values: Mapping[str, Any], defaults: Mapping[str
         elif value != defaults[key]:
             changed.append(f"{name}={to_display(value)}")
     return changed
-
-
-def _is_word(value: Any) -> bool:
-    plain = r"[A-Za-z_]\w*|-?\d+(\.\d+)?"
-    return isinstance(value, str) and bool(re.fullmatch(plain, value)) and value.lower() not in _WORDS

@@ -188,7 +188,14 @@ class Journal:
 
     def __init__(self, folder: Path, job: str, outputs: Iterable[str], *, resume: bool) -> None:
         self._folder = folder
-        _check_ours(folder / SUMMARY)
+        if (path := folder / SUMMARY).exists():
+            with writing(path), path.open("rb") as file:
+                first = file.readline(len(_FIRST_LINE) + 2).rstrip(b"\r\n")
+            if first != _FIRST_LINE:
+                raise InputError(
+                    f"{path}: expected the summary of a job, found another file of that name; choose another output "
+                    "folder"
+                )
         remove_temporary(folder / output for output in (SUMMARY, JOURNAL, *outputs))
         self._job = job
         rows = [*_read_rows(folder / SUMMARY, job), *_read_rows(folder / JOURNAL, job)] if resume else []
@@ -228,18 +235,6 @@ class Journal:
 
     def _text(self, rows: Iterable[Row], *, header: bool = False) -> str:
         return csv_text([*([HEADER] if header else []), *((*row.cells(), self._job) for row in rows)])
-
-
-def _check_ours(path: Path) -> None:
-    """Raise an InputError if the summary was not written by a job, so that it is not overwritten."""
-    if not path.exists():
-        return
-    with writing(path), path.open("rb") as file:
-        first = file.readline(len(_FIRST_LINE) + 2).rstrip(b"\r\n")
-    if first != _FIRST_LINE:
-        raise InputError(
-            f"{path}: expected the summary of a job, found another file of that name; choose another output folder"
-        )
 
 
 def _encoded(text: str) -> bytes:

@@ -105,7 +105,9 @@ def cluster(workers: int | None) -> Iterator[None]:
     address = os.environ.get("RAY_ADDRESS", "local")
     ours: dict[str, Any] = {"num_cpus": workers, "object_store_memory": SHARED_MEMORY, "include_dashboard": False}
     try:
-        check_reachable(address)
+        host, _, port = address.rpartition("://")[2].rpartition(":")
+        if port.isdigit():  # Ray would try for ten minutes to reach what does not answer
+            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **(ours if address == "local" else {}))
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
@@ -120,10 +122,3 @@ def cluster(workers: int | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-def check_reachable(address: str) -> None:
-    """Raise an OSError if nothing answers at host:port; Ray would retry for ten minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host, int(port)), timeout=10).close()

@@ -1,11 +1,8 @@
 """Score a checkpoint again on the test part of its data, from configuration to report.
 
-Reload the training data of a model.
-
-Compare one-pass and step-by-step decoding of one checkpoint: scores and time on the same windows.
-
-Results of a test part for a report: forecasts of chosen series and columns, attention maps: `weights` of every layer
-and head on given windows.
+The training data are found and read again. What a report shows of a test part are forecasts of chosen series and
+columns, and attention maps, the `weights` of every layer and head on a window. One-pass and step-by-step decoding of
+one checkpoint are scored and timed on the same windows.
 """
 
 import json
@@ -22,7 +19,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64
 from rich.console import Console
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
@@ -268,10 +265,13 @@ def test_forecasts(model: TrainedModel, data: Data, evaluation: Evaluation) -> p
     n_origins, n_rows = max(1, min(MAX_ORIGINS, NUMBERS // (len(pairs) * n_values))), ROWS // len(pairs)
     tables = []
     for s in dict.fromkeys(s for s, _ in pairs):
-        series, windows = data.panel[s], _origins(data, s, n_origins)
+        series, first = data.panel[s], int(data.test.store.first_rows[s])
+        own = ((data.test.starts >= first) & (data.test.starts < first + len(series))).nonzero()[:, 0]
+        # evenly spaced windows without overlap, of which the newest is the last
+        windows = own.flip(0)[:: max(data.sizes.pred_len, -(-len(own) // n_origins))].flip(0)
         columns = [data.targets[c] for place, c in pairs if place == s]
         truth = column_values(series, data.targets)
-        starts = data.test.starts[windows].cpu().numpy() - int(data.test.store.first_rows[s])
+        starts = data.test.starts[windows].cpu().numpy() - first
         end = int(starts[-1]) + data.sizes.rows
         begin = max(int(starts[0]), end - max(n_rows, data.sizes.rows))
         rows = starts[starts + data.sizes.first >= begin, None] + data.sizes.first + np.arange(data.sizes.pred_len)
@@ -320,15 +320,6 @@ def chosen_pairs(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> 
 
 def _levels(model: TrainedModel) -> list[int]:
     return [] if model.calibration is None else [*filter(model.calibration.supports, reversed(REPORTED_LEVELS))]
-
-
-def _origins(data: Data, s: int, most: int) -> Int[Tensor, "o"]:
-    """Indices of evenly spaced test windows of one series, without overlap, at most `most`; the newest is the last."""
-    first = int(data.test.store.first_rows[s])
-    stop = first + len(data.panel[s])
-    in_series = ((data.test.starts >= first) & (data.test.starts < stop)).nonzero()[:, 0]
-    stride = max(data.sizes.pred_len, -(-len(in_series) // most))
-    return in_series.flip(0)[::stride].flip(0)
 
 
 def _last_maps(model: ForecastModel, data: Data) -> dict[str, Any] | None:

@@ -1,12 +1,11 @@
-"""Rolling-origin forecasts of a series, with the actual values and scores.
+"""Rolling-origin forecasts of a series, with the actual values, and scores next to baselines.
 
 They use the same store and windows as evaluation, so equal windows give equal numbers. The output is a tidy table,
 written in pieces so that memory does not grow with the number of origins.
 
-Adaptive intervals of rolling forecasts: their widths follow the coverage at earlier origins.
-
-Calibrated widths are valid for data distributed like the calibration windows. When a series drifts, the widths of each
-level are multiplied by a factor m, updated after every origin whose actual values are all known:
+Widths of adaptive intervals follow the coverage at earlier origins: calibrated widths are valid for data distributed
+like the calibration windows. When a series drifts, the widths of each level are multiplied by a factor m, updated after
+every origin whose actual values are all known:
 
     m <- m exp(rate (missed - (1 - level)))
 
@@ -14,8 +13,6 @@ where `missed` is the share of its steps outside the interval. This is quantile 
 Tibshirani, "Conformal PID Control for Time Series Prediction", 2023, section 2.1), a form of adaptive conformal
 inference (I. Gibbs and E. Candes, 2021), on the logarithm of the width: over k origins the mean of `missed` differs
 from 1 - level by |log m| / (rate k), whatever the data.
-
-Scores of rolling forecasts and of their baselines, over origins after the training rows.
 """
 
 import logging
@@ -355,15 +352,6 @@ def series_windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -
     return Windows.of_columns(store, model.columns, starts=torch.tensor(list(firsts)), sizes=model.sizes)
 
 
-def summary_lines(name: str, scores: Evaluation) -> list[str]:
-    """Overall scores of a file's forecasts, and the verdict if there are baselines."""
-    means = scores.errors[scores.model].scaled.overall()
-    line = f"{name}: {counted(scores.windows, 'origin')}, MSE {means['mse']:.4g} and MAE {means['mae']:.4g}"
-    mase = f", MASE {means['mase']:.4g}" if np.isfinite(means["mase"]) else ""
-    verdict = [scores.verdict] if len(scores.errors) > 1 else []
-    return [f"{line} in scaled units{mase}", *verdict, *filter(None, [scores.warning])]
-
-
 MAX_ROWS, MAX_ORIGINS = 1 << 17, 256
 """Maximum rows of a piece (which has at least one origin), and maximum origins per batch."""
 
@@ -528,7 +516,10 @@ def write_rolled(
         evaluation = scores.evaluation()
         # before the table is renamed, which marks it as done
         write_atomic(writer.folder / metrics_of(name), evaluation.to_csv(), durable=False)
-    for line in summary_lines(name, evaluation):
+    means, n = evaluation.errors[evaluation.model].scaled.overall(), counted(evaluation.windows, "origin")
+    mase = f", MASE {means['mase']:.4g}" if np.isfinite(means["mase"]) else ""
+    log.info(f"{name}: {n}, MSE {means['mse']:.4g} and MAE {means['mae']:.4g} in scaled units{mase}")
+    for line in filter(None, [evaluation.verdict if len(evaluation.errors) > 1 else "", evaluation.warning]):
         log.info(line)
     return output, left_out
 

@@ -192,16 +192,6 @@ def _units(model: TrainedModel, history: Tensor) -> Float64[np.ndarray, "b n"]:
     return variation.unit(differences(history, variation.lag))[:, 0].double().cpu().numpy()
 
 
-def units_now(model: TrainedModel, forecasts: Sequence[Forecast]) -> Float64[np.ndarray, "s n"]:
-    """See `HeldOut.units`, after the last rows of these series."""
-    positions, scaled = model.columns.positions(model.columns.targets), []
-    for forecast in forecasts:
-        rows = column_values(forecast.series, model.columns.inputs)[-model.sizes.seq_len :]
-        history = model.scaler.of(forecast.series.name, rows).transform(rows)[None, :, positions]
-        scaled.append(_units(model, torch.from_numpy(history))[0])
-    return np.stack(scaled)
-
-
 def held_out_untrained(
     model: ZeroModel, panel: Sequence[Series], columns: Sequence[str], seasons: tuple[int, int], *, horizon: int
 ) -> HeldOut:
@@ -294,7 +284,12 @@ def of_run(
         earlier, later = (held_out(model, data, each, names) for each in fits)
     floor = np.full(later.power.shape, -np.inf)
     floor[:, list(model.model.non_negative)] = 0.0
-    return totals(forecasts, settings, earlier, later, units_now(model, forecasts), floor, dataset, path)
+    positions, units = model.columns.positions(model.columns.targets), []
+    for forecast in forecasts:  # after the last rows of its series
+        rows = column_values(forecast.series, model.columns.inputs)[-model.sizes.seq_len :]
+        history = model.scaler.of(forecast.series.name, rows).transform(rows)[None, :, positions]
+        units.append(_units(model, torch.from_numpy(history))[0])
+    return totals(forecasts, settings, earlier, later, np.stack(units), floor, dataset, path)
 
 
 def totals(

@@ -131,13 +131,13 @@ def rows_over_seeds(runs: Sequence["ComparedRun"]) -> list[tuple[str, ...]]:
 
 
 def _difference(errors: Sequence[float], best: Sequence[float]) -> str:
-    from scipy.stats import t
+    from scipy.stats import ttest_1samp
 
     if len(errors) < 2:
         return "no common seeds"
     relative = 100 * (np.array(errors) - best) / np.mean(best)
-    half = t.ppf(0.975, len(errors) - 1) * relative.std(ddof=1) / math.sqrt(len(errors))
-    return f"{relative.mean():+.1f} % ({relative.mean() - half:+.1f} to {relative.mean() + half:+.1f})"
+    low, high = ttest_1samp(relative, 0.0).confidence_interval()
+    return f"{relative.mean():+.1f} % ({low:+.1f} to {high:+.1f})"
 
 
 OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}

@@ -7,10 +7,6 @@ rates and calendar marks, and the best of all are trained for longer. Every tria
 windows. The best network is trained for the rest of the budget if its loss is lower than that of the linear forecast by
 more than LEAST_GAIN; otherwise the linear forecast is the model. Source for the rounds: K. Jamieson and A. Talwalkar,
 "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016 (successive halving).
-
-Time budget of a search and the run that follows it.
-
-Refinements of the linear forecast of a search, used where they lower its validation loss.
 """
 
 import logging

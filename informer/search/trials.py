@@ -1,11 +1,8 @@
 """Trials: the linear forecast, or a network that starts from it, scored on the same validation windows.
 
-Trials of a search: one row each in search.csv of the run directory, written after every trial, and a table.
-
-Where the trials of networks run: in this process, or on a Ray cluster, several at a time.
-
-A trial is determined by its settings and the data, so both engines find the same losses, up to the rounding of other
-processors or numbers of threads.
+They run in this process, or networks on a Ray cluster, several at a time. A trial is determined by its settings and the
+data, so both engines find the same losses, up to the rounding of other processors or numbers of threads. Each is a row
+in search.csv of the run directory, which is written after every trial.
 """
 
 import csv
@@ -14,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -330,9 +327,16 @@ class TrialRunner:
         with Tracker({}, n_steps=steps, console=Console(quiet=True), activity=what) as tracker:
             run = replace(settings, trainer=trainer)
             session = Session.begin(run, model.to(self.device), data, tracker=tracker, checkpointer=checkpointer)
-            loss, seconds = _trained_loss(session, self.clock)
+            state, loss, seconds = session.state, math.inf, 0.0
+            with suppress(InputError, torch.OutOfMemoryError):  # loss or gradient not finite, or too little memory
+                while state.step < session.last_step:
+                    train_epoch(session)
+                    state.epoch, state.n_seen = state.epoch + 1, 0
+                began = self.clock()
+                loss = validate(session)
+                seconds = self.clock() - began
         self._paces[_shape_of(settings, steps)] = seconds / len(data.val)
-        return loss
+        return loss if math.isfinite(loss) else math.inf
 
     def closing_seconds(self, values: Values, *, steps: int) -> float:
         """Seconds for everything after training: forecasts of all parts that are scored, and the baselines.
@@ -407,20 +411,6 @@ def _shape_of(settings: TrainConfig, steps: int) -> Shape:
     model = settings.model
     assert isinstance(model, InformerConfig), "see TrainConfig.problems"
     return settings.seq_len, bool(steps), model.d_model, model.patch_len, model.channel_independent
-
-
-def _trained_loss(session: Session, clock: Callable[[], float]) -> tuple[float, float]:
-    """Validation loss after the last step, and the seconds of that validation."""
-    state = session.state
-    try:
-        while state.step < session.last_step:
-            train_epoch(session)
-            state.epoch, state.n_seen = state.epoch + 1, 0
-        began = clock()
-        loss = validate(session)
-    except (InputError, torch.OutOfMemoryError):  # loss or gradient not finite, or not enough GPU memory
-        return math.inf, 0.0
-    return loss if math.isfinite(loss) else math.inf, clock() - began
 
 
 POLL = 0.2

@@ -1,8 +1,5 @@
-"""`informer serve`, from the checked configuration to the end of the server.
-
-The service's web page: its routes, and a form to try it. It loads no other resources.
-
-The HTTP application: routes, limits on size and time, one-line errors.
+"""`informer serve`: the HTTP application with its routes, limits on size and time and one-line errors; its web page
+with the routes and a form to try it, which loads no other resources; and the server from start to end.
 """
 
 import asyncio

@@ -90,11 +90,6 @@ class JoinedRows:
         return [len(series) - n_known for series, n_known in zip(self.panel, self.n_old, strict=True)]
 
     @property
-    def n_later(self) -> int:
-        """Number of steps after the last of the older rows, of the series with the most."""
-        return max(int((series.timestamps > self.last_old).sum()) for series in self.panel)
-
-    @property
     def last_old(self) -> pd.Timestamp:
         """Last time of the older rows."""
         known = zip(self.panel, self.n_old, strict=True)
@@ -375,7 +370,15 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
         seed_everything(new_settings.seed)
         if settings.overwrite:
             folder.clear([Path(where), older.path, *([Path(settings.history)] if settings.history else [])])
-        data = _rows_again(new_settings, older.checkpoint, rows, folder, device)
+        saved, path = older.checkpoint, folder.path / ROWS  # from which every later command reads them
+        table = rows_table(rows.panel, saved.categories, new_settings.dataset.series_col)
+        write_atomic(path, table.to_csv(index=False))
+        try:
+            trained = Trained(saved.series, saved.categories, dims_in(saved).masked)
+            data = build_data(new_settings, device, PanelScaler.from_state(saved.scaler), trained=trained)
+        except InputError:
+            path.unlink()
+            raise
         keep_log_in(folder.path / LOG)
         what = "row" if len(rows.panel) == 1 else f"rows of {len(rows.panel)} series, each a row"
         same = f"; {rows.compared} rows of training compared, {rows.changed} changed" if rows.compared else ""
@@ -394,7 +397,8 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
 def _settings_of(older: Older, rows: JoinedRows, settings: UpdateConfig, folder: RunFolder) -> TrainConfig:
     """The configuration of the new run: that of the older run, with the new run's rows as data."""
     # without training steps the older network and the settings of its maps are from rows before its test part
-    least, new = 2 * older.settings.pred_len + 1 if settings.steps else 1, rows.n_later
+    least, last = 2 * older.settings.pred_len + 1 if settings.steps else 1, rows.last_old
+    new = max(int((series.timestamps > last).sum()) for series in rows.panel)  # of the series with the most
     if new < least:
         raise InputError(
             f"{settings.input}: expected at least 2 pred_len + 1 = {least} rows after {rows.last_old}, "
@@ -442,20 +446,6 @@ def _long_enough(rows: JoinedRows, settings: TrainConfig, where: str) -> JoinedR
     if short := without(names, joined):
         log.warning(f"{where}: left out new series with fewer than {least} rows for training: {listed(short)}")
     return replace(rows, panel=panel, n_old=[rows.n_old[place] for place in keep])
-
-
-def _rows_again(
-    settings: TrainConfig, saved: Checkpoint, rows: JoinedRows, folder: RunFolder, device: torch.device
-) -> Data:
-    """Write the rows to the folder of the new run, and read them as every later command does."""
-    path = folder.path / ROWS
-    write_atomic(path, rows_table(rows.panel, saved.categories, settings.dataset.series_col).to_csv(index=False))
-    try:
-        trained = Trained(saved.series, saved.categories, dims_in(saved).masked)
-        return build_data(settings, device, PanelScaler.from_state(saved.scaler), trained=trained)
-    except InputError:
-        path.unlink()
-        raise
 
 
 def _parent(older: Older, rows: JoinedRows, where: str) -> dict[str, Any]:

@@ -1,12 +1,7 @@
 """Training from the first step to the last: `fit` runs epochs, an epoch runs `train_step`.
 
-`State` is all that persists between two steps: a saved and restored run continues as if it had never stopped.
-
-Compile the network; on a GPU as CUDA graphs, which avoid launch overhead.
-
-The error for a step whose loss or gradient is not finite.
-
-Shared objects of a training run: settings, data, state and reporting.
+`Session` holds what a training run shares. `State` is all of it that persists between two steps: a saved and restored
+run continues as if it had never stopped. A compiled network uses CUDA graphs on a GPU, which avoid launch overhead.
 """
 
 import logging

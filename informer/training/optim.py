@@ -1,16 +1,9 @@
-"""Optimiser and learning-rate schedule.
+"""Optimiser, learning rate, precision, losses on scaled values, early stopping, and the average of the weights.
 
-Early stopping, and the best epoch.
-
-Precision of matrix products in training; weights, optimiser and losses are always float32.
-
-Losses on scaled values.
-
-Exponential moving average of the weights, which is validated, saved and used instead of them.
-
-w_average <- d w_average + (1 - d) w after each step, with d = min(ema, (1 + n) / (10 + n)) after n steps, so that the
-initial weights do not dominate a short run. B. Polyak and A. Juditsky, "Acceleration of Stochastic Approximation by
-Averaging", 1992.
+With bf16 only matrix products have that precision; weights, optimiser and losses are always float32. An exponential
+moving average of the weights is validated, saved and used instead of them: w_average <- d w_average + (1 - d) w after
+each step, with d = min(ema, (1 + n) / (10 + n)) after n steps, so that the initial weights do not dominate a short run.
+B. Polyak and A. Juditsky, "Acceleration of Stochastic Approximation by Averaging", 1992.
 """
 
 import inspect

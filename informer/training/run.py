@@ -1,21 +1,14 @@
 """One run, from its configuration to its report: read the data, build the network, train, score, save.
 
 Used by the command, `Forecaster.fit` and the search. `prepare` completes the configuration, `run_context` sets up
-device, log and processes, and `train_and_score` is the run.
+device, log and processes, and `train_and_score` is the run; `score_best` scores its best checkpoint on the test part,
+within the remaining time budget. A table trained on from memory is saved with it, so that `eval` and `resume` find it.
 
-Saves a table trained on from memory in the run directory, so that `eval` and `resume` find it.
-
-Descriptions of a run for its log, for run.json and for its checkpoints.
-
-Choice of the transform of targets before scaling (`scaler.transform=auto`), on validation data.
-
-For each transform ridge regressions forecast blocks of training and validation windows, each fitted on the other blocks
-and scored in the units of the data. A transform is used if it clearly lowers the mean of RMSE, MASE and sMAPE, each
-relative to no transform (as the M4 competition's OWA averages relative errors), and RMSE rises by little. Least squares
-of transformed values forecast closer to a median than to a mean, so that relative errors may fall while squared errors
-rise.
-
-Score the best checkpoint of a run on the test part, within the remaining time budget.
+`scaler.transform=auto` is chosen on validation data. For each transform ridge regressions forecast blocks of training
+and validation windows, each fitted on the other blocks and scored in the units of the data. A transform is used if it
+clearly lowers the mean of RMSE, MASE and sMAPE, each relative to no transform (as the M4 competition's OWA averages
+relative errors), and RMSE rises by little. Least squares of transformed values forecast closer to a median than to a
+mean, so that relative errors may fall while squared errors rise.
 """
 
 import hashlib
@@ -62,7 +55,7 @@ from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config import conversion
 from informer.config.data import DatasetConfig, NonNegative, Transform
 from informer.config.model import LinearSkip
-from informer.config.overrides import Word, changed_settings, next_command, shell_command
+from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.dataset import Data, Provenance, Source
@@ -726,4 +719,5 @@ def conclude(evaluation: Evaluation, data: Data, folder: RunFolder, console: Con
         log.info(line)
     if evaluation.warning:
         log.warning(f"warning: {evaluation.warning}")
-    log.info(f"next: {next_command(folder.path)}")
+    command = shell_command("predict", ("checkpoint", folder.path), "input=FILE.csv", "output=forecasts")
+    log.info(f"next: {command}")

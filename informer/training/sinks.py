@@ -1,15 +1,11 @@
 """Outputs for the curves of a run: TensorBoard, a CSV file, MLflow, or several of them; its losses as a table.
 
-TensorBoard's event file, written synchronously.
+TensorBoard's event file is written synchronously. `SummaryWriter` writes from a background thread: what has reached the
+file at a save is unknown, and a full disk shows as a traceback of that thread. Here every event is written immediately,
+so a checkpoint can record the file's length, and a resumed run truncates later events.
 
-`SummaryWriter` writes from a background thread: what has reached the file at a save is unknown, and a full disk shows
-as a traceback of that thread. Here every event is written immediately, so a checkpoint can record the file's length,
-and a resumed run truncates later events.
-
-Curves, pictures, configuration and scores in MLflow.
-
-The server is MLFLOW_TRACKING_URI, otherwise a database `mlflow.db` next to the run directory. Points cannot be removed
-from MLflow, so a resumed run queries the existing ones and sends only new ones.
+MLflow's server is MLFLOW_TRACKING_URI, otherwise a database `mlflow.db` next to the run directory. Points cannot be
+removed from MLflow, so a resumed run queries the existing ones and sends only new ones.
 """
 
 import csv

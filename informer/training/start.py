@@ -5,6 +5,7 @@ Fit the linear part of a model before its network is trained.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -171,28 +172,22 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
     Raises:
         InputError: see `build_model`; or `series_embedding` for a single series, or counts that are none.
     """
-    if settings.loss.kind is LossKind.negative_binomial:
-        check_counts(data)
+    counts = product(data.panel, data.targets) if settings.loss.kind is LossKind.negative_binomial else ()
+    for series, name in counts:  # 0, 1, 2, ..., MOST_COUNT
+        values = series.values[:, series.columns.index(name)]
+        wrong = ~np.isnan(values) & ~((values >= 0) & (values <= MOST_COUNT) & (values % 1 == 0))
+        if wrong.any():
+            at = wrong.argmax()
+            raise InputError(
+                f"{series.name}, column {name}, {series.timestamps[at]}: loss=negative_binomial expects counts from 0 "
+                f"to {MOST_COUNT:,}, found {values[at]:g}; use loss=student_t or normal"
+            )
     if settings.model.series_embedding and not data.trained_series:
         raise InputError("model.series_embedding: expected several series (dataset.series_col), found one")
     slots = {slot: getattr(settings, slot) for slot in SLOTS}
     return build_model(
         settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles, loss=settings.loss.kind
     )
-
-
-def check_counts(data: Data) -> None:
-    """Raise an InputError, with its place, for a value of a target that is not 0, 1, 2, ..., `MOST_COUNT`."""
-    for series in data.panel:
-        for name in data.targets:
-            values = series.values[:, series.columns.index(name)]
-            wrong = ~np.isnan(values) & ~((values >= 0) & (values <= MOST_COUNT) & (values % 1 == 0))
-            if wrong.any():
-                at = wrong.argmax()
-                raise InputError(
-                    f"{series.name}, column {name}, {series.timestamps[at]}: loss=negative_binomial expects "
-                    f"counts from 0 to {MOST_COUNT:,}, found {values[at]:g}; use loss=student_t or normal"
-                )
 
 
 def initial_network(

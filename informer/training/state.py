@@ -1,8 +1,6 @@
 """State of a run: after saving and restoring it, the run continues as if it had never stopped.
 
-Saves a run between two steps, and stops it there on request.
-
-Continue a run that was stopped, or one that is finished beyond its original length.
+It is saved between two steps, and on request the run stops there; a finished run continues beyond its first length.
 """
 
 import logging
