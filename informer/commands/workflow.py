@@ -526,7 +526,11 @@ def _before_test(
 
 def _total(sums: Totals | None, folder: Path) -> dict[str, str]:
     """The line about the largest sum, its bias on the test part, and the tables of sums, if they were asked for."""
-    return {} if sums is None else {"Total": f"{sums.headline}; {', '.join(str(folder / name) for name in sums.names)}"}
+    return (
+        {}
+        if sums is None
+        else {"Total": f"{sums.facts['headline']}; {', '.join(str(folder / name) for name in sums.names)}"}
+    )
 
 
 def _write_zero(subject: Survey, forecasts: Sequence[Forecast], folder: Path) -> Path:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -231,18 +232,14 @@ class Totals:
     Args:
         table: a row per group, period and column, see `docs/recipes/forecasts.md`.
         paths: a row per path, series, column and step; None unless asked for.
-        headline: the largest sum with its intervals, and how such sums were forecast on the test part.
-        bias: sum of forecasts / sum of actual values - 1 of each column on the test part; NaN if not known.
-        coverage: share of test totals inside the interval, in percent, by level.
-        tested: number of origins of test totals.
+        facts: `headline`, the largest sum with its intervals, and how such sums were forecast on the test part; there
+            the `bias` of each column, sum of forecasts / sum of actual values - 1, NaN if not known; the `coverage`,
+            share of test totals inside the interval, in percent, by level; and the number `tested` of test totals.
     """
 
     table: pd.DataFrame
     paths: pd.DataFrame | None
-    headline: str
-    bias: Mapping[str, float]
-    coverage: Mapping[int, float]
-    tested: int
+    facts: Mapping[str, Any]
 
     @property
     def names(self) -> list[str]:
@@ -251,8 +248,7 @@ class Totals:
 
     def save(self, folder: Path) -> None:
         """Write the tables, and the headline with the scores."""
-        facts = {"headline": self.headline, "bias": self.bias, "coverage": self.coverage, "tested": self.tested}
-        write_atomic(folder / TOTALS_FACTS, json.dumps(without_nan(facts), indent=1) + "\n")
+        write_atomic(folder / TOTALS_FACTS, json.dumps(without_nan({**self.facts}), indent=1) + "\n")
         if not self.table.empty:
             write_atomic(folder / TOTALS, self.table.to_csv(index=False, float_format="%.10g"))
         if self.paths is not None:
@@ -364,10 +360,10 @@ def totals(
             f"{side}{covered}"
         )
     all_paths = _paths_table(np.concatenate(written), parts, times, columns) if n_written else None
-    return Totals(
-        table=table if settings.total or settings.aggregate else table.iloc[:0], paths=all_paths, headline=headline,
-        bias=dict(zip(columns, bias.tolist(), strict=True)), coverage=coverage, tested=tested,
-    )  # fmt: skip
+    biases = dict(zip(columns, bias.tolist(), strict=True))
+    facts = {"headline": headline, "bias": biases, "coverage": coverage, "tested": tested}
+    has_table = settings.total or settings.aggregate
+    return Totals(table=table if has_table else table.iloc[:0], paths=all_paths, facts=facts)
 
 
 def scores(

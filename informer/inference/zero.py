@@ -278,15 +278,14 @@ class ZeroModel:
         seasons: tuple[int, int],
         *,
         horizon: int,
-        origins: int = MOST_ORIGINS,
     ) -> ZeroScores | None:
-        """Scores of forecasts from earlier rows of the series, at most `origins` of each; None if all are too short."""
+        """Scores of forecasts from at most MOST_ORIGINS earlier rows of each series; None if all are too short."""
         per_series = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
         least = max(LEAST_HISTORY, seasons[0] + 1, horizon)
         histories, actual, places, overlap = [], [], [], 1
         for series in panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]:
             stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
-            ends = range(len(series) - horizon, least - 1, -stride)[: min(per_series, origins)]
+            ends = range(len(series) - horizon, least - 1, -stride)[: min(per_series, MOST_ORIGINS)]
             overlap = max(overlap, min(-(-horizon // stride), len(ends)) * len(columns))
             values = column_values(series, columns).T
             for end, (place, column) in product(reversed(ends), enumerate(values)):

@@ -272,43 +272,41 @@ def to_html(content: Content) -> str:
     about_losses = (
         "" if content.losses is None else "; ".join(filter(None, [LOSSES_NOTE, content.losses["note"]])) + "."
     )
-    placeholders = {
+    parts = {
+        "explorer": content.tracks,
+        "sources": content.sources,
+        "changes": any(each["changes"] for each in content.sources),
+        "cards": content.cards,
+        "scores": content.scaled or content.original or content.tables or content.remarks,
+        "coverage": content.coverage,
+        "columns": len(content.columns) > 1,
+        "residuals": content.residuals,
+        "losses": content.losses,
+        "attention": content.attention,
+        "series": len(content.series) > 1,
+        "figures": content.profiles,
+        "problems": content.settings,
+        "settings": content.settings,
+        "remarks": content.remarks,
+        "command": content.command,
+        "run": content.facts or content.settings,
+    }
+    texts = ("title", "subtitle", "verdict", "shown", "sources_note", "attention_window", "command")
+    placeholders = {name: escape(getattr(content, name)) for name in texts}
+    placeholders |= {f"{name}_hidden": "" if part else "hidden" for name, part in parts.items()}
+    placeholders |= {
         "csp": _policy([script, library]),
-        "title": escape(content.title),
         "style": _asset("page.css"),
-        "subtitle": escape(content.subtitle),
         "tone": content.tone.value,
         "sign": SIGNS[content.tone],
-        "verdict": escape(content.verdict),
         "cards": "".join(CARD.format(*map(escape, card)) for card in content.cards),
-        "explorer_hidden": _hidden(not content.tracks),
-        "shown": escape(content.shown),
-        "sources_hidden": _hidden(not content.sources),
-        "sources_note": escape(content.sources_note),
-        "changes_hidden": _hidden(not any(each["changes"] for each in content.sources)),
-        "cards_hidden": _hidden(not content.cards),
         "scores": _scores(content),
-        "scores_hidden": _hidden(not (content.scaled or content.original or content.tables or content.remarks)),
-        "coverage_hidden": _hidden(not content.coverage),
-        "columns_hidden": _hidden(len(content.columns) < 2),
-        "residuals_hidden": _hidden(content.residuals is None),
-        "losses_hidden": _hidden(content.losses is None),
         "losses_note": escape(about_losses),
-        "attention_hidden": _hidden(not content.attention),
-        "attention_window": escape(content.attention_window),
-        "series_hidden": _hidden(len(content.series) < 2),
         "figures": "".join(FIGURE.format(*map(escape, (x.title, x.key, x.note))) for x in content.profiles),
-        "figures_hidden": _hidden(not content.profiles),
         "problems": _problems(content),
-        "problems_hidden": _hidden(not content.settings),
-        "settings_hidden": _hidden(not content.settings),
         "remarks": _list(content.remarks),
-        "remarks_hidden": _hidden(not content.remarks),
-        "command": escape(content.command),
-        "command_hidden": _hidden(not content.command),
         "facts": _pairs(content.facts),
         "settings": _pairs(content.settings),
-        "run_hidden": _hidden(not (content.facts or content.settings)),
         "data": json_in_html(charts),
         "library": packed,
         "script": script,
@@ -380,10 +378,6 @@ def _policy(scripts: Iterable[str]) -> str:
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _hidden(condition: bool) -> str:
-    return "hidden" if condition else ""
 
 
 def _scores(content: Content) -> str:
