@@ -666,7 +666,7 @@ def score(
     )  # fmt: skip
     parts = breakdown.to_dict()
     adds = adds_to_a_start(model, data.test)
-    parts["is_idle"] = has_start(model, data.test) and not adds
+    parts["is_idle"] = adds is False
     if adds:
         scale = MaseScale(*(np.full(len(data.targets), np.nan) for _ in UNITS))
         start = evaluate(partial(forecast_without_network, model), data.test, mase_scale=scale, batch_size=batch_size)
@@ -692,19 +692,13 @@ def score(
 
 
 @torch.inference_mode()
-def has_start(model: ForecastModel, windows: Windows) -> bool:
-    """Whether the forecast without the network, of the first of the windows, is not zero."""
+def adds_to_a_start(model: ForecastModel, windows: Windows) -> bool | None:
+    """Whether the network changes the forecast that it starts from (an untrained head is zero), of the first of the
+    windows; None if it starts from zero, or there is no network."""
     probe = windows.batch(torch.tensor([0]))
-    return model.network is not None and bool((forecast_without_network(model, probe) != 0).any())
-
-
-@torch.inference_mode()
-def adds_to_a_start(model: ForecastModel, windows: Windows) -> bool:
-    """Whether the network changes the forecast that it starts from (an untrained head is zero)."""
-    if not has_start(model, windows):
-        return False
-    probe = windows.batch(torch.tensor([0]))
-    return bool((forecast_without_network(model, probe) != model_forecast(model, probe)).any())
+    if model.network is None or not bool(((start := forecast_without_network(model, probe)) != 0).any()):
+        return None
+    return bool((start != model_forecast(model, probe)).any())
 
 
 def baselines_for(

@@ -84,7 +84,7 @@ def test_the_interval_of_a_sum_is_that_of_its_distribution(tmp_path: Path) -> No
     independent = np.sqrt(S * H * (COMMON**2 + OWN**2))
     added = S * H * (COMMON**2 + OWN**2) ** 0.5
     assert 3 * independent < deviation(S, H) < added / 3
-    assert result.coverage[80] == pytest.approx(80, abs=12)
+    assert result.facts["coverage"][80] == pytest.approx(80, abs=12)
     # P(sum > x) by the normal distribution
     march = table.loc[("total", 29)]
     expected = 100 * (1 - NormalDist(29 * 150, deviation(S, 29)).cdf(6000))
