@@ -36,9 +36,9 @@ from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
 from informer.inference.job import match_futures, name_sources
-from informer.inference.model import TrainedModel, decimals_for, key_columns, rounded
+from informer.inference.model import Forecast, TrainedModel, decimals_for, key_columns, rounded
 from informer.inference.rescore import trained_data
-from informer.inference.sources import SOURCES, Explanation, explanations, place_of
+from informer.inference.sources import SOURCES, explanations, place_of
 from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
 from informer.read.series import Series, column_values
@@ -151,9 +151,7 @@ def _points(
     return None, [step * place for place in places]
 
 
-def tidy(
-    explained: Sequence[Explanation], then: Sequence[Explanation | None] | None = None, name: str = IF
-) -> pd.DataFrame:
+def tidy(explained: Sequence[Forecast], then: Sequence[Forecast | None] | None = None, name: str = IF) -> pd.DataFrame:
     """A row per series, time, column and source with its value, without sources that are zero everywhere,
     except covariates.
 
@@ -167,27 +165,27 @@ def tidy(
     names = sorted(dict.fromkeys(name for each in both for name in each.sources if name in found), key=place_of)
     frames = []
     for each, other in pairs:
-        forecast, times = each.forecast, each.forecast.timestamps.intersection(other.forecast.timestamps)
-        keys, time = key_columns(forecast.series, ("step", "column", "source", "value", IF, BEFORE, DIFFERENCE))
-        h, n, k = len(times), len(forecast.targets), len(names)
-        steps = forecast.timestamps.get_indexer(times)
+        times = each.timestamps.intersection(other.timestamps)
+        keys, time = key_columns(each.series, ("step", "column", "source", "value", IF, BEFORE, DIFFERENCE))
+        h, n, k = len(times), len(each.targets), len(names)
+        steps = each.timestamps.get_indexer(times)
         rows = {
             **{name: np.repeat(cell, n * h * k) for name, cell in keys.items()},
             time: np.tile(np.repeat(list(map(str, times)), k), n),
             "step": np.tile(np.repeat(1 + steps, k), n),
-            "column": np.repeat(forecast.targets, h * k),
+            "column": np.repeat(each.targets, h * k),
             "source": np.tile(names, n * h),
             "value": _column(each, names, steps),
         }
         if then is not None:
-            rows[name] = _column(other, names, other.forecast.timestamps.get_indexer(times))
+            rows[name] = _column(other, names, other.timestamps.get_indexer(times))
             rows[DIFFERENCE] = (rows[name] - rows["value"]) * (1 if name == IF else -1)
         frames.append(pd.DataFrame(rows))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _column(explained: Explanation, names: Sequence[str], steps: Int[np.ndarray, "h"]) -> Float64[np.ndarray, "nhk"]:
-    nothing = np.zeros_like(explained.forecast.values)
+def _column(explained: Forecast, names: Sequence[str], steps: Int[np.ndarray, "h"]) -> Float64[np.ndarray, "nhk"]:
+    nothing = np.zeros_like(explained.values)
     return np.stack([explained.sources.get(name, nothing)[steps].T for name in names], axis=-1).ravel()
 
 
@@ -249,8 +247,8 @@ class Explained:
 
     model: TrainedModel
     futures: Sequence[Future] | None
-    first: Sequence[Explanation]
-    then: Sequence[Explanation | None] | None
+    first: Sequence[Forecast]
+    then: Sequence[Forecast | None] | None
     other: str | None
     output: Path
     means: Mapping[str, pd.DataFrame]
@@ -273,7 +271,7 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         check_output(output, written, inputs=[*locations, *others], overwrite=overwrite)
         series, futures = _read(model, locations, settings, settings.future)
         first, other = explanations(model, series, futures, horizon=settings.horizon), None
-        then: list[Explanation | None] | None = None
+        then: list[Forecast | None] | None = None
         if settings.what_if or changes:
             if futures is None:
                 raise InputError("what_if: the model reads no column ahead; leave it out")
@@ -283,10 +281,10 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         elif settings.against:
             earlier = _read(model, _locations(settings.against, model.checkpoint), settings, settings.future)
             before = explanations(model, *earlier, horizon=settings.horizon)
-            found = {each.forecast.series.name: each for each in before}
+            found = {each.series.name: each for each in before}
             if len(before) == len(first) == 1:  # its name is that of its file
-                found = {first[0].forecast.series.name: before[0]}
-            other, then = BEFORE, [found.get(each.forecast.series.name) for each in first]
+                found = {first[0].series.name: before[0]}
+            other, then = BEFORE, [found.get(each.series.name) for each in first]
         table = tidy(first, then, other or IF)
     if table.empty:
         raise InputError(f"against={settings.against}: expected forecasts of the same series and times, found none")

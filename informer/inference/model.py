@@ -81,6 +81,7 @@ class Forecast:
         offset: steps between the end of the series and the first row.
         bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN where there are none.
         main: the target that plots show; None: the last one.
+        sources: of an explained forecast, what adds up to `values`, by name.
     """
 
     series: Series
@@ -90,6 +91,7 @@ class Forecast:
     offset: int = 0
     bands: Mapping[str, Float64[np.ndarray, "h n"]] = field(default_factory=dict)
     main: str | None = None
+    sources: Mapping[str, Float64[np.ndarray, "h n"]] = field(default_factory=dict)
 
     @property
     def timestamps(self) -> pd.DatetimeIndex:

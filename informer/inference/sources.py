@@ -20,9 +20,9 @@ The maps are linear in the window, so the first five are exact. Weights that var
 for this window.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -54,14 +54,6 @@ Sources = dict[str, Tensor]
 """Contributions by source, each [b pred_len n] in scaled units, in double precision on the CPU."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """A forecast, and its sources [h n] in data units, which add up to it."""
-
-    forecast: Forecast
-    sources: Mapping[str, Float64[np.ndarray, "h n"]]
-
-
 @torch.inference_mode()
 def explanations(
     model: TrainedModel,
@@ -69,13 +61,13 @@ def explanations(
     futures: Sequence[Future] | None = None,
     *,
     horizon: str | None = None,
-) -> list[Explanation]:
+) -> list[Forecast]:
     """The forecasts of `informer predict`, each with its sources; arguments and errors as in `TrainedModel.forecast`.
 
     Rows beyond pred_len have the sources of a window that contains the rows forecast before them.
     """
     at_once = PredictConfig().batch_size if len(series) > 1 else 1
-    explained = list[Explanation]()
+    explained = list[Forecast]()
     for first in range(0, len(series), at_once):
         part, seen = slice(first, first + at_once), list[tuple[Batch, Float64[np.ndarray, "b pred_len n"]]]()
         forecasts = model.forecast(
@@ -87,7 +79,7 @@ def explanations(
         whole = {name: np.concatenate([block.get(name, nothing) for block in blocks], axis=1) for name in names}
         for place, forecast in enumerate(forecasts):
             sources = {name: rows[place, : len(forecast.values)] for name, rows in whole.items()}
-            explained.append(Explanation(forecast=forecast, sources=sources))
+            explained.append(replace(forecast, sources=sources))
     return explained
 
 

@@ -375,16 +375,15 @@ GRID = (
 
 def write_explanation(found: Explained, settings: ExplainConfig, console: Console) -> Path:
     """Write the page of `informer explain` next to its table; returns its path."""
-    forecasts = [each.forecast for each in found.first]
     given = ("input", "future", "what_if", "set", "against", "horizon")
     words = [(key, value) for key in given if (value := getattr(settings, key))]
     content = untrained_content(
-        forecasts,
+        found.first,
         None,
         _sources_in_words(found),
         [],
         [],
-        title=forecasts[0].series.name if len(forecasts) == 1 else f"{len(forecasts):,} series",
+        title=found.first[0].series.name if len(found.first) == 1 else f"{len(found.first):,} series",
         subtitle="By source, and what if columns known ahead change.",
         command=shell_command("explain", ("checkpoint", settings.checkpoint), *words),
     )
@@ -411,14 +410,14 @@ def add_sources(content: Content, found: Explained, horizon: str | None) -> None
     shown = list(dict.fromkeys(place for place, _ in pairs))
     moving, is_linear = list[dict[str, Any]](), True
     if found.futures is not None:
-        series, futures = [found.first[place].forecast.series for place in shown], [found.futures[at] for at in shown]
+        series, futures = [found.first[place].series for place in shown], [found.futures[at] for at in shown]
         moving, is_linear = sliders(found.model, series, futures, horizon=horizon)
     content.sources_note = " ".join([NOTE, *([LINEAR if is_linear else GRID] if moving else [])])
     for place, column in pairs:
         own, then, other = found.first[place], found.then[place] if found.then else None, None
         if then is not None:
-            steps = then.forecast.timestamps.get_indexer(own.forecast.timestamps)
-            rows = np.where(steps < 0, np.nan, then.forecast.values[steps, column])  # NaN at times that it has not
+            steps = then.timestamps.get_indexer(own.timestamps)
+            rows = np.where(steps < 0, np.nan, then.values[steps, column])  # NaN at times that it has not
             other = {"name": HEADS[found.other or ""], "values": rows.tolist()}
         values = {name: rows[:, column] for name, rows in own.sources.items() if name == LEVEL or rows[:, column].any()}
         is_clipped = is_linear and column in found.model.model.non_negative
