@@ -96,6 +96,23 @@ def text_table(
     return table
 
 
+def folding_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), title: str | None = None
+) -> "Table":
+    """A table of texts, which fold; cells of the columns `numbers` stay on one line."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, padding=0)
+    for place, name in enumerate(head):
+        is_number = place in numbers
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table
+
+
 def step_bar(console: Console, *more: str, is_shown: bool = True) -> "Progress":
     """A progress bar with the steps done and the time left, in a terminal only; `more`: formats of further columns."""
     from rich import progress as parts

@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from informer.base import start
-from informer.base.console import EXIT_USER_ERROR, main_console, say
-from informer.base.errors import InputError, printable
+from informer.base.console import EXIT_USER_ERROR, folding_table, main_console, say
+from informer.base.errors import InputError
 from informer.checkpoint.paths import SUMMARY, locate, resolve_latest, unfinished_note
 from informer.config import commands
 from informer.config.data import OWN_PLACES
@@ -367,25 +367,15 @@ def leave_row(run_dir: Path, evaluation: "Evaluation") -> None:
 def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
     common = set.intersection(*(set(row["overrides"]) for row in rows))
-    table = Table(box=SIMPLE_HEAD, padding=0)
-    table.add_column("what differs", overflow="fold")
-    for name in ("val loss", "test MSE", "test MAE", "skill"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("run folder", overflow="fold")
+    cells = []
     for row in sorted(rows, key=lambda row: (math.isnan(row["skill"]), -row["skill"])):
         numbers = [f"{row[name]:.4g}" for name in ("val_loss", "mse", "mae")]
         differs = " ".join(word for word in row["overrides"] if word not in common)
-        first, last = Text(printable(differs)), Text(printable(row["run"]))
-        table.add_row(first, *numbers, f"{100 * row['skill']:+.1f} %", last)
-    main_console().print(table)
+        cells.append([differs, *numbers, f"{100 * row['skill']:+.1f} %", row["run"]])
+    head = ("what differs", "val loss", "test MSE", "test MAE", "skill", "run folder")
+    main_console().print(folding_table(head, cells, numbers=range(1, 5)))
     if sum(Path(row["run"]).is_dir() for row in rows) > 1:
-        from informer.report.runs import compare_runs
+        from informer.report.runs import compare_runs, print_table
 
-        seeds = compare_runs(Path(row["run"]) for row in rows).seeds_table()
-        if seeds is not None:
-            main_console().print(seeds)
+        print_table(compare_runs(Path(row["run"]) for row in rows).over_seeds(), main_console())

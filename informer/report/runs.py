@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from informer.base.console import say
+from informer.base.console import folding_table, say
 from informer.base.errors import InputError, counted, listed, printable, signed_percent
 from informer.base.files import write_atomic
 from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, check_output, read_facts, resolve_latest
@@ -197,36 +195,20 @@ class Comparison:
 
     def table(self) -> Table:
         """Scores, for the terminal."""
-        table = Table(box=SIMPLE_HEAD, padding=0)
-        table.add_column("", justify="right", no_wrap=True)
-        table.add_column("run", overflow="fold")
-        for name in ("skill", *(metric.upper() for metric in SHOWN)):
-            table.add_column(name, justify="right", no_wrap=True)
-        for number, run in enumerate(self.runs, start=1):
-            metrics = (_shown(run.metrics[metric]) for metric in SHOWN)
-            table.add_row(str(number), Text(printable(run.name)), signed_percent(run.skill), *metrics)
-        return table
+        rows = (
+            (str(number), run.name, signed_percent(run.skill), *(_shown(run.metrics[metric]) for metric in SHOWN))
+            for number, run in enumerate(self.runs, start=1)
+        )
+        head = ("", "run", "skill", *(metric.upper() for metric in SHOWN))
+        return folding_table(head, rows, numbers=[0, *range(2, len(head))])
 
-    def differences_table(self) -> Table:
-        """Settings that differ, for the terminal."""
-        table = Table(box=SIMPLE_HEAD, padding=0, title="Settings that differ", title_justify="left", title_style="")
-        for name in HEAD:
-            table.add_column(name.lower(), overflow="fold")
-        last = ""
-        for key, value, runs in rows_of(self.differences):
-            table.add_row("" if key == last else Text(printable(key)), Text(printable(value, MOST_CELL)), runs)
-            last = key
-        return table
+    def differing(self) -> TextTable:
+        """Settings that differ, in groups of equal names."""
+        return TextTable(title="Settings that differ", head=HEAD, rows=rows_of(self.differences), grouped=True)
 
-    def seeds_table(self) -> Table | None:
-        """Means over seeds, for the terminal; None if no configuration was run with several."""
-        rows = rows_over_seeds(self.runs)
-        table = Table(box=SIMPLE_HEAD, padding=0, title="Means over seeds", title_justify="left", title_style="")
-        for name in SEEDS_HEAD:
-            table.add_column(name, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(printable(cell, MOST_CELL)) for cell in row))
-        return table if rows else None
+    def over_seeds(self) -> TextTable:
+        """Means over seeds; without rows if no configuration was run with several."""
+        return TextTable(title="Means over seeds", head=SEEDS_HEAD, rows=rows_over_seeds(self.runs))
 
     def content(self) -> Content:
         """Content of an HTML page."""
@@ -249,10 +231,6 @@ class Comparison:
             mae={name: run.by_step["mae"] for name, run in drawn.items()},
             note=f"The {MOST_LINES} runs with the highest skill." if len(drawn) < len(self.runs) else "",
         )
-        tables = [
-            TextTable(title="Means over seeds", head=SEEDS_HEAD, rows=rows_over_seeds(self.runs)),
-            TextTable(title="Settings that differ", head=HEAD, rows=rows_of(self.differences), grouped=True),
-        ]
         return Content(
             title="Comparison of runs",
             verdict=verdict,
@@ -263,7 +241,7 @@ class Comparison:
                 ScoreRow(name=name, metrics=run.metrics, skill=run.skill)
                 for name, run in zip(names, self.runs, strict=True)
             ],
-            tables=[table for table in tables if table.rows],
+            tables=[table for table in (self.over_seeds(), self.differing()) if table.rows],
             remarks=list(self.notes),
             profiles=[profile] if same else [],  # errors of different tasks are no curves of one chart
         )
@@ -376,6 +354,17 @@ def _shown(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4g}"
 
 
+def print_table(table: TextTable, console: Console) -> None:
+    """Print a table, unless it is empty, with cells of at most MOST_CELL characters."""
+    rows, last = [], ""
+    for first, *others in table.rows:
+        shown = "" if table.grouped and first == last else first
+        rows.append([printable(cell, MOST_CELL) for cell in (shown, *others)])
+        last = first
+    if rows:
+        console.print(folding_table(table.head, rows, title=table.title))
+
+
 def compare(settings: CompareConfig, console: Console) -> Comparison:
     """Print the tables, and write the page to `output` if given.
 
@@ -388,10 +377,8 @@ def compare(settings: CompareConfig, console: Console) -> Comparison:
     console.print(comparison.table())
     for line in comparison.notes:
         say(console, line)
-    if comparison.differences:
-        console.print(comparison.differences_table())
-    if (seeds := comparison.seeds_table()) is not None:
-        console.print(seeds)
+    print_table(comparison.differing(), console)
+    print_table(comparison.over_seeds(), console)
     if settings.output:
         write_atomic(Path(settings.output), to_html(comparison.content()))
         say(console, f"page: {settings.output}")
