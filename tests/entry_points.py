@@ -26,18 +26,9 @@ from informer.commands import cli
 ROOT = Path(__file__).resolve().parents[1]
 
 SMALL = [
-    "model=tiny",
-    "seq_len=24",
-    "label_len=11",
-    "pred_len=6",
-    "dataset.split.kind=rows",
-    "dataset.split.train=200",
-    "dataset.split.val=50",
-    "dataset.split.test=70",
-    "non_negative=none",
-    "trainer.tracker=[]",
-    "trainer.max_epochs=2",
-]
+    "model=tiny", "seq_len=24", "label_len=11", "pred_len=6", "dataset.split.kind=rows", "dataset.split.train=200",
+    "dataset.split.val=50", "dataset.split.test=70", "non_negative=none", "trainer.tracker=[]", "trainer.max_epochs=2",
+]  # fmt: skip
 """A run of half a second on any series of 320 rows; its forecasts are what the network gives. No losses and curves of
 epochs, whose tables and pictures would take as long as the training; scores and files take longer than two epochs."""
 

@@ -44,22 +44,11 @@ def test_version(capsys, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("forcast", "expected forecast?"),
-        ("sales.csv", "informer forecast sales.csv"),
-        ("xyz", "expected one of forecast, inspect"),
-    ],
-)
-def test_an_unknown_command_is_one_line(word, said, capsys, monkeypatch) -> None:
-    outcome = informer(capsys, monkeypatch, word)
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
-    assert said in outcome.err
-
-
-@pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["forcast"], "expected forecast?"),
+        (["sales.csv"], "informer forecast sales.csv"),
+        (["xyz"], "expected one of forecast, inspect"),
         (["train", "-m", "words"], "'words': expected key=value, such as dataset.path=words"),
         (["serve", "runs/a"], "'runs/a': expected key=value, such as checkpoint=runs/a"),
         (["score", "a.csv"], "'a.csv': expected key=value, such as forecasts=a.csv"),

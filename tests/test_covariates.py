@@ -79,12 +79,8 @@ def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Pat
     texts = []
     for future in ("later.csv", "plain.csv"):
         arguments = [
-            f"checkpoint={top / 'future'}",
-            "input=history.csv",
-            f"future={future}",
-            "output=out",
-            "overwrite=true",
-        ]
+            f"checkpoint={top / 'future'}", "input=history.csv", f"future={future}", "output=out", "overwrite=true",
+        ]  # fmt: skip
         done("predict", *arguments, "plots=false")
         texts.append(Path("out/history.forecast.csv").read_text())
     assert texts[0] == texts[1]

@@ -21,14 +21,8 @@ from informer.inference.rescore import trained_data
 from informer.networks.forecast_model import model_forecast
 
 RUN = [
-    "dataset=csv",
-    "seq_len=24",
-    "label_len=12",
-    "pred_len=6",
-    "seed=1",
-    "non_negative=none",
-    "trainer.tracker=[csv]",
-]
+    "dataset=csv", "seq_len=24", "label_len=12", "pred_len=6", "seed=1", "non_negative=none", "trainer.tracker=[csv]",
+]  # fmt: skip
 TINY = ["model=tiny", "model.instance_norm=true", "attn=full", "trainer.max_epochs=2", "trainer.max_steps=6"]
 MASK = "dataset.fill=mask"
 

@@ -86,11 +86,9 @@ def test_all_problems_are_listed_and_the_command_fixes_them(folder: Path) -> Non
     assert (outcome.status, outcome.err) == (2, "")
     assert "problems: 6" in outcome.out.splitlines()
     places = [
-        "(2 of 397 rows repeat a time, ",
-        "expected a time after",
-        "5 rows are missing",
+        "(2 of 397 rows repeat a time, ", "expected a time after", "5 rows are missing",
         "column 'note': expected a number",
-    ]
+    ]  # fmt: skip
     for part in [
         *places,
         "column 'spike': expected a number, found 'inf'",

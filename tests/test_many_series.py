@@ -289,11 +289,8 @@ def test_series_named_by_two_columns(memmap: str, folder: Path) -> None:
     forecasts = {}
     for name, column in (("both", "[store,item]"), ("one", "id")):
         own = [
-            f"dataset.path={name}.csv",
-            f"dataset.series_col={column}",
-            f"run_dir={name}",
-            f"dataset.memmap={memmap}",
-        ]
+            f"dataset.path={name}.csv", f"dataset.series_col={column}", f"run_dir={name}", f"dataset.memmap={memmap}",
+        ]  # fmt: skip
         done("train", *RUN, "scaler.per_series=true", f"dataset.memmap={memmap}", "dataset.cache_dir=cache", *own)
         for how in ([], ["format=long"], ["mode=rolling"]):
             out = f"{name}{len(forecasts)}"
@@ -361,12 +358,9 @@ def test_covariates_of_closed_shops_are_not_demanded(folder: Path) -> None:
     frame = shops(1, n_late=0)
     frame.to_csv("shops.csv", index=False)
     run = [
-        "dataset=csv",
-        "dataset.path=shops.csv",
-        "dataset.series_col=shop",
-        "targets=[load]",
+        "dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "targets=[load]",
         "future_covariates=[promo]",
-    ]
+    ]  # fmt: skip
     assert call("train", *run, "model=linear", "seq_len=14", "pred_len=7", "run_dir=run").status == 0
     days = pd.date_range(frame["date"].max(), periods=8)[1:]
     ahead = pd.concat([pd.DataFrame({"date": days, "shop": f"s{i}", "promo": 1}) for i in range(1, 10)])
@@ -381,13 +375,8 @@ def test_fewer_rows_than_trained_need_covariates_for_these_only(folder: Path) ->
     frame.to_csv("shops.csv", index=False)
     run = ["dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "targets=[load]", "model=tiny"]
     sizes = [
-        "future_covariates=[promo]",
-        "seq_len=14",
-        "label_len=7",
-        "pred_len=14",
-        "trainer.max_steps=2",
-        "run_dir=run",
-    ]
+        "future_covariates=[promo]", "seq_len=14", "label_len=7", "pred_len=14", "trainer.max_steps=2", "run_dir=run",
+    ]  # fmt: skip
     assert call("train", *run, *sizes).status == 0
     days = pd.date_range(frame["date"].max(), periods=15)[1:]
     ahead = pd.concat(

@@ -41,14 +41,9 @@ def tables(folder: Path) -> dict[str, pd.DataFrame]:
 
 def run(trained: Trained, *arguments: str) -> Outcome:
     return call(
-        "predict",
-        f"checkpoint={trained.run_dir}",
-        "input=in/*.csv",
-        "output=out",
-        "batch_size=3",
-        "digits=null",
+        "predict", f"checkpoint={trained.run_dir}", "input=in/*.csv", "output=out", "batch_size=3", "digits=null",
         *arguments,
-    )
+    )  # fmt: skip
 
 
 def test_each_file_is_forecast_as_if_it_were_alone(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:

@@ -132,13 +132,9 @@ def test_quantiles_of_noise_are_learnt(folder: Path) -> None:
 def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
     """Red if a name or an order is lost, or rows made from the model's own output have quantiles."""
     source = [
-        f"checkpoint={quantiled.run_dir}",
-        f"input={resource('data/sample.csv')}",
-        "output=out",
-        "overwrite=true",
-        "horizon=8",
-        "digits=null",
-    ]
+        f"checkpoint={quantiled.run_dir}", f"input={resource('data/sample.csv')}", "output=out", "overwrite=true",
+        "horizon=8", "digits=null",
+    ]  # fmt: skip
     for form in ("csv", "parquet", "long"):
         done("predict", *source, "intervals=[80]", f"format={form}")
     forecast = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])

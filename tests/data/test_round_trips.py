@@ -17,14 +17,9 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
 
 FORMATS = [
-    "%d/%m/%Y %H:%M:%S",
-    "%m/%d/%Y %I:%M:%S %p",
-    "%d.%m.%Y %H:%M",
-    "%Y/%m/%d %H:%M",
-    "%d %b %Y %H:%M:%S",
-    "%d %B %Y",
+    "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%d.%m.%Y %H:%M", "%Y/%m/%d %H:%M", "%d %b %Y %H:%M:%S", "%d %B %Y",
     "%m-%d-%Y",
-]
+]  # fmt: skip
 Drawn = tuple[pd.DataFrame, str]
 
 

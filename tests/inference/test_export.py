@@ -38,19 +38,13 @@ def differences() -> dict[str, float | str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*attention_names(), *VARIANTS])
-def test_an_exported_program_gives_the_eager_numbers(differences: dict[str, float | str], name: str) -> None:
-    """Red if a mechanism binds the batch of its example, or asks for values while it is traced."""
-    found = differences[f"torch_export:{name}"]
-    assert isinstance(found, float), found
-    assert found < 1e-5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CONVERTED)
-def test_an_onnx_graph_gives_the_eager_numbers(differences: dict[str, float | str], name: str) -> None:
-    """Red if an operator does not convert, or a fixed batch gets into the graph."""
-    found = differences[f"onnx:{name}"]
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [*(("torch_export", name) for name in (*attention_names(), *VARIANTS)), *(("onnx", name) for name in CONVERTED)],
+)
+def test_an_exported_graph_gives_the_eager_numbers(differences: dict[str, float | str], form: str, name: str) -> None:
+    """Red if a mechanism binds the batch of its example or asks for values, or an operator does not convert."""
+    found = differences[f"{form}:{name}"]
     assert isinstance(found, float), found
     assert found < 1e-5
 

@@ -245,13 +245,9 @@ def test_both_are_scored_on_one_checkpoint(trained: Trained, folder: Path) -> No
     assert (both["ms_per_window"] > 0).all()
     for decoding in both.index:
         call(
-            "eval",
-            f"checkpoint={trained.run_dir}",
-            "output=own",
-            f"model.decoding={decoding}",
-            "plots=none",
+            "eval", f"checkpoint={trained.run_dir}", "output=own", f"model.decoding={decoding}", "plots=none",
             "overwrite=true",
-        )
+        )  # fmt: skip
         own = json.loads(Path("own/metrics.json").read_text())
         assert own["scores"]["informer"]["scaled"]["overall"]["mse"] == pytest.approx(both.loc[decoding, "mse"])
         assert both.loc[decoding, "windows"] == own["windows"]

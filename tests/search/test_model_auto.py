@@ -27,13 +27,9 @@ from informer.training.processes import Processes
 from informer.training.run import RunContext
 
 AUTO = [
-    "model=auto",
-    "trainer.tune_steps=3",
-    "model.d_model=8",
-    "trainer.max_steps=2",
-    "trainer.batch_size=64",
+    "model=auto", "trainer.tune_steps=3", "model.d_model=8", "trainer.max_steps=2", "trainer.batch_size=64",
     *SMALL[3:-1],
-]
+]  # fmt: skip
 SAMPLE = ["dataset=sample", *AUTO]
 BRIEF = "trainer.time_budget_minutes=0.03"
 """For what does not depend on how much is tried."""

@@ -34,14 +34,9 @@ from informer.training import sinks as tensorboard_sink
 
 TRACKERS = "trainer.tracker=[tensorboard,csv]"
 RUN = [
-    "dataset=sample",
-    *SMALL,
-    TRACKERS,
-    "trainer.max_epochs=3",
-    "trainer.batch_size=48",
-    "optim.ema=0.9",
+    "dataset=sample", *SMALL, TRACKERS, "trainer.max_epochs=3", "trainer.batch_size=48", "optim.ema=0.9",
     "trainer.save_every_minutes=1e-9",
-]
+]  # fmt: skip
 MOMENTS: list[tuple[Any, str]] = [
     (loop, "train_step"),
     (loop, "gradient_norm"),  # in the middle of a step

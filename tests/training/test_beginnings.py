@@ -41,13 +41,8 @@ def test_other_columns_keep_all_but_value_embedding_and_head(folder: Path, train
     frame = pd.read_csv(Path(__file__).parents[2] / "data" / "sample.csv").iloc[:400]
     frame.rename(columns={frame.columns[1]: "renamed"}).drop(columns=frame.columns[2]).to_csv("mine.csv", index=False)
     arguments = [
-        "dataset=csv",
-        "dataset.path=mine.csv",
-        *SMALL,
-        "trainer.max_epochs=1",
-        "run_dir=run",
-        "optim.lr=1e-30",
-    ]
+        "dataset=csv", "dataset.path=mine.csv", *SMALL, "trainer.max_epochs=1", "run_dir=run", "optim.lr=1e-30",
+    ]  # fmt: skip
     outcome = done("train", *arguments, f"init_from={trained.run_dir}")
     older, newer = checkpoint.load(trained.run_dir).weights, weights("run")
     fresh = {name for name in older if name.startswith("network.head.") or "embedding.value" in name}

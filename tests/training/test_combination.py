@@ -33,13 +33,9 @@ from informer.training.run import save_refit
 from informer.training.start import initial_network
 
 NETWORK = [
-    "model=informer_plus",
-    "attn@decoder_attn=full",
-    "model.skip=maps",
-    "model.d_model=8",
-    "model.n_heads=2",
+    "model=informer_plus", "attn@decoder_attn=full", "model.skip=maps", "model.d_model=8", "model.n_heads=2",
     "model.d_ff=16",
-]
+]  # fmt: skip
 LINEAR = ["model=linear"]
 SIZES = ["dataset=sample", "seq_len=30", "label_len=12", "pred_len=26", *SMALL[1:]]
 

@@ -196,14 +196,9 @@ def test_a_refused_length_leaves_the_run_as_it_is(
 def test_after_an_early_stop_patience_is_named(folder: Path) -> None:
     """Red if the patience of the checkpoint wins over the one given: the run would end at once."""
     early = [
-        "dataset=sample",
-        *SMALL,
-        "optim.schedule=constant",
-        "trainer.patience=1",
-        "trainer.max_epochs=9",
-        "optim.lr=0.5",
-        "run_dir=run",
-    ]
+        "dataset=sample", *SMALL, "optim.schedule=constant", "trainer.patience=1", "trainer.max_epochs=9",
+        "optim.lr=0.5", "run_dir=run",
+    ]  # fmt: skip
     done("train", *early)
     epochs = checkpoint.load(Path("run/last.pt")).epoch
     assert epochs < 9

@@ -19,16 +19,9 @@ SPLIT = [
     f"dataset.split.{name}={rows}" for name, rows in (("kind", "rows"), ("train", 500), ("val", 200), ("test", 100))
 ]
 RUN = [
-    "dataset=csv",
-    "dataset.path=all.csv",
-    "model=linear",
-    *SMALL[1:4],
-    *SPLIT,
-    "target=y",
-    "features=S",
-    "run_dir=run",
+    "dataset=csv", "dataset.path=all.csv", "model=linear", *SMALL[1:4], *SPLIT, "target=y", "features=S", "run_dir=run",
     "trainer.refit=true",
-]
+]  # fmt: skip
 OLD, BREAK, ALL = 800, 950, 1070
 
 

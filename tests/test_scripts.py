@@ -1,0 +1,163 @@
+"""Scripts: cells of the benchmark of attention; configurations and table of the ablation; rows of published files."""
+
+import json
+import math
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+import pytest
+from entry_points import call_script, script
+
+from informer.config.model import ModelConfig
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    return script("benchmark_attention")
+
+
+def test_growth_and_crossover(benchmark: ModuleType) -> None:
+    lengths = [512, 1024, 2048, 4096, 8192]
+    power = [benchmark.Cell(attn="a", length=n, seconds=3e-9 * n**1.5) for n in lengths]
+    power[0].seconds = 1.0  # below the fit
+    assert benchmark.exponent(power) == pytest.approx(1.5)
+    assert math.isnan(benchmark.exponent(power[:3]))
+    for cell, ratio in zip(power, [0.5, 1.2, 0.9, 0.8, math.nan], strict=True):
+        cell.ratio = ratio
+    assert benchmark.crossover(power) == 2048, "an early lead that is lost again does not count"
+    power[3].ratio = 1.0
+    assert benchmark.crossover(power) is None
+
+
+def test_tables_mark_what_stopped(benchmark: ModuleType, tmp_path: Path) -> None:
+    cells = [
+        benchmark.Cell(attn="full", length=2048, seconds=0.2, peak_bytes=2.0**20, turns=3, spread=1.1),
+        benchmark.Cell(attn="hard", length=2048, seconds=0.8, ratio=4.0, peak_bytes=2.0**30),
+        benchmark.Cell(attn="full", length=4096, seconds=0.8, peak_bytes=2.0**21),
+        benchmark.Cell(attn="hard", length=4096, stopped="> 60 s"),
+    ]
+    text = benchmark.markdown(cells)
+    assert "| `full` | 200 | 800 | L^2.00 |  |\n" in text
+    assert "| `hard` | 800 | > 60 s |  | nowhere |\n" in text
+    assert "| `hard` | 0.25 | > 60 s |\n" in text
+    assert "| `hard` | 1020 | > 60 s |\n" in text
+    benchmark.write_rows(benchmark.Cell, cells, tmp_path / "results.csv")
+    assert repr(benchmark.read_rows(benchmark.Cell, tmp_path / "results.csv")) == repr(cells)
+    benchmark.plot(cells, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n_bytes", "expected"),
+    [(14.9, 2**30, ""), (15.1, 2**30, "> 60 s"), (1.0, 2.1 * 2**30, "> 8 GiB"), (1.0, math.nan, "")],
+)
+def test_a_mechanism_stops_before_its_limit(benchmark, seconds, n_bytes, expected) -> None:
+    """Red if growth is not squared."""
+    last = benchmark.Cell(attn="a", length=512, seconds=seconds, peak_bytes=n_bytes)
+    assert benchmark.limit_passed(last, 1024) == expected
+    assert benchmark.limit_passed(benchmark.Cell(attn="a", length=512, stopped=expected), 2048) == expected
+
+
+@pytest.mark.slow
+def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
+    """Red if a cell is measured again, or another set-up is mixed in."""
+    benchmark = partial(call_script, "benchmark_attention", "--output", "out")
+    fixed = ["--threads", "1", "--clock", "cpu", "--attn", "taylor"]
+    first = benchmark(*fixed, "--lengths", "128")
+    assert first.status == 0, first.err
+    rows = Path("out/results.csv").read_text()
+    assert [line.split(",")[:2] for line in rows.splitlines()[1:]] == [["full", "128"], ["taylor", "128"]]
+    second = benchmark(*fixed, "--lengths", "128", "160")
+    assert second.status == 0, second.err
+    assert Path("out/results.csv").read_text().startswith(rows)
+    assert len(Path("out/results.csv").read_text().splitlines()) == 5
+    table = Path("out/table.md").read_text()
+    Path("out/table.md").unlink()
+    Path("out/scaling.png").unlink()
+    assert benchmark("--draw").status == 0
+    assert Path("out/table.md").read_text() == table
+    assert Path("out/scaling.png").exists()
+    assert "found those of another" in benchmark(*fixed, "--causal").err
+
+
+def test_nothing_to_draw_is_one_line(benchmark, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmark_attention.py", "--draw", "--output", "absent"])
+    with pytest.raises(SystemExit, match=r"error: absent/results\.csv: nothing measured yet"):
+        benchmark.main()
+    assert not Path("absent").exists()
+
+
+@pytest.fixture(scope="module")
+def ablate() -> ModuleType:
+    return script("ablate")
+
+
+def test_every_configuration_differs_from_the_base_in_one_thing(ablate: ModuleType, folder: Path) -> None:
+    """Red if a key is misspelt, two changes are one, or their names collide."""
+    jobs = ablate.jobs_of(list(ablate.AXES), ablate.BASE, [0], 7, folder)
+    settings = {job.name: job.settings() for job in jobs}
+    assert len(settings) == len(jobs) == len({str(each) for each in settings.values()})
+    assert all(each.trainer.max_steps == 7 for each in settings.values())
+    base = settings["base"]
+    assert isinstance(base.model, ModelConfig)
+    for name, each in settings.items():
+        changed = {key for key in ("seq_len", "label_len", "pred_len") if getattr(each, key) != getattr(base, key)}
+        changed |= {"attn"} if each.attn != base.attn else set()
+        changed |= {"model"} if each.model != base.model else set()
+        assert len(changed) == (0 if name == "base" else 2 if "336_" in name else 1), (name, changed)
+
+
+@pytest.mark.slow
+def test_a_stopped_comparison_goes_on(folder: Path) -> None:
+    """Two configurations of seconds. Red if a finished seed is trained again, or a row is another configuration's."""
+    keys = ["dataset=sample", "model=tiny", "seq_len=24", "label_len=12", "pred_len=6"]
+    keys += ["--axes", "attention", "--steps", "2", "--output", "out"]
+    done = call_script("ablate", *keys, "--seeds", "0")
+    assert done.status == 0, done
+    base = json.loads(Path("out/base_0.json").read_text())
+    assert (base["configuration"], base["seed"]) == ("base", 0)
+    assert 0 < base["ms_a_step"] < 60_000
+    assert 0 <= base["peak_mib"] < 10_000
+    before = Path("out/base_0.json").stat().st_mtime_ns
+    again = call_script("ablate", *keys, "--seeds", "0", "1")
+    assert again.status == 0, again
+    assert Path("out/base_0.json").stat().st_mtime_ns == before
+    mse = {path.stem: json.loads(path.read_text())["mse"] for path in Path("out").glob("*_?.json")}
+    assert mse.keys() == {"base_0", "base_1", "attn=full_0", "attn=full_1"}
+    assert len(set(mse.values())) == 4
+    assert "| attention | **prob** | 2 |" in Path("out/ablations.md").read_text()
+    refused = call_script("ablate", *keys, "--steps", "3")
+    assert refused.status == 1
+    assert "found those of another" in refused.err
+
+
+def test_the_table_has_means_over_seeds(ablate: ModuleType, folder: Path) -> None:
+    """Of 0.2, 0.4 and 0.6 the mean is 0.4 and the deviation 0.2; the base is in bold on every axis it is part of."""
+    for configuration, mse in (("base", 0.2), ("base", 0.4), ("base", 0.6), ("attn=full", 0.1)):
+        row = ablate.Row(configuration=configuration, seed=int(10 * mse), mse=mse, mae=1.0, ms_a_step=50, peak_mib=9)
+        (folder / f"{configuration}_{row.seed}.json").write_text(json.dumps(asdict(row)))
+    ablate.write_report(folder)
+    lines = (folder / "ablations.md").read_text().splitlines()
+    assert lines[2] == "| attention | **prob** | 3 | 0.400 ± 0.200 | 1.000 | 50 | 9 |"
+    assert lines[3] == "|  | full | 1 | 0.100 | 1.000 | 50 | 9 |"
+    assert [line.split(" | ")[0] for line in lines[4:]] == [
+        "| distilling", "| stacks", "| decoder layers", "| decoding", "| label_len", "| factor", "| seq_len"
+    ]  # fmt: skip
+
+
+def test_an_unknown_axis_is_refused(ablate: ModuleType, folder: Path) -> None:
+    with pytest.raises(ValueError, match="unknown axis 'nope'"):
+        ablate.jobs_of(["nope"], ablate.BASE, [0], 1, folder)
+
+
+def test_regular_rows_have_the_mean_of_repeated_times_and_no_gaps():
+    """The second hour is there twice, the third missing."""
+    times = ["2024-01-01T00:10:00Z", "2024-01-01T01:00:00Z", "2024-01-01T01:30:00Z", "2024-01-01T03:00:00Z"]
+    frame = pd.DataFrame({"t": times, "x": [1.0, 2.0, 4.0, 5.0]})
+    regular = script("real_files")._regular(frame, "t", "h", ["x"])
+    assert regular["x"].tolist() == [1.0, 3.0, 4.0, 5.0]
+    assert regular["t"].tolist() == list(pd.date_range("2024-01-01", periods=4, freq="h"))
