@@ -14,18 +14,9 @@ from beartype import beartype
 ROOT = Path(__file__).parents[1]
 
 CHECKED = {
-    "attention",
-    "data",
-    "inference",
-    "layers",
-    "linear",
-    "models",
-    "ops",
-    "scoring",
-    "watching",
-    "test_parts.py",
+    "attention", "data", "inference", "layers", "linear", "models", "ops", "scoring", "watching", "test_parts.py",
     "test_quantiles.py",
-}
+}  # fmt: skip
 """Folders and files of tests that call functions with arrays; the others run whole commands, which take half as long
 again with checks. Three of those have them too: the `trained` run, `test_readme.py` and `models/test_families.py`."""
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -43,15 +43,23 @@ def part(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def imported(path: Path) -> list[str]:
     """Dotted names of every module that a file imports, wherever in it; relative imports are not used here."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    names = []
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
             assert node.module is not None
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
@@ -83,7 +91,7 @@ def test_every_name_is_defined() -> None:
     names, so neither looks for them."""
     wrong = []
     for path in [*FILES, *sorted((ROOT / "scripts").glob("*.py"))]:
-        nodes = list(ast.walk(ast.parse(path.read_text())))
+        nodes = nodes_of(path)
         named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler
         defined = {node.name for node in nodes if isinstance(node, named)}
         defined |= {node.arg for node in nodes if isinstance(node, ast.arg)}

@@ -66,19 +66,9 @@ def test_every_command_answers_in_json(folder: Path, monkeypatch: pytest.MonkeyP
     assert len(pd.read_csv(untrained["forecast"])) == untrained["horizon"] == 6
     assert 0 <= untrained["scores"]["coverage"]["80"] <= 100
     done = {
-        "inspect",
-        "train",
-        "eval",
-        "predict",
-        "explain",
-        "score",
-        "compare",
-        "report",
-        "export",
-        "update",
-        "watch",
+        "inspect", "train", "eval", "predict", "explain", "score", "compare", "report", "export", "update", "watch",
         "forecast",
-    }
+    }  # fmt: skip
     assert {*COMMANDS} - done == {"serve", "mcp"}
 
 

@@ -10,36 +10,14 @@ import pytest
 from entry_points import ROOT, Trained
 
 HEAVY = {
-    "torch",
-    "sklearn",
-    "scipy",
-    "sympy",
-    "pandas",
-    "matplotlib",
-    "tensorboard",
-    "jaxtyping",
-    "joblib",
-    "pooch",
-    "fastapi",
-    "uvicorn",
-}
+    "torch", "sklearn", "scipy", "sympy", "pandas", "matplotlib", "tensorboard", "jaxtyping", "joblib", "pooch",
+    "fastapi", "uvicorn",
+}  # fmt: skip
 
 COMMANDS = (
-    "forecast",
-    "train",
-    "eval",
-    "predict",
-    "explain",
-    "export",
-    "inspect",
-    "report",
-    "compare",
-    "score",
-    "serve",
-    "update",
-    "watch",
-    "mcp",
-)
+    "forecast", "train", "eval", "predict", "explain", "export", "inspect", "report", "compare", "score", "serve",
+    "update", "watch", "mcp",
+)  # fmt: skip
 
 REPORT = """
 import atexit, json, sys

@@ -27,11 +27,22 @@ def write(path: str) -> pd.DataFrame:
     return table
 
 
+RUN = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14", "run_dir=run"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sales")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write("f.csv")
+        assert "forecasts of sales are at least zero" in done("train", *RUN).out
+    return folder
+
+
 @pytest.fixture
-def run(folder: Path) -> Path:
-    write("f.csv")
-    settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14"]
-    assert "forecasts of sales are at least zero" in done("train", *settings, "run_dir=run").out
+def run(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(made)
     return Path("run")
 
 
@@ -76,8 +87,7 @@ def test_scores_are_of_the_forecasts_that_are_made(run: Path) -> None:
 @pytest.mark.parametrize(("setting", "names"), [("all", ["sales", "heat"]), ("none", [])])
 def test_the_user_decides(setting: str, names: list[str], folder: Path) -> None:
     write("f.csv")
-    settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14", "run_dir=run"]
-    done("train", *settings, "targets=[heat,sales]", f"non_negative={setting}")
+    done("train", *RUN, "targets=[heat,sales]", f"non_negative={setting}")
     assert checkpoint.load(Path("run")).data["non_negative"] == names
 
 
@@ -94,8 +104,7 @@ def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:
     level = np.where(days < 560, 20 + 15 * np.sin(days / 20), 1.0)
     table = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=700, freq="D"), "sales": rng.poisson(level)})
     table.to_csv("f.csv", index=False)
-    settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14", "run_dir=run"]
-    done("train", *settings)
+    done("train", *RUN)
     saved = checkpoint.load(Path("run"))
     with trained_data(saved, torch.device("cpu"), scratch=Path("run")) as data:
         batch, ridge = data.test.batch(torch.arange(len(data.test))), fit_baselines(data)[1]

@@ -166,18 +166,10 @@ def test_marks_by_shapes_are_those_by_cells(rows: list[list[str]], separator: st
 @pytest.mark.parametrize(
     "header",
     [
-        "date,a,b",
-        "date,a,",
-        "date, a,b",
-        "date,a ,b",
-        "date,a,a",
-        'date,"a",b',
-        "date,a.1,a",
-        "0,1,2x",
-        "date,a",
+        "date,a,b", "date,a,", "date, a,b", "date,a ,b", "date,a,a", 'date,"a",b', "date,a.1,a", "0,1,2x", "date,a",
         "date",
     ],
-)
+)  # fmt: skip
 def test_names_of_columns_are_those_of_pandas(header: str, start: str, end: str, tmp_path: Path) -> None:
     """Red if columns that are numbered while reading get other names, cells or types than pandas gives them."""
     (tmp_path / "f.csv").write_bytes((start + end.join([header, "x,1,2.5", "y,,3", ""])).encode())

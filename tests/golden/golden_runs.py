@@ -156,14 +156,8 @@ def _choices(path: Path) -> dict[str, Any]:
     lines = [line.partition(" INFO ")[2] for line in path.read_text().splitlines()]
     epochs = [match.groups() for line in lines if (match := re.match(r" +\d+ +(\d\S+) +(\d\S+)", line))]
     begins = (
-        "linear",
-        "scaler.transform=",
-        "forecast: ",
-        "forecasts of ",
-        "ridge: ",
-        "seasonal naive: ",
-        "the network",
-    )
+        "linear", "scaler.transform=", "forecast: ", "forecasts of ", "ridge: ", "seasonal naive: ", "the network",
+    )  # fmt: skip
     said = [line for line in lines if line.startswith(begins) and " the better baseline" not in line]
     return {"losses": [float(loss) for losses in epochs for loss in losses], "said": said}
 

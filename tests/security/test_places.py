@@ -133,15 +133,8 @@ def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
 
 
 PLACES = {
-    "attn",
-    "data_dir",
-    "init_from",
-    "run_dir",
-    "dataset.cache_dir",
-    "dataset.file",
-    "dataset.path",
-    "dataset.url",
-}
+    "attn", "data_dir", "init_from", "run_dir", "dataset.cache_dir", "dataset.file", "dataset.path", "dataset.url",
+}  # fmt: skip
 KEYS = sorted({*PLACES, *conversion.text_keys(TrainConfig)})
 
 
