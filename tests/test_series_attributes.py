@@ -41,7 +41,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
         patch.chdir(folder)
         vectors = ["model.series_embedding=3", "dataset.exclude=[region,size]", "seed=3"]  # others learn for longer
         for name, epochs, more in (("static", 5, [STATIC]), ("vectors", 14, vectors)):
-            done("train", *RUN, *more, "optim.schedule=cosine", f"trainer.max_epochs={epochs}", f"run_dir={name}")
+            more += ["optim.schedule=cosine", "optim.lr=2e-2", "trainer.batch_size=64", f"trainer.max_epochs={epochs}"]
+            done("train", *RUN, *more, f"run_dir={name}")
     return folder, pd.concat(parts, ignore_index=True)
 
 
