@@ -289,7 +289,7 @@ def test_inspect_proposes_nothing_that_loses_rows(tmp_path: Path, monkeypatch: p
     assert "informer.train" not in outcome.out
 
 
-@pytest.mark.parametrize("duplicates", Duplicates)
+@pytest.mark.parametrize("duplicates", [Duplicates.first, Duplicates.mean])  # a sum leaves none out
 def test_many_rows_are_only_left_out_by_name(duplicates: Duplicates, caplog: pytest.LogCaptureFixture) -> None:
     """Red also if a repair that is refused is reported as done."""
     caplog.set_level(logging.INFO, "informer")
