@@ -70,7 +70,7 @@ from informer.read.files import files_sha256, list_files
 from informer.read.frequency import adjective, lasting
 from informer.read.series import keeping_cells
 from informer.read.table import name_of, without
-from informer.report.forecasts import add_totals, untrained_content
+from informer.report.forecasts import add_test_forecasts, add_totals, untrained_content
 from informer.report.page import to_html
 from informer.report.run import made_of, report
 from informer.scoring.bootstrap import Winner
@@ -495,14 +495,14 @@ def _forecast_untrained(
             "Intervals": f"{shares} of the test values" if shares else "none",
         }
     unused, page = [*left_out(subject, columns), *filter(None, [closed])], folder.path / PAGE
-    notes, levels = [*unused, *subject.log], settings.intervals
-    content = untrained_content(
-        forecasts, scores, judged["Quality"], notes, levels, title=subject.name, subtitle=what, command=repeat
-    )
+    content = untrained_content(forecasts, judged["Quality"], title=subject.name, subtitle=what, command=repeat)
+    content.problems = [*unused, *subject.log]
+    if scores is not None:
+        add_test_forecasts(content, scores, settings.intervals)
     add_totals(content, folder.path)
     write_atomic(page, with_addresses(to_html(content)))
     last = max(forecast.timestamps[-1] for forecast in forecasts)
-    note = "" if scores is None else too_narrow(scores.shortfalls(levels))
+    note = "" if scores is None else too_narrow(scores.shortfalls(settings.intervals))
     ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {folder.path}"
     summary = {
         "Data": "; ".join(filter(None, [*unused, subject.repair_note])) or "no problems",

@@ -119,25 +119,30 @@ def add_totals(content: Content, folder: Path) -> None:
         content.cards.append((label, signed(bias), hint))
 
 
+def add_test_forecasts(content: Content, scores: ZeroScores, levels: Sequence[int]) -> None:
+    """Add the scores of forecasts from earlier rows, and how many values intervals of these levels in percent cover."""
+    if not len(scores.scaled[MODEL]):
+        return
+    content.tone = TONES.get(scores.winner, Tone.level)
+    covered = {f"{level} %": f"{scores.coverage(level):.0f} %" for level in levels}
+    content.cards = [
+        ("Error", f"{1 - scores.skill:.3g} ×", f"that of {scores.best_baseline}"),
+        *((f"{x} intervals cover", share, f"should be {x}") for x, share in covered.items()),
+        ("Test forecasts", f"{len(scores.actual):,}", "from earlier rows of the series"),
+    ]
+    rows = [[name, f"{errors.mean():.4g}"] for name, errors in scores.scaled.items()]
+    head = ["Forecaster", "mean absolute error / mean change over a season"]
+    content.tables.append(TextTable(title="Test forecasts from earlier rows", head=head, rows=rows))
+
+
 def untrained_content(
-    forecasts: Sequence[Forecast],
-    scores: ZeroScores | None,
-    verdict: str,
-    notes: Sequence[str],
-    levels: Sequence[int],
-    *,
-    title: str,
-    subtitle: str,
-    command: str,
+    forecasts: Sequence[Forecast], verdict: str, *, title: str, subtitle: str, command: str
 ) -> Content:
     """Content of a page on forecasts of a model that was not trained on the series.
 
     Args:
         forecasts: one of each series, with its history.
-        scores: of forecasts from earlier rows, if any.
-        verdict: these in words.
-        notes: on the data.
-        levels: of the intervals, in percent.
+        verdict: what is known of them, in words.
         title, subtitle: name of the data, and the model in words.
         command: repeats the forecasts.
     """
@@ -148,20 +153,8 @@ def untrained_content(
         verdict=f"{verdict[0].upper()}{verdict[1:]}.",
         model=MODEL,
         columns=list(columns),
-        problems=[*notes],
         command=command,
     )
-    if scores is not None and len(scores.scaled[MODEL]):
-        content.tone = TONES.get(scores.winner, Tone.level)
-        covered = {f"{level} %": f"{scores.coverage(level):.0f} %" for level in levels}
-        content.cards = [
-            ("Error", f"{1 - scores.skill:.3g} ×", f"that of {scores.best_baseline}"),
-            *((f"{x} intervals cover", share, f"should be {x}") for x, share in covered.items()),
-            ("Test forecasts", f"{len(scores.actual):,}", "from earlier rows of the series"),
-        ]
-        rows = [[name, f"{errors.mean():.4g}"] for name, errors in scores.scaled.items()]
-        head = ["Forecaster", "mean absolute error / mean change over a season"]
-        content.tables.append(TextTable(title="Test forecasts from earlier rows", head=head, rows=rows))
     keys = [(forecast, place) for forecast in forecasts for place in range(len(columns))]
     chosen = evenly(keys)
     if len(chosen) < len(keys):
@@ -279,10 +272,8 @@ def add_tracks(
     """
     past_groups = dict(list(past.groupby(["series", "column"], sort=False)))
     for key, forecasts in groups:
-        rows, before = (
-            forecasts.sort_values(["origin", "time"], na_position="first"),
-            past_groups.get(key, past.iloc[:0]),
-        )
+        rows = forecasts.sort_values(["origin", "time"], na_position="first")
+        before = past_groups.get(key, past.iloc[:0])
         origins = [origin_rows for _, origin_rows in rows.groupby("origin", sort=True, dropna=False)]
         happened = rows.loc[rows["actual"].notna(), ["time", "actual"]].set_axis(["time", "value"], axis=1)
         observed = pd.concat([part for part in (before[["time", "value"]], happened) if len(part)] or [happened])
@@ -379,10 +370,7 @@ def write_explanation(found: Explained, settings: ExplainConfig, console: Consol
     words = [(key, value) for key in given if (value := getattr(settings, key))]
     content = untrained_content(
         found.first,
-        None,
         _sources_in_words(found),
-        [],
-        [],
         title=found.first[0].series.name if len(found.first) == 1 else f"{len(found.first):,} series",
         subtitle="By source, and what if columns known ahead change.",
         command=shell_command("explain", ("checkpoint", settings.checkpoint), *words),
