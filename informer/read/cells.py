@@ -17,6 +17,9 @@ EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL"
 EMPTY_WORDS |= {"-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 """Text that pandas reads as an empty cell, although it may be a name."""
 
+EMPTY_MARKS = (".", "..", "...", "\u2026", ":", ": ", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!", "#NAME?", "#NULL!")
+"""Marks of missing values in public statistics (FRED, SAS, OECD, Eurostat), and errors of spreadsheets."""
+
 PIECE = 1 << 16
 """Number of cells whose lengths are computed at once."""
 
@@ -101,11 +104,11 @@ def read_csv_options(
     as_text: Sequence[str], names: Sequence[str], missing_values: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Arguments of `pandas.read_csv` that keep the text of the columns `as_text` unchanged, and read `missing_values`
-    as empty cells of the others."""
+    and EMPTY_MARKS as empty cells of the others."""
     text_columns = [name for name in as_text if name in names]
     if not text_columns:
-        return {"na_values": [*missing_values]} if missing_values else {}
-    words, places = EMPTY_WORDS | {*missing_values}, [names.index(name) for name in text_columns]
+        return {"na_values": [*EMPTY_MARKS, *missing_values]}
+    words, places = EMPTY_WORDS | {*EMPTY_MARKS, *missing_values}, [names.index(name) for name in text_columns]
     empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), words)  # by index: names may repeat
     empty |= {place: {""} for place in places}
     return {"dtype": dict.fromkeys(places, str), "keep_default_na": False, "na_values": empty}

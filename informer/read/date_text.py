@@ -3,7 +3,7 @@
 Nothing is guessed: for a text with two possible orders of day, month and year both are returned, and the rows of its
 column decide (see `date_order`). Formats are those of pandas, and `%q` for quarters; a final `Z` means UTC, as in ISO
 8601. Names of months and weekdays may be English, German, French, Spanish, Italian, Portuguese or Dutch (of
-months also Scandinavian).
+months also Scandinavian), those of quarters and weeks Q, T, KW, W or S.
 """
 
 import calendar
@@ -71,7 +71,7 @@ _BETWEEN = r"(?:[/.-] ?| )"
 _PARTS = rf"(?P<one>\d{{1,4}})(?P<sep>{_BETWEEN})(?P<two>\d{{1,2}})(?P=sep)(?P<three>\d{{1,4}})(?P<end>\.?)"
 _NUMERIC = re.compile(_WEEKDAY + _PARTS + _TIME)
 _EIGHT = re.compile(r"(?P<digits>\d{8})" + _TIME)
-_MONTH_ONLY = re.compile(r"(?P<one>\d{1,4})(?P<sep>[/.-])(?P<two>\d{1,4})")
+_MONTH_ONLY = re.compile(r"(?P<one>\d{1,4})(?P<sep>[/.-]|(?<=\d{4}):)(?P<two>\d{1,4})")
 _JOINT = r"[ ./,-]{0,2}"
 _NAMED = re.compile(
     rf"{_WEEKDAY}(?:(?P<d>\d{{1,2}}){_JOINT}(?P<b>{_MONTHS}){_JOINT}(?:(?P<Y>\d{{4}})|(?P<y>\d\d))"
@@ -79,15 +79,17 @@ _NAMED = re.compile(
     rf"|(?P<Y3>\d{{4}}){_JOINT}(?P<b3>{_MONTHS}){_JOINT}(?P<d3>\d{{1,2}}))" + _TIME
 )
 _BESIDE = r"(?: ?[-/.:,'] ?| )?"
-_YEAR = r"(?P<Y>\d{4})|(?P<y>\d\d)"
+_YEAR = r"(?:FY ?)?(?:(?P<Y>\d{4})|(?P<y>\d\d))"
 _SHORT_YEAR = re.compile(rf"(?P<b>{_MONTHS})(?:[-/.] ?| '?|')(?P<y>\d\d)")
 _ASIAN = re.compile(r"\d{4} ?[年년](?: ?\d{1,2} ?[月월](?: ?\d{1,2} ?[日일号])?)?" + _TIME)
-_QUARTER = r"(?:q ?)(?P<q>[1-4])|(?P<q2>[1-4])(?: ?q|(?:\.|st|nd|rd|th)? (?:quarter|quartal))"
-_WEEK = r"(?:w|kw|week) ?(?P<V>\d{1,2})"
+_MONTH = r"m ?(?P<m>\d{1,2})"
+_QUARTER = r"(?:[qt] ?)(?P<q>[1-4])|(?P<q2>[1-4])(?: ?[qt]|(?:\.|st|nd|rd|th)? (?:quarter|quartal))"
+_WEEK = r"(?:w|kw|week|semaine|semana) ?(?P<V>\d{1,2})|s(?P<V2>\d\d)"
 _PERIODS = [
     re.compile(between.join(f"(?:{part})" for part in parts), re.IGNORECASE)
     for period, between, year in (
         (rf"(?P<b>{_MONTHS})", _JOINT, r"(?P<Y>\d{4})"),
+        (_MONTH, _BESIDE, r"(?P<Y>\d{4})"),
         (_QUARTER, _BESIDE, _YEAR),
         (_WEEK, _BESIDE, r"(?P<G>\d{4})"),
     )

@@ -98,7 +98,7 @@ _CURRENCY = (
 )
 _SIGN, MINUS = r"[+\u2212\u2013-]?", "\u2212\u2013-"
 _AMOUNT = (
-    rf"\s*(?P<open>\(?)(?P<sign>{_SIGN})(?P<currency>(?:{_CURRENCY})?)\s?(?P<inner>{_SIGN})(?P<number>\.?\d[\d{GROUPING}]*?)"
+    rf"\s*(?P<below>(?:<\s?)?)(?P<open>\(?)(?P<sign>{_SIGN})(?P<currency>(?:{_CURRENCY})?)\s?(?P<inner>{_SIGN})(?P<number>\.?\d[\d{GROUPING}]*?)"
     rf"(?P<unit>(?:\s?(?:{_CURRENCY}|[%\u2030]|\u00b0[CF]?)|\s[^\W\d_]+(?:/[^\W\d_]+|[23\u00b2\u00b3])?)?)(?P<last>-?)\)?\s*"
 )
 _OF_TIME = {"AM", "PM", "am", "pm", "h", "H", "Uhr"}
@@ -108,8 +108,8 @@ _MARKED = rf"[^\d\s{GROUPING}+eE-]|\d-\s*$"
 def amounts(texts: pd.Series) -> tuple[np.ndarray, str] | None:
     """Amounts of money and numbers with a unit, in brackets or with a minus sign of print, and what is left out.
 
-    Percents stay percents. None if a text is no such number, if currencies or units differ, or if the marks of the
-    numbers are ambiguous.
+    Percents stay percents; of a value below a limit, such as <1, half the limit is read. None if a text is no such
+    number, if currencies or units differ, or if the marks of the numbers are ambiguous.
     """
     if not texts.str.contains(_MARKED).any():
         return None
@@ -132,8 +132,10 @@ def amounts(texts: pd.Series) -> tuple[np.ndarray, str] | None:
     is_negative = parts["open"] == "("
     for name in ("sign", "inner", "last"):
         is_negative |= parts[name].isin([*MINUS])
+    is_below = parts["below"] != ""
     said = " and ".join(filter(None, sorted(used[0] | used[1]))) or "brackets or signs of print"
-    return None if np.isnan(values).any() else (np.where(is_negative, -values, values), said)
+    said = f"{texts[is_below].iloc[0].strip()} as half of it" if is_below.any() else f"without {said}"
+    return None if np.isnan(values).any() else (np.where(is_negative, -values, values) / (1 + is_below), said)
 
 
 def may_be_amount(cell: object) -> bool:

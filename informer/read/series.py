@@ -287,9 +287,9 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
     column of row numbers, and with missing values as `config` lists them."""
     table = with_issues(with_missing_values(table, config), config)
     table = with_starts(with_series_names(table, config.series_col))
+    table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})
     if config.time_col is None and (dates := dates_as_columns(table)):
         table = one_row_per_date(table, dates)
-    table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})
     named_columns = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
     dated = dated_columns(table) if config.time_col is None else []
     if config.time_col is None and not dated and (parts := find_calendar_columns(table, named_columns)):
@@ -346,7 +346,7 @@ def with_amounts(table: Table, unchanged: Collection[str | None]) -> Table:
         codes, texts = pd.factorize(cells)
         if all(isinstance(text, str) for text in texts) and (found := amounts(pd.Series(texts, dtype="str"))):
             changed[column] = np.append(found[0], np.nan)[codes]
-            log.info("%s: column %r is read as numbers, without %s", table.name, column, found[1])
+            log.info("%s: column %r is read as numbers, %s", table.name, column, found[1])
     return replace(table, frame=table.frame.assign(**changed)) if changed else table
 
 

@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Int
-from pandas.api.types import union_categoricals
+from pandas.api.types import is_numeric_dtype, union_categoricals
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from informer.base.errors import MOST_SHOWN, InputError, listed
@@ -445,9 +445,7 @@ def _csv_piece(
         whole.seek(0)
         return _csv_piece(path, whole, config, known, is_last)
     if notes:
-        last = "last row" if len(notes) == 1 else f"last {len(notes)} rows"
-        said = f"{last} not read: {shorten(notes[0], 60)!r}"
-        dialect = replace(layout.dialect, note=", ".join(filter(None, [layout.dialect.note, said])))
+        dialect = replace(layout.dialect, note=", ".join(filter(None, [layout.dialect.note, *notes])))
         layout = replace(layout, dialect=dialect)
     doubts = {}
     # columns whose decimals may be digits after a thousands separator are read again as text, without the notes
@@ -462,8 +460,8 @@ def _csv_piece(
 def _rows_and_notes(
     content: io.BufferedIOBase, begin: int, layout: Layout, is_last: bool, options: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The cells, and the text of notes and totals below them."""
-    below: list[list[str]] = []
+    """The cells, and which lines are not read: notes and totals below them, and headers between them."""
+    below, n_rows = list[list[str]](), None
     try:
         frame = _parse(content, begin, layout, **options)
     except BrokenRow as error:  # perhaps a note with more cells than the rows
@@ -477,11 +475,28 @@ def _rows_and_notes(
         kinds = _kinds(frame)
         if len(below) > MOST_NOTES or not all(is_note(row, kinds) for row in below):
             raise
-    n = _n_notes(frame) if is_last else 0
-    notes = [*(_texts(frame.iloc[-n:]) if n else []), *below]
-    if n:  # the columns get other types without them
-        frame = _parse(content, begin, layout, nrows=int(frame.index[-n]), **options)
-    return frame, [layout.dialect.separator.join(filter(None, row)) for row in notes]
+    said, n, headers = list[str](), _n_notes(frame) if is_last else 0, _headers_again(frame, layout.names)
+    if headers:
+        again = [str(layout.n_before + 1 + line) for line in headers]
+        said.append(f"{'row' if len(again) == 1 else 'rows'} {listed(again, 3)} not read: the header again")
+    if n_notes := n + len(below):
+        first = layout.dialect.separator.join(filter(None, [*(_texts(frame.iloc[-n:]) if n else []), *below][0]))
+        said.append(f"{'last row' if n_notes == 1 else f'last {n_notes} rows'} not read: {shorten(first, 60)!r}")
+    if n or headers:  # the columns get other types without them
+        n_rows = int(frame.index[-n]) if n else n_rows
+        left = None if n_rows is None else n_rows - len(headers)
+        frame = _parse(content, begin, layout, nrows=left, skiprows=headers, **options)
+        frame.index += np.searchsorted(np.array(headers) - np.arange(len(headers)), frame.index, side="right")
+    return frame, said
+
+
+def _headers_again(frame: pd.DataFrame, names: Sequence[str]) -> list[int]:
+    """Lines below the header that repeat it, as in files that were written one after the other into one."""
+    if not len(frame) or is_numeric_dtype(frame.iloc[:, 0]):
+        return []
+    rows = frame[(frame.iloc[:, 0] == names[0]).fillna(False).to_numpy(dtype=bool)]
+    are_headers = [row == [*names[:SAMPLED_COLUMNS]] for row in _texts(rows)]
+    return [int(line) for line in rows.index[are_headers]]
 
 
 def _n_notes(frame: pd.DataFrame) -> int:

@@ -103,6 +103,27 @@ def are_years(column: str, cells: pd.Series) -> bool:
     return in_range and bool(cells.between(YEARS.start, YEARS.stop - 1).all())
 
 
+def numbered_periods(cells: pd.Series) -> str | None:
+    """The format of numbers such as 202401 or 2024.01 that are years and months, or 202401 that are years and ISO
+    weeks, almost all of which follow one another; None for other numbers."""
+    if not is_numeric_dtype(cells) or len(cells) < 2:
+        return None
+    numbers = cells.dropna().to_numpy(np.float64)
+    numbers, mark = (numbers, "") if is_integer_dtype(cells) else (100 * numbers, ".")
+    whole = np.unique(np.rint(numbers))
+    if len(whole) < 3 or np.abs(numbers - np.rint(numbers)).max() > 1e-6:
+        return None
+    years, parts = whole // 100, whole % 100
+    if not (years.min() >= YEARS.start and years.max() < YEARS.stop and parts.min() >= 1):
+        return None
+    formats = {f"%Y{mark}%m": [12]} | ({} if mark else {"%G%V": [52, 53]})
+    for time_format, in_year in formats.items():
+        steps = np.stack([np.diff(years * n + parts) for n in in_year])
+        if parts.max() <= max(in_year) and (steps == 1).any(axis=0).mean() >= MOSTLY:
+            return time_format
+    return None
+
+
 def repeats_calendar(column: str, cells: pd.Series) -> bool:
     """Whether a column is named after a year, quarter, month, day or hour, and has only such numbers."""
     part = _part(column)
@@ -242,6 +263,7 @@ _LABELS = {
 
 CLOCK_NAMES = {
     *("time", "clock", "time of day", "zeit", "uhrzeit", "tijd", "tid", "klockslag", "interval", "he", "hour ending"),
+    *("settlement period", "settlement_period", "trading period", "trading_period", "period"),
     *PART_NAMES["hour"],
 }
 """Column names (any case) for a time of day; the column right after the dates may have any name."""
@@ -369,21 +391,32 @@ def _points(numbers: pd.Series) -> pd.Series | None:
 
 
 def _hours(numbers: pd.Series) -> pd.Series | None:
-    """Hours 0 to 23, 1 to 24, or 0 to 2300 or 100 to 2400, as text; None for other numbers. A day may have 25."""
+    """Hours 0 to 23, 1 to 24, or 0 to 2300 or 100 to 2400, and halves or quarters of an hour from 1 to 48 or 96, as
+    text; None for other numbers. A day may have 25 hours."""
     if numbers.isna().any() or not len(numbers):
         return None
+    if (parts := parts_of_hour(numbers)) > 1:
+        minutes = (numbers - 1) * (60 // parts)
+        return (minutes // 60).map("{:02d}:".format) + (minutes % 60).map("{:02d}".format)
     hours = numbers // 100 if (numbers % 100 == 0).all() and numbers.max() > 24 else numbers
     last = 24 if hours.max() == 25 and hours.shift()[hours == 25].isin((24, 25)).all() else 23
     hours = hours - 1 if hours.max() == last + 1 and hours.min() > 0 else hours
     return hours.map("{:02d}:00".format).astype("str") if hours.between(0, last).all() else None
 
 
+def parts_of_hour(numbers: pd.Series) -> int:
+    """Periods in an hour, 1, 2 or 4, of whole numbers from 1 to those in 23, 24 or 25 hours; 0 for others."""
+    last = numbers.max() if len(numbers) and numbers.min() == 1 and numbers.nunique() == numbers.max() else 0
+    return next((parts for parts in (1, 2, 4) if last in (23 * parts, 24 * parts, 25 * parts)), 0)
+
+
 def of_the_day(cells: pd.Series) -> pd.Series | None:
-    """The numbers of the hours of each day, from 1 to 23, 24 or 25, as numbers or text such as H1; None for others."""
+    """The numbers of the hours of each day, or of halves or quarters of them, see `parts_of_hour`, as numbers or text
+    such as H1; None for others."""
     if not is_integer_dtype(cells):
         text = decoded(cells).astype("str").str.extract(r"^\s*[Hh][Ee]? ?(\d{1,2})\s*$")[0]
         cells = pd.to_numeric(text) if _is_text(cells) and text.notna().all() else pd.Series(dtype="int64")
-    return cells if len(cells) and cells.min() == 1 and cells.max() in (23, 24, 25) else None
+    return cells if parts_of_hour(cells) else None
 
 
 def _is_text(cells: pd.Series) -> bool:
@@ -442,6 +475,8 @@ def find_time_column(table: Table, time_col: str | None) -> str:
     parts = calendar_parts(table.columns)  # a year next to a day is a part of a time
     if len(parts) == 1 and are_years(parts[0], table.frame[parts[0]]) and not month_columns(table.columns):
         return parts[0]
+    if periods := [column for column in table.columns if numbered_periods(table.frame[column])]:
+        return periods[0]
     if unread := [column for column in table.columns if _is_unread(table.frame[column])]:
         return _most_distinct(table, unread)
     if numbers := [column for column in table.columns if is_row_number(column) and counts_rows(table.frame[column])]:

@@ -31,7 +31,16 @@ from informer.read.cells import codes_of, decoded, distinct, is_encoded
 from informer.read.date_text import date_formats, in_english, is_season, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
-from informer.read.time_columns import USUAL_DAYS, YEARS, are_years, counts_rows, of_the_day, usual_unit
+from informer.read.time_columns import (
+    USUAL_DAYS,
+    YEARS,
+    are_years,
+    counts_rows,
+    numbered_periods,
+    of_the_day,
+    parts_of_hour,
+    usual_unit,
+)
 
 log = logging.getLogger(__name__)
 
@@ -255,13 +264,13 @@ def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None) ->
 
 
 def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
-    """Local times for the numbers of the hours of each day, of which some day has 23 or 25; None without such a day,
-    or if no zone has days of these lengths."""
+    """Local times for the numbers of the hours of each day, or of their halves or quarters, of which some day has 23
+    or 25 hours; None without such a day, or if no zone has days of these lengths."""
     dates, hours = table.frame[time_col], of_the_day(table.frame[clock_col])
     if hours is None:
         return None
-    lengths = hours.groupby(pd.factorize(dates)[0]).max()
-    if (lengths.iloc[1:-1] == 24).all() and lengths.max() <= 24:
+    lengths, parts = hours.groupby(pd.factorize(dates)[0]).max(), parts_of_hour(hours)
+    if (lengths.iloc[1:-1] == 24 * parts).all() and lengths.max() <= 24 * parts:
         return None
     time_format = find_format(table, time_col, config.time_format)
     days = parse_timestamps(table, time_col, time_format)
@@ -274,9 +283,11 @@ def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: Dataset
             pd.DatetimeIndex(each).tz_localize(zone, nonexistent="shift_forward", ambiguous=np.ones(len(once), bool))
             for each in (once, once + np.timedelta64(1, "D"))
         )
-        expected = ((end - begin) // pd.Timedelta("1h")).to_numpy()
+        expected = ((end - begin) // pd.Timedelta(hours=1) * parts).to_numpy()
         if (expected[inner] == found[inner]).all() and (found <= expected).all():
-            local = begin[np.searchsorted(once, days)] + pd.to_timedelta(hours.to_numpy() - 1, unit="h")
+            local = begin[np.searchsorted(once, days)] + pd.to_timedelta(
+                (hours.to_numpy() - 1) * (60 // parts), unit="min"
+            )
             return pd.Series(local.strftime("%H:%M"), index=table.frame.index)
     return None
 
@@ -488,6 +499,8 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
     cells = table.frame[column]
     if are_years(column, cells):
         return ("%Y",)
+    if period := numbered_periods(cells):
+        return (period,)
     if is_numeric_dtype(cells):
         start = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
         unit = usual_unit(cells)
@@ -600,6 +613,8 @@ def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
 
 def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     cells = table.frame[column]
+    if is_float_dtype(cells) and time_format == "%Y.%m":  # a number has lost the last zero of October
+        cells = cells.map("{:.2f}".format)
     if is_integer_dtype(cells) and (width := digits_of(time_format)):  # a number has lost its leading zeros
         cells = cells.astype("str").str.zfill(width)
     if time_format.endswith("%Z"):

@@ -9,6 +9,8 @@ from stores import read_series
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
+from informer.inference.model import Forecast
+from informer.inference.writing import stamps
 from informer.read.series import Series
 
 DAYS, MONTHS = pd.date_range("2023-02-28", periods=400), pd.date_range("2015-01-01", periods=60, freq="MS")
@@ -44,6 +46,34 @@ def test_names_of_months(language: str, style: str, tmp_path: Path) -> None:
     frame = pd.DataFrame({"Jahr": MONTHS.year, "Monat": [names[month.month - 1] for month in MONTHS], "sales": 1.5})
     frame.to_csv(tmp_path / "f.csv", index=False)
     assert list(read_series(tmp_path / "f.csv", DatasetConfig()).timestamps) == list(MONTHS)
+
+
+PERIODS = {
+    "QS": ["{y}T{q}", "T{q} {y}", "Q{q} FY{y}", "FY{y}-Q{q}", "{y}:{q}", "{q}T{yy:02}", "Q{q}'{yy:02}"],
+    "MS": ["{y}M{m:02}", "M{m:02}/{y}", "{y}{m:02}", "{y}.{m:02}", "{y}:{m:02}"],
+    "W-MON": ["{g}{w:02}", "S{w:02}-{g}", "semana {w:02} {g}", "{g}W{w:02}"],
+}
+
+
+@pytest.mark.parametrize(("freq", "style"), [(freq, style) for freq, styles in PERIODS.items() for style in styles])
+def test_numbers_of_periods(freq: str, style: str, tmp_path: Path) -> None:
+    """Red if a way in which statistics and firms write quarters, months and weeks is not read, or not written back."""
+    times = pd.date_range("2009-03-30", periods=120, freq=freq)
+    cells = [
+        style.format(y=time.year, yy=time.year % 100, q=time.quarter, m=time.month, g=iso.year, w=iso.week)
+        for time, iso in ((time, time.isocalendar()) for time in times)
+    ]
+    series = read(cells[:116], tmp_path)
+    assert list(series.timestamps) == list(times[:116])
+    assert stamps(Forecast(series=series, targets=("sales",), values=np.zeros((4, 1)), pred_len=4)) == cells[116:]
+
+
+@pytest.mark.parametrize("first", [201001, 180010, 2010.01])
+def test_other_numbers_are_no_periods(first: float, tmp_path: Path) -> None:
+    """Red if counts that rise by one, or decimals, are taken for months or weeks."""
+    numbers = first + np.arange(120) * (1 if first > 3000 else 0.01)
+    with pytest.raises(InputError, match="no time column found"):
+        read([f"{number:g}" if first > 3000 else f"{number:.2f}" for number in numbers], tmp_path)
 
 
 def test_weekdays_and_words_between(tmp_path: Path) -> None:

@@ -347,6 +347,35 @@ def test_amounts_are_numbers(written: str, european: bool, tmp_path: Path, caplo
     assert AMOUNTS[written] in caplog.text
 
 
+def test_values_below_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Red if <1 stays text, or is read in silence."""
+    caplog.set_level("INFO", "informer")
+    cells = ["5", "<1", "3", "< 0.5", *map(str, range(20))]
+    pd.DataFrame({"date": DAYS[:24], "y": cells}).to_csv(tmp_path / "f.csv", index=False)
+    np.testing.assert_array_equal(
+        read_series(tmp_path / "f.csv", DatasetConfig()).values[:, 0], [5, 0.5, 3, 0.25, *range(20)]
+    )
+    assert "column 'y' is read as numbers, <1 as half of it" in caplog.text
+
+
+@pytest.mark.parametrize("mark", [".", "..", ":", ": ", "#DIV/0!", "…"])
+def test_marks_of_missing_values(mark: str, tmp_path: Path) -> None:
+    """Red if a column of numbers becomes text."""
+    pd.DataFrame({"date": DAYS[:24], "y": [1.5, mark, *range(22)]}).to_csv(tmp_path / "f.csv", index=False)
+    values = read_series(tmp_path / "f.csv", DatasetConfig(fill=Fill.mask)).values[:, 0]
+    np.testing.assert_array_equal(values, [1.5, np.nan, *range(22)])
+
+
+def test_a_header_again_between_the_rows(tmp_path: Path) -> None:
+    """Files that were written one after the other into one: red if a header is a row, or later rows get other numbers."""
+    parts = [pd.DataFrame({"date": DAYS[k : k + 10], "y": np.arange(k, k + 10)}) for k in (0, 10, 20)]
+    (tmp_path / "f.csv").write_text("\n".join(part.to_csv(index=False) for part in parts) + "\nTotal,435\n")
+    table = read_table(tmp_path / "f.csv", DatasetConfig())
+    np.testing.assert_array_equal(table.frame["y"], np.arange(30))
+    assert [*table.lines[[0, 9, 10, 20, 29]]] == [2, 11, 14, 26, 35]
+    assert table.dialect.note == "rows 13, 25 not read: the header again, last row not read: 'Total,435'"
+
+
 @pytest.mark.parametrize(
     "written", ["R{:.0f}", "{:.0f}K", "SKU{:.0f}", "{:.0f} AM", "no {:.0f}", "{:.0f}. of May", "#{}"]
 )

@@ -139,23 +139,28 @@ def test_a_zone_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Sydney"])
-@pytest.mark.parametrize("how", ["{}", "H{:02}", "parts"])
+@pytest.mark.parametrize("how", ["{}", "H{:02}", "parts", "30min", "15min"])
 @pytest.mark.parametrize(
     "ends", [("2023-10-20", "2023-11-12"), ("2024-03-01", "2024-04-12"), ("2023-09-20", "2024-04-20")]
 )
 def test_numbers_of_the_hours_of_a_day(zone: str, how: str, ends: tuple[str, str], tmp_path: Path) -> None:
     """Red if the 25th hour of a day is the first of the next one, or the last of 23 is an hour too early."""
-    times = pd.date_range(*ends, freq="h", tz=zone, inclusive="left")
-    hours = ((times - times.normalize()) // pd.Timedelta("1h")).to_numpy() + 1
+    freq = how if how.endswith("min") else "1h"
+    times = pd.date_range(*ends, freq=freq, tz=zone, inclusive="left")
+    hours = ((times - times.normalize()) // pd.Timedelta(freq)).to_numpy() + 1
     frame = pd.DataFrame({"Fecha": times.strftime("%d/%m/%Y"), "Hora": hours, "load": np.arange(len(times)) + 0.5})
-    if how == "parts":
+    if freq != "1h":
+        frame = frame.rename(columns={"Hora": "Settlement Period"})
+    elif how == "parts":
         frame = frame.drop(columns="Fecha").assign(year=times.year, month=times.month, day=times.day)
     else:
         frame["Hora"] = frame["Hora"].map(how.format)
     frame.to_csv(tmp_path / "f.csv", index=False, sep=";")
     series = read_series(tmp_path / "f.csv", DatasetConfig(timezone=zone))
     assert list(series.timestamps) == list(times)
-    changes = hours.max() == 25 or (np.bincount(times.day_of_year + 366 * times.year)[1:] == 23).any()
+    changes = freq == "1h" and (
+        hours.max() == 25 or (np.bincount(times.day_of_year + 366 * times.year)[1:] == 23).any()
+    )
     if changes:
         with pytest.raises(InputError, match=r"set dataset\.timezone="):
             read_series(tmp_path / "f.csv", DatasetConfig())
