@@ -70,9 +70,13 @@ def series(rng: np.random.Generator, folder: Path) -> str | None:
     except InputError as error:
         return f"refused: {error}; {how}"
     found = {tuple(key_cells(key, each.name).values()): each for each in panel}
-    if found.keys() != values.keys() or any(not each.timestamps.equals(times) for each in panel):
-        return f"series {list(found)}, from {panel[0].timestamps[0]} to {panel[0].timestamps[-1]}; {how}"
+    if found.keys() != values.keys():
+        return f"series {list(found)}; {how}"
     for cells, load in values.items():
+        n = int(np.flatnonzero(load != missing)[-1]) + 1  # a series ends with its last value
+        load, read = load[:n], found[cells].timestamps
+        if not read.equals(times[:n]):
+            return f"series {cells}: from {read[0]} to {read[-1]}; {how}"
         if not np.array_equal(found[cells].values[:, 0], np.where(load == missing, np.nan, load), equal_nan=True):
             return f"series {cells}: read {found[cells].values[:3, 0]} for {load[:3]}; {how}"
     return None

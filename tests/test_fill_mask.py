@@ -192,7 +192,7 @@ def test_a_series_ends_with_its_last_value(kind: str, runs: Path) -> None:
     pd.testing.assert_frame_equal(model.predict(ended), model.predict(frame[:400]))
     series = series_from_frame(ended, DatasetConfig(), "s")
     assert len(series) == 400
-    assert "the last 20 rows have no values" in series.repairs[0]
+    assert "20 rows at the end with no values, and not read" in series.repairs[0]
     words = ended.astype({"load": object})
     words.loc[410, "load"] = "closed"
     with pytest.raises(ReportError, match="'closed'"):

@@ -953,13 +953,13 @@ def until_observed(rows: Rows, text: Mapping[str, pd.Series], target: str | None
     for column, cells in text.items():
         is_observed[:, rows.columns.index(column)] |= np.isin(rows.lines, cells.index)
     is_ahead = rows.timestamps > rows.timestamps[is_observed.any(axis=1)].max()
-    line, rows = "no values, and are not read: the forecast begins there", rows.take(~is_ahead)
+    line, rows = "no values, and not read: the forecast begins there", rows.take(~is_ahead)
     if target in rows.columns:
         is_observed, times = is_observed[~is_ahead], rows.timestamps
         has_plan = times > times[is_observed[:, rows.columns.index(target)]].max()
         if has_plan.any() and is_observed[has_plan].all(axis=0).any():
-            line, rows, is_ahead = f"no {target}, and are read as ahead of it", rows.take(~has_plan), has_plan
-    return rows, f"the last {counted(int(is_ahead.sum()), 'row')} have {line}" if is_ahead.any() else ""
+            line, rows, is_ahead = f"no {target}, and read as ahead of it", rows.take(~has_plan), has_plan
+    return rows, f"{counted(int(is_ahead.sum()), 'row')} at the end with {line}" if is_ahead.any() else ""
 
 
 def as_known(
