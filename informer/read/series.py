@@ -24,7 +24,7 @@ from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
 from informer.config.data import STEP, DatasetConfig, Duplicates, Fill, Short, key_columns, settings_that
 from informer.config.model import WindowSizes
-from informer.read.cells import dictionary_encoded, joined_names, key_cells, without_words
+from informer.read.cells import decoded, dictionary_encoded, joined_names, key_cells, without_words
 from informer.read.checks import (
     Report,
     Rows,
@@ -59,11 +59,13 @@ from informer.read.split import split_rows
 from informer.read.table import Table, read_table, without
 from informer.read.time_columns import (
     TIME_NAMES,
+    are_years,
     calendar_parts,
     dated_columns,
     find_calendar_columns,
     find_clock_column,
     find_time_column,
+    hour_columns,
     joined,
     joined_calendar,
     month_columns,
@@ -288,6 +290,7 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
     table = with_issues(with_missing_values(table, config), config)
     table = with_starts(with_series_names(table, config.series_col))
     table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})
+    table = with_parts_as_rows(table, config)
     if config.time_col is None and (dates := dates_as_columns(table)):
         table = one_row_per_date(table, dates)
     named_columns = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
@@ -372,6 +375,57 @@ def dates_as_columns(table: Table) -> dict[str, str]:
     are_months = any(month_columns([*map(str, rest.frame[name])]) for name in others)
     return {} if has_times or is_named or are_months else dates
 
+
+def with_parts_as_rows(table: Table, config: DatasetConfig) -> Table:
+    """The table with a row for each month of a year, or for each hour of a date, instead of a column for each, unless
+    one of these columns, or other times, are set in `config`.
+
+    Numbers in columns after them, such as the mean of a year, are left out, and so are hours that only some days have
+    where they are empty. If rows are months and columns years, they change places first.
+    """
+    table = table if config.time_col else _years_as_rows(table)
+    name, columns, parts = "month", month_columns(table.columns), list[int | str](range(1, 13))
+    rest = table.without(columns)
+    is_whole = config.time_col is None and any(
+        are_years(each, rest.frame[each]) for each in calendar_parts(rest.columns)
+    )
+    if not columns:
+        name, (columns, parts) = "hour", hour_columns(table.columns)
+        dated = dated_columns(rest := table.without(columns)) if columns else []
+        is_whole = bool(dated) and config.time_col in (None, *dated) and config.clock_col is None
+    is_set = {*columns} & {*(config.columns or []), *config.as_text, config.target}
+    if (
+        not columns
+        or not is_whole
+        or is_set
+        or name in rest.columns
+        or without(columns, number_columns(table, columns))
+    ):
+        return table
+    after = number_columns(table, table.columns[table.columns.index(columns[-1]) + 1 :])
+    cells = table.frame[columns].to_numpy(np.float64)
+    row, column = np.nonzero(~np.isnan(cells) | (np.arange(len(columns)) < SHORTEST_DAY))
+    long = rest.without(after).frame.iloc[row]
+    value = "value" if "value" not in long.columns else "_value"
+    long[name], long[value] = np.array(parts)[column], cells[row, column]
+    line = f"{table.name}: {columns[0]} to {columns[-1]} are read as rows, as by pandas.melt, with {name!r} and "
+    log.info(f"{line}{value!r}" + (f"; without {listed(after)}" if after else ""))
+    return replace(table, frame=long)
+
+
+def _years_as_rows(table: Table) -> Table:
+    """The table with a row for each year and a column for each month, if it has them the other way round."""
+    years = {column: int(year[1]) for column in table.columns if (year := _YEAR_NAME.fullmatch(column.strip()))}
+    others = without(table.columns, years)
+    if not years or len(others) != 1 or not month_columns([*map(str, decoded(table.frame[others[0]]))]):
+        return table
+    turned = table.frame.set_index(others[0])[[*years]].T.rename_axis(columns=None).rename(columns=str)
+    turned.insert(0, "year", [*years.values()])
+    return replace(table, frame=turned.set_axis(table.frame.index[:1].repeat(len(years))))
+
+
+SHORTEST_DAY = 23
+"""Hours of the shortest day."""
 
 SAME_SUM = 5e-3
 """Relative difference up to which numbers are the sums of others, which may be rounded."""

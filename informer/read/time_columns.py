@@ -143,6 +143,22 @@ def month_columns(columns: Sequence[str]) -> list[str]:
     return months if [*map(month_of, months)] == list(RANGES["month"]) else []
 
 
+def hour_columns(columns: Sequence[str]) -> tuple[list[str], list[int | str]]:
+    """The columns named after the hours of a day, such as H1 to H24, 0 to 23, or 00:00 to 23:30, if there is one for
+    each in their order, also for a 25th; and the hours, as numbers or times of day. Else none."""
+    found = {column: match for column in columns if (match := _HOUR_NAME.fullmatch(column.strip()))}
+    clocks = {column: match[2] for column, match in found.items() if match[2]}
+    for n in (24, 48, 96) if len(clocks) == len(found) else ():
+        texts = [f"{minute // 60:02d}:{minute % 60:02d}" for minute in range(0, 1440, 1440 // n)]
+        if [clock.zfill(5) for clock in clocks.values()] == texts:
+            return [*clocks], [*texts]
+    numbers = {column: int(match[1]) for column, match in found.items() if match[1]}
+    first, n = next(iter(numbers.values()), 0), len(numbers)
+    is_day = n == 24 or (n == 25 and first == 1)
+    is_day &= first in (0, 1) and [*numbers.values()] == [*range(first, first + n)]
+    return ([*numbers], [*numbers.values()]) if is_day else ([], [])
+
+
 def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, str]:
     """The columns of the parts of a time by part, the year first; empty unless there are those of _DAYS.
 
@@ -202,7 +218,7 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
     position = min(table.columns.index(column) for column in parts.values())
     frame = table.frame.drop(columns=list(parts.values()))
     name = next(name for name in ("date", "time", "timestamp", "_date") if name not in frame.columns)
-    cells = pd.Series(times if "hour" in parts else _written(times, parts), index=frame.index)
+    cells = pd.Series(times if "hour" in parts else _written(times, parts).array, index=frame.index)
     frame.insert(position, name, cells)
     return replace(table, frame=frame)
 
@@ -260,6 +276,11 @@ _LABELS = {
     r"[Hh][Ee]? ?\d{1,2}|\d{1,2} ?[Hh]": r"\D*(\d+)\D*",
 }
 """Ways to write times of day or hours, and the part that is the time, or the number of an hour."""
+
+_HOUR_NAME = re.compile(
+    r"(?:h|he|hr|hour|hora|stunde|heure|ora|uur|uhr)?[ _]?(\d\d?)|(\d\d?:\d\d)(?::00)?", re.IGNORECASE
+)
+"""Names of columns for the hours of a day."""
 
 CLOCK_NAMES = {
     *("time", "clock", "time of day", "zeit", "uhrzeit", "tijd", "tid", "klockslag", "interval", "he", "hour ending"),
@@ -567,25 +588,12 @@ def _refines(cells: pd.Series, others: pd.Series) -> bool:
 
 def _advice(table: Table) -> str:
     """What to do about a table without a time column."""
-    if months := month_columns(table.columns):
-        columns = [column for column in table.columns if column not in months]
-        return (
-            f"{months[0]} to {months[-1]} are the months of a year: write one row per month, such as "
-            f"pandas.read_csv({table.name!r}).melt({columns}, var_name='month').to_csv('months.csv', index=False), and "
-            "read that with dataset.sort=true"
-        )
     if len(table.columns) == 1 and re.search(r"\S(?: {2,}|\t)\S", table.columns[0]):
         return (
             "its columns seem to be separated by blanks, and some cells to be empty: write NA in them, or "
             f"pandas.read_fwf({table.name!r}).to_csv('table.csv', index=False), and read that"
         )
-    others = [column for column in table.columns if not re.fullmatch(r"\d{4}", column)]
     reading = f"such as pandas.read_csv({table.name!r})"
-    if len(others) == 1 < len(table.columns) and month_columns([*map(str, table.frame[others[0]])]):
-        return (
-            f"its rows are months and its columns years: write one row per month, {reading}.rename(columns="
-            f"{{{others[0]!r}: 'month'}}).melt('month', var_name='year').to_csv('months.csv', index=False)"
-        )
     steps = [column for column in table.columns if re.fullmatch(r"[^\W\d]+_?\d+", column)]
     if len(steps) >= LEAST_STEPS and 2 * len(steps) > len(table.columns):
         columns = [column for column in table.columns if column not in steps]

@@ -16,6 +16,7 @@ from informer.data.panel import read_panel
 from informer.read.series import Series, series_from_table, with_whole_times
 from informer.read.table import read_pieces, table_of_frame
 
+SIZES = ["seq_len=24", "label_len=12", "pred_len=3"]
 HOURS = pd.date_range("2023-12-30", periods=400, freq="h")
 LOAD = np.arange(400.0) % 24 + np.arange(400) / 100
 
@@ -290,14 +291,64 @@ def test_row_numbers_of_a_file_of_several_series(tmp_path: Path) -> None:
     assert [(one.name, one.columns) for one in panel] == [("a", ("sold",)), ("b", ("sold",))]
 
 
+MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+
+
+def test_months_in_columns(folder: Path) -> None:
+    """Red if a value goes to another month, the mean of a year is a column, or predict reads another table."""
+    times, values = pd.date_range("1950-01-01", periods=600, freq="MS"), np.arange(600) % 12 + 0.5
+    wide = pd.DataFrame(values.reshape(50, 12), columns=MONTHS)
+    wide.insert(0, "Year", range(1950, 2000))
+    wide.iloc[-1, 11:] = np.nan
+    turned = wide.set_index("Year")[MONTHS].T.rename_axis("Month").rename(columns=str).reset_index()
+    for table in (wide.assign(Annual=wide[MONTHS].mean(axis=1)), turned):
+        series = read(table, Path())
+        assert series.columns == ("value",)
+        assert list(series.timestamps) == list(times[:-2])
+        np.testing.assert_array_equal(series.values[:, 0], values[:-2])
+    stations = pd.concat([wide.assign(Station=name) for name in "ab"])[["Station", "Year", *MONTHS]]
+    stations.to_csv("f.csv", index=False)
+    done(
+        "train", "dataset=csv", "dataset.path=f.csv", "dataset.series_col=Station", "model=linear", *SIZES, "run_dir=r"
+    )
+    done("predict", "checkpoint=r", "input=f.csv", "output=o")
+    found = pd.read_csv("o/f.forecast.csv").query("Station == 'b'")
+    assert found["date"].tolist() == ["1999-11-01", "1999-12-01", "2000-01-01"]
+    np.testing.assert_allclose(found["value"], [10.5, 11.5, 0.5], atol=0.2)
+
+
+@pytest.mark.parametrize("names", ["H{}", "Hour {:02}", "{}", "HE{:02}", "{:02}:00", "{}:00", "half"])
+def test_hours_in_columns(names: str, tmp_path: Path) -> None:
+    """Red if a value goes to another hour, or the hour of a clock change is lost."""
+    zone, begins_at_0 = "Europe/Madrid", names.endswith(":00")
+    freq, per_day = ("30min", 48) if names == "half" else ("1h", 24)
+    is_local = not begins_at_0 and per_day == 24
+    times = pd.date_range("2023-10-01", "2024-04-10", freq=freq, inclusive="left", tz=zone if is_local else None)
+    numbers = (times - times.normalize()) // pd.Timedelta(freq) + (not begins_at_0)
+    clocks = [f"{n // 2:02}:{n % 2 * 30:02}" for n in range(48)]
+    columns = [clocks[n - 1] if per_day == 48 else names.format(n) for n in numbers]
+    frame = pd.DataFrame({"day": times.strftime("%Y-%m-%d"), "column": columns, "load": np.arange(len(times)) + 0.5})
+    wide = frame.pivot(index="day", columns="column", values="load")[[*dict.fromkeys(columns)][:per_day]]
+    if is_local:
+        wide[names.format(25)] = frame[numbers == 25].set_index("day")["load"]
+    series = read(wide.reset_index(), tmp_path, **({"timezone": zone} if is_local else {}))
+    assert list(series.timestamps) == list(times)
+    np.testing.assert_array_equal(series.values[:, 0], frame["load"])
+    name = wide.columns[1]
+    assert read(wide.reset_index(), tmp_path, columns=[name], fill=Fill.mask).columns == (name,)
+
+
+def test_parts_of_times_next_to_a_blank_row(tmp_path: Path) -> None:
+    """Red if the rows after it get the times of others."""
+    frame = parts(pd.date_range("2020-01-01", periods=40, freq="MS"), "year", "month")
+    lines = frame.to_csv(index=False).splitlines(keepends=True)
+    (tmp_path / "f.csv").write_text("".join([*lines[:9], "\n", *lines[9:]]))
+    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    assert list(series.timestamps) == list(pd.date_range("2020-01-01", periods=40, freq="MS"))
+
+
 def test_what_has_no_time_is_told_what_to_do(tmp_path: Path) -> None:
-    """Each line is pasted: the melted file and the added column can be read."""
-    months = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
-    wide = pd.DataFrame({"YEAR": range(1950, 2000)} | {name: np.arange(50) + k for k, name in enumerate(months)})
-    with pytest.raises(InputError, match=r"JAN to DEC are the months of a year.*melt\(\['YEAR'\], var_name='month'\)"):
-        read(wide, tmp_path)
-    long = wide.melt(["YEAR"], var_name="month")
-    assert len(read(long, tmp_path, sort=True)) == 600
+    """The added column can be read."""
     with pytest.raises(InputError, match=r"'1-01' in column 'Month' have no year of four digits: write 2001-01"):
         read(pd.DataFrame({"Month": ["1-01", "1-02", "1-03"], "sales": 1.5}), tmp_path)
     with pytest.raises(InputError, match=r"frame\.insert\(0, 'date', pandas\.date_range\('2024-01-01'"):
@@ -535,15 +586,11 @@ def test_a_row_of_sums_next_to_dates_as_columns_is_no_series(name: str, kept: in
     assert ("not read: row 5, the sum of the others" in panel[0].dialect.note) == (kept == 3)
 
 
-@pytest.mark.parametrize(
-    ("names", "n_rows"), [([*map(str, range(2010, 2020))], 12), ([f"d_{i}" for i in range(1, 41)], 2)]
-)
-def test_the_command_for_steps_as_names_of_columns_works(names: list[str], n_rows: int, tmp_path: Path) -> None:
+def test_the_command_for_steps_as_names_of_columns_works(tmp_path: Path) -> None:
     """The proposed command is run, and the file that it writes is read."""
-    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    values = np.arange(float(n_rows * len(names))).reshape(n_rows, -1)
-    wide = pd.DataFrame(values, columns=names)
-    wide.insert(0, "x", months[:n_rows])
+    values = np.arange(80.0).reshape(2, -1)
+    wide = pd.DataFrame(values, columns=[f"d_{i}" for i in range(1, 41)])
+    wide.insert(0, "x", ["a", "b"])
     wide.to_csv(tmp_path / "f.csv", index=False)
     with pytest.raises(InputError, match="no time column found") as error:
         read_panel([tmp_path / "f.csv"], DatasetConfig(), None)
@@ -551,10 +598,8 @@ def test_the_command_for_steps_as_names_of_columns_works(names: list[str], n_row
     written = command.split("to_csv('")[1].split("'")[0]
     code = f"pandas{command}".replace("'f.csv'", repr(str(tmp_path / "f.csv")))
     exec(code.replace(repr(written), repr(str(tmp_path / written))), {"pandas": pd})
-    key = "x" if n_rows < 12 else None
-    panel = read_panel([tmp_path / written], DatasetConfig(series_col=key), None)
-    read = np.concatenate([series.values[:, 0] for series in panel])
-    np.testing.assert_array_equal(read, (values if key else values.T).ravel())
+    panel = read_panel([tmp_path / written], DatasetConfig(series_col="x"), None)
+    np.testing.assert_array_equal([series.values[:, 0] for series in panel], values)
 
 
 @pytest.mark.parametrize(
