@@ -140,7 +140,7 @@ class ZeroScores:
     @property
     def best_baseline(self) -> str:
         """The baseline with the lowest scaled error."""
-        return min(self.baselines, key=lambda name: self.scaled[name].mean())
+        return min(self.baselines, key=lambda name: self.scaled[name].sum())
 
     @property
     def skill(self) -> float:
