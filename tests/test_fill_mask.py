@@ -193,6 +193,9 @@ def test_a_series_ends_with_its_last_value(kind: str, runs: Path) -> None:
     series = series_from_frame(ended, DatasetConfig(), "s")
     assert len(series) == 400
     assert "20 rows at the end with no values, and not read" in series.repairs[0]
+    assert [len(series_from_frame(ended, DatasetConfig(fill=fill), "s")) for fill in (Fill.zero, Fill.ffill)] == [
+        420
+    ] * 2
     words = ended.astype({"load": object})
     words.loc[410, "load"] = "closed"
     with pytest.raises(ReportError, match="'closed'"):

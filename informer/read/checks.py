@@ -946,13 +946,16 @@ def ends_without(table: Table, column: str | None) -> bool:
     return column in table.columns and len(table.frame) > 0 and bool(table.frame[column].isna().iloc[-1])
 
 
-def until_observed(rows: Rows, text: Mapping[str, pd.Series], target: str | None) -> tuple[Rows, str]:
-    """The rows up to the last with a value, and to the last with a target if a column has values in all later ones; and
-    a line about the others, "" without any. Text counts as a value."""
+def until_observed(rows: Rows, text: Mapping[str, pd.Series], config: DatasetConfig) -> tuple[Rows, str]:
+    """The rows up to the last with a value, unless `config` fills those after it with zeros or the last value, and to
+    the last with a target if a column has values in all later ones; and a line about the others, "" without any. Text
+    counts as a value."""
+    target = None if config.keeps_gaps else config.target
     is_observed = ~np.isnan(rows.values)
     for column, cells in text.items():
         is_observed[:, rows.columns.index(column)] |= np.isin(rows.lines, cells.index)
     is_ahead = rows.timestamps > rows.timestamps[is_observed.any(axis=1)].max()
+    is_ahead &= config.fill not in (Fill.zero, Fill.ffill)
     line, rows = "no values, and not read: the forecast begins there", rows.take(~is_ahead)
     if target in rows.columns:
         is_observed, times = is_observed[~is_ahead], rows.timestamps

@@ -559,7 +559,7 @@ def inspect_table(
             if sums:  # a row with text has no row of its own any more
                 check_cells(rows, text, replace(config, fill=Fill.mask), report)
                 rows, text = with_zeros(rows, text), {}
-            rows, ahead = until_observed(rows, text, None if config.keeps_gaps else config.target)
+            rows, ahead = until_observed(rows, text, config)
             if ahead:
                 report.repairs.append(f"{table.name}: {ahead}")
             read = repair(rows.timed, config, report, is_numbered=is_numbered)
