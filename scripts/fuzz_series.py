@@ -73,12 +73,10 @@ def series(rng: np.random.Generator, folder: Path) -> str | None:
     if found.keys() != values.keys():
         return f"series {list(found)}; {how}"
     for cells, load in values.items():
-        n = int(np.flatnonzero(load != missing)[-1]) + 1  # a series ends with its last value
-        load, read = load[:n], found[cells].timestamps
-        if not read.equals(times[:n]):
-            return f"series {cells}: from {read[0]} to {read[-1]}; {how}"
-        if not np.array_equal(found[cells].values[:, 0], np.where(load == missing, np.nan, load), equal_nan=True):
-            return f"series {cells}: read {found[cells].values[:3, 0]} for {load[:3]}; {how}"
+        n, read = int(np.flatnonzero(load != missing)[-1]) + 1, found[cells]  # a series ends with its last value
+        expected = np.where(load == missing, np.nan, load)[:n]
+        if not read.timestamps.equals(times[:n]) or not np.array_equal(read.values[:, 0], expected, equal_nan=True):
+            return f"series {cells}, to {read.timestamps[-1]}: read {read.values[:3, 0]} for {load[:3]}; {how}"
     return None
 
 
