@@ -2,8 +2,8 @@
 
 Permutation importance: how much the test error grows when a column is read from other windows (L. Breiman, "Random
 forests", 2001, section 10, with windows as the permuted units: history and, if it is known ahead, horizon of a column
-stay together). It holds for any model, and says what the model relies on, not what causes what: of two columns that
-tell the same, each may count little.
+stay together). It holds for any model, and says what the model relies on, not what causes what: of two columns with
+the same information, each may count little.
 """
 
 import math

@@ -116,9 +116,8 @@ def write_pieces(path: Path, form: Format, pieces: Iterator[pd.DataFrame]) -> No
         return
     with path.open("w", encoding="utf-8", newline="") as file:
         for piece in pieces:
-            times = dict[
-                str, np.ndarray
-            ]()  # with the time of day; pandas writes only dates if a piece has only midnights
+            # with the time of day; pandas writes only dates if a piece has only midnights
+            times = dict[str, np.ndarray]()
             for column in piece.select_dtypes(["datetime", "datetimetz"]):
                 places, distinct = pd.factorize(piece[column])
                 times[str(column)] = np.array(list(map(str, distinct)), dtype=object)[places]

@@ -943,7 +943,7 @@ def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np
 
 def ends_without(table: Table, column: str | None) -> bool:
     """Whether the last row of a table has no value in a column."""
-    return column in table.columns and len(table.frame) > 0 and bool(table.frame[column].isna().iloc[-1])
+    return column in table.columns and len(table.frame) > 0 and bool(pd.isna(table.frame[column].iloc[-1]))
 
 
 def until_observed(rows: Rows, text: Mapping[str, pd.Series], config: DatasetConfig) -> tuple[Rows, str]:

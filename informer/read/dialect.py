@@ -9,7 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from pathlib import Path
 from textwrap import shorten
@@ -55,7 +55,7 @@ class Dialect:
     encoding: str = "utf-8"
     thousands: str = ""
     note: str = ""
-    """Lines that are not read: titles, units, notes below the rows."""
+    """What is read otherwise than it is written: lines left out (titles, units, notes), values below a limit."""
     is_settled: bool = field(default=False, compare=False)
     """Whether the decimal mark was set, or is unambiguous in some cell of the file."""
 
@@ -68,6 +68,10 @@ class Dialect:
     def parsed_encoding(self) -> str:
         """The encoding of the text that is parsed: UTF-8 for all kinds of Unicode, which is much faster."""
         return "utf-8" if self.separator in BLANKS or self.encoding.lower().startswith("utf") else self.encoding
+
+    def noting(self, *notes: str) -> "Dialect":
+        """With further notes."""
+        return replace(self, note=", ".join(filter(None, [self.note, *notes])))
 
     def uncommon(self) -> str:
         """Differences from the common format, for the log; empty if there are none."""

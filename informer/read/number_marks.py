@@ -21,7 +21,7 @@ GROUPING = ".," + SPACES + APOSTROPHES
 _GROUPED = re.compile(
     rf"\d{{1,3}}(?P<mark>[{GROUPING}])\d{{3}}(?P<more>(?:(?P=mark)\d{{3}})*)(?:(?P<decimal>[.,])\d*)?"
 )
-_NUMBER = re.compile(rf"\s*[+-]?([\d.,][\deE{GROUPING}+-]*?)\s*")
+_NUMBER = re.compile(rf"\s*[+-]?(?=[.,]?\d)([\d.,][\deE{GROUPING}+-]*?)\s*")
 _TIME = re.compile(
     r"(?:[01]\d|2[0-3])\.[0-5]\d|(?:0?[1-9]|1[0-2])\.(?:1[89]|20|21)\d{2}|(?:1[89]|20|21)\d{2}\.(?:0[1-9]|1[0-2])"
 )

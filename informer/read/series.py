@@ -339,7 +339,7 @@ def with_series_names(table: Table, series_col: str | None) -> Table:
 
 def with_amounts(table: Table, unchanged: Collection[str | None]) -> Table:
     """The table with numbers in place of text that is an amount or a number with a unit, see `amounts`."""
-    changed: dict[str, np.ndarray] = {}
+    changed, dialect = dict[str, np.ndarray](), table.dialect
     for column, dtype in zip(table.frame.columns, table.frame.dtypes, strict=True):
         if column in unchanged or is_numeric_dtype(dtype) or not len(table.frame):
             continue
@@ -350,7 +350,9 @@ def with_amounts(table: Table, unchanged: Collection[str | None]) -> Table:
         if all(isinstance(text, str) for text in texts) and (found := amounts(pd.Series(texts, dtype="str"))):
             changed[column] = np.append(found[0], np.nan)[codes]
             log.info("%s: column %r is read as numbers, %s", table.name, column, found[1])
-    return replace(table, frame=table.frame.assign(**changed)) if changed else table
+            if found[1].startswith("<"):  # numbers that are not in the file
+                dialect = dialect.noting(f"{column}: {found[1]}")
+    return replace(table, frame=table.frame.assign(**changed), dialect=dialect) if changed else table
 
 
 _YEAR_NAME = re.compile(r"X?((?:1[5-9]|20|21)\d\d)(?: \[YR\d{4}\])?")
@@ -385,22 +387,18 @@ def with_parts_as_rows(table: Table, config: DatasetConfig) -> Table:
     """
     table = table if config.time_col else _years_as_rows(table)
     name, columns, parts = "month", month_columns(table.columns), list[int | str](range(1, 13))
-    rest = table.without(columns)
-    is_whole = config.time_col is None and any(
-        are_years(each, rest.frame[each]) for each in calendar_parts(rest.columns)
-    )
     if not columns:
         name, (columns, parts) = "hour", hour_columns(table.columns)
-        dated = dated_columns(rest := table.without(columns)) if columns else []
-        is_whole = bool(dated) and config.time_col in (None, *dated) and config.clock_col is None
-    is_set = {*columns} & {*(config.columns or []), *config.as_text, config.target}
-    if (
-        not columns
-        or not is_whole
-        or is_set
-        or name in rest.columns
-        or without(columns, number_columns(table, columns))
-    ):
+    if not columns or {*columns} & {*(config.columns or []), *config.as_text, config.target}:
+        return table
+    rest = table.without(columns)
+    if name == "month":
+        years = [each for each in calendar_parts(rest.columns) if are_years(each, rest.frame[each])]
+        has_times = config.time_col is None and bool(years)
+    else:
+        dated = dated_columns(rest)
+        has_times = config.clock_col is None and bool(dated) and config.time_col in (None, *dated)
+    if not has_times or name in rest.columns or without(columns, number_columns(table, columns)):
         return table
     after = number_columns(table, table.columns[table.columns.index(columns[-1]) + 1 :])
     cells = table.frame[columns].to_numpy(np.float64)
@@ -445,8 +443,7 @@ def one_row_per_date(table: Table, dates: Mapping[str, str]) -> Table:
         if is_total.any():
             note = f"not read: row {listed([*map(str, table.lines[is_total])])}, the sum of the others"
             frame = frame[~is_total]
-            dialect = replace(table.dialect, note=", ".join(filter(None, [table.dialect.note, note])))
-            table = replace(table, frame=frame, dialect=dialect)
+            table = replace(table, frame=frame, dialect=table.dialect.noting(note))
     cells = frame[[*dates]].to_numpy(dtype=np.float64 if are_plain(table, [*dates]) else object)
     observed = pd.notna(cells)
     row, column = np.nonzero(np.logical_or.accumulate(observed, axis=1) & observed.any(axis=0))
@@ -533,7 +530,8 @@ def inspect_table(
         check_doubts(table, columns, report)
         # repairs may move rows, or fill from older ones; issues may be in any order
         reads_all = last is None or config.repairs_rows or config.since is not None
-        reads_all |= table.issued is not None or any(ends_without(table, name) for name in columns)
+        reads_all |= table.issued is not None or ends_without(table, config.target)
+        reads_all |= all(ends_without(table, name) for name in columns)
         n = len(table.frame) if reads_all else min(last or 0, len(table.frame))
         issues = None
         with report.gathering():

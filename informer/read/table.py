@@ -445,14 +445,13 @@ def _csv_piece(
         whole.seek(0)
         return _csv_piece(path, whole, config, known, is_last)
     if notes:
-        dialect = replace(layout.dialect, note=", ".join(filter(None, [layout.dialect.note, *notes])))
-        layout = replace(layout, dialect=dialect)
+        layout = replace(layout, dialect=layout.dialect.noting(*notes))
     doubts = {}
-    # columns whose decimals may be digits after a thousands separator are read again as text, without the notes
+    # columns whose decimals may be digits after a thousands separator are read again as text, without notes and headers
     if not layout.dialect.is_settled and (places := may_be_thousands(frame)):
-        as_text = {"usecols": places, "dtype": str, "na_values": [*config.missing_values]}
-        texts = _parse(content, begin, layout, nrows=int(frame.index[-1]) + 1, **as_text)
-        doubts = find_doubts(texts, layout.dialect.decimal)
+        options = read_csv_options((), layout.names, config.missing_values) | {"usecols": places, "dtype": str}
+        texts = _parse(content, begin, layout, nrows=int(frame.index[-1]) + 1, **options)
+        doubts = find_doubts(texts[texts.index.isin(frame.index)], layout.dialect.decimal)
     table = Table(path.name, frame, layout.n_before + 1, layout.dialect, _repeated(layout.names), doubts)
     return table, layout
 

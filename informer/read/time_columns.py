@@ -110,11 +110,11 @@ def numbered_periods(cells: pd.Series) -> str | None:
         return None
     numbers = cells.dropna().to_numpy(np.float64)
     numbers, mark = (numbers, "") if is_integer_dtype(cells) else (100 * numbers, ".")
-    whole = np.unique(np.rint(numbers))
-    if len(whole) < 3 or np.abs(numbers - np.rint(numbers)).max() > 1e-6:
+    if not len(numbers) or numbers.min() < 100 * YEARS.start or numbers.max() >= 100 * YEARS.stop:
         return None
+    whole = np.unique(np.rint(numbers))
     years, parts = whole // 100, whole % 100
-    if not (years.min() >= YEARS.start and years.max() < YEARS.stop and parts.min() >= 1):
+    if len(whole) < 3 or parts.min() < 1 or np.abs(numbers - np.rint(numbers)).max() > 1e-6:
         return None
     formats = {f"%Y{mark}%m": [12]} | ({} if mark else {"%G%V": [52, 53]})
     for time_format, in_year in formats.items():

@@ -565,9 +565,8 @@ def _set_formats(table: Table, column: str) -> list[str]:
     """Formats that read all cells of a column, which has none of `date_formats`; of several, those with equal steps."""
     cells = distinct(table.frame[column]).dropna()
     parts = re.split(r"(\d+|[^\W\d]+)", str(cells.iloc[0]).strip().replace("%", "%%")) if len(cells) else []
-    words = {True: ("%b",), False: ()}
     options = [
-        _DIRECTIVES.get(len(part), ()) if part.isdigit() else (words[month_of(part) > 0] or (part,)) for part in parts
+        _DIRECTIVES.get(len(part), ()) if part.isdigit() else ("%b" if month_of(part) else part,) for part in parts
     ]
     found: dict[str, pd.DatetimeIndex] = {}
     for choice in islice(product(*options), MOST_FORMATS):

@@ -352,9 +352,9 @@ def test_values_below_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     caplog.set_level("INFO", "informer")
     cells = ["5", "<1", "3", "< 0.5", *map(str, range(20))]
     pd.DataFrame({"date": DAYS[:24], "y": cells}).to_csv(tmp_path / "f.csv", index=False)
-    np.testing.assert_array_equal(
-        read_series(tmp_path / "f.csv", DatasetConfig()).values[:, 0], [5, 0.5, 3, 0.25, *range(20)]
-    )
+    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    np.testing.assert_array_equal(series.values[:, 0], [5, 0.5, 3, 0.25, *range(20)])
+    assert series.dialect.note == "y: <1 as half of it"
     assert "column 'y' is read as numbers, <1 as half of it" in caplog.text
 
 
@@ -374,6 +374,17 @@ def test_a_header_again_between_the_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.frame["y"], np.arange(30))
     assert [*table.lines[[0, 9, 10, 20, 29]]] == [2, 11, 14, 26, 35]
     assert table.dialect.note == "rows 13, 25 not read: the header again, last row not read: 'Total,435'"
+
+
+@pytest.mark.parametrize("line", ["2024-02-01;.", "day;load.kw"])
+def test_what_is_no_number_decides_no_mark(line: str, tmp_path: Path) -> None:
+    """Red if a missing value or a header, which have a point, hide that 1.250 may be 1250."""
+    rows = [f"{day};{1 + i % 9}.{100 + 7 * i}" for i, day in enumerate(DAYS)]
+    (tmp_path / "f.csv").write_text("\n".join(["day;load.kw", *rows[:9], line, *rows[9:]]))
+    assert [*read_table(tmp_path / "f.csv", DatasetConfig()).doubts] == ["load.kw"]
+    commas = [row.replace(".", ",") + "5" for row in rows]
+    (tmp_path / "f.csv").write_text("\n".join(["day;load.kw", *commas[:9], line, *commas[9:]]))
+    assert read_table(tmp_path / "f.csv", DatasetConfig()).dialect.decimal == ","
 
 
 @pytest.mark.parametrize(
