@@ -202,16 +202,26 @@ def _activity() -> Iterator[None]:
         yield
 
 
-def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Frame]) -> list[Future]:
-    """Future covariates of every series of these tables, in order.
+def known_ahead(
+    model: TrainedModel,
+    panels: Mapping[Any, Sequence[Series]],
+    frames: Mapping[Any, Frame],
+    futures: Mapping[Any, Frame] | None,
+) -> list[Future] | None:
+    """Future covariates of every series of these tables, in order: in other tables, or in the rows at their ends that
+    have no target. None if there are none, and the model reads none.
 
     Raises:
         InputError: a table has none, or they cannot be read.
     """
+    own, futures = futures is None, frames if futures is None else futures
+    if own and not model.columns.future_covariates:
+        return None
     absent = [str(name) for name in panels if name not in futures]
     if absent:
         raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-    covariates = {name: _future_of(reader, futures[name], f"future of {name}") for name in panels}
+    label = "{}" if own else "future of {}"
+    covariates = {name: _future_of(model.reader, futures[name], label.format(name)) for name in panels}
     return [covariates[name].of(series) for name, panel in panels.items() for series in panel]
 
 
@@ -342,7 +352,7 @@ class Forecaster:
             horizon: rows to forecast, a span such as "1day" or a date, pred_len by default; rows beyond are forecast
                 recursively and marked in a column `rolled`.
             intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
-            future: future covariates at the forecast times.
+            future: future covariates at the forecast times; None: in the rows at the end of `frame` without targets.
             dataset: format and repairs of the data, if different from training: {"fill": "linear"}.
             attributes: one row per series, see `fit`; those of training series are known.
 
@@ -355,7 +365,8 @@ class Forecaster:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
         panel = panel_of(reader_with(self.trained.reader, attributes), frame, dataset=dataset)
-        covariates = None if future is None else known_ahead(self.trained.reader, {"frame": panel}, {"frame": future})
+        ahead = None if future is None else {"frame": future}
+        covariates = known_ahead(self.trained, {"frame": panel}, {"frame": frame}, ahead)
         forecasts = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=covariates)
         return like(frame, pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True))
 
@@ -419,7 +430,7 @@ class Forecaster:
         """
         tables, panels = by_name(frames), panels_of(reader_with(self.trained.reader, attributes), frames)
         series = [member for panel in panels.values() for member in panel]
-        covariates = None if futures is None else known_ahead(self.trained.reader, panels, by_name(futures))
+        covariates = known_ahead(self.trained, panels, tables, None if futures is None else by_name(futures))
         predicted = iter(
             self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=covariates)
         )

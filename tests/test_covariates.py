@@ -69,6 +69,24 @@ def test_a_forecast_follows_the_prices_it_is_given(
     np.testing.assert_allclose(from_python["load"], forecast["load"], rtol=1e-5)
 
 
+def test_rows_at_the_end_without_the_target_are_ahead(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
+    """Red if a command demands a second file, or the rows count as history."""
+    top, frame = driven
+    both = frame.assign(load=frame["load"].where(frame.index < 1500))
+    model = Forecaster.load(top / "future", device="cpu")
+    expected = model.predict(frame[:1500], future=frame[1500:])
+    pd.testing.assert_frame_equal(model.predict(both), expected)
+    pd.testing.assert_frame_equal(model.predict_many({"a": both})["a"], expected)
+    Path("in").mkdir()
+    for name, place in (("a", 1500), ("b", 1200)):
+        rows = frame[: place + 6]
+        rows.assign(load=rows["load"].where(rows.index < place)).to_csv(f"in/{name}.csv", index=False)
+    done("predict", f"checkpoint={top / 'future'}", "input=in", "output=out")
+    np.testing.assert_allclose(pd.read_csv("out/a.forecast.csv")["load"], expected["load"], rtol=1e-5)
+    other = model.predict(frame[:1200], future=frame[1200:])
+    np.testing.assert_allclose(pd.read_csv("out/b.forecast.csv")["load"], other["load"], rtol=1e-5)
+
+
 def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
     """Red if the first column of times counts: that of training is the second, next to the time of issue."""
     top, frame = driven
@@ -94,7 +112,7 @@ def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]
     first = forecaster.predict(frame[:1400], future=frame[["date", "price"]])
     np.testing.assert_allclose(forecast["load"][:6], first["load"], rtol=1e-5)
     assert np.corrcoef(forecast["load"], frame["price"][1400:1409])[0, 1] < -0.9
-    with pytest.raises(InputError, match=r"for 3 times, .*missing: 2022-02-28 14:00:00, .* 2022-02-28 16:00:00$"):
+    with pytest.raises(InputError, match=r"for 3 times, .*missing: 2022-02-28 14:00:00, .* 2022-02-28 16:00:00; add"):
         forecaster.predict(frame[:1400], horizon=9, future=frame[["date", "price"]][:1406])
     frames = {"x": frame[:1400], "y": frame[:1000]}
     both = forecaster.predict_many(frames, futures=dict.fromkeys("yx", frame))
@@ -147,7 +165,6 @@ def test_futures_that_are_missing(driven: tuple[Path, pd.DataFrame], folder: Pat
         (["future=bare"], "future=bare: expected files ending in .csv, .csv.gz, .tsv, .parquet, .xlsx, found none"),
         (["future=ahead/*.txt"], "future=ahead/*.txt: expected files that match the pattern, found none"),
         (["future=absent.csv"], "absent.csv: no such file, check the path"),
-        ([], "future: expected future values of price, found none"),
         (["future=ahead/b.csv", f"checkpoint={driven[0] / 'past'}"],
          "future: the model has no future covariates; leave it out"),
     ):  # fmt: skip
@@ -204,7 +221,9 @@ def test_what_is_missing_is_one_line(
     assert refusal.err.startswith("error: given.csv")
     assert line in refusal.err
     refusal = call("predict", *run)
-    assert (refusal.status, refusal.err) == (2, "error: future: expected future values of price, found none\n")
+    assert refusal.status == 2
+    assert refusal.err.startswith("error: driven.csv: expected future covariates for 6 times, 2022-03-04 12:00:00 to ")
+    assert refusal.err.endswith(" and 3 more; add rows with price, or name those that have them in future\n")
     refusal = call("predict", *run, "future=given.csv", f"checkpoint={driven[0] / 'past'}")
     assert "error: future: the model has no future covariates" in refusal.err
     assert not Path("out").exists()

@@ -12,6 +12,7 @@ import pytest
 from informer import Forecaster
 from informer.base.errors import InputError
 from informer.read.series import frame_of, like
+from informer.read.table import table_of_frame
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
@@ -120,6 +121,25 @@ def test_numbers_are_not_copied() -> None:
         frame = frame_of(given, "frame")
         start = pa.table(given)["x"].chunk(0).buffers()[1].address
         assert frame["x"].to_numpy().__array_interface__["data"][0] == start
+
+
+def test_times_and_names_of_series_in_the_index(fitted: Forecaster) -> None:
+    """Red if a level of the index is left out, gets another name, or is added to the frame of the caller."""
+    frame = hourly()
+    alone = frame.set_index("date")
+    pd.testing.assert_frame_equal(fitted.predict(alone.to_period("h")), fitted.predict(frame))
+    assert list(alone.columns) == ["load", "count"]
+    several = pd.concat([frame.assign(store=store) for store in ("a", "b")])
+    indexed = several.set_index(["store", "date"])
+    for given in (indexed, indexed["load"], indexed.rename_axis([None, None])):
+        columns = frame_of(given, "frame").columns
+        table = table_of_frame(frame_of(given, "frame"), "frame")
+        names = ["series", "date"] if given.index.names[0] is None else ["store", "date"]
+        assert list(table.columns) == [*names, *columns]
+        assert list(table.frame[names[0]]) == list(several["store"])
+        assert list(table.frame["date"]) == list(several["date"])
+    filtered = frame[frame["load"] > frame["load"].median()]  # row numbers are no column
+    assert list(table_of_frame(filtered, "frame").columns) == ["date", "load", "count"]
 
 
 def test_what_is_no_table() -> None:

@@ -94,10 +94,11 @@ class Future:
         absent = timestamps.difference(self.timestamps)
         if len(absent):
             n_known = int(timestamps.isin(self.timestamps).argmin())
+            cure = f"horizon={n_known} needs only what is there"
             raise InputError(
                 f"{name}: expected future covariates for {len(timestamps)} times, {timestamps[0]} to {timestamps[-1]}; "
-                f"missing: {listed([str(time) for time in absent])}"
-                + (f"; horizon={n_known} needs only what is there" if n_known else "")
+                f"missing: {listed([str(time) for time in absent], 3)}; "
+                + (cure if n_known else f"add rows with {listed(columns)}, or name those that have them in future")
             )
 
 

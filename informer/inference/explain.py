@@ -35,7 +35,7 @@ from informer.config.data import DatasetConfig, without_location
 from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
-from informer.inference.job import match_futures, name_sources
+from informer.inference.job import future_of, match_futures, name_sources
 from informer.inference.model import Forecast, TrainedModel, decimals_for, key_columns, rounded
 from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, explanations, place_of
@@ -223,15 +223,12 @@ def _read(
     """The series of some files, and their future covariates, if any."""
     sources = name_sources(locations)
     series = {source: model.reader.file(source.path, settings.dataset, source.name) for source in sources}
-    if future is None:
-        return [each for panel in series.values() for each in panel], None
-    paths = match_futures(future, sources)
+    paths = None if future is None else match_futures(future, sources)
     ahead = list[Future]()
     for source, panel in series.items():
-        path = paths if isinstance(paths, Path) else paths[source.name]
-        futures = model.reader.future_file(path, settings.dataset)
-        ahead += [futures.of(each) for each in panel]
-    return [each for panel in series.values() for each in panel], ahead
+        if (futures := future_of(model, paths, source, settings.dataset)) is not None:
+            ahead += [futures.of(each) for each in panel]
+    return [each for panel in series.values() for each in panel], ahead or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from informer.base.errors import InputError, ReportError, counted, is_out_of_mem
 from informer.base.files import csv_text, expanded, fingerprint, only_writer, remove_temporary, write_atomic, writing
 from informer.checkpoint.paths import SUMMARY, check_output, forecasting_checkpoint
 from informer.config.commands import EngineName, Format, Mode, PredictConfig
+from informer.config.data import InputFormat
 from informer.data.history import Future, Futures, check_futures
 from informer.data.panel import series_names
 from informer.inference import ray_engine
@@ -76,6 +77,23 @@ def match_futures(location: str, sources: Sequence[InputFile]) -> Path | dict[st
             f"future={location}: expected a file for each input, with the same name; found none for {listed(absent)}"
         )
     return {source.name: by_name[source.name] for source in sources}
+
+
+def future_of(
+    model: TrainedModel, futures: Path | Mapping[str, Path] | None, source: InputFile, input_format: InputFormat
+) -> Futures | None:
+    """Future covariates of one file, if the model reads any.
+
+    Args:
+        futures: see `match_futures`; None: they are in the rows at the end of the file itself, which have no target.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    path = futures[source.name] if isinstance(futures, Mapping) else futures
+    if path is None and model.columns.future_covariates:
+        path = source.path
+    return None if path is None else model.reader.future_file(path, input_format)
 
 
 def _check_apart(pattern: str, paths: Sequence[Path] | None, output: Path) -> None:
@@ -327,14 +345,10 @@ class Job:
         # a rolling forecast warns of what its own scores say
         (model.scored if self.is_rolling else model).check_levels(self.settings.intervals, self.settings.ahead)
         if not self.is_rolling:
-            check_futures(model.columns, has_futures=self.future is not None)
+            ahead = self.future is not None or bool(model.columns.future_covariates)
+            check_futures(model.columns, has_futures=ahead)
             if isinstance(self.future, Path):
                 model.reader.future_file(self.future, self.settings.dataset)
-
-    def future_of(self, model: TrainedModel, source: InputFile) -> Futures | None:
-        """Future covariates of one file, or shared by all files, if any."""
-        path = self.future[source.name] if isinstance(self.future, Mapping) else self.future
-        return None if path is None else model.reader.future_file(path, self.settings.dataset)
 
     def name_in_long(self, source: InputFile, series: Series) -> str:
         """Name of a series in the table of all files (format=long)."""
@@ -418,7 +432,7 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
         with _noting(job, rows, source):
             panel = model.reader.file(source.path, job.settings.dataset, source.name)
             rows[source] = rows[source].read(panel)
-            futures = job.future_of(model, source)
+            futures = future_of(model, job.future, source, job.settings.dataset)
             ahead = [] if futures is None else [futures.of(series) for series in panel]
             for series, future in zip(panel, ahead, strict=False):
                 model.check_future(series, future, job.settings.ahead)

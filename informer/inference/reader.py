@@ -151,6 +151,10 @@ class Reader:
         """
         return self._futures(*self._read(partial(_of_frame, frame, name), InputFormat()))
 
+    def future_content(self, content: bytes, input_format: InputFormat, name: str) -> Futures:
+        """Read CSV text with future covariates. Errors as in `future_frame`."""
+        return self._futures(*self._read(partial(cells_of_content, content, name), input_format))
+
     def future_file(self, path: Path, input_format: InputFormat) -> Futures:
         """Read a file of future covariates; the last one is kept, since all batches of a job need it.
 

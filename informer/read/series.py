@@ -56,7 +56,7 @@ from informer.read.issues import Issues, issue_groups, issue_times, with_issues
 from informer.read.limits import LIMITS
 from informer.read.number_marks import amounts, may_be_amount
 from informer.read.split import split_rows
-from informer.read.table import Table, read_table, without
+from informer.read.table import Table, are_dates, read_table, without
 from informer.read.time_columns import (
     TIME_NAMES,
     are_years,
@@ -95,7 +95,7 @@ def frame_of(data: Frame, name: str) -> pd.DataFrame:
     if isinstance(data, pd.DataFrame):
         return data
     if isinstance(data, pd.Series):
-        if not isinstance(data.index, pd.DatetimeIndex):
+        if not any(are_dates(data.index.get_level_values(place)) for place in range(data.index.nlevels)):
             raise InputError(f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {HOW}")
         return data.to_frame("value" if data.name is None else str(data.name))
     is_dataset = type(data).__module__ == "pyarrow._dataset"  # of pyarrow, which is not imported for this

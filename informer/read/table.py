@@ -595,16 +595,34 @@ def _typed_table(path: Path, file: io.BufferedIOBase, start: bytes, config: Data
 
 
 def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None) -> Table:
-    """A frame as a table; a DatetimeIndex becomes the column `index_name` (None: the index's name, or "date").
+    """A frame as a table, with the times in its index, and everything there that has a name, as columns.
 
-    Repeated column names are an InputError.
+    Args:
+        frame: the frame; its numbers are not copied.
+        name: the table's name in errors.
+        index_name: column of the times; None: their name in the index, or "date".
+
+    Raises:
+        InputError: column names repeat.
     """
     frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
-    time_col, is_timed = index_name or str(frame.index.name or "date"), isinstance(frame.index, pd.DatetimeIndex)
-    frame = frame.reset_index(names=time_col) if is_timed and time_col not in frame.columns else frame
     if repeated := _repeated(list(frame.columns)):
         raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+    for place in reversed(range(frame.index.nlevels)):
+        level = frame.index.get_level_values(place)
+        column, is_single = level.name, frame.index.nlevels == 1
+        if are_dates(level):
+            column = index_name if is_single and index_name else column or index_name or "date"
+        elif column is None and not is_single:
+            column = "series"
+        if column is not None and str(column) not in frame.columns:
+            frame.insert(0, str(column), level)
     return Table(name, frame.reset_index(drop=True), first_row=0)
+
+
+def are_dates(level: pd.Index) -> bool:
+    """Whether part of an index are times."""
+    return isinstance(level, pd.DatetimeIndex | pd.PeriodIndex)
 
 
 def cells_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:

@@ -67,7 +67,7 @@ def read_series(
 
     Args:
         content: CSV text, or JSON `{"frame": ..., "future": ...}`; a table is a mapping of column names to lists, or a
-            list of rows.
+            list of rows. Without `future`, its columns are in the rows at the end that have no target.
         content_type: header of the request.
         input_format: format of CSV text, if different from the training data.
         limits: limits on each table, checked before it is read.
@@ -87,12 +87,13 @@ def read_series(
                 raise InputError(f"Content-Type: {problems[0]}")
         series = model.reader.content(content, input_format, name)
         if model.columns.future_covariates:
-            names = listed(model.columns.future_covariates)
-            raise InputError(f"future: expected future values of {names}; send JSON with {FRAME} and {FUTURE}")
+            futures = model.reader.future_content(content, input_format, name)
     else:
         frame, ahead = _json_tables(content, limits)
         series = model.reader.frame(frame, name)
-        futures = None if ahead is None else model.reader.future_frame(ahead, FUTURE)
+        if ahead is None and model.columns.future_covariates:
+            ahead = frame
+        futures = None if ahead is None else model.reader.future_frame(ahead, name if ahead is frame else FUTURE)
     check_futures(model.columns, has_futures=futures is not None)
     return series, futures
 

@@ -306,7 +306,12 @@ def test_several_series_with_covariates_known_ahead(folder: Path) -> None:
     assert list(forecast["shop"]) == list(expected["shop"])
     np.testing.assert_allclose(forecast["sold"], expected["sold"], rtol=1e-5)
     np.testing.assert_allclose(forecast["sold_lo80"], expected["sold_lo80"], rtol=1e-5)
-    with pytest.raises(InputError, match="future: expected future values of price; send JSON"):
+    both = pd.concat([past, ahead])
+    for content, kind in ((text(both), CSV), (json.dumps({"frame": json.loads(
+        both.to_json(orient="records", date_format="iso"))}), JSON)):  # fmt: skip
+        continued = pd.DataFrame(json.loads(answer(content.encode(), kind)[0])["forecast"])
+        np.testing.assert_allclose(continued["sold"], expected["sold"], rtol=1e-5)
+    with pytest.raises(InputError, match="expected future covariates for 6 times"):
         answer(text(past).encode(), CSV)
     tables["frame"] += [row | {"shop": "d"} for row in tables["frame"][:320]]
     with pytest.raises(InputError, match="frame: expected at most 3 series, found 4; send fewer"):
