@@ -64,7 +64,7 @@ def test_every_command_answers_in_json(folder: Path, monkeypatch: pytest.MonkeyP
     assert (watched["verdict"], bool(watched["reason"])) == ({0: "none"}.get(status, watched["verdict"]), True)
     (untrained,) = asked("forecast", FILE, "model=zero", "horizon=6", "output=zero")[1]["forecasts"]
     assert len(pd.read_csv(untrained["forecast"])) == untrained["horizon"] == 6
-    assert 0 <= untrained["scores"]["coverage"]["80"] <= 100
+    assert 0 <= untrained["scores"]["intervals"]["80"]["coverage"] <= 100
     done = {
         "inspect", "train", "eval", "predict", "explain", "score", "compare", "report", "export", "update", "watch",
         "forecast",
@@ -108,8 +108,8 @@ def test_tools_of_an_assistant(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert used(folder, "inspect", file=FILE)["found"][0]["rows"] == 320
     (forecast,) = used(folder, "forecast", file="before.csv", horizon="6", model="zero")["forecasts"]
     assert len(forecast["rows"].splitlines()) == 7
-    assert {"forecast", "seasonal naive"} <= {*forecast["scores"]["mase"]}
-    assert "80" in forecast["scores"]["coverage"]
+    assert {forecast["scores"]["model"], "seasonal naive"} <= {*forecast["scores"]["errors"]}
+    assert "80" in forecast["scores"]["intervals"]
     scored = used(folder, "score", forecasts=forecast["forecast"], actuals="after.csv", history="before.csv")
     assert "seasonal naive" in scored["scores"]["overall"]
     done("train", "dataset=csv", f"dataset.path={FILE}", *SMALL, "run_dir=shown")

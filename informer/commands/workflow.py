@@ -3,7 +3,6 @@ data, the model and the output files. Progress is a live display in a terminal, 
 """
 
 import json
-import math
 import signal
 import threading
 import time
@@ -25,7 +24,7 @@ from rich.text import Text
 from informer import checkpoint
 from informer.base import progress
 from informer.base.console import say
-from informer.base.errors import InputError, ReportError, counted, listed, printable, skill_text, with_addresses
+from informer.base.errors import InputError, ReportError, counted, listed, printable, with_addresses
 from informer.base.files import write_atomic
 from informer.base.progress import listening
 from informer.base.start import Interrupted
@@ -70,11 +69,10 @@ from informer.read.files import files_sha256, list_files
 from informer.read.frequency import adjective, lasting
 from informer.read.series import keeping_cells
 from informer.read.table import name_of, without
-from informer.report.forecasts import add_test_forecasts, add_totals, untrained_content
+from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
-from informer.report.run import made_of, report
-from informer.scoring.bootstrap import Winner
-from informer.scoring.intervals import saved_calibration, too_narrow, validation_rows
+from informer.report.run import add_scores, made_of, report
+from informer.scoring.intervals import saved_calibration, validation_rows
 from informer.scoring.scores import Evaluation, shown
 from informer.search.stage import skipped, train
 from informer.training.combination import combiner
@@ -178,8 +176,6 @@ def _minutes(seconds: float) -> str:
 
 
 MOST_NAMES, MOST_SEASONS, MOST_PROBLEMS = 6, 3, 3
-SHOWN = 5e-4
-"""Smaller skills are 0.0 %."""
 
 
 def data_line(subject: Survey, target: str | None) -> str:
@@ -200,39 +196,27 @@ def data_line(subject: Survey, target: str | None) -> str:
 
 
 def quality_line(evaluation: Evaluation) -> str:
-    """The verdict in a few words, and the errors of the model and the baselines."""
+    """The verdict, and the errors of the model and the baselines."""
     only = len(evaluation.columns) == 1
-    units, metric, what = ("original", "mae", "mean absolute error") if only else ("scaled", "mse", "scaled MSE")
-    values = {name: getattr(errors, units).overall()[metric] for name, errors in evaluation.errors.items()}
-    model_error, windows = values.pop(evaluation.model), evaluation.windows
-    verdict = evaluation.verdict.removesuffix(".")
-    if math.isfinite(evaluation.skill):
-        verdict = _compared("MSE", evaluation.skill, evaluation.best_baseline, evaluation.winner, windows)
-    baselines = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-    return f"{verdict}; {what} {model_error:.4g} ({baselines}) in {counted(windows, 'test forecast')}"
+    units, metric = ("original", "mae") if only else ("scaled", evaluation.metric)
+    what = "mean absolute error" if only else f"scaled {metric.upper()}"
+    values = {name: shown(getattr(errors, units).overall()[metric]) for name, errors in evaluation.errors.items()}
+    own = values.pop(evaluation.model)
+    baselines = ", ".join(f"{name} {value}" for name, value in values.items())
+    return f"{evaluation.verdict}; {what} {own} ({baselines}) in {counted(evaluation.windows, 'test forecast')}"
 
 
-def column_line(columns: Sequence[str], errors: Mapping[str, Sequence[float]]) -> dict[str, str]:
+def column_line(evaluation: Evaluation) -> dict[str, str]:
     """The line about mean absolute errors in the units of each of several columns: the model's (the baselines')."""
+    columns, errors = evaluation.columns, evaluation.errors
     if len(columns) < 2:
         return {}
-    of_columns = zip(columns, *(map(shown, each) for each in errors.values()), strict=True)
+    by_forecaster = (map(shown, each.original.by_column()["mae"]) for each in errors.values())
+    of_columns = zip(columns, *by_forecaster, strict=True)
     texts = [f"{listed([name])} {own} ({', '.join(others)})" for name, own, *others in of_columns]
     _, *baselines = errors
     more = f" and {len(texts) - MOST_NAMES} more in {METRICS_FILE}" if len(texts) > MOST_NAMES else ""
     return {"By column": f"mean absolute error ({', '.join(baselines)}): {', '.join(texts[:MOST_NAMES])}{more}"}
-
-
-def _compared(metric: str, skill: float, rival: str, winner: Winner, windows: int) -> str:
-    """The outcome of a comparison with the better baseline in a few words."""
-    than = f"{metric} {skill_text(skill)} {'than' if skill > -1 else 'as'} {rival}'s"
-    if winner is Winner.neither:
-        return f"as good as {rival}" + (f" ({than})" if abs(skill) >= SHOWN else "")
-    if winner is Winner.noise:
-        return f"cannot be told from {rival} ({than})"
-    if winner is Winner.few:
-        return f"{than}, but {counted(windows, 'test forecast')} cannot decide"
-    return f"better than both baselines, {than}" if winner is Winner.model else f"worse than {rival}, {than}"
 
 
 def _interval_line(
@@ -246,13 +230,17 @@ def _interval_line(
         )
     if is_constant and not evaluation.intervals:
         return "none: the targets are constant"
+    text = _coverage(evaluation, levels)
+    absent = [f"{level} %" for level in requested if level not in levels]
+    return f"{text}; too few validation rows for {', '.join(absent)}" if absent else text
+
+
+def _coverage(evaluation: Evaluation, levels: Sequence[int]) -> str:
     means = {name: interval.overall()["coverage"] for name, interval in evaluation.intervals.items()}
     descriptions = [
         f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in levels
     ]
-    text = ", ".join(descriptions) + (" of the test values" if means else "")
-    absent = [f"{level} %" for level in requested if level not in levels]
-    return f"{text}; too few validation rows for {', '.join(absent)}" if absent else text
+    return ", ".join(descriptions) + (" of the test values" if means else "")
 
 
 def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, dataset: DatasetConfig, *more: Word) -> str:
@@ -417,7 +405,7 @@ def _forecast_trained(
         "Data": "; ".join(filter(None, notes)) or "no problems",
         "Model": f"{model}, reads the last {lasting(trained.seq_len, frequency)}; {ready}",
         "Quality": quality_line(evaluation),
-        **column_line(evaluation.columns, {key: x.original.by_column()["mae"] for key, x in evaluation.errors.items()}),
+        **column_line(evaluation),
         "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, is_constant=bool(constant)),
         "Forecast": f"{where} ({what}{lasting(max(ahead), frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, run),
@@ -456,7 +444,7 @@ def _forecast_untrained(
     seasons = network_seasons(panel, columns)
     season = ", ".join(lasting(season, frequency) for season in seasons if season > 1) or "none"
     _announce(subject, settings, season, console, title)
-    scores = model.backtest(panel, columns, seasons, horizon=horizon)
+    evaluation = model.backtest(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
     open_series, closed = without_ended(panel, subject.dataset.ended) if subject.n_files == 1 else (panel, "")
     forecasts = model.forecast(open_series, columns, seasons, horizon=horizon, levels=settings.intervals)
     forecasts = [each.first(rows_ahead(each.series, settings, horizon)) for each in forecasts]
@@ -474,35 +462,27 @@ def _forecast_untrained(
             forecasts, settings, *held.halves(), units, np.full(units.shape, -np.inf), subject.dataset, subject.path
         )
         sums.save(folder.path)
-    metrics = {} if scores is None else scores.metrics(columns, settings.intervals)
-    write_atomic(folder.path / METRICS_FILE, json.dumps({"model": model.name, **metrics}, indent=1) + "\n")
     what = f"{model.name}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
     few = "" if is_zero else f"; {rows} rows are too few to train on for {horizon} ahead"
     few += "" if settings.future is None else ", so columns known ahead are not read"
     repeat = repeat_command(subject, settings, horizon, subject.dataset)
     judged = {"Quality": f"not known: the series are too short for a test forecast of {horizon} rows"}
-    if scores is not None:
-        n, is_one = len(scores.actual), len(columns) == 1
-        verdict = _compared("error", scores.skill, scores.best_baseline, scores.winner, n)
-        maes = {name: [metrics["mae"][column].get(name, math.nan) for column in columns] for name in scores.errors}
-        units = "mean absolute error" + ("" if is_one else " in units of the mean change over a season")
-        means = {name: maes[name][0] if is_one else error.mean() for name, error in scores.scaled.items()}
-        errors = ", ".join(f"{name} {shown(mean)}" for name, mean in means.items())
-        shares = ", ".join(f"{level} % cover {scores.coverage(level):.0f} %" for level in settings.intervals)
-        judged = {
-            "Quality": f"{verdict}; {units}: {errors}, in {counted(n, 'test forecast')}",
-            **column_line(columns, maes),
-            "Intervals": f"{shares} of the test values" if shares else "none",
-        }
+    if evaluation is not None:
+        coverage = _coverage(evaluation, settings.intervals) or "none"
+        judged = {"Quality": quality_line(evaluation), **column_line(evaluation), "Intervals": coverage}
     unused, page = [*left_out(subject, columns), *filter(None, [closed])], folder.path / PAGE
-    content = untrained_content(forecasts, judged["Quality"], title=subject.name, subtitle=what, command=repeat)
+    content = untrained_content(
+        forecasts, judged["Quality"], title=subject.name, subtitle=what, command=repeat, model=model.name
+    )
     content.problems = [*unused, *subject.log]
-    if scores is not None:
-        add_test_forecasts(content, scores, settings.intervals)
+    if evaluation is None:
+        write_atomic(folder.path / METRICS_FILE, json.dumps({"model": model.name}) + "\n")
+    else:
+        evaluation.save(folder.path)
+        add_scores(content, evaluation.to_dict())
     add_totals(content, folder.path)
     write_atomic(page, with_addresses(to_html(content)))
     last = max(forecast.timestamps[-1] for forecast in forecasts)
-    note = "" if scores is None else too_narrow(scores.shortfalls(settings.intervals))
     ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {folder.path}"
     summary = {
         "Data": "; ".join(filter(None, [*unused, subject.repair_note])) or "no problems",
@@ -513,8 +493,9 @@ def _forecast_untrained(
         "Report": str(page),
         "Repeat": repeat,
     }
-    facts = {"run": folder.path, "forecast": written, "report": page, "horizon": horizon, "scores": metrics}
-    return _told(console, summary, [note] if note else [], facts)
+    facts = {"run": folder.path, "forecast": written, "report": page, "horizon": horizon}
+    facts |= {} if evaluation is None else {"scores": evaluation.overall()}
+    return _told(console, summary, [evaluation.warning] if evaluation and evaluation.warning else [], facts)
 
 
 def _before_test(

@@ -392,7 +392,7 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
         keys = {"mse": "mse", "mae": "mae", "ms_per_window": "ms/window"}
         rows = [((row["decoding"],), {key: row[name] for name, key in keys.items()}) for _, row in decodings.iterrows()]
         console.print(scores_table(("decoding",), rows, "", "same weights, scaled errors"))
-    for line in [*evaluation.remarks, evaluation.verdict, f"report: {output}"]:
+    for line in [*evaluation.remarks, f"{evaluation.model}: {evaluation.verdict}", f"report: {output}"]:
         say(console, line)
     if evaluation.warning:
         say(console, f"warning: {evaluation.warning}")

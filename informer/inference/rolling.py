@@ -518,7 +518,7 @@ def write_rolled(
     means, n = evaluation.errors[evaluation.model].scaled.overall(), counted(evaluation.windows, "origin")
     mase = f", MASE {means['mase']:.4g}" if np.isfinite(means["mase"]) else ""
     log.info(f"{name}: {n}, MSE {means['mse']:.4g} and MAE {means['mae']:.4g} in scaled units{mase}")
-    for line in filter(None, [evaluation.verdict if len(evaluation.errors) > 1 else "", evaluation.warning]):
+    for line in filter(None, [f"{evaluation.model}: {evaluation.verdict}", evaluation.warning]):
         log.info(line)
     return output, left_out
 

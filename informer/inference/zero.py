@@ -5,15 +5,15 @@ training either: the seasonal naive, and the mean of the last four seasons (with
 mean of the last four).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
-from typing import Any, final
+from functools import partial
+from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64
+from torch import Tensor
 
 from informer.base.errors import InputError
 from informer.base.quantiles import MEDIAN
@@ -27,11 +27,10 @@ from informer.linear.theta import theta
 from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, at_level
 from informer.pretrained.weights import NEWEST, load
 from informer.read.series import Series, column_values
-from informer.scoring.bootstrap import Winner, skill_interval
-from informer.scoring.intervals import LEAST_VALUES, SHORT
+from informer.scoring.intervals import interval_scores
+from informer.scoring.metrics import Errors, MaseScale, Means, seasonal_scale
+from informer.scoring.scores import Evaluation
 
-MODEL = "forecast"
-"""Its name next to the baselines."""
 MOST_COLUMNS = 12
 """Columns in which seasons are looked for."""
 LEAST_ORIGINS, MOST_ORIGINS, MOST_WINDOWS = 10, 20, 2000
@@ -100,91 +99,6 @@ class Histories:
         are_amounts = is_amount(self.values.min(axis=1), zeros, self.observed.sum(axis=1), whole=whole)
         quantiles = np.where(self.are_constant()[:, None, None], self.last()[:, None, None], quantiles)
         return np.maximum(quantiles, np.where(are_amounts, 0.0, -np.inf)[:, None, None])
-
-
-@final
-@dataclass(frozen=True)
-class ZeroScores:
-    """Errors of forecasts from w earlier origins, of all series and columns, in the order of time within each.
-
-    Args:
-        columns: index of each window's column.
-        actual: values that followed, NaN where missing.
-        quantiles: forecast quantiles at LEVELS.
-        baselines: forecasts by name.
-        scale: mean absolute change over a season before the origin.
-        overlap: neighbouring windows whose horizons overlap.
-    """
-
-    columns: Int64[np.ndarray, "w"]
-    actual: Float64[np.ndarray, "w h"]
-    quantiles: Float64[np.ndarray, "w h q"]
-    baselines: Mapping[str, Float64[np.ndarray, "w h"]]
-    scale: Float64[np.ndarray, "w"]
-    overlap: int
-
-    @cached_property
-    def errors(self) -> dict[str, Float64[np.ndarray, "w"]]:
-        """Mean absolute error of each window, MODEL and the baselines; NaN without an actual value."""
-        forecasts = {MODEL: self.quantiles[:, :, LEVELS.index(MEDIAN)], **self.baselines}
-        counts = np.isfinite(self.actual).sum(axis=1)
-        sums = {name: np.nansum(np.abs(values - self.actual), axis=1) for name, values in forecasts.items()}
-        return {name: np.where(counts, total / np.maximum(counts, 1), np.nan) for name, total in sums.items()}
-
-    @cached_property
-    def scaled(self) -> dict[str, Float64[np.ndarray, "w"]]:
-        """`errors` divided by `scale`, of the windows where both exist."""
-        usable = (self.scale > 0) & np.isfinite(self.errors[MODEL])
-        return {name: errors[usable] / self.scale[usable] for name, errors in self.errors.items()}
-
-    @property
-    def best_baseline(self) -> str:
-        """The baseline with the lowest scaled error."""
-        return min(self.baselines, key=lambda name: self.scaled[name].sum())
-
-    @property
-    def skill(self) -> float:
-        """1 - scaled error / that of the best baseline; NaN without a window."""
-        if not len(self.scaled[MODEL]):
-            return np.nan
-        return float(1 - self.scaled[MODEL].mean() / self.scaled[self.best_baseline].mean())
-
-    @property
-    def winner(self) -> Winner:
-        """Outcome of the comparison with the best baseline."""
-        errors, others = self.scaled[MODEL], self.scaled[self.best_baseline]
-        return Winner.of(self.skill, skill_interval(errors, others, block=self.overlap))
-
-    def coverage(self, level: int) -> float:
-        """Share of the actual values within the intervals of a level, in percent."""
-        low, high = (at_level(self.quantiles, p) for p in tails(level))
-        known = np.isfinite(self.actual)
-        return float(100 * ((low <= self.actual) & (self.actual <= high))[known].mean())
-
-    def shortfalls(self, levels: Sequence[int]) -> dict[str, dict[str, float]]:
-        """The intervals that are too narrow, for `informer.scoring.intervals.too_narrow`."""
-        covered = {level: self.coverage(level) for level in levels}
-        enough = np.isfinite(self.actual).sum() >= LEAST_VALUES
-        return {str(level): {"": share} for level, share in covered.items() if enough and share < level - SHORT}
-
-    def metrics(self, names: Sequence[str], levels: Sequence[int]) -> dict[str, Any]:
-        """For `metrics.json`: errors of each column and in total, and the coverage of intervals."""
-        by_column = {
-            name: {
-                forecaster: float(np.nanmean(errors[self.columns == place]))
-                for forecaster, errors in self.errors.items()
-                if np.isfinite(errors[self.columns == place]).any()
-            }
-            for place, name in enumerate(names)
-        }
-        return {
-            "windows": len(self.actual),
-            "horizon": self.actual.shape[1],
-            "skill": self.skill,
-            "mase": {name: float(errors.mean()) for name, errors in self.scaled.items() if len(errors)},
-            "mae": by_column,
-            "coverage": {str(level): self.coverage(level) for level in levels},
-        }
 
 
 def tails(level: int) -> tuple[float, float]:
@@ -278,41 +192,69 @@ class ZeroModel:
         seasons: tuple[int, int],
         *,
         horizon: int,
-    ) -> ZeroScores | None:
-        """Scores of forecasts from at most MOST_ORIGINS earlier rows of each series; None if all are too short."""
-        per_series = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
+        levels: Sequence[int] = (),
+    ) -> Evaluation | None:
+        """Scores of forecasts from at most MOST_ORIGINS earlier rows of each series; None if all are too short.
+
+        Arguments as of `forecast`. Scaled errors are relative to the mean change over a season before the origin.
+        """
+        most = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
         least = max(LEAST_HISTORY, seasons[0] + 1, horizon)
-        histories, actual, places, overlap = [], [], [], 1
-        for series in panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]:
+        chosen = panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]
+        histories, actual, owners, overlap = list[np.ndarray](), list[np.ndarray](), list[int](), 1
+        for place, series in enumerate(chosen):
             stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
-            ends = range(len(series) - horizon, least - 1, -stride)[: min(per_series, MOST_ORIGINS)]
-            overlap = max(overlap, min(-(-horizon // stride), len(ends)) * len(columns))
-            values = column_values(series, columns).T
-            for end, (place, column) in product(reversed(ends), enumerate(values)):
-                if np.isfinite(column[:end]).any():
-                    histories.append(column[:end])
-                    actual.append(column[end : end + horizon])
-                    places.append(place)
+            ends = range(len(series) - horizon, least - 1, -stride)[: min(most, MOST_ORIGINS)]
+            overlap = max(overlap, min(-(-horizon // stride), len(ends)))
+            values = column_values(series, columns)
+            for end in reversed(ends):
+                known = np.isfinite(values[:end]).any(axis=0)  # a column may begin later than others
+                if known.any():
+                    histories += list(np.where(known, values[:end], 0.0).T)
+                    actual += list(np.where(known, values[end : end + horizon], np.nan).T)
+                    owners.append(place)
         if not histories:
             return None
         past = Histories.of(histories, seasons)
         quantiles, moved, actuals, scale = *self._members(past, horizon), np.stack(actual), past.change()
+        scale = np.where(scale > 0, scale, np.nan)
         if self.theta:
+            share = partial(self._share, quantiles, moved, actuals, scale, overlap * len(columns))
             halves = np.arange(len(quantiles)) < len(quantiles) // 2
-            shares = [self._share(quantiles, moved, actuals, scale, chosen, overlap) for chosen in (~halves, halves)]
-            self.theta = self._share(quantiles, moved, actuals, scale, halves | True, overlap)
             # of each half with the weights from the other, so that no forecast is scored on what chose it
-            moved = moved * np.where(halves, *shares)[:, None]
-        return ZeroScores(
-            columns=np.array(places),
-            actual=actuals,
-            quantiles=past.bounded(quantiles + moved[:, :, None]),
-            baselines={
-                "seasonal naive" if seasons[0] > 1 else "naive": past.repeated(horizon, 1),
-                "seasonal mean" if seasons[0] > 1 else "mean": past.repeated(horizon, MEAN_OF),
-            },
-            scale=scale,
-            overlap=overlap,
+            moved = moved * np.where(halves, share(~halves), share(halves))[:, None]
+            self.theta = share(halves | True)
+        quantiles = past.bounded(quantiles + moved[:, :, None])
+        last, mean = ("seasonal naive", "seasonal mean") if seasons[0] > 1 else ("naive", "mean")
+        forecasts = {
+            self.name: quantiles[:, :, LEVELS.index(MEDIAN)],
+            last: past.repeated(horizon, 1),
+            mean: past.repeated(horizon, MEAN_OF),
+        }
+
+        def windows(rows: Float64[np.ndarray, "wn h"]) -> Float64[Tensor, "w h n"]:
+            return torch.from_numpy(rows).unflatten(0, (-1, len(columns))).transpose(1, 2)
+
+        unit, groups = scale[:, None], torch.tensor(owners)
+        changes = seasonal_scale((column_values(series, columns) for series in chosen), seasons[0])
+        scales = MaseScale(np.ones(len(columns)), changes)
+        errors = {name: Errors(scales, len(chosen), metric="mae") for name in forecasts}
+        for name, rows in forecasts.items():
+            scaled, scaled_actual, own, actual_values = map(windows, (rows / unit, actuals / unit, rows, actuals))
+            errors[name].add_in_both(scaled, scaled_actual, own, actual_values, groups)
+        intervals = {level: Means() for level in levels}
+        for level, means in intervals.items():
+            low, high = (at_level(quantiles, p) for p in tails(level))
+            inside, width = (low <= actuals) & (actuals <= high), (high - low) / unit
+            means.add(interval_scores(windows(inside), windows(width), windows(actuals).isnan()))
+        return Evaluation(
+            model=self.name,
+            columns=columns,
+            errors=errors,
+            notes=["scaled errors are relative to the mean change over a season before each forecast"],
+            intervals={str(level): means for level, means in intervals.items()},
+            series=[series.name for series in chosen] if len(chosen) > 1 else [],
+            block=overlap,
         )
 
     @property
@@ -326,11 +268,11 @@ class ZeroModel:
         moved: Float64[np.ndarray, "w h"],
         actual: Float64[np.ndarray, "w h"],
         scale: Float64[np.ndarray, "w"],
-        chosen: Bool[np.ndarray, "w"],
         overlap: int,
+        chosen: Bool[np.ndarray, "w"],
     ) -> float:
         """Weight of the theta model, from some windows."""
-        usable = chosen & (scale > 0)
+        usable = chosen & ~np.isnan(scale)
         error = (quantiles[:, :, LEVELS.index(MEDIAN)] - actual)[usable] / scale[usable, None]
         errors = np.stack([error, error + moved[usable] / scale[usable, None]]).reshape(2, -1)
         known = errors[:, np.isfinite(errors).all(axis=0)]

@@ -25,14 +25,15 @@ from informer.inference.model import Forecast
 from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.sources import BOUND, LEVEL
 from informer.inference.writing import LONG_FILE
-from informer.inference.zero import MODEL, ZeroScores
 from informer.read.series import column_values
-from informer.report.page import TONES, Content, Origin, Profile, TextTable, Tone, Track, signed, to_html
+from informer.report.page import Content, Origin, Profile, Track, signed, to_html
 from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
 
 Item = TypeVar("Item")
 
 ENDINGS = (".forecast.csv", ".forecast.parquet", ".rolling.csv", ".rolling.parquet")
+MODEL = "forecast"
+"""Its name where the forecaster has none."""
 MOST_BIASES = 3
 """Maximum number of columns with a figure for the bias of their total."""
 
@@ -119,24 +120,8 @@ def add_totals(content: Content, folder: Path) -> None:
         content.cards.append((label, signed(bias), hint))
 
 
-def add_test_forecasts(content: Content, scores: ZeroScores, levels: Sequence[int]) -> None:
-    """Add the scores of forecasts from earlier rows, and how many values intervals of these levels in percent cover."""
-    if not len(scores.scaled[MODEL]):
-        return
-    content.tone = TONES.get(scores.winner, Tone.level)
-    covered = {f"{level} %": f"{scores.coverage(level):.0f} %" for level in levels}
-    content.cards = [
-        ("Error", f"{1 - scores.skill:.3g} ×", f"that of {scores.best_baseline}"),
-        *((f"{x} intervals cover", share, f"should be {x}") for x, share in covered.items()),
-        ("Test forecasts", f"{len(scores.actual):,}", "from earlier rows of the series"),
-    ]
-    rows = [[name, f"{errors.mean():.4g}"] for name, errors in scores.scaled.items()]
-    head = ["Forecaster", "mean absolute error / mean change over a season"]
-    content.tables.append(TextTable(title="Test forecasts from earlier rows", head=head, rows=rows))
-
-
 def untrained_content(
-    forecasts: Sequence[Forecast], verdict: str, *, title: str, subtitle: str, command: str
+    forecasts: Sequence[Forecast], verdict: str, *, title: str, subtitle: str, command: str, model: str = MODEL
 ) -> Content:
     """Content of a page on forecasts of a model that was not trained on the series.
 
@@ -145,13 +130,14 @@ def untrained_content(
         verdict: what is known of them, in words.
         title, subtitle: name of the data, and the model in words.
         command: repeats the forecasts.
+        model: name of the model.
     """
     columns = forecasts[0].targets
     content = Content(
         title=f"Forecast: {title}",
         subtitle=subtitle,
         verdict=f"{verdict[0].upper()}{verdict[1:]}.",
-        model=MODEL,
+        model=model,
         columns=list(columns),
         command=command,
     )
@@ -164,14 +150,20 @@ def untrained_content(
     for forecast, place in chosen:
         key = (forecast.series.name if several else "", columns[place])
         bands = {name: rows[:, place] for name, rows in forecast.bands.items()}
-        ahead = {"time": forecast.timestamps, MODEL: forecast.values[:, place], **bands}
+        ahead = {"time": forecast.timestamps, "value": forecast.values[:, place], **bands}
         groups.append((key, pd.DataFrame(ahead).assign(origin=np.datetime64("NaT", "ns"), actual=np.nan)))
         history = {"time": forecast.series.timestamps, "value": column_values(forecast.series, [columns[place]])[:, 0]}
         past.append(pd.DataFrame(history).assign(series=key[0], column=key[1]))
     rows_each = ROWS // len(chosen)
     before = pd.concat(past, ignore_index=True)
     add_tracks(
-        content, groups, before, lines={MODEL: MODEL}, bands=list(forecasts[0].bands), n_rows=rows_each, history=HISTORY
+        content,
+        groups,
+        before,
+        lines={"value": model},
+        bands=list(forecasts[0].bands),
+        n_rows=rows_each,
+        history=HISTORY,
     )
     return content
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.base.console import logging_to, say
-from informer.base.errors import InputError, counted, listed, skill_text, with_addresses
+from informer.base.errors import InputError, counted, listed, with_addresses
 from informer.base.files import expanded, write_atomic
 from informer.checkpoint.format import COMBINED, MEMBER_ERRORS, Checkpoint
 from informer.checkpoint.paths import (
@@ -58,9 +58,6 @@ from informer.scoring.scores import START
 from informer.training.run import NAME
 from informer.training.sinks import LossTable, note_of, units_of
 
-NAMES = {"ridge": "ridge regression", "seasonal naive": "the seasonal naive", "naive": "the last value repeated"}
-"""Baselines as the verdict names them."""
-
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -75,23 +72,21 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
         content: content of the page.
         metrics: the result of `Evaluation.to_dict`.
     """
-    model, scores = str(metrics["model"]), _with_nan(metrics["scores"])
-    content.model = model
-    skill, rival = nan_if_none(metrics.get("skill")), metrics.get("best_baseline")
-    interval = Interval(*map(nan_if_none, metrics.get("skill_interval", (None, None))))
-    winner = Winner.of(skill, interval)
-    content.tone = TONES.get(winner, Tone.level)
-    content.verdict = str(metrics["verdict"]) if rival is None else _verdict(metrics, winner, skill, rival)
-    if warning := metrics.get("warning"):
+    metrics = _with_nan(metrics)
+    content.model, scores, rival = metrics["model"], metrics["scores"], metrics["best_baseline"]
+    model, interval = content.model, Interval(*metrics["skill_interval"])
+    content.tone = TONES.get(Winner.of(metrics["skill"], interval), Tone.level)
+    content.verdict = f"{metrics['verdict'][0].upper()}{metrics['verdict'][1:]}."
+    if warning := metrics["warning"]:
         content.verdict += f" The {warning}."
-    content.remarks = [*metrics.get("remarks", []), *content.remarks]
+    content.remarks = [*metrics["remarks"], *content.remarks]
     if not math.isnan(interval.low):
         certainty = (
             f"the 95 % interval of the skill against {rival}, {_ends(interval)}, is a bootstrap of {DRAWS:,} resamples "
             "of test windows, in blocks of windows that overlap"
         )
         content.remarks.insert(0, certainty)
-    content.scaled, content.original = (_table(scores, units, rival) for units in ("scaled", "original"))
+    content.scaled, content.original = (_table(metrics, units) for units in ("scaled", "original"))
     scaled = {name: both["scaled"] for name, both in scores.items()}
     own = scaled[model]["by_step"]
     content.columns = columns = list(scaled[model]["by_column"])
@@ -108,12 +103,12 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
             Profile(key="column", title="Error by column", axis="column", labels=columns, **by_column)
         )
     # by level (`80`), or by the quantiles at both ends (`q10_q90`)
-    for name, means in _with_nan(metrics.get("intervals", {})).items():
+    for name, means in metrics["intervals"].items():
         coverage = {"name": f"{nominal(name):g} %", "expected": nominal(name), "overall": means["overall"]["coverage"]}
         by_column_of = [column["coverage"] for column in means["by_column"].values()]
         content.coverage.append(coverage | {"by_step": means["by_step"]["coverage"], "by_column": by_column_of})
-    content.cards += _cards(metrics["windows"], scores[model], skill, rival, interval, content)
-    breakdown = metrics.get("breakdown") or {}
+    content.cards += _cards(metrics, interval, content)
+    breakdown = metrics["breakdown"]
     note = f"Measured on {counted(metrics['windows'], 'test window')}."
     for axis, errors in breakdown.get("by_time", {}).items():
         title, labels, first = AXES[axis]
@@ -135,7 +130,7 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
         content.profiles.append(
             Profile(key="contribution", title=title, axis="steps ahead", labels=steps, mse=mse, mae=mae, note=note)
         )
-    content.problems = list(metrics.get("problems", []))
+    content.problems += metrics["problems"]
 
 
 def _with_nan(node: Any) -> Any:
@@ -145,60 +140,43 @@ def _with_nan(node: Any) -> Any:
     return [_with_nan(value) for value in node] if isinstance(node, list) else math.nan if node is None else node
 
 
-def _verdict(saved: Mapping[str, Any], winner: Winner, skill: float, rival: str) -> str:
-    """The verdict for readers who know no model by name."""
-    name, error = NAMES.get(rival, rival), f"its squared error is {skill_text(skill)}"
-    if winner is Winner.model:
-        return f"The forecast is better than both baselines: {error} than that of {name}."
-    if winner is Winner.neither:
-        return f"The forecast is as good as {name}, the better baseline."
-    if winner is Winner.noise:
-        return f"The forecast cannot be told from {name}, the better baseline: {error}, which may be chance."
-    if winner is Winner.few:
-        windows = counted(saved["windows"], "test forecast")
-        return f"The forecast cannot be judged from {windows}: {error} than that of {name}, the better baseline."
-    if winner is Winner.baseline and math.isfinite(skill):
-        return f"The forecast is worse than {name}, the better baseline: {error}."
-    return str(saved["verdict"])
-
-
 def _ends(interval: Interval) -> str:
     return " to ".join(map(signed, interval))
 
 
-def _cards(
-    windows: int, scores: Mapping[str, Any], skill: float, rival: str | None, interval: Interval, content: Content
-) -> Iterator[tuple[str, str, str]]:
-    overall, columns = scores["scaled"]["overall"], content.columns
-    if rival is not None and -math.inf < skill <= -1:
-        yield ("Squared error", f"{1 - skill:.3g} ×", f"that of {rival}")
-    elif rival is not None and not math.isnan(skill):
+SIZES = {"mse": "squared error", "mae": "absolute error"}
+"""What the metrics are means of by which forecasters are compared."""
+
+
+def _cards(metrics: Mapping[str, Any], interval: Interval, content: Content) -> Iterator[tuple[str, str, str]]:
+    scores, columns = metrics["scores"][metrics["model"]], content.columns
+    overall, skill, size = scores["scaled"]["overall"], metrics["skill"], SIZES[metrics["metric"]]
+    if -math.inf < skill <= -1:
+        yield (size.capitalize(), f"{1 - skill:.3g} ×", f"that of {metrics['best_baseline']}")
+    elif not math.isnan(skill):
         certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
-        hint = f"reduction of the squared error compared with {rival}{certain}"
-        yield ("Skill", signed(skill), hint)
+        yield ("Skill", signed(skill), f"reduction of the {size} compared with {metrics['best_baseline']}{certain}")
     if len(columns) == 1:
         mae = scores["original"]["overall"]["mae"]
         yield ("Mean absolute error", f"{mae:.4g}", f"in units of {columns[0]}")
     else:
-        hint = "of columns scaled to variance 1 in training"
-        yield ("Mean squared error", f"{overall['mse']:.4g}", hint)
-    if not math.isnan(overall.get("mase", math.nan)):
-        hint = "error as a multiple of the seasonal naive's on training rows"
-        yield ("MASE", f"{overall['mase']:.3g}", hint)
+        yield (f"Mean {size}", f"{overall[metrics['metric']]:.4g}", "in scaled units")
+    if not math.isnan(overall["mase"]):
+        yield ("MASE", f"{overall['mase']:.3g}", "error as a multiple of the mean change over a season")
     for each in content.coverage[:2]:
         hint = f"should be {each['expected']:g} %"
         yield (f"{each['name']} intervals cover", f"{each['overall']:.1f} %", hint)
-    yield ("Test forecasts", f"{windows:,}", "of rows not used in training")
+    yield ("Test forecasts", f"{metrics['windows']:,}", "of rows not used in training")
 
 
-def _table(scores: Mapping[str, Any], units: str, rival: str | None) -> list[ScoreRow]:
-    best = scores[rival][units]["overall"]["mse"] if rival else math.nan
-    rows = []
-    for name, by_units in scores.items():
-        overall = {metric: by_units[units]["overall"].get(metric, math.nan) for metric in HEADINGS}
-        skill = 1.0 - overall["mse"] / best if best > 0 else math.nan
-        rows.append(ScoreRow(name=name, metrics=overall, skill=skill))
-    return rows
+def _table(metrics: Mapping[str, Any], units: str) -> list[ScoreRow]:
+    overall = {
+        name: {metric: by_units[units]["overall"].get(metric, math.nan) for metric in HEADINGS}
+        for name, by_units in metrics["scores"].items()
+    }
+    best = overall[metrics["best_baseline"]][metrics["metric"]]
+    skills = {name: 1.0 - each[metrics["metric"]] / best if best > 0 else math.nan for name, each in overall.items()}
+    return [ScoreRow(name=name, metrics=each, skill=skills[name]) for name, each in overall.items()]
 
 
 def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
@@ -334,7 +312,7 @@ def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{folder}: expected results as the training command writes them, found: {error!r}") from error
-    if (metrics.get("breakdown") or {}).get("is_idle"):
+    if metrics["breakdown"].get("is_idle"):
         content.remarks.append(IDLE if saved.step else f"{IDLE}: no step of training reduced the validation loss")
     return content
 

@@ -622,13 +622,13 @@ class IntervalScores:
             half = half[:, : forecast.shape[1]].to(forecast)
             width = standard(forecast + half) - standard(forecast - half)
             inside = (forecast - actual).abs() <= half
-            means.add(_interval(inside, width, actual.isnan() | ~half.isfinite()))
+            means.add(interval_scores(inside, width, actual.isnan() | ~half.isfinite()))
         if constant is not None:  # these have no quantiles
             actual = actual.masked_fill(constant[:, None], torch.nan)
         quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
         for (low, high), means in self._central.items():
             inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
-            means.add(_interval(inside, standard(quantiles[high]) - standard(quantiles[low]), actual.isnan()))
+            means.add(interval_scores(inside, standard(quantiles[high]) - standard(quantiles[low]), actual.isnan()))
         for quantile, values in quantiles.items():
             below = (100.0 * (actual <= values).double()).masked_fill(actual.isnan(), torch.nan)
             loss = pinball(standard(values), standard(actual), quantile)
@@ -679,7 +679,7 @@ def too_narrow(short: Mapping[str, Mapping[str, float]]) -> str:
 MOST_NAMED = 3
 
 
-def _interval(
+def interval_scores(
     inside: Bool[Tensor, "b h n"], width: Float[Tensor, "*b h n"], missing: Bool[Tensor, "b h n"]
 ) -> dict[str, Float[Tensor, "b h n"]]:
     scores = {"coverage": 100.0 * inside.double(), "width": width.expand(inside.shape)}

@@ -269,15 +269,17 @@ class Errors:
     Args:
         mase_scale: in both units.
         n_series: number of series for errors by series; 0: none.
+        metric: the metric by which forecasters are compared, `mse` or `mae`.
     """
 
-    def __init__(self, mase_scale: MaseScale, n_series: int = 0) -> None:
+    def __init__(self, mase_scale: MaseScale, n_series: int = 0, metric: str = "mse") -> None:
         self.scaled, self.original = (ErrorMeans(scale, n_series) for scale in mase_scale)
-        self._windows: list[Float64[np.ndarray, "b 2"]] = []
+        self.metric = metric
+        self._windows: list[np.ndarray] = []
 
     def by_window(self) -> Float64[np.ndarray, "windows"]:
-        """Sum of squared scaled errors of each window, in the order they were added, relative to the number of cells:
-        every observed value has equal weight in their mean."""
+        """Sum of squared (or absolute, see `metric`) scaled errors of each window, in the order they were added,
+        relative to the number of cells: every observed value has equal weight in their mean."""
         return np.concatenate(self._windows) if self._windows else np.empty(0)
 
     def add(
@@ -297,11 +299,18 @@ class Errors:
                 self._add_quantiles(quantiles(slice(begin, begin + few)), *chunk[1:])
 
     def _add(self, forecast: Tensor, actual: Tensor, units: DataUnits, series: Tensor | None) -> None:
-        standard = [to_float64(units.standard(values)) for values in (forecast, actual)]
-        self.scaled.add_forecast(standard[0], standard[1], series)
-        self.original.add_forecast(_original(forecast, units), _original(actual, units), series)
-        squared = (standard[0] - standard[1]).square().masked_fill(standard[1].isnan(), 0.0)
-        self._windows.append(squared.mean(dim=(1, 2)).cpu().numpy())
+        scaled, scaled_actual = (to_float64(units.standard(values)) for values in (forecast, actual))
+        self.add_in_both(scaled, scaled_actual, _original(forecast, units), _original(actual, units), series)
+
+    def add_in_both(
+        self, scaled: Tensor, scaled_actual: Tensor, original: Tensor, actual: Tensor, series: Tensor | None = None
+    ) -> None:
+        """Add windows of forecasts and actual values in both units."""
+        self.scaled.add_forecast(scaled, scaled_actual, series)
+        self.original.add_forecast(original, actual, series)
+        error = (scaled - scaled_actual).masked_fill(scaled_actual.isnan(), 0.0)
+        sizes = error.square() if self.metric == "mse" else error.abs()
+        self._windows.append(sizes.mean(dim=(1, 2)).cpu().numpy())
 
     def _add_quantiles(self, quantiles: Iterable[tuple[float, Tensor]], actual: Tensor, units: DataUnits) -> None:
         standard, n = units.standard(actual), 0

@@ -52,7 +52,7 @@ from informer.read.table import Table, without
 from informer.read.time_columns import find_time_column
 from informer.read.times import changing_zone, check_zones, find_format, parse_timestamps, zone_advice
 from informer.scoring.baselines import fit_ridge, repeated
-from informer.scoring.bootstrap import Interval, skill_interval
+from informer.scoring.bootstrap import Interval, skill_interval, skill_of, verdict
 from informer.scoring.metrics import OF_SUM, WQL, Means, Scores, pinball, point_cells, seasonal_scale
 from informer.scoring.receipts import logged
 from informer.scoring.scores import scores_table, tidy_csv
@@ -693,13 +693,8 @@ WRITTEN = ("scores.json", "scores.csv")
 
 def sentence(difference: Mapping[str, Any]) -> str:
     """One of `Scoreboard.differences` in words."""
-    skill, low, high = (difference[name] for name in ("skill", "low", "high"))
-    name = f"{'' if difference['forecaster'] == OWN else difference['forecaster'] + ', '}{difference['metric'].upper()}"
-    said = f"{name}: {100 * skill:+.1f} % skill against {difference['baseline']}"
-    if math.isnan(low):
-        return f"{said}; too few values for an interval"
-    verdict = "may be due to chance" if Interval(low, high).contains_zero else "better" if skill > 0 else "worse"
-    return f"{said}, 95 % interval {100 * low:+.1f} % to {100 * high:+.1f} %: {verdict}"
+    forecaster, baseline, metric, skill, *ends = difference.values()
+    return f"{forecaster}: {verdict(metric.upper(), baseline, skill, Interval(*ends))}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -865,8 +860,8 @@ def _differences(errors: Mapping[str, Mapping[str, Cells]], forecaster: str) -> 
         own, baseline = (pd.DataFrame(each).mean(axis=1).to_numpy() if several else each[0] for each in (own, baseline))
         valid = ~np.isnan(own + baseline)
         own, baseline = own[valid], baseline[valid]
-        if len(own) and baseline.mean() > 0:
-            skill = 1.0 - float(own.mean() / baseline.mean())
+        if len(own):
+            skill = skill_of(float(own.mean()), float(baseline.mean()))
             interval = skill_interval(own, baseline, block=block)
             words = {"forecaster": forecaster, "baseline": name, "metric": metric}
             differences.append(words | {"skill": skill} | interval._asdict())

@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from torch import Tensor
 
-from informer.base.errors import InputError, counted, listed, signed_percent, skill_text
+from informer.base.errors import InputError, counted, listed
 from informer.base.files import csv_text, write_atomic
 from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.conversion import without_nan
@@ -30,7 +30,7 @@ from informer.networks.forecast_model import ForecastModel, forecast_without_net
 from informer.networks.models.base import point
 from informer.read.frequency import Unit
 from informer.scoring.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
-from informer.scoring.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
+from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of, verdict
 from informer.scoring.intervals import (
     DECILES,
     MOST_RECENT,
@@ -146,26 +146,23 @@ class Evaluation:
         return self.errors[self.model].scaled.windows
 
     @property
+    def metric(self) -> str:
+        """The metric, in scaled units, by which forecasters are compared."""
+        return self.errors[self.model].metric
+
+    @property
     def best_baseline(self) -> str:
-        """The baseline with the lowest scaled MSE."""
-        return min((name for name in self.errors if name != self.model), key=self._mse)
+        """The baseline with the lowest error."""
+        return min((name for name in self.errors if name != self.model), key=self._error)
 
     @property
     def skill(self) -> float:
-        """1 - MSE(model) / MSE(best baseline), scaled: 1 is perfect, 0 no better, below 0 worse.
-
-        -inf when the baseline makes no error and the model does; nan when the model's forecasts are not finite.
-        """
-        model, baseline = self._mse(self.model), self._mse(self.best_baseline)
-        if baseline == 0.0:
-            return 0.0 if model == 0.0 else math.nan if math.isnan(model) else -math.inf
-        return 1.0 - model / baseline
+        """`skill_of` the model's error and that of the best baseline."""
+        return skill_of(self._error(self.model), self._error(self.best_baseline))
 
     @cached_property  # seconds for many windows
     def noise(self) -> Interval:
         """95 % interval of the skill by a paired block bootstrap over windows; nan ends with too few windows."""
-        if self.windows < FEWEST_BLOCKS * self.block:
-            return Interval(math.nan, math.nan)
         errors = (self.errors[name].by_window() for name in (self.model, self.best_baseline))
         return skill_interval(*errors, block=self.block)
 
@@ -176,29 +173,9 @@ class Evaluation:
 
     @property
     def verdict(self) -> str:
-        """Which forecaster wins, and by how much."""
-        model, rival, skill = self._mse(self.model), self.best_baseline, self.skill
-        if not math.isfinite(model):
-            return f"{self.model} makes forecasts that are not finite: use {rival} (scaled MSE {self._mse(rival):.4g})."
-        figures = f"scaled MSE {model:.4g} against {self._mse(rival):.4g}"
-        winner = self.winner
-        if winner is Winner.neither:
-            return f"{self.model} is as good as {rival}, the better baseline: {figures}."
-        if winner is Winner.noise:
-            low, high = map(signed_percent, self.noise)
-            return (
-                f"{self.model} cannot be told from {rival}, the better baseline: {figures}, {skill_text(skill)} "
-                f"(95 % interval of the skill {low} to {high})."
-            )
-        if winner is Winner.few:
-            return (
-                f"{self.model} against {rival}, the better baseline: {figures}, {skill_text(skill)}, which "
-                f"{counted(self.windows, 'test window')} cannot decide: too few."
-            )
-        if winner is Winner.model:
-            return f"{self.model} beats {rival}, the better baseline: {figures}, {skill_text(skill)}."
-        more = skill_text(skill) if math.isfinite(skill) else "which makes no error"
-        return f"{self.model} LOSES to {rival}, the better baseline: {figures}, {more}. Prefer {rival} here."
+        """That outcome in words."""
+        error, baseline = f"scaled {self.metric.upper()}", f"{self.best_baseline}, the best baseline"
+        return verdict(error, baseline, self.skill, self.noise)
 
     @property
     def warning(self) -> str:
@@ -212,13 +189,12 @@ class Evaluation:
         return sum(losses) / len(losses) if losses else math.nan
 
     def by_series(self) -> pd.DataFrame:
-        """One row per series of a panel, column and forecaster, the series with the highest scaled MSE of the model
-        first.
+        """One row per series of a panel, column and forecaster, the series with the highest error of the model first.
 
         Every observed value of a series has equal weight; a series without observed values is left out.
 
         Columns: series, column (`all`, and each of several), windows, model, mse_scaled, mae_scaled, mae (in data
-        units), and for the model skill: 1 - MSE / MSE of the best baseline.
+        units), and for the model skill: 1 - error / error of the best baseline.
         """
         names = ["all", *(self.columns if len(self.columns) > 1 else [])]
 
@@ -226,12 +202,15 @@ class Evaluation:
             overall = of.by_group(metric)[:, None]
             return np.hstack([overall, of.by_group(metric, columns=True)]) if len(names) > 1 else overall
 
-        mse = {name: means(each.scaled, "mse") for name, each in self.errors.items()}
-        rivals = np.min([values for name, values in mse.items() if name != self.model], axis=0)
-        worst = np.argsort(-mse[self.model][:, 0], kind="stable")
-        shown = worst[~np.isnan(mse[self.model][worst, 0])]
+        scaled = {
+            name: {metric: means(x.scaled, metric) for metric in ("mse", "mae")} for name, x in self.errors.items()
+        }
+        rivals = np.min([values[self.metric] for name, values in scaled.items() if name != self.model], axis=0)
+        own = scaled[self.model][self.metric]
+        worst = np.argsort(-own[:, 0], kind="stable")
+        shown = worst[~np.isnan(own[worst, 0])]
         with np.errstate(divide="ignore", invalid="ignore"):
-            skill = 1 - mse[self.model] / rivals
+            skill = 1 - own / rivals
         unknown = np.full_like(skill, np.nan)
         parts = [
             pd.DataFrame(
@@ -240,8 +219,8 @@ class Evaluation:
                     "column": np.tile(np.array(names, dtype=object), len(shown)),
                     "windows": np.repeat(each.scaled.group_windows.numpy()[shown], len(names)),
                     "model": name,
-                    "mse_scaled": mse[name][shown].ravel(),
-                    "mae_scaled": means(each.scaled, "mae")[shown].ravel(),
+                    "mse_scaled": scaled[name]["mse"][shown].ravel(),
+                    "mae_scaled": scaled[name]["mae"][shown].ravel(),
                     "mae": means(each.original, "mae")[shown].ravel(),
                     "skill": (skill if name == self.model else unknown)[shown].ravel(),
                 }
@@ -255,10 +234,10 @@ class Evaluation:
         """One line: the series with the highest errors, and the number of series for which a baseline is better."""
         table = self.by_series()
         rows = table[(table["model"] == self.model) & (table["column"] == "all")]
-        worst = rows[["series", "mse_scaled"]].head(MOST_WORST).to_numpy()
+        worst = rows[["series", f"{self.metric}_scaled"]].head(MOST_WORST).to_numpy()
         return (
-            f"by series (metrics_by_series.csv): highest scaled MSE for "
-            f"{', '.join(f'{name} {mse:.3g}' for name, mse in worst)}; "
+            f"by series (metrics_by_series.csv): highest scaled {self.metric.upper()} for "
+            f"{', '.join(f'{name} {error:.3g}' for name, error in worst)}; "
             f"a baseline is better for {int((rows['skill'] < 0).sum())} of {len(rows)}"
         )
 
@@ -295,6 +274,7 @@ class Evaluation:
             {
                 "model": self.model,
                 "windows": self.windows,
+                "metric": self.metric,
                 "best_baseline": self.best_baseline,
                 "skill": self.skill,
                 "skill_interval": list(self.noise),
@@ -315,7 +295,7 @@ class Evaluation:
 
     def overall(self) -> dict[str, Any]:
         """The part of `to_dict` that fits on a screen: verdict, and errors and coverage over all test windows."""
-        facts = ("model", "windows", "best_baseline", "skill", "verdict", "warning", "problems")
+        facts = ("model", "windows", "metric", "best_baseline", "skill", "verdict", "warning", "problems")
         return {name: getattr(self, name) for name in facts} | {
             "errors": {
                 name: {units: getattr(errors, units).overall() for units in UNITS}
@@ -366,8 +346,8 @@ class Evaluation:
         title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
         return scores_table(("units", "model"), rows, self.model, title)
 
-    def _mse(self, name: str) -> float:
-        return self.errors[name].scaled.overall()["mse"]
+    def _error(self, name: str) -> float:
+        return self.errors[name].scaled.overall()[self.metric]
 
     def _by_column(self, interval: Means) -> str:
         """Coverage of each column, or the range if there are more than MAX_COLUMNS."""

@@ -39,7 +39,7 @@ from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.report.page import Content, Profile, TextTable, Tone, to_html
-from informer.scoring.bootstrap import Interval, skill_interval
+from informer.scoring.bootstrap import Interval, skill_interval, skill_of
 from informer.scoring.intervals import Baseline
 from informer.scoring.metrics import MaseScale
 from informer.scoring.scores import evaluate_all
@@ -200,9 +200,8 @@ def _whose(test: pd.Series) -> str:
 
 
 def _skill(mse: Mapping[str, float], model: str) -> float:
-    """1 - MSE / MSE of the better baseline; NaN where a baseline makes no error."""
-    baseline = min(error for name, error in mse.items() if name != model)
-    return 1 - mse[model] / baseline if baseline > 0 else math.nan
+    """`skill_of` the model and the better baseline."""
+    return skill_of(mse[model], min(error for name, error in mse.items() if name != model))
 
 
 def to_json(findings: Findings, facts: dict[str, Any]) -> str:

@@ -715,7 +715,7 @@ def conclude(evaluation: Evaluation, data: Data, folder: RunFolder, console: Con
     """Save the results of a run, and print its scores with what to do next."""
     save_results(evaluation, folder.checkpoint(), data, folder.path)
     console.print(evaluation.table())
-    for line in [*evaluation.remarks, evaluation.verdict]:
+    for line in [*evaluation.remarks, f"{evaluation.model}: {evaluation.verdict}"]:
         log.info(line)
     if evaluation.warning:
         log.warning(f"warning: {evaluation.warning}")

@@ -158,7 +158,7 @@ def _choices(path: Path) -> dict[str, Any]:
     begins = (
         "linear", "scaler.transform=", "forecast: ", "forecasts of ", "ridge: ", "seasonal naive: ", "the network",
     )  # fmt: skip
-    said = [line for line in lines if line.startswith(begins) and " the better baseline" not in line]
+    said = [line for line in lines if line.startswith(begins) and " the best baseline" not in line]
     return {"losses": [float(loss) for losses in epochs for loss in losses], "said": said}
 
 

@@ -157,7 +157,7 @@ def test_both_baselines_are_scored_on_the_same_origins(trained: Trained, folder:
     frame = pd.read_csv(resource("data/sample.csv")).iloc[:320]
     frame.to_csv("all.csv", index=False)
     outcome = run(trained, "all.csv", "stride=3")
-    assert "the better baseline" in outcome.out
+    assert "the best baseline" in outcome.out
     table = pd.read_csv("out/all.rolling.metrics.csv").set_index(["model", "units", "column", "step", "metric"])[
         "value"
     ]

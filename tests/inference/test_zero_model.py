@@ -14,12 +14,13 @@ from scipy.stats import norm
 from informer import Forecaster
 from informer.base.errors import InputError
 from informer.inference.model import Forecast
-from informer.inference.zero import Histories, ZeroModel, ZeroScores, network_seasons
+from informer.inference.zero import Histories, ZeroModel, network_seasons
 from informer.networks.models.zero import LEVELS, at_level
 from informer.pretrained import weights
 from informer.pretrained.weights import NEWEST, VERSIONS, load, weights_path
 from informer.read.frequency import Frequency
 from informer.read.series import Series
+from informer.scoring.scores import Evaluation
 
 MONTHS = pd.date_range("2018-01-01", periods=60, freq="MS")
 SEASONAL = 100 + np.arange(60) + 20 * np.sin(2 * np.pi * np.arange(60) / 12)
@@ -46,7 +47,7 @@ def medians(model: ZeroModel, series: Series, horizon: int = 12) -> np.ndarray:
     return forecast(model, series, horizon).values
 
 
-def scores_of(model: ZeroModel, series: Series, horizon: int) -> ZeroScores:
+def scores_of(model: ZeroModel, series: Series, horizon: int) -> Evaluation:
     scores = model.backtest([series], series.columns, network_seasons([series], series.columns), horizon=horizon)
     assert scores is not None
     return scores
@@ -160,9 +161,10 @@ def test_scores_use_no_later_row(model):
     before = scores_of(model, series, 6)
     series.values[-6:] += 50
     after = scores_of(model, series, 6)
-    assert before.errors["forecast"].max() < before.errors["seasonal naive"].max()
-    np.testing.assert_array_equal(before.quantiles, after.quantiles)
-    assert after.errors["forecast"][-1] > before.errors["forecast"][-1] + 30
+    assert before.errors[NEWEST].by_window().max() < before.errors["seasonal naive"].by_window().max()
+    # the last forecast is of all six rows that change, the one four rows before of two: no forecast is another
+    biases = [scores.errors[NEWEST].original.overall()["bias"] for scores in (before, after)]
+    assert biases[0] - biases[1] == pytest.approx(50 * 8 / (6 * before.windows), rel=1e-9)
 
 
 def test_errors_of_scores_match_their_definition(model):
@@ -171,11 +173,25 @@ def test_errors_of_scores_match_their_definition(model):
     x = series.values[:, 0]
     ends = [len(x) - 12 - 3 * k for k in range(12)][::-1]  # at a quarter of the horizon
     ends = [end for end in ends if end >= 13]
-    assert len(scores.actual) == len(ends)
-    for window, end in enumerate(ends):
-        naive = np.abs(x[end - 12 : end] - x[end : end + 12]).mean()
-        assert scores.errors["seasonal naive"][window] == pytest.approx(naive)
-        assert scores.scale[window] == pytest.approx(np.abs(x[12:end] - x[: end - 12]).mean())
+    assert scores.windows == len(ends)
+    naive = [np.abs(x[end - 12 : end] - x[end : end + 12]).mean() for end in ends]
+    scale = [np.abs(x[12:end] - x[: end - 12]).mean() for end in ends]
+    errors = scores.errors["seasonal naive"]
+    np.testing.assert_allclose(errors.by_window(), np.divide(naive, scale))
+    assert errors.original.overall()["mae"] == pytest.approx(np.mean(naive))
+    assert errors.scaled.overall()["mase"] == pytest.approx(np.mean(np.divide(naive, scale)))
+
+
+def test_a_column_that_begins_later_changes_no_score_of_another(model):
+    """Red if origins before its first value are forecast, which have no history, or are scored."""
+    late = np.where(np.arange(60) < 40, np.nan, SEASONAL)
+    both, alone = (
+        scores_of(model, series_of(**columns), 6) for columns in ({"a": SEASONAL, "b": late}, {"a": SEASONAL})
+    )
+    for name, errors in alone.errors.items():
+        assert both.errors[name].original.by_column()["mae"][0] == pytest.approx(errors.original.overall()["mae"])
+    counts = both.errors[NEWEST].original.count("mae")
+    assert 0 < counts[:, 1].max() < counts[:, 0].min()
 
 
 def test_too_short_for_scores(model):
@@ -195,10 +211,11 @@ def test_command_forecasts_without_training(words, tmp_path, monkeypatch):
     assert table.date[0] == "2023-01-01"
     metrics = json.loads(Path("out/metrics.json").read_text())
     assert NEWEST in metrics["model"]
-    assert metrics["mae"]["sales"]["forecast"] < metrics["mae"]["sales"]["seasonal naive"]
+    own, naive = (metrics["scores"][name] for name in (metrics["model"], "seasonal naive"))
+    assert own["original"]["by_column"]["sales"]["mae"] < naive["original"]["by_column"]["sales"]["mae"]
     page = Path("out/report.html").read_text()
     assert metrics["model"] in page
-    assert f"{metrics['mase']['seasonal naive']:.4g}" in page
+    assert f"{naive['scaled']['overall']['mase']:.4g}" in page
     repeated = next(line for line in outcome.out.splitlines() if line.startswith("Repeat")).split()[1:]
     assert repeated == ["informer", "forecast", "shop.csv", "horizon=12", *words]
 
@@ -210,9 +227,13 @@ def test_weights_with_theta_come_from_other_forecasts_than_those_they_are_scored
     before = model.backtest([series_of(a=series)], ["a"], (1, 1), horizon=4)
     other = np.where(np.arange(120) < 100, series, series[100] + 40 * rng.normal(size=120))
     after = ZeroModel(device="cpu", with_theta=True).backtest([series_of(a=other)], ["a"], (1, 1), horizon=4)
-    same = len(before.actual) // 4
-    np.testing.assert_array_equal(before.actual[:same], after.actual[:same])
-    assert not np.allclose(before.quantiles[:same], after.quantiles[:same])
+    same = before.windows // 4
+    own, naive = (
+        [scores.errors[name].by_window()[:same] for scores, name in pairs]
+        for pairs in (((before, before.model), (after, after.model)), ((before, "naive"), (after, "naive")))
+    )
+    np.testing.assert_array_equal(*naive)
+    assert not np.allclose(*own)
 
 
 def test_three_rows_are_enough(tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def test_layouts_give_the_same_scores(folder: Path, truth: pd.DataFrame, layout:
     own = table[(table["forecaster"] == "forecast") & (table["metric"] == "mae")]
     assert own["value"].tolist() == pytest.approx([0.5] * (1 + 6 + 2))
     assert {"seasonal naive", "ridge"} == {each["baseline"] for each in content["differences"]}
-    assert "skill against ridge" in outcome.out
+    assert "forecast: better than ridge: MSE " in outcome.out
 
 
 def test_the_season_is_that_of_the_step(folder: Path, truth: pd.DataFrame) -> None:
@@ -156,7 +156,7 @@ def test_several_models_of_another_program(folder: Path, days: pd.DataFrame) -> 
     assert [overall[name]["mae"] for name in ("NHITS", "Theta")] == pytest.approx([2.0, 1.0])
     assert overall["NHITS"]["coverage80"] == 100.0
     assert "coverage80" not in overall["Theta"]
-    assert "Theta, MSE: " in outcome.out
+    assert "Theta: cannot be told from ridge: MASE " in outcome.out
 
 
 def test_columns_that_are_not_understood(folder: Path, days: pd.DataFrame) -> None:

@@ -1,6 +1,5 @@
 """`informer forecast` from a file or a folder to forecasts, a report and closing lines; what its plan chooses."""
 
-import functools
 import io
 import json
 import math
@@ -29,6 +28,8 @@ from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import SplitConfig
 from informer.linear.average import CombinationWeights
 from informer.scoring.intervals import RECENT
+from informer.scoring.metrics import Errors, MaseScale
+from informer.scoring.scores import Evaluation
 from informer.training import run as training_run
 
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
@@ -82,16 +83,8 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     assert Path("later/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("model", "starts", "own"),
-    [
-        ("linear", range(480, 577), ("scores", "linear", "original", "by_column", "{}", "mae")),
-        ("zero", range(120, 577, 24), ("mae", "{}", "forecast")),
-    ],
-)
-def test_errors_of_several_columns_are_in_their_units(
-    model: str, starts: range, own: tuple[str, ...], folder: Path
-) -> None:
+@pytest.mark.parametrize(("model", "starts"), [("linear", range(480, 577)), ("zero", range(120, 577, 24))])
+def test_errors_of_several_columns_are_in_their_units(model: str, starts: range, folder: Path) -> None:
     """The seasonal naive's against pandas over the test forecasts that start at these rows, the model's against the
     saved scores; red if they are scaled, or those of another column or forecaster."""
     table = hourly()
@@ -102,14 +95,18 @@ def test_errors_of_several_columns_are_in_their_units(
     for name in ("heat", "load"):
         changes = table[name].diff(24).abs()
         naive = np.mean([changes[start : start + 24].mean() for start in starts])
-        mean = functools.reduce(lambda found, key: found[key.format(name)], own, scores)
+        mean = scores["scores"][scores["model"]]["original"]["by_column"][name]["mae"]
         assert f" {name} {mean:.4g} ({naive:.4g}, " in line
 
 
 def test_columns_that_do_not_fit_into_the_line_are_counted() -> None:
     """Eight columns, of which six are shown; red if a number is of another column, or an unknown one is a zero."""
-    errors = {"mine": [12345.6, math.nan, *range(2, 8)], "naive": [20000.0, math.nan, *range(12, 18)]}
-    assert workflow_run.column_line([*"abcdefgh"], errors) == {
+    values = {"mine": [12345.6, math.nan, *range(2, 8)], "naive": [20000.0, math.nan, *range(12, 18)]}
+    errors = {name: Errors(MaseScale(np.ones(8), np.ones(8))) for name in values}
+    for name, each in values.items():
+        forecast = torch.tensor(each)[None, None]
+        errors[name].add_in_both(forecast, torch.zeros(1, 1, 8), forecast, forecast * 0)
+    assert workflow_run.column_line(Evaluation(model="mine", columns=[*"abcdefgh"], errors=errors)) == {
         "By column": "mean absolute error (naive): a 12346 (20000), b - (-), c 2 (12), d 3 (13), e 4 (14), f 5 (15) "
         "and 2 more in metrics.json"
     }
