@@ -329,9 +329,13 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def nan_if_none(value: Any) -> float:
-    """A number saved by `without_nan`."""
-    return math.nan if value is None else float(value)
+def with_nan(value: Any) -> Any:
+    """Numbers saved by `without_nan`, with NaN in place of None."""
+    if isinstance(value, dict):
+        return {key: with_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_nan(item) for item in value]
+    return math.nan if value is None else value
 
 
 @contextmanager

@@ -85,12 +85,8 @@ class Histories:
         return are_constant(low, np.where(self.observed, self.values, -np.inf).max(axis=1))
 
     def change(self) -> Float64[np.ndarray, "n"]:
-        """Mean absolute change over a season, the unit of scaled errors (MASE); NaN where no change is known."""
-        season = self.seasons[0]
-        both = self.observed[:, season:] & self.observed[:, :-season]
-        changes = np.abs(self.values[:, season:] - self.values[:, :-season]) * both
-        counts = both.sum(axis=1)
-        return np.where(counts, changes.sum(axis=1) / np.maximum(counts, 1), np.nan)
+        """Mean absolute change over a season, the unit of scaled errors (MASE); NaN where there is none."""
+        return seasonal_scale([np.where(self.observed, self.values, np.nan).T], self.seasons[0])
 
     def bounded(self, quantiles: Float64[np.ndarray, "n h q"]) -> Float64[np.ndarray, "n h q"]:
         """Those of amounts at least zero; a history that never changes is continued, all quantiles equal."""
@@ -217,7 +213,6 @@ class ZeroModel:
             return None
         past = Histories.of(histories, seasons)
         quantiles, moved, actuals, scale = *self._members(past, horizon), np.stack(actual), past.change()
-        scale = np.where(scale > 0, scale, np.nan)
         if self.theta:
             share = partial(self._share, quantiles, moved, actuals, scale, overlap * len(columns))
             halves = np.arange(len(quantiles)) < len(quantiles) // 2

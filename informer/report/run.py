@@ -31,7 +31,7 @@ from informer.checkpoint.paths import (
 )
 from informer.checkpoint.restore import combination_in, restore_model
 from informer.config.commands import ReportConfig
-from informer.config.conversion import flat, from_plain, nan_if_none, read_saved_yaml
+from informer.config.conversion import flat, from_plain, read_saved_yaml, with_nan
 from informer.config.overrides import command_line, shell_command, to_display, unquoted
 from informer.data.scaler import PanelScaler
 from informer.linear.average import CombinationWeights
@@ -70,9 +70,8 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
 
     Args:
         content: content of the page.
-        metrics: the result of `Evaluation.to_dict`.
+        metrics: the result of `Evaluation.to_dict`, or what it has saved `with_nan`.
     """
-    metrics = _with_nan(metrics)
     content.model, scores, rival = metrics["model"], metrics["scores"], metrics["best_baseline"]
     model, interval = content.model, Interval(*metrics["skill_interval"])
     content.tone = TONES.get(Winner.of(metrics["skill"], interval), Tone.level)
@@ -131,13 +130,6 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
             Profile(key="contribution", title=title, axis="steps ahead", labels=steps, mse=mse, mae=mae, note=note)
         )
     content.problems += metrics["problems"]
-
-
-def _with_nan(node: Any) -> Any:
-    """Saved numbers, in which None stands for those that are not known."""
-    if isinstance(node, dict):
-        return {name: _with_nan(value) for name, value in node.items()}
-    return [_with_nan(value) for value in node] if isinstance(node, list) else math.nan if node is None else node
 
 
 def _ends(interval: Interval) -> str:
@@ -299,7 +291,7 @@ def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
     if not (folder / METRICS_FILE).exists():
         return content
     try:
-        metrics = _json(folder / METRICS_FILE)
+        metrics = with_nan(_json(folder / METRICS_FILE))
         add_scores(content, metrics)
         add_totals(content, folder)
         if (folder / TEST_FORECASTS).exists():
@@ -372,8 +364,7 @@ def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[SeriesScore
         rivals = [each["scaled"]["by_column"] for name, each in metrics["scores"].items() if name != model]
         values = []
         for column, own in by_column.items():
-            best = min((nan_if_none(rival[column]["mse"]) for rival in rivals), default=math.nan)
-            error = nan_if_none(own["mse"])
+            best, error = min(rival[column]["mse"] for rival in rivals), own["mse"]
             values.append(["", column, metrics["windows"], error, 1 - error / best if best > 0 else math.nan])
     keys = ("series", "column", "windows", "mse", "skill")
     scores = [SeriesScore(**dict(zip(keys, each, strict=True))) for each in values]

@@ -20,7 +20,7 @@ from informer.base.errors import InputError, counted, listed, printable, signed_
 from informer.base.files import write_atomic
 from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, check_output, read_facts, resolve_latest
 from informer.config.commands import CompareConfig
-from informer.config.conversion import flat, nan_if_none, read_saved_yaml
+from informer.config.conversion import flat, read_saved_yaml, with_nan
 from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
 from informer.config.training import SLOTS
@@ -317,7 +317,7 @@ def _without_scores(folder: Path) -> str | None:
 
 def _read(folder: Path) -> ComparedRun:
     try:
-        saved: dict[str, Any] = json.loads((folder / METRICS_FILE).read_text(encoding="utf-8"))
+        saved: dict[str, Any] = with_nan(json.loads((folder / METRICS_FILE).read_text(encoding="utf-8")))
         scores = saved["scores"][saved["model"]]["scaled"]
         saved_settings = flat(read_saved_yaml(folder / CONFIG))
         settings = {
@@ -325,18 +325,18 @@ def _read(folder: Path) -> ComparedRun:
             for key, value in saved_settings.items()
             if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
         }
-        by_step = {metric: [nan_if_none(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
+        by_step = {metric: scores["by_step"][metric] for metric in ("mse", "mae")}
         data = str(read_facts(folder).get("data", {}).get("sha256", ""))
         made_of = "" if TIMED.match(folder.name) else f" ({_made_of(settings, scores['by_column'])})"
         return ComparedRun(
             folder=folder,
             name=f"{folder.name}{made_of}",
-            skill=nan_if_none(saved.get("skill")),
-            rival=str(saved.get("best_baseline") or ""),
-            metrics={metric: nan_if_none(scores["overall"].get(metric)) for metric in SHOWN},
+            skill=saved["skill"],
+            rival=saved["best_baseline"],
+            metrics={metric: scores["overall"][metric] for metric in SHOWN},
             by_step=by_step,
             settings=settings,
-            task=(data, str(len(by_step["mse"])), str(saved.get("windows")), *scores["by_column"]),
+            task=(data, str(len(by_step["mse"])), str(saved["windows"]), *scores["by_column"]),
             fallback=str(saved_settings.get("decoder_attn_reason") or ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:

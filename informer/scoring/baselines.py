@@ -128,12 +128,13 @@ class RidgeForecast:
         """Forecast in scaled units."""
         history, steps = batch.enc_x[:, :, list(self.positions)], self.weight.shape[1]
         if not self.known.nonzero:
-            return self._mapped(history)
+            return self.mapped(history)
         # missing values of the horizon are set to the training mean
         ahead = self.known(batch.dec_x[:, -steps:].nan_to_num(0.0), batch.dec_mark[:, -steps:])
-        return self._mapped(history - self.known(batch.enc_x, batch.enc_mark)) + ahead
+        return self.mapped(history - self.known(batch.enc_x, batch.enc_mark)) + ahead
 
-    def _mapped(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b pred_len n"]:
+    def mapped(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b pred_len n"]:
+        """Forecast of the targets from their histories, without known effects."""
         rows = history_of(history).transpose(1, 2)
         mean = rows.mean(dim=-1, keepdim=True)
         return ((rows - mean) @ self.weight.to(rows) + mean).transpose(1, 2)

@@ -39,13 +39,13 @@ from informer.base.quantiles import central_pairs
 from informer.checkpoint.paths import check_output
 from informer.config.commands import ScoreConfig
 from informer.config.conversion import without_nan
-from informer.config.data import DatasetConfig, InputFormat
+from informer.config.data import DatasetConfig, Fill, InputFormat
 from informer.config.model import WindowSizes
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import bridged
-from informer.data.windows import Batch, Store, Windows
-from informer.read.checks import LARGEST
-from informer.read.columns import has_words, number_columns, numbers
+from informer.data.windows import Store, Windows
+from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
+from informer.read.columns import has_words, number_columns
 from informer.read.frequency import Frequency, on_grid
 from informer.read.series import table_of_file
 from informer.read.table import Table, without
@@ -185,18 +185,8 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         fitted = fit_ridge(fitted_on, held_out, [0])
     except InputError:  # of steps that are never observed
         return None
-    n = len(histories)
-    batch = Batch(
-        enc_x=torch.from_numpy(np.stack([history[-seq_len:] for history in scaled])[:, :, None]).float(),
-        enc_mark=torch.zeros(n, seq_len, 0),
-        dec_x=torch.zeros(n, steps, 1),
-        dec_mark=torch.zeros(n, steps, 0),
-        target=torch.zeros(n, steps, 1),
-        center=store.center,
-        scale=store.scale,
-        series=store.numbers,
-    )
-    return batch.in_units(fitted(batch))[:, :, 0].numpy(), fitted.note
+    last = torch.from_numpy(np.stack([history[-seq_len:] for history in scaled])[:, :, None]).float()
+    return fitted.mapped(last)[:, :, 0].double().numpy() * scale + center, fitted.note
 
 
 def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
@@ -304,9 +294,9 @@ def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) 
     groups = table.frame.groupby(list(by), sort=False).ngroup().to_numpy() if by and config.timezone else None
     time_format = find_format(table, column, config.time_format)
     times = parse_timestamps(table, column, time_format, timezone=config.timezone, groups=groups)
-    if times.hasnans:
-        row = int(np.flatnonzero(times.isna())[0])
-        raise InputError(f"{table.at(row, column)}: expected a time, found {cells.iloc[row]!r}")
+    report = Report()
+    check_times(table, column, times, time_format, report)
+    report.refuse()
     if not by and (rounded := on_grid(times, None)) is not None:
         times, note = rounded
         log.info("%s: %s", table.name, note)
@@ -326,18 +316,16 @@ def _series_column(table: Table, config: DatasetConfig, candidates: Sequence[str
 
 def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns as numbers, NaN for empty cells."""
-    words = without(names, number_columns(table, names))
-    bad = [name for name in words if table.frame[name].notna().any()]
-    if bad:
-        raise InputError(f"{table.name}: expected numbers in the columns {listed(bad)}, found text")
-    values, _ = numbers(table, list(names))
-    rows, columns = np.nonzero((np.abs(values) > LARGEST) & ~np.isinf(values))
-    if len(rows):  # squared errors could overflow
-        raise InputError(
-            f"{table.name}, column {names[columns[0]]!r}: expected numbers of at most {LARGEST:g}, found "
-            f"{values[rows[0], columns[0]]:g}; write forecasts, actual values and history in a larger unit"
+    report, unknown = Report(), pd.DatetimeIndex(np.full(len(table.frame), "NaT", "datetime64[s]"))
+    check_doubts(table, names, report)
+    rows, text = read_cells(table, "", names, unknown)
+    for column, values in zip(names, rows.values.T, strict=True):  # one at a time: none can be left out
+        check_cells(
+            replace(rows, columns=(column,), values=values[:, None]), text, DatasetConfig(fill=Fill.mask), report
         )
-    return {name: values[:, i] for i, name in enumerate(names)}
+    report.refuse()
+    report.warn()
+    return dict(zip(names, rows.values.T, strict=True))
 
 
 def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str] | None) -> Tidy:

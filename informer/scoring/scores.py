@@ -269,29 +269,27 @@ class Evaluation:
         return remarks
 
     def to_dict(self) -> dict[str, Any]:
-        """All scores as plain containers for JSON; undefined and infinite values are None."""
-        return without_nan(
-            {
-                "model": self.model,
-                "windows": self.windows,
-                "metric": self.metric,
-                "best_baseline": self.best_baseline,
-                "skill": self.skill,
-                "skill_interval": list(self.noise),
-                "verdict": self.verdict,
-                "remarks": self.remarks,
-                "warning": self.warning,
-                "scores": {
-                    name: {units: self._scores(getattr(errors, units)) for units in UNITS}
-                    for name, errors in self.errors.items()
-                },
-                "intervals": {name: self._means(means) for name, means in self.intervals.items()},
-                "mean_pinball": self.mean_pinball,
-                "quantiles": {name: self._means(means) for name, means in self.quantiles.items()},
-                "breakdown": self.breakdown,
-                "problems": self.problems,
-            }
-        )
+        """All scores as plain containers."""
+        return {
+            "model": self.model,
+            "windows": self.windows,
+            "metric": self.metric,
+            "best_baseline": self.best_baseline,
+            "skill": self.skill,
+            "skill_interval": list(self.noise),
+            "verdict": self.verdict,
+            "remarks": self.remarks,
+            "warning": self.warning,
+            "scores": {
+                name: {units: self._scores(getattr(errors, units)) for units in UNITS}
+                for name, errors in self.errors.items()
+            },
+            "intervals": {name: self._means(means) for name, means in self.intervals.items()},
+            "mean_pinball": self.mean_pinball,
+            "quantiles": {name: self._means(means) for name, means in self.quantiles.items()},
+            "breakdown": self.breakdown,
+            "problems": self.problems,
+        }
 
     def overall(self) -> dict[str, Any]:
         """The part of `to_dict` that fits on a screen: verdict, and errors and coverage over all test windows."""
@@ -330,7 +328,7 @@ class Evaluation:
     def save(self, folder: str | Path) -> None:
         """Write `metrics.json`, `metrics.csv` and, for a panel, `metrics_by_series.csv` into `folder`."""
         metrics, rows = (Path(folder) / name for name in REPORT)
-        write_atomic(metrics, json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
+        write_atomic(metrics, json.dumps(without_nan(self.to_dict()), indent=2, allow_nan=False) + "\n")
         write_atomic(rows, self.to_csv())
         if self.series:
             write_atomic(Path(folder) / BY_SERIES, self.by_series().to_csv(index=False))

@@ -13,6 +13,7 @@ import torch
 from conftest import COLUMN, HOSTILE
 from entry_points import call, done, refusal
 
+from informer.config.conversion import with_nan
 from informer.config.data import InputFormat
 from informer.config.overrides import to_hydra, unquoted
 from informer.data.dataset import Data
@@ -62,7 +63,7 @@ def test_quantile_losses_in_the_report_are_those_of_the_run(panel_run: Path, con
             for values in (units["overall"], units["by_step"], *units["by_column"].values()):
                 del values["wql"]
     older = Content(title="", verdict="")
-    add_scores(older, saved)
+    add_scores(older, with_nan(saved))
     assert ">WQL<" not in to_html(older)
     assert to_html(older).count('<th scope="col">MASE</th>') == 2
 
@@ -73,7 +74,7 @@ def test_quantile_losses_in_the_report_are_those_of_the_run(panel_run: Path, con
 def test_the_verdict_is_that_of_the_scores(verdict: str, panel_run: Path) -> None:
     saved = json.loads((panel_run / "metrics.json").read_text()) | {"verdict": verdict, "warning": ""}
     content = Content(title="", verdict="")
-    add_scores(content, saved)
+    add_scores(content, with_nan(saved))
     assert content.verdict == f"{verdict[0].upper()}{verdict[1:]}."
 
 
@@ -105,7 +106,7 @@ def test_certainty_in_the_report_is_that_of_the_run(panel_run: Path, folder: Pat
 def test_the_colour_follows_the_interval_of_the_skill(panel_run: Path, skill, interval, tone) -> None:
     saved = json.loads((panel_run / "metrics.json").read_text())
     page = Content(title="", verdict="")
-    add_scores(page, saved | {"skill": skill, "skill_interval": interval})
+    add_scores(page, with_nan(saved | {"skill": skill, "skill_interval": interval}))
     assert page.tone is tone
 
 

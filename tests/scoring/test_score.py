@@ -74,7 +74,12 @@ def test_the_season_is_that_of_the_step(folder: Path, truth: pd.DataFrame) -> No
         (lambda rows: rows.assign(unique_id="c" + rows["unique_id"]), "expected the same names"),
         (lambda rows: pd.concat([rows, rows.head(1)]), "duplicate row for a"),
         (lambda rows: rows.assign(y=np.where(rows["y"] > 30, np.nan, rows["y"])), "expected a finite forecast"),
-        (lambda rows: rows.assign(y="many"), "expected numbers in the columns y"),
+        (
+            lambda rows: rows.assign(y="many"),
+            "row 2, column 'y': expected a number, found 'many' (12 such cells); fix the",
+        ),
+        (lambda rows: rows.assign(lo80=np.inf), "row 2, column 'lo80': expected a number, found 'inf'"),
+        (lambda rows: rows.assign(ds=rows["ds"].where(rows.index != 3, "soon")), "row 5, column 'ds': expected a date"),
     ],
 )
 def test_files_that_do_not_fit_are_one_line(folder: Path, truth: pd.DataFrame, change, message: str) -> None:
