@@ -3,6 +3,7 @@ few choices, and reading and merging the files takes a tenth of a second. Values
 which a run reads ten times, are merged once too."""
 
 import copy
+import pickle  # copies in a third of the time of `copy.deepcopy`
 from typing import Any
 
 from entry_points import ROOT
@@ -19,8 +20,8 @@ OWN = {f"file://{ROOT / 'conf'}", "pkg://hydra.conf", "structured://"}
 
 _list, _compose = loading.create_defaults_list, ConfigLoaderImpl._compose_config_from_defaults_list
 _lists: dict[Any, DefaultsList] = {}
-_composed: dict[int, Any] = {}
-_merge, _nodes = conversion._merged, dict[Any, Any]()
+_composed: dict[int, bytes] = {}
+_merge, _nodes = conversion._merged, dict[Any, bytes]()
 
 
 class _Repository(CachingConfigRepository):
@@ -57,15 +58,15 @@ def _merged(self: ConfigLoaderImpl, defaults: list[Any], repo: Any) -> Any:
     if not any(defaults is known.defaults for known in _lists.values()):
         return _compose(self, defaults, repo)
     if id(defaults) not in _composed:
-        _composed[id(defaults)] = _compose(self, defaults, repo)
-    return copy.deepcopy(_composed[id(defaults)])
+        _composed[id(defaults)] = pickle.dumps(_compose(self, defaults, repo))
+    return pickle.loads(_composed[id(defaults)])
 
 
 def _node(plain: Any, *classes: type) -> Any:
     key = repr(plain), classes
     if key not in _nodes:
-        _nodes[key] = _merge(plain, *classes)
-    return copy.deepcopy(_nodes[key])
+        _nodes[key] = pickle.dumps(_merge(plain, *classes))
+    return pickle.loads(_nodes[key])
 
 
 def install() -> None:

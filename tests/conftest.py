@@ -12,9 +12,11 @@ shape_checks.install()
 gc.set_threshold(100_000, 20, 20)  # collections of garbage take a sixth of the time at Python's 700
 
 import composition  # noqa: E402 (the checks come first)
+import shortcuts  # noqa: E402
 from entry_points import SMALL, TENSORBOARD, Trained, call  # noqa: E402
 
 composition.install()
+shortcuts.install()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,6 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before the fixtures of a test."""
     shape_checks.switch(item.path)
+    shortcuts.switch(item.path)
 
 
 @pytest.fixture(autouse=True)
