@@ -1,4 +1,5 @@
-"""What takes long in a thousand calls of commands and is the subject of few tests: drawing, waiting for the disk."""
+"""What takes long in a thousand calls of commands and is the subject of few tests: drawing, waiting for the disk, and
+the choice among settings of linear maps."""
 
 import os
 from base64 import b64decode
@@ -7,14 +8,25 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from informer.linear import select
+
 DRAWN = {"reporting", "security", "test_eval.py", "test_plots.py", "test_trackers.py", "test_train.py"}
 """Folders and files of tests with real pictures; elsewhere figures are made but not drawn, which takes longer than a
 forecast."""
+
+CHOSEN = {"golden", "inference", "linear", "scoring", "search", "training"}
+"""Folders of tests where settings of linear maps are chosen among all; elsewhere among few, because that takes longer
+than all else of a run with a linear model."""
+
+FEW = {
+    "SHARED": (1e0, 1e1, 1e3), "FURTHER": (select.inf, 1e1), "TAPERS": (0.0,), "ALIGNED": (), "NAIVE": (0.0, 0.5),
+}  # fmt: skip
 
 BLANK = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg==")
 """A PNG of one pixel."""
 
 _drawn: Any = FigureCanvasAgg.print_png
+_all = {name: getattr(select, name) for name in FEW}
 
 
 def install() -> None:
@@ -23,6 +35,8 @@ def install() -> None:
 
 
 def switch(path: Path) -> None:
-    """Pictures on or off, for the tests of this file."""
+    """On or off, for the tests of this file."""
     wanted: Any = _drawn if DRAWN & set(path.parts) else lambda canvas, file, **options: file.write(BLANK)
     FigureCanvasAgg.print_png = wanted  # type: ignore[method-assign]
+    for name, values in (_all if CHOSEN & set(path.parts) else FEW).items():
+        setattr(select, name, values)

@@ -20,17 +20,18 @@ def make(sizes, *, causal=False, seed=0, **params):
 
 def codes_of(attn, k):
     """Indices [b h s] of the nearest codes, by the loop."""
+    keys, codes = k.detach().numpy(), attn.codes.numpy()
     result = np.zeros(k.shape[:3], dtype=int)
     for b, h, j in np.ndindex(*k.shape[:3]):
-        result[b, h, j] = np.argmin([((k[b, h, j] - code) ** 2).sum() for code in attn.codes[h]])
+        result[b, h, j] = np.argmin(((keys[b, h, j] - codes[h]) ** 2).sum(-1))
     return result
 
 
 def row_of(attn):
     def row(head, query, keys):
         codes = attn.codes[head].numpy()
-        nearest = [codes[np.argmin(((key - codes) ** 2).sum(-1))] for key in keys]
-        return softmax(np.array([query @ code for code in nearest]) / np.sqrt(len(query)))
+        nearest = codes[((keys[:, None] - codes) ** 2).sum(-1).argmin(1)]
+        return softmax(nearest @ query / np.sqrt(len(query)))
 
     return row
 

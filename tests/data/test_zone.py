@@ -138,10 +138,22 @@ def test_a_zone_that_does_not_exist() -> None:
     ]
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Sydney"])
-@pytest.mark.parametrize("how", ["{}", "H{:02}", "parts", "30min", "15min"])
+AUTUMN, SPRING, BOTH = ("2023-10-20", "2023-11-12"), ("2024-03-01", "2024-04-12"), ("2023-09-20", "2024-04-20")
+
+
 @pytest.mark.parametrize(
-    "ends", [("2023-10-20", "2023-11-12"), ("2024-03-01", "2024-04-12"), ("2023-09-20", "2024-04-20")]
+    ("zone", "how", "ends"),
+    [
+        *(
+            ("Europe/Berlin", how, ends)
+            for how in ("{}", "H{:02}", "parts", "30min", "15min")
+            for ends in (AUTUMN, SPRING)
+        ),
+        ("Europe/Berlin", "{}", BOTH),
+        ("America/New_York", "parts", BOTH),
+        ("Australia/Sydney", "H{:02}", BOTH),
+        ("Australia/Sydney", "30min", BOTH),
+    ],
 )
 def test_numbers_of_the_hours_of_a_day(zone: str, how: str, ends: tuple[str, str], tmp_path: Path) -> None:
     """Red if the 25th hour of a day is the first of the next one, or the last of 23 is an hour too early."""

@@ -37,12 +37,14 @@ NETWORK = [
     "model.d_ff=16",
 ]  # fmt: skip
 LINEAR = ["model=linear"]
+MAPS = "model.maps=[{lookback:24,last:false,taper:0.0,shared:10.0,groups:{}}]"
+"""Settings that need no choice."""
 SIZES = ["dataset=sample", "seq_len=30", "label_len=12", "pred_len=26", *SMALL[1:]]
 
 
 def trained(*overrides: str) -> tuple[ForecastModel, Data]:
     """A model whose network contributes, as after training."""
-    settings = composed(*[one for one in SIZES if "_len" not in one], *overrides, *SIZES[1:4])
+    settings = composed(*[one for one in SIZES if "_len" not in one], *overrides, *SIZES[1:4], MAPS)
     data = build_data(settings, torch.device("cpu"))
     torch.manual_seed(3)
     model = initial_network(settings, data, None)
@@ -198,7 +200,7 @@ def test_blocks_are_fitted_for_few_maps_or_where_intervals_need_them(
         lambda *given, **more: calls.append(1) or held_out_blocks(*given, **more),
     )
     model, data = trained(*LINEAR)
-    settings = composed(*SIZES[:1], *LINEAR, *SIZES[1:4], f"trainer.calibration_blocks={blocks}")
+    settings = composed(*SIZES[:1], *LINEAR, *SIZES[1:4], MAPS, f"trainer.calibration_blocks={blocks}")
     choose(model, settings, data, has_network=False)
     assert bool(calls) == fitted
 
@@ -218,13 +220,13 @@ def test_losses_are_those_of_the_forecasts(folder: Path) -> None:
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("has_network", [True, False])
-def test_quantiles_stay_as_they_are(has_network: bool, folder: Path) -> None:
+def test_quantiles_stay_as_they_are(folder: Path) -> None:
     """Their head is not linear in its weights, and there is no other member, also of a network that was not trained."""
     overrides = [*NETWORK, "loss=quantile"]
     model, data = trained(*overrides)
-    shares, _, _ = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=has_network)
-    assert shares == CombinationWeights(1.0, 0.0, 0.0)
+    settings = composed(*SIZES[:1], *overrides, *SIZES[1:4])
+    for has_network in (True, False):
+        assert choose(model, settings, data, has_network=has_network)[0] == CombinationWeights(1.0, 0.0, 0.0)
 
 
 def test_weights_that_are_none_are_refused() -> None:
