@@ -1,6 +1,7 @@
 """Levels and names of forecast quantiles (Koenker & Bassett 1978, "Regression Quantiles")."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 MEDIAN = 0.5
@@ -22,6 +23,22 @@ def level_problem(levels: Sequence[float]) -> str | None:
 def quantile_name(level: float) -> str:
     """`q10` for 0.1, `q2.5` for 0.025."""
     return f"q{100 * level:.{MAX_DECIMALS}g}"
+
+
+BAND = re.compile(r"(lo|hi|q)([\d.]+(?:e-\d+)?)")
+"""Names of columns with ends of intervals and quantiles."""
+
+
+def bands_by_level(names: Iterable[str]) -> dict[float, str]:
+    """Names of BAND by increasing level: q10 is 0.1, lo80 and hi80 are 0.1 and 0.9; of two of a level, that of an
+    interval."""
+    by_level: dict[float, str] = {}
+    for name in sorted(names, key=lambda name: name.startswith("q")):
+        end, number = BAND.fullmatch(name).groups()  # type: ignore[union-attr]
+        share = float(number) / 100
+        level = {"q": share, "lo": (1 - share) / 2, "hi": (1 + share) / 2}[end]
+        by_level.setdefault(round(level, 8), name)
+    return dict(sorted(by_level.items()))
 
 
 def central_pairs(levels: Sequence[float]) -> list[tuple[float, float]]:

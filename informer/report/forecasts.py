@@ -2,8 +2,6 @@
 `informer explain`: forecasts by source, and sliders for the columns known ahead."""
 
 import csv
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +13,7 @@ from rich.console import Console
 from informer.base.console import say
 from informer.base.errors import InputError, counted, with_addresses
 from informer.base.files import write_atomic
+from informer.base.quantiles import BAND, bands_by_level, central_pairs
 from informer.checkpoint.paths import PAGE, SUMMARY, TOTALS_FACTS
 from informer.config.commands import ExplainConfig
 from informer.config.conversion import read_json
@@ -230,7 +229,7 @@ def _verdict(frame: pd.DataFrame) -> str:
 
 def bands_of(frame: pd.DataFrame) -> list[str]:
     """Columns with ends of intervals (lo80) and quantiles (q10)."""
-    return [name for name in frame.columns if re.fullmatch(r"(lo|hi|q)[\d.]+", name)]
+    return [name for name in frame.columns if BAND.fullmatch(name)]
 
 
 def _thinned(rows: pd.DataFrame, n_numbers: int) -> pd.DataFrame:
@@ -314,18 +313,9 @@ def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, lines: Mapping[str, str]
 
 def paired_bands(ends: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Name of each interval and the columns of its ends, `lo80` with `hi80` and `q10` with `q90`; widest first."""
-    by_level: dict[float, tuple[str, str, str]] = {}
-    for low in ends:
-        if low.startswith("lo") and f"hi{low[2:]}" in ends:
-            by_level[float(low[2:])] = (f"{low[2:]} %", low, f"hi{low[2:]}")
-        elif low.startswith("q") and float(low[1:]) < 50:
-            high = next(
-                (each for each in ends if each[0] == "q" and math.isclose(float(each[1:]), 100 - float(low[1:]))), ""
-            )
-            if high:
-                level = 100 - 2 * float(low[1:])
-                by_level[level] = f"{level:g} %", low, high
-    yield from (by_level[level] for level in sorted(by_level, reverse=True))
+    names = bands_by_level(ends)
+    for low, high in central_pairs([*names]):
+        yield f"{100 * (high - low):g} %", names[low], names[high]
 
 
 def _by_step(frame: pd.DataFrame) -> Profile:

@@ -33,11 +33,6 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    @property
-    def contains_zero(self) -> bool:
-        """Whether the difference may be due to chance."""
-        return self.low <= 0.0 <= self.high
-
 
 class Winner(Enum):
     """Outcome of comparing a model with a baseline, in words."""
@@ -60,7 +55,7 @@ class Winner(Enum):
             return cls.unknown
         if abs(skill) < LEAST_SKILL:
             return cls.neither
-        if math.isfinite(skill) and interval.contains_zero:
+        if math.isfinite(skill) and interval.low <= 0.0 <= interval.high:
             return cls.noise
         if math.isnan(interval.low) and 1 - CLEAR < skill < 1 - 1 / CLEAR:
             return cls.few
@@ -101,7 +96,6 @@ def skill_interval(
     baseline_errors: Float[np.ndarray, "n"],
     *,
     block: int = 1,
-    draws: int = DRAWS,
     level: float = LEVEL,
 ) -> Interval:
     """Interval of 1 - mean(errors) / mean(baseline_errors).
@@ -109,7 +103,6 @@ def skill_interval(
     Args:
         errors, baseline_errors: one per unit, in the same order; both non-negative.
         block: neighbouring units drawn together; blocks wrap around from the last unit to the first.
-        draws: number of resamples.
         level: share of the draws inside the interval.
 
     Returns:
@@ -127,8 +120,8 @@ def skill_interval(
     rng = np.random.default_rng(0)
     at_once = max(1, _AT_ONCE // n_blocks)
     skills: list[np.ndarray] = []
-    for first in range(0, draws, at_once):
-        starts = rng.integers(0, n, size=(min(at_once, draws - first), n_blocks))
+    for first in range(0, DRAWS, at_once):
+        starts = rng.integers(0, n, size=(min(at_once, DRAWS - first), n_blocks))
         error_sums, other_sums = np.moveaxis(sums[starts].sum(axis=1), -1, 0)
         skills.append(
             1.0 - np.divide(error_sums, other_sums, out=np.full_like(error_sums, np.nan), where=other_sums > 0)

@@ -35,7 +35,7 @@ from torch import Tensor
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import write_atomic
-from informer.base.quantiles import central_pairs
+from informer.base.quantiles import MEDIAN, bands_by_level, central_pairs
 from informer.checkpoint.paths import check_output
 from informer.config.commands import ScoreConfig
 from informer.config.conversion import without_nan
@@ -64,19 +64,9 @@ log = logging.getLogger(__name__)
 
 
 def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[float, Cells]:
-    """Forecasts by level: q10 is 0.1, the ends of an 80 % interval are 0.1 and 0.9, the forecast is the median.
-
-    Empty if there are neither intervals nor quantiles.
-    """
-    by_level: dict[float, Cells] = {}
-    for name, cells in sorted(bands.items(), key=lambda item: item[0].startswith("q")):  # intervals first
-        end, number = re.fullmatch(r"(lo|hi|q)(.*)", name).groups()  # type: ignore[union-attr]
-        share = float(number) / 100
-        level = {"q": share, "lo": (1 - share) / 2, "hi": (1 + share) / 2}[end]
-        by_level.setdefault(round(level, 8), cells)
-    if by_level:
-        by_level.setdefault(0.5, forecast)
-    return dict(sorted(by_level.items()))
+    """Forecasts by level, that of the median is the forecast; empty if there are neither intervals nor quantiles."""
+    by_level = {level: bands[name] for level, name in bands_by_level(bands).items()}
+    return dict(sorted(({MEDIAN: forecast} | by_level).items())) if by_level else {}
 
 
 Histories = Sequence[Float64[np.ndarray, "_"]]

@@ -281,7 +281,7 @@ class Evaluation:
             "remarks": self.remarks,
             "warning": self.warning,
             "scores": {
-                name: {units: self._scores(getattr(errors, units)) for units in UNITS}
+                name: {units: self._means(getattr(errors, units)) for units in UNITS}
                 for name, errors in self.errors.items()
             },
             "intervals": {name: self._means(means) for name, means in self.intervals.items()},
@@ -354,9 +354,6 @@ class Evaluation:
         ordered = sorted(covered, key=covered.__getitem__)
         names, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
         return between.join(f"{name} {covered[name]:.1f} %" for name in names)
-
-    def _scores(self, sums: ErrorMeans) -> dict[str, Any]:
-        return self._means(sums) | {"zero_actuals": sums.zero_actuals}
 
     def _means(self, sums: Means) -> dict[str, Any]:
         by_column = sums.by_column()

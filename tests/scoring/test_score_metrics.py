@@ -189,7 +189,7 @@ def test_the_interval_of_a_skill_covers_as_often_as_it_says() -> None:
     held = 0
     for _ in range(300):
         common = rng.gamma(4, 1, 80)
-        low, high = skill_interval(0.8 * common * rng.gamma(9, 1 / 9, 80), common, draws=300, level=0.9)
+        low, high = skill_interval(0.8 * common * rng.gamma(9, 1 / 9, 80), common, level=0.9)
         held += low <= 0.2 <= high
     assert 0.85 <= held / 300 <= 0.95
     assert math.isnan(skill_interval(np.ones(10), np.ones(10), block=10).low)
