@@ -493,9 +493,9 @@ def _forecast_untrained(
         "Report": str(page),
         "Repeat": repeat,
     }
-    facts = {"run": folder.path, "forecast": written, "report": page, "horizon": horizon}
-    facts |= {} if evaluation is None else {"scores": evaluation.overall()}
-    return _told(console, summary, [evaluation.warning] if evaluation and evaluation.warning else [], facts)
+    scores = {} if evaluation is None else evaluation.overall()
+    facts = {"run": folder.path, "forecast": written, "report": page, "horizon": horizon, "scores": scores}
+    return _told(console, summary, [*filter(None, [scores.get("warning")])], facts)
 
 
 def _before_test(
