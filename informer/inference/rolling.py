@@ -251,8 +251,8 @@ class RollingScores:
         scalers = [model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in narrow_training]
         parts = list(zip([series.values for series in narrow_training], scalers, strict=True))
         scale = mase_scale(parts, season, model.columns.positions(self._columns))
-        self._errors = {baseline.name: Errors(scale) for baseline in self._baselines}
-        self._own = Errors(scale)
+        names = [model.model.family, *(baseline.name for baseline in self._baselines)]
+        self._errors = {name: Errors(scale) for name in names}
         horizon = model.check_horizon(how.horizon)
         self._block = -(-horizon // (how.stride or model.sizes.pred_len))  # origins whose forecasts share rows
         self._spread = IntervalScores(model.quantiles, model.calibration, how.intervals)
@@ -280,7 +280,7 @@ class RollingScores:
         quantiles = model_quantiles(
             self._model.model, output[:, within], self._model.calibration, history, batch.units, batch.series
         )
-        self._own.add(forecast, actual, batch.units, quantiles)
+        self._errors[self._model.model.family].add(forecast, actual, batch.units, quantiles)
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
         self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
         for baseline in self._baselines:
@@ -292,11 +292,10 @@ class RollingScores:
 
     def evaluation(self) -> Evaluation:
         """All scores."""
-        name = self._model.model.family
         return Evaluation(
-            model=name,
+            model=self._model.model.family,
             columns=self._columns,
-            errors={name: self._own, **self._errors},
+            errors=self._errors,
             notes=tuple(baseline.note for baseline in self._baselines),
             intervals=self._spread.intervals,
             quantiles=self._spread.quantiles,

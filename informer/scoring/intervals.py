@@ -333,16 +333,16 @@ class Residuals:
         is_last = F.pad(windows.series(torch.arange(len(windows))).diff() != 0, (0, 1), value=True).cpu()
         return replace(self, apart=apart.masked_fill(is_last, torch.inf))
 
-    def calibration(self, compared: int | None = None) -> Calibration:
+    def calibration(self, compared: int = COMPARED) -> Calibration:
         """Calibration with the power of POWERS that has the lowest interval score on these windows.
 
         Args:
-            compared: number of errors from which the power is selected; None: COMPARED.
+            compared: number of errors from which the power is selected.
         """
         varying = torch.where(self.differences > 0, self.differences, torch.nan)
         usual = varying.nanmedian(dim=0).values.nan_to_num(0.0)
         largest = varying.nan_to_num(0.0).amax(dim=0)
-        every = max(self.errors.numel() // (compared or COMPARED), 1)
+        every = max(self.errors.numel() // compared, 1)
         series = None if self.series is None else self.series[::every]
         sample = Residuals(self.errors[::every], self.differences[::every], self.lag, series=series)
         variations = [self._with_factors(Variation(self.lag, power, usual, largest)) for power in POWERS]

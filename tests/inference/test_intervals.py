@@ -145,13 +145,12 @@ def test_errors_that_grow_with_the_variation_choose_its_power(power: float) -> N
         assert inside[group].mean() == pytest.approx(0.8, abs=0.05)
 
 
-def test_the_power_is_chosen_on_some_windows_and_the_widths_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_power_is_chosen_on_some_windows_and_the_widths_are_those_of_all() -> None:
     """Fails if widths come from the compared windows only, or if the others take part in the choice of the power."""
-    monkeypatch.setattr(conformal, "COMPARED", 1_000)
     variation = torch.linspace(0.5, 4.0, 6_000)
     errors = draws(6_000, seed=3)[:6_000, :1].abs()
     errors[::6] *= variation[::6, None]  # the compared windows; in the others errors do not depend on the variation
-    result = Residuals(errors[:, None], variation[:, None], lag=1).calibration()
+    result = Residuals(errors[:, None], variation[:, None], lag=1).calibration(compared=1_000)
     assert result.variation is not None
     assert (result.windows, result.variation.power) == (6_000, 1.0)
     relative = errors / result.variation.unit(variation[:, None])[:, 0]
