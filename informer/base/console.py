@@ -124,14 +124,16 @@ def step_bar(console: Console, *more: str, is_shown: bool = True) -> "Progress":
 
 
 class _ConsoleHandler(logging.Handler):
-    """Prints above the progress bar."""
+    """Prints above the progress bar, each line once: what a file says is found by every command that reads it."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
-        self.console = console
+        self.console, self.said = console, set[str]()
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(self.console, self.format(record))
+        if (line := self.format(record)) not in self.said:
+            self.said.add(line)
+            say(self.console, line)
 
 
 class _FileHandler(logging.FileHandler):

@@ -53,6 +53,9 @@ _LEADING_DAY = re.compile(r"([^\W\d_]{2,})(?:-feira)?[.,]{0,2} +(?=\d)")
 _ASIAN_DAY = re.compile(r" ?(?:[(（][月火水木金土日一二三四五六월화수목금토일][)）]|(?:星期|周)[一二三四五六日天])")
 _ORDINAL, _OF = re.compile(r"(?<=\d)(?:er|st|nd|rd|th|[ºª°])(?=\W)"), re.compile(r"(?<=\w) del? (?=\w)")
 
+HALF = re.compile(r" ?([AaPp])\. ?[Mm]\.(?=\s|$)")
+"""a. m. and p. m., as in Spanish, or a.m. and p.m."""
+
 _LONG_NAMES = "|".join(calendar.month_name[1:])
 _MONTHS = "(?i:" + "|".join([*calendar.month_name[1:], *calendar.month_abbr[1:]]) + ")"
 _DAYS = "(?i:" + "|".join([*calendar.day_name, *calendar.day_abbr]) + ")"
@@ -118,8 +121,9 @@ def date_formats(text: str) -> tuple[str, ...]:
 def in_english(text: str) -> str:
     """A date without its weekday, and with a short English name of its month, such as 5 Mar 2024 for mar. 5 mars 2024.
 
-    Marks of ordinal numbers (1er) and `de` between the parts are left out.
+    Marks of ordinal numbers (1er), `de` between the parts and the points of `a. m.` are left out.
     """
+    text = HALF.sub(r" \1m", text)
     day = _LEADING_DAY.match(text)
     text = text[day.end() :] if day and _without_accents(day[1]) in _DAY_BEGINNINGS else _ASIAN_DAY.sub("", text)
     named = _WORD.sub(lambda word: calendar.month_abbr[month_of(word[0])] or word[0], text)

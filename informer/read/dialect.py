@@ -183,12 +183,16 @@ def _marks(text: str, separator: str, config: DatasetConfig) -> tuple[str, str, 
 
 def _after_comments(lines: list[str], start: int) -> int:
     """Index of the last of several comments, which may have the names of the columns and loses its mark, or of the
-    first other line."""
+    first other line, if that has no date or number."""
     comments = list(takewhile(_COMMENT.match, lines[start:]))
-    marked = [place for place, line in enumerate(comments, start) if line.strip("\ufeff \t\r\n")]
+    marked = [place for place, line in enumerate(comments, start) if line.strip("\ufeff#/% \t\r\n")]
     if len(marked) < 2:
         return start if marked else min(start + len(comments), len(lines) - 1)
+    after = start + len(comments)
+    if after < len(lines) and not any(map(is_value, re.split(rf"[{SEPARATORS}]", lines[after]))):
+        return after  # the names are below all comments
     lines[marked[-1]] = lines[marked[-1]].lstrip("\ufeff#/% \t")
+    lines[marked[-1] + 1 : after] = ["\n"] * (after - marked[-1] - 1)
     return marked[-1]
 
 
@@ -442,10 +446,12 @@ def check_is_text(path: Path, head: bytes, text: str) -> None:
 
 
 def may_be_names(names: Sequence[str], first_row: Sequence[str]) -> bool:
-    """Whether cells do not look like data: two dates, or what begins with them, or numbers other than 0, 1, 2, ..."""
+    """Whether cells do not look like data: two dates, or what begins with them, numbers of the same eight or more
+    digits, such as 20240131, or numbers other than 0, 1, 2, ..."""
     cells = [name.strip() for name in names]
     dated = any(
-        (date_formats(cell) or date_formats(cell.partition(" ")[0])) and _kind(below) == "date"
+        ((date_formats(cell) or date_formats(cell.partition(" ")[0])) and _kind(below) == "date")
+        or (cell.isdigit() and below.strip().isdigit() and len(cell) == len(below.strip()) >= len("20240131"))
         for cell, below in zip(cells, first_row, strict=False)
     )
     counted = cells == [str(position) for position in range(len(cells))]

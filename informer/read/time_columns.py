@@ -124,6 +124,25 @@ def numbered_periods(cells: pd.Series) -> str | None:
     return None
 
 
+def are_whole(cells: pd.Series) -> bool:
+    """Whether cells are whole numbers, also as floats, as pandas reads them next to empty cells."""
+    return is_integer_dtype(cells) or (is_float_dtype(cells) and bool((cells.dropna() % 1 == 0).all()))
+
+
+def digits_format(cells: pd.Series) -> str | None:
+    """The format of whole numbers that are all dates with the year first, such as 20240131, or 2024013123 and more
+    digits with times of day (ISO 8601, basic format); None for other numbers."""
+    if not are_whole(cells) or not len(known := cells.dropna()):
+        return None
+    numbers = known.unique().astype("int64")
+    for place, clock in enumerate(("", "%H", "%H%M", "%H%M%S")):
+        day = 10_000 * 100**place
+        if YEARS.start * day <= numbers.min() and numbers.max() < YEARS.stop * day:
+            times = pd.to_datetime(pd.Series(numbers).astype(str), format=f"%Y%m%d{clock}", errors="coerce")
+            return None if times.hasnans else f"%Y%m%d{clock}"
+    return None
+
+
 def repeats_calendar(column: str, cells: pd.Series) -> bool:
     """Whether a column is named after a year, quarter, month, day or hour, and has only such numbers."""
     part = _part(column)
@@ -363,6 +382,8 @@ def _days(cells: pd.Series) -> pd.Series | None:
         return (
             cells.dt.strftime("%Y-%m-%d").astype("str") if are_days and (cells == cells.dt.normalize()).all() else None
         )
+    if digits_format(cells) == "%Y%m%d":
+        return pd.to_datetime(cells.astype("Int64").astype("str"), format="%Y%m%d").dt.strftime("%Y-%m-%d")
     first = str(cells.array[0]).strip()
     date = re.sub(_MIDNIGHT, "", first)
     if not _is_text(cells) or not date_formats(date) or has_clock(date):
@@ -489,20 +510,30 @@ def find_time_column(table: Table, time_col: str | None) -> str:
     dated = dated_columns(table)
     named = [column for column in table.columns if column.strip().lower() in TIME_NAMES]
     # a column named time may contain times of day, next to one of dates
-    if preferred := [column for column in named if column in dated] or dated or named[:1]:
+    numbers = [column for column in (named if dated else table.columns) if _are_dates(table.frame[column])]
+    preferred = [column for column in named if column in dated or column in numbers]
+    if preferred := preferred or dated or numbers[:1] or named[:1]:
         best = _most_distinct(table, preferred)
         finer = [column for column in dated if column != best and _refines(table.frame[column], table.frame[best])]
         return _most_distinct(table, finer) if finer else best
     parts = calendar_parts(table.columns)  # a year next to a day is a part of a time
     if len(parts) == 1 and are_years(parts[0], table.frame[parts[0]]) and not month_columns(table.columns):
         return parts[0]
-    if periods := [column for column in table.columns if numbered_periods(table.frame[column])]:
-        return periods[0]
     if unread := [column for column in table.columns if _is_unread(table.frame[column])]:
         return _most_distinct(table, unread)
-    if numbers := [column for column in table.columns if is_row_number(column) and counts_rows(table.frame[column])]:
-        return numbers[0]
+    if counts := [column for column in table.columns if is_row_number(column) and counts_rows(table.frame[column])]:
+        return counts[0]
     raise InputError(f"{table.name}: no time column found among {listed(table.columns)}; {_advice(table)}")
+
+
+def _are_dates(cells: pd.Series) -> bool:
+    """Whether numbers are dates or periods whatever the name of their column: not all in one month, where they may
+    count something."""
+    time_format = digits_format(cells)
+    if time_format is None:
+        return numbered_periods(cells) is not None
+    per_month = 100 ** (time_format.count("%") - 2)
+    return (cells // per_month).nunique() > 1
 
 
 def _is_unread(cells: pd.Series) -> bool:
@@ -556,7 +587,8 @@ def has_only_dates(cells: pd.Series) -> bool:
 
 
 def _most_distinct(table: Table, columns: list[str]) -> str:
-    """The column with the most distinct times; the first of columns with equal cells.
+    """The column with the most distinct times; the first of columns with equal cells, and of two with the beginnings
+    and ends of intervals.
 
     Raises:
         InputError: several have as many, but other cells.
@@ -567,6 +599,8 @@ def _most_distinct(table: Table, columns: list[str]) -> str:
         numbers = {column: frame[column].nunique() for column in columns}
         columns = [column for column in columns if numbers[column] == max(numbers.values())]
     first, *others = columns
+    if len(others) == 1 and _begin(table.frame[first], table.frame[others[0]]):
+        return first
     differing = [column for column in others if not decoded(table.frame[column]).equals(decoded(table.frame[first]))]
     if differing:
         settings = " or ".join(f"dataset.time_col={column}" for column in (first, *differing))
@@ -574,6 +608,13 @@ def _most_distinct(table: Table, columns: list[str]) -> str:
             f"{table.name}: times in the columns {listed([first, *differing])}; name one of them: {settings}"
         )
     return first
+
+
+def _begin(cells: pd.Series, others: pd.Series) -> bool:
+    """Whether cells are the beginnings of intervals that end with the others: one begins where its neighbour ends."""
+    cells, others = (decoded(column.iloc[:HEAD]).reset_index(drop=True) for column in (cells, others))
+    shares = [(cells == others.shift(step)).iloc[1:-1].mean() for step in (1, -1)]
+    return max(shares) >= MOSTLY and not cells.equals(others)
 
 
 def _refines(cells: pd.Series, others: pd.Series) -> bool:

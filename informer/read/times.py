@@ -28,14 +28,16 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 from informer.base.errors import InputError, Repair
 from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, SEASON, STEP, WEEK, DatasetConfig, format_problems
 from informer.read.cells import codes_of, decoded, distinct, is_encoded
-from informer.read.date_text import date_formats, in_english, is_season, month_of, order
+from informer.read.date_text import HALF, date_formats, in_english, is_season, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
 from informer.read.time_columns import (
     USUAL_DAYS,
     YEARS,
+    are_whole,
     are_years,
     counts_rows,
+    digits_format,
     numbered_periods,
     of_the_day,
     parts_of_hour,
@@ -486,21 +488,13 @@ class TimesCache:
         return parsed
 
 
-def _first_day(cells: pd.Series) -> str | None:
-    """The first of numbers that are all dates with the year first, such as 20240131; None if they are not."""
-    if not is_integer_dtype(cells) or not cells.between(YEARS.start * 10_000, YEARS.stop * 10_000).all():
-        return None
-    days = pd.to_datetime(cells.astype(str), format="%Y%m%d", errors="coerce")
-    return f"{days.iloc[0]:%Y-%m-%d}" if days.notna().all() and (cells % 100 > 12).any() else None
-
-
 def _formats(table: Table, column: str) -> tuple[str, ...]:
     """Possible formats of the first cell."""
     cells = table.frame[column]
     if are_years(column, cells):
         return ("%Y",)
-    if period := numbered_periods(cells):
-        return (period,)
+    if digits := numbered_periods(cells) or digits_format(cells):
+        return (digits,)
     if is_numeric_dtype(cells):
         start = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
         unit = usual_unit(cells)
@@ -515,12 +509,6 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
             raise InputError(
                 f"{start}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
                 f"dataset.time_format={unit}; otherwise name the time column with dataset.time_col"
-            )
-        if day := _first_day(cells):
-            raise InputError(
-                f"{start}; if these are days, starting at {day}, set dataset.time_format=%Y%m%d; otherwise name the "
-                "time column with dataset.time_col",
-                Repair("time_format", "%Y%m%d"),
             )
         if counts_rows(cells) and cells.iloc[0] < USUAL_DAYS[0] and cells.iloc[0] not in YEARS_SEEN:
             log.info("%s, column %r: numbers of rows instead of times (dataset.time_format=step)", table.name, column)
@@ -614,8 +602,8 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
     cells = table.frame[column]
     if is_float_dtype(cells) and time_format == "%Y.%m":  # a number has lost the last zero of October
         cells = cells.map("{:.2f}".format)
-    if is_integer_dtype(cells) and (width := digits_of(time_format)):  # a number has lost its leading zeros
-        cells = cells.astype("str").str.zfill(width)
+    if (width := digits_of(time_format)) and are_whole(cells):  # a number has lost its leading zeros
+        cells = cells.astype("Int64").astype("str").str.zfill(width)
     if time_format.endswith("%Z"):
         return _with_names(decoded(cells).astype("str"), time_format, table, column)
     codes, texts = None, cells
@@ -643,7 +631,8 @@ def _with_names(text: pd.Series, time_format: str, table: Table, column: str) ->
             f"{table.at(int(bare[0]), column)}: expected the name of a time zone such as CET, CEST, EST or EDT, found "
             f"{shown(text.iloc[bare[0]])}; write offsets from UTC, such as +01:00"
         )
-    numbered = text.str.replace(r"[A-Z]+\s*$", "", regex=True) + names.map(offsets)
+    numbered = text.str.replace(HALF, r" \1m", regex=True).str.replace(r"[A-Z]+\s*$", "", regex=True)
+    numbered += names.map(offsets)
     times = with_offsets(numbered, time_format.replace("%Z", "%z"), table, column)
     return times if names.nunique() > 1 else times.tz_convert("UTC")
 

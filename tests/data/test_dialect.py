@@ -217,6 +217,8 @@ LAYOUTS: dict[str, tuple[str, int, str]] = {
     "comments": (f"# station 12\n# 52.5,13.4,m\n#\ndate,a,b\n{ROWS}", 4, "header in row 4"),
     "many comments": (200 * "% x y\n" + f"date,a,b\n{ROWS}", 201, "header in row 201"),
     "names in a comment": (f"# station 12\n# date,a,b\n{ROWS}", 2, "header in row 2"),
+    "an empty comment below names": (f"# station 12\n# date,a,b\n#\n{ROWS}", 3, "header in row 2"),
+    "comments in columns": (f"#group,x,y\n#datatype,x,y\n#default,x,y\ndate,a,b\n{ROWS}", 4, "header in row 4"),
     "facts": (f"Latitude,52.5\nUpdated,2024-02-01\ndate,a,b\n{ROWS}", 3, "above it 'Latitude,52.5'"),
     "facts in columns": (f"lat,lon,zone\n52.5,13.4,GMT\n\ndate,a,b\n{ROWS}", 4, "above it 'lat,lon,zone'"),
     "units": (f"date,a,b\nyyyy-mm-dd,kW,%\n{ROWS}", 2, "header in row 1, below it 'yyyy-mm-dd,kW,%'"),

@@ -216,10 +216,10 @@ def test_what_is_proposed_is_what_repairs(tmp_path: Path) -> None:
     """Fails if a setting that the problem of a file proposes is unknown to `repair=auto`."""
     path = tmp_path / "days.csv"
     frame = made(60, "D")
-    frame.assign(date=frame["date"].dt.strftime("%Y%m%d")).to_csv(path, index=False)
-    survey = survey_file(path, DatasetConfig(time_col="date"))
-    assert "dataset.time_format=%Y%m%d" in "".join(survey.problems)
-    assert survey.dataset.time_format == "%Y%m%d"
+    frame.assign(date=frame["date"].dt.strftime("%d|%m|%Y")).to_csv(path, index=False)
+    survey = survey_file(path, DatasetConfig(time_col="date", separator=","))
+    assert "dataset.time_format='%d|%m|%Y'" in "".join(survey.problems)
+    assert survey.dataset.time_format == "%d|%m|%Y"
     assert list(survey.panel[0].timestamps) == list(frame["date"])
 
 

@@ -237,12 +237,17 @@ def test_a_column_of_other_dates_is_no_time(tmp_path: Path) -> None:
 
 
 def test_two_columns_of_times_that_are_alike_are_named(tmp_path: Path) -> None:
+    """Red if one is taken that is not the beginning of intervals that the other ends."""
     days = pd.date_range("2024-01-01", periods=60)
-    frame = pd.DataFrame({"start": days.astype(str), "end": (days + pd.Timedelta("1D")).astype(str), "a": 1.5})
-    with pytest.raises(InputError, match=r"dataset\.time_col=start or dataset\.time_col=end"):
+    shifted = days + pd.Timedelta("6h")
+    frame = pd.DataFrame({"utc": days.astype(str), "local": shifted.astype(str), "a": 1.5})
+    with pytest.raises(InputError, match=r"dataset\.time_col=utc or dataset\.time_col=local"):
         read(frame, tmp_path)
-    assert list(read(frame, tmp_path, time_col="start").timestamps) == list(days)
-    assert read(frame.assign(end=frame["start"]), tmp_path).time_col == "start"
+    assert list(read(frame, tmp_path, time_col="utc").timestamps) == list(days)
+    assert read(frame.assign(local=frame["utc"]), tmp_path).time_col == "utc"
+    intervals = frame.assign(local=(days + pd.Timedelta("1D")).astype(str))
+    assert list(read(intervals, tmp_path).timestamps) == list(days)
+    assert list(read(intervals[::-1], tmp_path, sort=True).timestamps) == list(days)
 
 
 def test_dates_are_not_proposed_as_categories(folder: Path) -> None:
@@ -358,14 +363,43 @@ def test_what_has_no_time_is_told_what_to_do(tmp_path: Path) -> None:
     assert len(read(frame, tmp_path)) == 3
 
 
-def test_dates_of_eight_digits_name_their_setting(folder: Path) -> None:
-    """Red if the command that is offered does not read the file."""
-    days = pd.date_range("1958-03-29", periods=400, freq="7D")
-    pd.DataFrame({"date": days.strftime("%Y%m%d"), "co2": LOAD}).to_csv("f.csv", index=False)
-    ended = call("inspect", "f.csv")
-    assert "starting at 1958-03-29, set dataset.time_format=%Y%m%d" in ended.out
-    assert "  informer forecast f.csv dataset.time_format=%Y%m%d" in ended.out
-    assert list(read_series(Path("f.csv"), DatasetConfig(time_format="%Y%m%d")).timestamps) == list(days)
+@pytest.mark.parametrize(
+    ("written", "step"), [("%Y%m%d", "7D"), ("%Y%m%d%H", "h"), ("%Y%m%d%H%M", "15min"), ("%Y%m%d%H%M%S", "12h")]
+)
+def test_whole_numbers_are_dates_with_the_year_first(written: str, step: str, tmp_path: Path) -> None:
+    """Red if a column of such numbers is overlooked, read as counts, or with another order of its digits."""
+    times = pd.date_range("1958-03-29", periods=800, freq=step)
+    frame = pd.DataFrame({"mess_datum": times.strftime(written), "co2": np.resize(LOAD, 800)})
+    series = read(frame, tmp_path)
+    assert (series.time_col, series.time_format) == ("mess_datum", written)
+    assert list(series.timestamps) == list(times)
+    frame.loc[5, "mess_datum"] = ""
+    with pytest.raises(InputError, match=r"row 7, column 'mess_datum': expected a date like .*, found an empty cell"):
+        read(frame, tmp_path)
+    numbers = pd.DataFrame({"a": 20_240_101 + np.arange(60), "b": 1.5})  # there is no 32nd of January
+    with pytest.raises(InputError, match="no time column found among a, b"):
+        read(numbers, tmp_path)
+    with pytest.raises(InputError, match="no time column found among a, b"):  # may count rows
+        read(numbers[:28], tmp_path)
+
+
+def test_dates_of_eight_digits_next_to_hours(tmp_path: Path) -> None:
+    """As the weather services of the Netherlands (hours 1 to 24) and of the USA (0 to 2300) write them."""
+    dates = HOURS.strftime("%Y%m%d")
+    for hours, name in ((HOURS.hour + 1, "HH"), (HOURS.hour * 100, "time"), (HOURS.hour, "hour")):
+        series = read(pd.DataFrame({"YYYYMMDD": dates, name: hours, "load": LOAD}), tmp_path)
+        assert list(series.timestamps) == list(HOURS)
+        assert series.columns == ("load",)
+
+
+def test_halves_of_the_day_with_points(tmp_path: Path) -> None:
+    """As in Spanish, and with names of zones, as the energy statistics of the USA."""
+    clock, half = HOURS.strftime("%d/%m/%Y %I:%M:%S "), np.where(HOURS.hour < 12, "a. m.", "p. m.")
+    series = read(pd.DataFrame({"fecha": clock + half, "load": LOAD}), tmp_path)
+    assert list(series.timestamps) == list(HOURS)
+    zoned = HOURS.strftime("%d/%m/%Y %I ") + np.where(HOURS.hour < 12, "a.m. EST", "p.m. EST")
+    series = read(pd.DataFrame({"time": zoned, "load": LOAD}), tmp_path)
+    assert list(series.timestamps) == list((HOURS + pd.Timedelta("5h")).tz_localize("UTC"))
 
 
 def test_one_time_in_all_rows_is_a_duplicate() -> None:

@@ -115,7 +115,10 @@ def test_points_among_whole_numbers_between_commas_are_doubtful(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "row",
-    ["2024-03-01,1.5,2", "1709251200,1.5,2", "04/03/2024 00:00,1,2", "1,2,3", "-1.5,2,1e5", '"04.03.2024, 00:00",7,8'],
+    [
+        *("2024-03-01,1.5,2", "1709251200,1.5,2", "04/03/2024 00:00,1,2", "1,2,3", "-1.5,2,1e5"),
+        *('"04.03.2024, 00:00",7,8', "USW00094728,20240304,TMAX,7", "BTC,1709251200000,7.5"),
+    ],
 )
 def test_a_first_line_of_values_is_no_header(row: str, tmp_path: Path) -> None:
     """Red if a row becomes the names of the columns, and is lost."""
