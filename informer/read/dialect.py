@@ -130,6 +130,23 @@ class Layout:
     n_before: int
 
 
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"\s*')
+
+
+def has_quoted_lines(text: str) -> bool:
+    """Whether all lines, perhaps except the first, are one cell in quotation marks that has a separator of the first,
+    as spreadsheets write rows that they have read as text."""
+    first, *lines = [line for line in text.splitlines()[:SAMPLED_LINES] if line.strip()] or [""]
+    marks = set(first) & set(SEPARATORS)
+    return len(lines) > 1 and all((quoted := _QUOTED.fullmatch(line)) and marks & set(quoted[1]) for line in lines)
+
+
+def without_quotes(text: str) -> str:
+    """The text with the cells of `has_quoted_lines` as its lines."""
+    lines = [(line, _QUOTED.fullmatch(line)) for line in text.splitlines()]
+    return "".join((quoted[1].replace('""', '"') if quoted else line) + "\n" for line, quoted in lines)
+
+
 def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
     """The format of a file and the place of its rows, from its first lines and the user's config.
 

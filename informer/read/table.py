@@ -61,8 +61,10 @@ from informer.read.dialect import (
     column_kinds,
     find_encoding,
     find_layout,
+    has_quoted_lines,
     is_note,
     without_blanks,
+    without_quotes,
 )
 from informer.read.files import is_partitioned, partitioned_frame
 from informer.read.limits import PARQUET, ZIP, bounded, check_size, long_cell, open_table
@@ -418,12 +420,14 @@ def _csv_piece(
     head += file.readline()
     encoding = config.encoding or (known.dialect.encoding if known else find_encoding(head))
     try:
-        if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):  # whose lines do not end with one byte
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
+        is_wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))  # a line does not end with one byte
+        if is_wide or has_quoted_lines(text):
             content.seek(0)
-            head = content.read().decode(encoding).encode()
-            content, text = io.BytesIO(head), head.decode()
-        else:
-            text = codecs.getincrementaldecoder(encoding)().decode(head)
+            text = content.read().decode(encoding)
+            text = without_quotes(text) if has_quoted_lines(text) else text
+            head = text.encode("utf-8" if is_wide else encoding)
+            content = io.BytesIO(head)
         if not text or text.isspace():
             raise EmptyDataError
         check_is_text(path, head, text)

@@ -1,6 +1,7 @@
 """Common file formats are detected; ambiguous content is an error."""
 
 import gzip
+import re
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,8 @@ LAYOUTS: dict[str, tuple[str, int, str]] = {
     "many comments": (200 * "% x y\n" + f"date,a,b\n{ROWS}", 201, "header in row 201"),
     "names in a comment": (f"# station 12\n# date,a,b\n{ROWS}", 2, "header in row 2"),
     "an empty comment below names": (f"# station 12\n# date,a,b\n#\n{ROWS}", 3, "header in row 2"),
+    "quoted lines": ("".join(f'"{line}"\n' for line in f"date,a,b\n{ROWS}".splitlines()), 1, ""),
+    "quoted lines below names": ("date,a,b\n" + re.sub("(?m)^(.*?),(.*?),(.*)$", r'"\1,""\2"",\3"', ROWS), 1, ""),
     "comments in columns": (f"#group,x,y\n#datatype,x,y\n#default,x,y\ndate,a,b\n{ROWS}", 4, "header in row 4"),
     "facts": (f"Latitude,52.5\nUpdated,2024-02-01\ndate,a,b\n{ROWS}", 3, "above it 'Latitude,52.5'"),
     "facts in columns": (f"lat,lon,zone\n52.5,13.4,GMT\n\ndate,a,b\n{ROWS}", 4, "above it 'lat,lon,zone'"),
