@@ -29,6 +29,7 @@ import numpy as np
 from informer.base.errors import InputError, signed_percent
 from informer.scoring.bootstrap import Winner
 from informer.scoring.metrics import HEADINGS, RELATIVE
+from informer.scoring.scores import shown
 
 Lines = Mapping[str, Sequence[float]]
 """Values by name of the forecaster."""
@@ -420,7 +421,7 @@ def _score_table(title: str, rows: Sequence[ScoreRow], content: Content, without
     head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
     body = ""
     for row in rows:
-        cells = "".join(f'<td data-label="{HEADINGS[name]}">{_shown(row.metrics[name])}</td>' for name in names)
+        cells = "".join(f'<td data-label="{HEADINGS[name]}">{shown(row.metrics[name])}</td>' for name in names)
         skill = "" if math.isnan(row.skill) else signed(row.skill)
         kind = ' class="own"' if row.name == content.model else ""
         body += f'<tr{kind}><th scope="row">{escape(row.name)}</th>{cells}<td data-label="Skill">{skill}</td></tr>'
@@ -431,10 +432,6 @@ def _score_table(title: str, rows: Sequence[ScoreRow], content: Content, without
         f'<div class="scroll"><table class="scores" style="--across:{across}"><caption>{title}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-
-
-def _shown(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.4g}"
 
 
 def _problems(content: Content) -> str:

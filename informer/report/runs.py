@@ -25,6 +25,7 @@ from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
 from informer.config.training import SLOTS
 from informer.report.page import OWN_PAGE, Content, Profile, ScoreRow, TextTable, Tone, to_html
+from informer.scoring.scores import shown
 from informer.training.sinks import ARTIFACTS, DATABASE
 
 HEAD = ("Setting", "Value", "Runs")
@@ -196,7 +197,7 @@ class Comparison:
     def table(self) -> Table:
         """Scores, for the terminal."""
         rows = (
-            (str(number), run.name, signed_percent(run.skill), *(_shown(run.metrics[metric]) for metric in SHOWN))
+            (str(number), run.name, signed_percent(run.skill), *(shown(run.metrics[metric]) for metric in SHOWN))
             for number, run in enumerate(self.runs, start=1)
         )
         head = ("", "run", "skill", *(metric.upper() for metric in SHOWN))
@@ -350,16 +351,12 @@ def _made_of(settings: Mapping[str, str], columns: Iterable[str]) -> str:
     return ", ".join([family, *attention, targets[0] if len(targets) == 1 else counted(len(targets), "column")])
 
 
-def _shown(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.4g}"
-
-
 def print_table(table: TextTable, console: Console) -> None:
     """Print a table, unless it is empty, with cells of at most MOST_CELL characters."""
     rows, last = [], ""
     for first, *others in table.rows:
-        shown = "" if table.grouped and first == last else first
-        rows.append([printable(cell, MOST_CELL) for cell in (shown, *others)])
+        name = "" if table.grouped and first == last else first
+        rows.append([printable(cell, MOST_CELL) for cell in (name, *others)])
         last = first
     if rows:
         console.print(folding_table(table.head, rows, title=table.title))

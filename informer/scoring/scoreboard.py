@@ -768,9 +768,8 @@ def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
         losses = {f"{WQL} {x}": 2 * pinball(_cells(values), _cells(actual), x) for x, values in levels.items()}
         of_sum = [*OF_SUM, *losses]
         means[name].add(point | inside | losses, actual=_cells(actual), of_sum=of_sum, groups=owners)
-    overall = _views({name: {key: [value] for key, value in each.overall().items()} for name, each in means.items()})
     return Scoreboard(
-        overall={name: {metric: values[0] for metric, values in scores.items()} for name, scores in overall.items()},
+        overall=_views({name: each.overall() for name, each in means.items()}),
         by_step=_views({name: each.by_step() for name, each in means.items()}),
         by_series=_views({name: each.by_groups() for name, each in means.items()}),
         names=names,
@@ -814,7 +813,7 @@ def _inside_cells(quantiles: Mapping[float, Cells], actual: Cells) -> dict[str, 
     return cells
 
 
-def _views(scores: Mapping[str, Scores]) -> dict[str, Scores]:
+def _views(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """With OWA, and the mean of the weighted quantile losses of the levels."""
     reference, views = scores[NAIVE2], {}
     for name, by_metric in scores.items():

@@ -39,7 +39,7 @@ from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.report.page import Content, Profile, TextTable, Tone, to_html
-from informer.scoring.bootstrap import Interval, skill_interval, skill_of
+from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of
 from informer.scoring.intervals import Baseline
 from informer.scoring.metrics import MaseScale
 from informer.scoring.scores import evaluate_all
@@ -170,11 +170,11 @@ class Findings:
 
     def decide(self) -> tuple[Verdict, str]:
         """The verdict, and the reason in one sentence."""
-        low, high = self.recent_skill
-        if high < 0:
+        if self.recent_skill.high < 0:
+            ends = " to ".join(map(signed_percent, self.recent_skill))
             return Verdict.retrain, (
-                f"{self.best_baseline} is better than {self.model} on the later half ({SURE:.0%} interval of the skill "
-                f"{low:+.1%} to {high:+.1%})"
+                f"{self.model} is {Winner.baseline.value} {self.best_baseline} on the later half ({100 * SURE:.0f} % "
+                f"interval of the skill {ends})"
             )
         if len(self.raised):
             first = self.raised.iloc[0]
