@@ -17,7 +17,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -734,26 +734,36 @@ class Scoreboard:
                 yield f"intervals of {name}: {', '.join(covered)} of the actual values"
 
 
-def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
-    """Score forecasts, and baselines on the same cells.
+def score_units(by_model: Mapping[str, ScoredUnits], season: int) -> Scoreboard:
+    """Score forecasts of the same values by one or several models, and baselines on the same cells.
 
     Args:
-        units: forecasts with actual values and histories.
+        by_model: forecasts with actual values and histories, by the name of the forecaster.
         season: rows per season of the histories.
-        own: name of the forecaster.
+
+    Raises:
+        InputError: a model has forecasts of other values than the first.
     """
-    notes, steps = list(units.notes), units.forecast.shape[1]
-    forecasts = {own: units.forecast, NAIVE: seasonal_naive(units.histories, season, steps)}
-    if (fitted := ridge(units.histories, season, steps)) is not None:
+    own, units = next(iter(by_model.items()))
+    # baselines are scored in the cells in which the forecast has an actual value
+    actual = np.where(np.isnan(units.forecast), np.nan, units.actual)
+    for name, each in by_model.items():
+        values = np.where(np.isnan(each.forecast), np.nan, each.actual)
+        if units.names != each.names or not np.array_equal(actual, values, equal_nan=True):
+            raise InputError(f"forecasts: expected those of {name} at the times of {own}; score a file of each alone")
+    notes = list(dict.fromkeys(note for each in by_model.values() for note in each.notes))
+    forecasts = {name: each.forecast for name, each in by_model.items()}
+    forecasts[NAIVE] = seasonal_naive(units.histories, season, actual.shape[1])
+    if (fitted := ridge(units.histories, season, actual.shape[1])) is not None:
         forecasts["ridge"] = fitted[0]
     notes.append(fitted[1] if fitted else "no ridge baseline: a history is too short for it, or too little is observed")
-    forecasts[NAIVE2] = naive2(units.histories, season, steps)
+    forecasts[NAIVE2] = naive2(units.histories, season, actual.shape[1])
     scales = np.array([seasonal_scale([history[:, None]], season)[0] for history in units.histories])
     if np.isnan(scales).any():
         notes.append(f"MASE is undefined for {counted(int(np.isnan(scales).sum()), 'forecast')}: a constant history")
-    # baselines are scored in the cells in which the forecast has an actual value
-    actual = np.where(np.isnan(units.forecast), np.nan, units.actual)
-    quantiles = _quantiles(units, season, forecasts[NAIVE], actual, notes, own)
+    quantiles = {name: quantile_forecasts(each.forecast, each.bands) for name, each in by_model.items()}
+    if (bands := next(filter(None, quantiles.values()), None)) is not None:
+        quantiles[NAIVE] = _naive_quantiles(bands, units.histories, season, forecasts[NAIVE], actual, notes)
     names = list(dict.fromkeys(units.names))
     place = {name: i for i, name in enumerate(names)}
     owners = torch.tensor([place[name] for name in units.names])
@@ -762,9 +772,9 @@ def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
         point = point_cells(_cells(values), _cells(actual), torch.from_numpy(scales)[:, None, None])
         errors[name] = {metric: point[metric][:, :, 0].numpy() for metric in DIFFERENCES}
         means[name] = Means(len(names))
-        inside = _inside_cells(quantiles.get(own, {}), actual) if name == own else {}
-        # twice the pinball loss of each level, whose mean over the sizes of the actual values is the weighted one
         levels = quantiles.get(name, {})
+        inside = _inside_cells(levels, actual) if name in by_model else {}
+        # twice the pinball loss of each level, whose mean over the sizes of the actual values is the weighted one
         losses = {f"{WQL} {x}": 2 * pinball(_cells(values), _cells(actual), x) for x, values in levels.items()}
         of_sum = [*OF_SUM, *losses]
         means[name].add(point | inside | losses, actual=_cells(actual), of_sum=of_sum, groups=owners)
@@ -773,30 +783,28 @@ def score_units(units: ScoredUnits, season: int, own: str = OWN) -> Scoreboard:
         by_step=_views({name: each.by_step() for name, each in means.items()}),
         by_series=_views({name: each.by_groups() for name, each in means.items()}),
         names=names,
-        differences=_differences(errors, own),
+        differences=[each for name in by_model for each in _differences(errors, name)],
         notes=notes,
     )
 
 
-def _quantiles(
-    units: ScoredUnits, season: int, naive: np.ndarray, actual: np.ndarray, notes: list[str], name: str
-) -> dict[str, dict[float, np.ndarray]]:
-    """Quantiles by forecaster and level: those of the forecast, and of the seasonal naive in the same cells."""
-    own = quantile_forecasts(units.forecast, units.bands)
-    if not own:
-        return {}
-    found, is_short = seasonal_naive_quantiles(units.histories, season, naive, list(own)), np.zeros(len(naive), bool)
+def _naive_quantiles(
+    bands: Mapping[float, Cells], histories: Histories, season: int, naive: Cells, actual: Cells, notes: list[str]
+) -> dict[float, Cells]:
+    """Quantiles of the seasonal naive at the levels of `bands`, in the same cells; none where a history is too short,
+    which is added to the notes."""
+    found, is_short = seasonal_naive_quantiles(histories, season, naive, list(bands)), np.zeros(len(naive), bool)
     for level, values in found.items():
-        is_scored = ~np.isnan(own[level] + actual)
+        is_scored = ~np.isnan(bands[level] + actual)
         is_short |= (is_scored & np.isnan(values)).any(axis=1)
         found[level] = np.where(is_scored, values, np.nan)
-    if is_short.any():
-        notes.append(
-            f"no WQL of the seasonal naive: the history of {counted(int(is_short.sum()), 'forecast')} is too short for "
-            "quantiles of these levels"
-        )
-        return {name: own}
-    return {name: own, NAIVE: found}
+    if not is_short.any():
+        return found
+    notes.append(
+        f"no WQL of the seasonal naive: the history of {counted(int(is_short.sum()), 'forecast')} is too short for "
+        "quantiles of these levels"
+    )
+    return {}
 
 
 def _cells(values: Cells) -> Float64[Tensor, "u h 1"]:
@@ -831,7 +839,7 @@ def _views(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _differences(errors: Mapping[str, Mapping[str, Cells]], forecaster: str) -> list[dict[str, Any]]:
     """Skill compared with each baseline; resamples units, or blocks of steps if there is only one unit."""
     differences: list[dict[str, Any]] = []
-    for name, metric in product([each for each in errors if each not in (forecaster, NAIVE2)], DIFFERENCES):
+    for name, metric in product([each for each in (NAIVE, "ridge") if each in errors], DIFFERENCES):
         own, baseline = errors[forecaster][metric], errors[name][metric]
         several, block = len(own) > 1, 1 if len(own) > 1 else math.isqrt(own.shape[1])
         own, baseline = (pd.DataFrame(each).mean(axis=1).to_numpy() if several else each[0] for each in (own, baseline))
@@ -859,23 +867,6 @@ def by_model(forecasts: Tidy, actuals: Tidy) -> dict[str, Tidy]:
     }
 
 
-def joined(boards: Sequence[Scoreboard]) -> Scoreboard:
-    """The scores of several forecasters of the same values, next to the baselines."""
-
-    def together(scores: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        found = {name: each for by_name in scores for name, each in by_name.items()}
-        return {name: found[name] for name in sorted(found, key=(NAIVE, "ridge", NAIVE2).__contains__)}
-
-    return replace(
-        boards[0],
-        overall=together(board.overall for board in boards),
-        by_step=together(board.by_step for board in boards),
-        by_series=together(board.by_series for board in boards),
-        differences=[each for board in boards for each in board.differences],
-        notes=list(dict.fromkeys(note for board in boards for note in board.notes)),
-    )
-
-
 def score(settings: ScoreConfig, console: Console) -> Scoreboard:
     """Print the scores, and write them to `settings.output` if given.
 
@@ -893,9 +884,7 @@ def score(settings: ScoreConfig, console: Console) -> Scoreboard:
         forecasts = read_log(paths[0]) if settings.log else read_tidy(paths[0], settings.dataset, known=known)
         models = by_model(forecasts, actuals)
         season = settings.season or _season(history)
-        scoreboard = joined(
-            [score_units(gather_units(each, actuals, history), season, name) for name, each in models.items()]
-        )
+        scoreboard = score_units({name: gather_units(each, actuals, history) for name, each in models.items()}, season)
     console.print(scoreboard.table())
     for line in [*scoreboard.coverage(), *scoreboard.notes, *map(sentence, scoreboard.differences)]:
         say(console, line)

@@ -161,7 +161,19 @@ def test_several_models_of_another_program(folder: Path, days: pd.DataFrame) -> 
     assert [overall[name]["mae"] for name in ("NHITS", "Theta")] == pytest.approx([2.0, 1.0])
     assert overall["NHITS"]["coverage80"] == 100.0
     assert "coverage80" not in overall["Theta"]
+    assert "wql" in overall["seasonal naive"]
     assert "Theta: cannot be told from ridge: MASE " in outcome.out
+
+
+def test_models_with_forecasts_of_other_rows_are_scored_alone(folder: Path, days: pd.DataFrame) -> None:
+    """Red if errors of fourteen days are compared with those of ten; the cure works."""
+    parts = {name: pd.DataFrame({"unique_id": "a", "ds": days["ds"][:n], "column": name, "y": days["f"][:n]})
+             for name, n in (("NHITS", 14), ("Theta", 10))}  # fmt: skip
+    pd.concat(parts.values()).to_csv("forecasts.csv", index=False)
+    given = ["forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv"]
+    assert "expected those of Theta at the times of NHITS; score a file of each alone" in refusal("score", *given)
+    parts["Theta"].to_csv("forecasts.csv", index=False)
+    assert "forecast: " in done("score", *given).out
 
 
 def test_columns_that_are_not_understood(folder: Path, days: pd.DataFrame) -> None:

@@ -40,7 +40,7 @@ def units() -> ScoredUnits:
 
 
 def test_mse_and_mae_are_those_of_scikit_learn(units: ScoredUnits) -> None:
-    scoreboard = score_units(units, 4)
+    scoreboard = score_units({OWN: units}, 4)
     for metric, oracle in (("mse", mean_squared_error), ("mae", mean_absolute_error)):
         assert scoreboard.overall[OWN][metric] == pytest.approx(oracle(units.actual.ravel(), units.forecast.ravel()))
         by_step = [oracle(units.actual[:, i], units.forecast[:, i]) for i in range(5)]
@@ -60,7 +60,7 @@ def test_smape_mase_and_owa_value_by_value(units: ScoredUnits) -> None:
             smape.append(sum(200 * abs(a - b) / (abs(a) + abs(b)) for a, b in zip(f, y, strict=True)) / 5)
         return sum(smape) / 3, sum(mase) / 3
 
-    scoreboard = score_units(units, 4)
+    scoreboard = score_units({OWN: units}, 4)
     own, reference = both(units.forecast), both(naive2(units.histories, 4, 5))
     assert (scoreboard.overall[OWN]["smape"], scoreboard.overall[OWN]["mase"]) == pytest.approx(own)
     assert scoreboard.overall[OWN]["owa"] == pytest.approx((own[0] / reference[0] + own[1] / reference[1]) / 2)
@@ -68,7 +68,7 @@ def test_smape_mase_and_owa_value_by_value(units: ScoredUnits) -> None:
 
 
 def test_coverage_and_weighted_quantile_loss(units: ScoredUnits) -> None:
-    scoreboard = score_units(units, 4)
+    scoreboard = score_units({OWN: units}, 4)
     inside = [abs(a - b) <= 1.2 for a, b in zip(units.actual.ravel(), units.forecast.ravel(), strict=True)]
     assert scoreboard.overall[OWN]["coverage80"] == pytest.approx(100 * sum(inside) / 15)
     y, f = units.actual.ravel(), units.forecast.ravel()
@@ -93,7 +93,7 @@ def test_the_seasonal_naive_has_quantiles_of_the_same_levels(units: ScoredUnits,
         history[list(gaps)] = np.nan
     units.bands["q20"] = units.forecast - 0.5
     units.bands["hi80"][0, 2:] = np.nan
-    found = score_units(units, 4)
+    found = score_units({OWN: units}, 4)
     levels, losses = {0.1: -80, 0.2: -60, 0.5: 0, 0.9: 80}, []
     for level, percent in levels.items():
         actual, quantiles = [], []
@@ -115,19 +115,18 @@ def test_histories_too_short_for_the_quantiles_of_the_seasonal_naive(units: Scor
     fewer cells than the forecast's."""
     for rows, has in ((11, False), (12, True)):
         short = replace(units, histories=[units.histories[0][-rows:], *units.histories[1:]])
-        found = score_units(short, 4)
+        found = score_units({OWN: short}, 4)
         assert ("wql" in found.overall["seasonal naive"]) == has
         assert any("no WQL of the seasonal naive: the history of 1 forecast" in note for note in found.notes) != has
-    assert "wql" not in score_units(replace(units, bands={}), 4).overall["seasonal naive"]
+    assert "wql" not in score_units({OWN: replace(units, bands={})}, 4).overall["seasonal naive"]
 
 
 def test_baselines_are_scored_where_the_forecast_is() -> None:
     """Red when a missing actual value counts for one forecaster and not for the other."""
     history = np.arange(40.0) % 4 + 1
     forecast, actual = np.array([[1.0, 2.0, np.nan]]), np.array([[1.0, 5.0, np.nan]])
-    scoreboard = score_units(
-        ScoredUnits(names=[("", "y")], forecast=forecast, actual=actual, bands={}, histories=[history]), 4
-    )
+    units = ScoredUnits(names=[("", "y")], forecast=forecast, actual=actual, bands={}, histories=[history])
+    scoreboard = score_units({OWN: units}, 4)
     assert scoreboard.overall["seasonal naive"]["mae"] == scoreboard.overall[OWN]["mae"] == 1.5
     assert math.isnan(scoreboard.by_step[OWN]["mae"][2])
 
