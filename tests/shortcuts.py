@@ -10,13 +10,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from informer.linear import select
 
-DRAWN = {"reporting", "security", "test_eval.py", "test_plots.py", "test_trackers.py", "test_train.py"}
+DRAWN = {"reporting", "security", "test_eval.py", "test_plots.py", "test_stopping.py", "test_trackers.py"}
 """Folders and files of tests with real pictures; elsewhere figures are made but not drawn, which takes longer than a
 forecast."""
 
-CHOSEN = {"golden", "inference", "linear", "scoring", "search", "training"}
-"""Folders of tests where settings of linear maps are chosen among all; elsewhere among few, because that takes longer
-than all else of a run with a linear model."""
+CHOSEN = {"golden", "linear", "search", "test_notebooks.py", "test_readme.py", "test_reproduce.py", "test_scripts.py"}
+"""Folders and files of tests where settings of linear maps are chosen among all; elsewhere among few, because all take
+longer than the rest of a run with a linear model."""
 
 FEW = {
     "SHARED": (1e0, 1e1, 1e3), "FURTHER": (select.inf, 1e1), "TAPERS": (0.0,), "ALIGNED": (), "NAIVE": (0.0, 0.5),

@@ -109,12 +109,6 @@ def test_curves_agree_with_each_other(events: EventAccumulator, trained: Trained
     assert best.val_loss == pytest.approx(min(point.value for point in events.Scalars("val/loss")))
 
 
-def test_a_figure_each_epoch(events: EventAccumulator) -> None:
-    figures = events.Images("val/forecast")
-    assert [figure.step for figure in figures] == [1, 2]
-    assert figures[0].encoded_image_string != figures[1].encoded_image_string
-
-
 def test_hyper_parameters_with_final_metrics(events: EventAccumulator, trained: Trained) -> None:
     plugin = events.summary_metadata
     assert {"_hparams_/experiment", "_hparams_/session_start_info"} <= set(plugin)
@@ -180,12 +174,12 @@ def test_attention_chosen_by_length_is_told_and_kept(folder: Path) -> None:
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
 
 
-def test_another_seed_makes_another_run(folder: Path) -> None:
-    one, other = (run(*SAMPLE, "trainer.max_steps=2", f"seed={seed}", run_dir=f"r{seed}") for seed in (1, 2))
-    assert not equal(one.weights, other.weights)
+def test_another_seed_makes_another_run(folder: Path, trained: Trained) -> None:
+    other = run(*SAMPLE, "seed=1")
+    assert not equal(checkpoint.load(trained.run_dir / "last.pt").weights, other.weights)
 
 
-@pytest.mark.parametrize(("max_steps", "epochs"), [(1, 1), (STEPS, 1), (STEPS + 2, 2)])
+@pytest.mark.parametrize(("max_steps", "epochs"), [(STEPS, 1), (STEPS + 2, 2)])
 def test_max_steps_cuts_a_run(max_steps: int, epochs: int, folder: Path) -> None:
     last = run(*SAMPLE, f"trainer.max_steps={max_steps}")
     assert (last.step, last.epoch) == (max_steps, epochs)

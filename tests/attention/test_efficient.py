@@ -3,18 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from naive import (
-    CROSS,
-    SELF,
-    assert_gradients,
-    assert_realises,
-    assert_same,
-    draw,
-    matrix,
-    results,
-    softmax,
-    spec_of,
-)
+from naive import CROSS, SELF, assert_gradients, assert_realises, assert_same, draw, matrix, results, softmax, spec_of
 
 from informer.networks.attention import efficient
 from informer.networks.attention.efficient import EfficientAttention

@@ -56,17 +56,19 @@ def saved(slots: dict[str, Any], seed: int = 0) -> Checkpoint:
     )  # fmt: skip
 
 
-def swapped(older: Checkpoint, slots: dict[str, Any]) -> tuple[ForecastModel, Transfer]:
+def swapped(older: Checkpoint, slots: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor], Transfer]:
+    """Tensors of a network before and after its warm start, and what was transferred."""
     model = network(slots, seed=5)
+    fresh = {name: value.clone() for name, value in model.state_dict().items()}
     given = {"inputs": older.inputs, "targets": older.targets, "mark_sizes": DIMS["mark_sizes"]}
-    return model, warm_start(model, older, **given, slots=slots)
+    transfer = warm_start(model, older, **given, slots=slots)
+    return fresh, model.state_dict(), transfer
 
 
 def check(older: Checkpoint, slots: dict[str, Any], kept_inside: set[str]) -> Transfer:
     """Outside the replaced mechanisms all tensors are the checkpoint's; inside, only the named ones, and the rest is
     new."""
-    model, transfer = swapped(older, slots)
-    fresh, weights = network(slots, seed=5).state_dict(), model.state_dict()
+    fresh, weights, transfer = swapped(older, slots)
     inner = tuple(prefix for slot in SLOTS if slots[slot] != older.config[slot] for prefix in INNER[slot])
     for name, value in weights.items():
         is_kept = not name.startswith(inner) or name in kept_inside
@@ -82,10 +84,11 @@ def check(older: Checkpoint, slots: dict[str, Any], kept_inside: set[str]) -> Tr
 def test_every_mechanism_takes_the_place_of_full(slot: str, name: str) -> None:
     """Red if a mechanism with parameters is an error, or the weights of another slot are not loaded."""
     slots = nodes(**{slot: name})
-    transfer = check(saved(nodes()), slots, set())
+    full = saved(nodes())
+    transfer = check(full, slots, set())
     assert all(name.startswith(tuple(INNER[slot])) for name in transfer.new)
     learnt = {name for name, _ in network(slots, 0).named_parameters(remove_duplicate=False)}
-    assert (learnt & set(transfer.new)) == learnt - set(saved(nodes()).weights)
+    assert (learnt & set(transfer.new)) == learnt - set(full.weights)
     assert not transfer.left_out
 
 
@@ -101,7 +104,7 @@ def test_the_same_mechanism_keeps_everything(slot: str, name: str) -> None:
     slots = nodes(**{slot: name})
     older = saved(slots)
     older.config[slot] = {"_target_": older.config[slot]["_target_"]} if name not in TWINS else older.config[slot]
-    _, transfer = swapped(older, slots)
+    *_, transfer = swapped(older, slots)
     assert (transfer.new, transfer.left_out, transfer.swapped) == ([], [], [])
 
 

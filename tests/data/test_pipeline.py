@@ -60,14 +60,18 @@ def test_windows_are_slices_of_the_scaled_frame(features: FeatureMode, target: s
         firsts = range(first, last - pred_len + 1)
         assert windows.starts.tolist() == [row - seq_len for row in firsts]
         batch = windows.batch(torch.arange(len(windows)))
-        for i, row in enumerate(firsts):
-            close = {"rtol": 1e-5, "atol": 1e-6}
-            np.testing.assert_allclose(batch.enc_x[i], scaled[inputs][row - seq_len : row], **close)
-            np.testing.assert_allclose(batch.dec_x[i, :label_len], scaled[inputs][row - label_len : row], **close)
-            assert not batch.dec_x[i, label_len:].any()
-            np.testing.assert_allclose(batch.target[i], scaled[targets][row : row + pred_len], **close)
-            np.testing.assert_array_equal(batch.enc_mark[i], marks[row - seq_len : row])
-            np.testing.assert_array_equal(batch.dec_mark[i], marks[row - label_len : row + pred_len])
+
+        def cut(table: np.ndarray, before: int, after: int, rows: range = firsts) -> np.ndarray:
+            return np.stack([table[row - before : row + after] for row in rows])
+
+        read, wanted = scaled[inputs].to_numpy(), scaled[targets].to_numpy()
+        close = {"rtol": 1e-5, "atol": 1e-6}
+        np.testing.assert_allclose(batch.enc_x, cut(read, seq_len, 0), **close)
+        np.testing.assert_allclose(batch.dec_x[:, :label_len], cut(read, label_len, 0), **close)
+        assert not batch.dec_x[:, label_len:].any()
+        np.testing.assert_allclose(batch.target, cut(wanted, 0, pred_len), **close)
+        np.testing.assert_array_equal(batch.enc_mark, cut(marks, seq_len, 0))
+        np.testing.assert_array_equal(batch.dec_mark, cut(marks, label_len, pred_len))
 
 
 @pytest.mark.parametrize("kind", ScalerKind)

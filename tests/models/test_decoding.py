@@ -85,15 +85,14 @@ CAUSAL = {"embed_padding": EmbedPadding.causal}
 BY_STEPS = ["full", "dot", "linear", "performer", "performer_trig", "taylor", "efficient"]
 
 
-@pytest.mark.parametrize("name", BY_STEPS)
+STATE_CONFIGS = [
+    {"patch_len": 3}, {"channel_independent": True, "instance_norm": True}, {"skip": LinearSkip.maps, "floor": True},
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "config",
-    [
-        {},
-        {"patch_len": 3},
-        {"channel_independent": True, "instance_norm": True},
-        {"skip": LinearSkip.maps, "floor": True},
-    ],
+    ("name", "config"),
+    [*((name, {}) for name in BY_STEPS), *((name, one) for name in ("full", "performer") for one in STATE_CONFIGS)],
     ids=str,
 )
 @torch.no_grad()

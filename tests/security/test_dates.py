@@ -51,7 +51,7 @@ def test_a_column_with_days_above_12_is_read_in_every_way_of_writing(date: str) 
 def test_a_column_that_settles_nothing_is_refused(start: str, rows: int, step: str) -> None:
     """One day, or days up to the 12th whose months would follow each other as evenly."""
     times = pd.date_range(start, periods=rows, freq=step)
-    for date, clock in product(DAY_OR_MONTH_FIRST, CLOCKS):
+    for date, clock in [*product(DAY_OR_MONTH_FIRST[:1], CLOCKS), *product(DAY_OR_MONTH_FIRST[1:], CLOCKS[:1])]:
         if step != "W-MON":
             with pytest.raises(InputError, match=r"set dataset\.time_format='%.*' or '%") as error:
                 read(times, date + clock)

@@ -177,10 +177,7 @@ def _signalled(name: str, at: Callable[[], bool], number: int, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("where", "number", "status"),
-    [
-        ("step", signal.SIGTERM, 143),
-        pytest.param("validation", signal.SIGINT, 130, marks=pytest.mark.slow),
-    ],
+    [("step", signal.SIGTERM, 143), pytest.param("validation", signal.SIGINT, 130, marks=pytest.mark.slow)],
 )
 def test_a_signal_saves_between_two_steps(
     number: int, status: int, where: str, whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch

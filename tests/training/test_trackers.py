@@ -73,6 +73,12 @@ def test_the_table_has_the_points_of_tensorboard(tracked: Path) -> None:
         assert recorded[tag, step] == pytest.approx(value, rel=1e-6)
 
 
+def test_a_figure_each_epoch(tracked: Path) -> None:
+    figures = tensorboard(tracked).Images("val/forecast")
+    assert [figure.step for figure in figures] == [1, 2]
+    assert figures[0].encoded_image_string != figures[1].encoded_image_string
+
+
 def test_baselines_are_drawn_at_their_validation_loss(tracked: Path, data: Data) -> None:
     """Red if they are scored on other rows or units than the network's loss."""
     table = {(tag, step): value for tag, step, value in read_csv(tracked)}
