@@ -17,8 +17,8 @@ EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL"
 EMPTY_WORDS |= {"-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 """Text that pandas reads as an empty cell, although it may be a name."""
 
-EMPTY_MARKS = (".", "..", "...", "\u2026", ":", ": ")
-"""Marks of missing values in public statistics (FRED, SAS, OECD, Eurostat)."""
+EMPTY_MARKS = (".", "..", "...", "\u2026", ":", ": ", "NAN", "Null")
+"""Marks of missing values in public statistics (FRED, SAS, OECD, Eurostat) and of data loggers."""
 
 PIECE = 1 << 16
 """Number of cells whose lengths are computed at once."""

@@ -131,20 +131,22 @@ class Layout:
 
 
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"\s*')
+_BORDERED, _RULE = re.compile(r"\s*\|(.*)\|\s*"), re.compile(r"[\s+|:=-]*")
 
 
-def has_quoted_lines(text: str) -> bool:
-    """Whether all lines, perhaps except the first, are one cell in quotation marks that has a separator of the first,
-    as spreadsheets write rows that they have read as text."""
-    first, *lines = [line for line in text.splitlines()[:SAMPLED_LINES] if line.strip()] or [""]
+def plain_rows(text: str) -> str:
+    """The text without quotation marks around whole lines, as spreadsheets write rows that they have read as text, and
+    without the borders of a table that is drawn with | and -; other text as it is."""
+    lines = text.splitlines()
+    first, *others = [line for line in lines[:SAMPLED_LINES] if line.strip()] or [""]
     marks = set(first) & set(SEPARATORS)
-    return len(lines) > 1 and all((quoted := _QUOTED.fullmatch(line)) and marks & set(quoted[1]) for line in lines)
-
-
-def without_quotes(text: str) -> str:
-    """The text with the cells of `has_quoted_lines` as its lines."""
-    lines = [(line, _QUOTED.fullmatch(line)) for line in text.splitlines()]
-    return "".join((quoted[1].replace('""', '"') if quoted else line) + "\n" for line, quoted in lines)
+    if len(others) > 1 and all((cell := _QUOTED.fullmatch(line)) and marks & set(cell[1]) for line in others):
+        cells = [(line, _QUOTED.fullmatch(line)) for line in lines]
+        return "".join((cell[1].replace('""', '"') if cell else line) + "\n" for line, cell in cells)
+    if 2 * sum(map(bool, map(_BORDERED.fullmatch, others))) > len(others):
+        lines = ["" if _RULE.fullmatch(line) else line for line in lines]
+        return "".join(re.sub(r" *\| *", "|", line.strip()).strip("|") + "\n" for line in lines)
+    return text
 
 
 def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
@@ -171,7 +173,8 @@ def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
     fitting = [head for head in heads if head.has_names and head.fit > 0.5]
     if given in (None, " ") and not any(head.is_above for head in fitting):
         blank = [head for head in (_Head.of(sampled, mark, config) for mark in BLANKS) if head.is_table][:1]
-        heads = [*fitting, *blank] if blank else heads
+        by_tabs = max((len(head.names) for head in fitting if head.mark == "\t"), default=0)
+        heads = [*fitting, *blank] if blank and len(blank[0].names) > by_tabs else heads
     heads = heads or [_Head.of(sampled, given or ",", config)]
     head = max(heads, key=lambda each: each.agreement) if len(heads) > 1 else heads[0]
     if config.header != 0 and not head.has_names:
@@ -243,7 +246,9 @@ class _Head:
         names = list(rows[header])
         if config.header == 0:
             names = [f"column_{place}" for place in range(1, width + 1)]
-        elif (config.header or 0) > 1 or len(set(names)) < len(names):
+        elif (
+            (config.header or 0) > 1 or len(set(names)) < len(names) or _is_named_below(names, rows[header + 1 : first])
+        ):
             names = _joined(rows[header:first])
         if mark in BLANKS and width == len(names) + 1:  # times of two words, or row numbers without a name
             place = int(bool(date_formats(rows[first][0]))) if first < len(rows) else 0
@@ -340,9 +345,7 @@ def _places(rows: Sequence[Sequence[str]]) -> tuple[int, int, int]:
     def is_row(place: int) -> bool:
         row = rows[place]
         cell = row[key] if len(row) > key else ""
-        return (
-            len(row) <= width and has_value(place) and (not cell or _kind(cell) == typed[key] or typed[key] == "number")
-        )
+        return bool(cell) and len(row) <= width and has_value(place) and typed[key] in (_kind(cell), "number")
 
     first = next((order for order, place in enumerate(filled) if is_row(place)), None)
     if first is not None:
@@ -351,8 +354,9 @@ def _places(rows: Sequence[Sequence[str]]) -> tuple[int, int, int]:
         names: list[int] = []
         for place in reversed(filled[:first]):
             row = rows[place]
-            if not names and sum(map(bool, row)) < 2:
-                continue  # part of a header, such as the name of the index alone
+            are_above = place > 0 and len(rows[place - 1]) >= width - 1 and not has_value(place - 1)
+            if not names and (sum(map(bool, row)) < 2 or (are_above and len(row) < width - 1)):
+                continue  # part of a header, such as the name of the index alone, or units of some columns
             if (
                 has_value(place)
                 or sum(map(bool, row)) < 2
@@ -373,6 +377,12 @@ def _places(rows: Sequence[Sequence[str]]) -> tuple[int, int, int]:
         # names that are dates or years, or rows below a title without names
         header = order if are_dates or (typed[key] == "date" and sum(map(bool, rows[filled[0]])) < 2) else 0
     return filled[header], [*filled, len(rows)][header + 1], width
+
+
+def _is_named_below(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a column of times without a name has one in a later row of names."""
+    unnamed = [place for place, name in enumerate(names) if not name]
+    return any(_TIMELY.search(row[place]) for row in rows for place in unnamed if place < len(row))
 
 
 def _joined(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -401,8 +401,8 @@ def with_parts_as_rows(table: Table, config: DatasetConfig) -> Table:
     if not has_times or name in rest.columns or without(columns, number_columns(table, columns)):
         return table
     after = number_columns(table, table.columns[table.columns.index(columns[-1]) + 1 :])
-    cells = table.frame[columns].to_numpy(np.float64)
-    row, column = np.nonzero(~np.isnan(cells) | (np.arange(len(columns)) < SHORTEST_DAY))
+    cells = table.frame[columns].to_numpy(np.float64 if are_plain(table, columns) else object)
+    row, column = np.nonzero(pd.notna(cells) | (np.arange(len(columns)) < SHORTEST_DAY))
     long = rest.without(after).frame.iloc[row]
     value = "value" if "value" not in long.columns else "_value"
     long[name], long[value] = np.array(parts)[column], cells[row, column]

@@ -61,10 +61,9 @@ from informer.read.dialect import (
     column_kinds,
     find_encoding,
     find_layout,
-    has_quoted_lines,
     is_note,
+    plain_rows,
     without_blanks,
-    without_quotes,
 )
 from informer.read.files import is_partitioned, partitioned_frame
 from informer.read.limits import PARQUET, ZIP, bounded, check_size, long_cell, open_table
@@ -422,10 +421,9 @@ def _csv_piece(
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(head)
         is_wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))  # a line does not end with one byte
-        if is_wide or has_quoted_lines(text):
+        if is_wide or plain_rows(text) is not text:
             content.seek(0)
-            text = content.read().decode(encoding)
-            text = without_quotes(text) if has_quoted_lines(text) else text
+            text = plain_rows(content.read().decode(encoding))
             head = text.encode("utf-8" if is_wide else encoding)
             content = io.BytesIO(head)
         if not text or text.isspace():

@@ -117,9 +117,12 @@ def numbered_periods(cells: pd.Series) -> str | None:
     if len(whole) < 3 or parts.min() < 1 or np.abs(numbers - np.rint(numbers)).max() > 1e-6:
         return None
     formats = {f"%Y{mark}%m": [12]} | ({} if mark else {"%G%V": [52, 53]})
+    begins = np.diff(years) > 0
     for time_format, in_year in formats.items():
-        steps = np.stack([np.diff(years * n + parts) for n in in_year])
-        if parts.max() <= max(in_year) and (steps == 1).any(axis=0).mean() >= MOSTLY:
+        follows = (np.stack([np.diff(years * n + parts) for n in in_year]) == 1).any(axis=0)
+        # also from some year to the next, or the numbers are others, such as 240131
+        is_usual = follows.mean() >= MOSTLY and (follows[begins].any() or not begins.any())
+        if is_usual and parts.max() <= max(in_year):
             return time_format
     return None
 
@@ -164,12 +167,14 @@ def month_columns(columns: Sequence[str]) -> list[str]:
 
 def hour_columns(columns: Sequence[str]) -> tuple[list[str], list[int | str]]:
     """The columns named after the hours of a day, such as H1 to H24, 0 to 23, or 00:00 to 23:30, if there is one for
-    each in their order, also for a 25th; and the hours, as numbers or times of day. Else none."""
+    each in their order, also for a 25th; and the hours, as numbers or times of day. Else none. Names from 00:30 to
+    00:00 are ends of half hours."""
     found = {column: match for column in columns if (match := _HOUR_NAME.fullmatch(column.strip()))}
     clocks = {column: match[2] for column, match in found.items() if match[2]}
     for n in (24, 48, 96) if len(clocks) == len(found) else ():
         texts = [f"{minute // 60:02d}:{minute % 60:02d}" for minute in range(0, 1440, 1440 // n)]
-        if [clock.zfill(5) for clock in clocks.values()] == texts:
+        ends = [[*texts[1:], last] for last in ("00:00", "24:00")]
+        if [clock.zfill(5) for clock in clocks.values()] in (texts, *ends):
             return [*clocks], [*texts]
     numbers = {column: int(match[1]) for column, match in found.items() if match[1]}
     first, n = next(iter(numbers.values()), 0), len(numbers)
@@ -285,7 +290,7 @@ def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
     return numbers.astype(np.int64)
 
 
-CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?"
+CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm]?)?"
 """A time of day."""
 
 _LABELS = {
@@ -414,7 +419,8 @@ def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
             parts = text.str.extract(f"^{part}$")[0]
             if part.startswith(r"\D"):
                 return _hours(pd.to_numeric(parts))
-            return parts.str.replace(r"^(\d+) ?([AaPp])", r"\1:00 \2", regex=True)
+            parts = parts.str.replace(r"^(\d+) ?([AaPp])", r"\1:00 \2", regex=True)
+            return parts.str.replace(r" ?([AaPp])$", r" \1m", regex=True)
     return None
 
 
@@ -650,6 +656,15 @@ def _advice(table: Table) -> str:
             return (
                 f"times such as {shown(cell)} in column {column!r} have no year of four digits: write 2001-01 for the "
                 "first month of the first year"
+            )
+    for column in table.columns:
+        cells = table.frame[column]
+        step = cells.diff().median() if is_float_dtype(cells) and cells.between(YEARS.start, YEARS.stop).all() else 0
+        if 0.9 < 12 * step < 1.1:
+            month = f"{int(cells.iloc[0])}-{int(cells.iloc[0] % 1 * 12) + 1:02d}"
+            return (
+                f"years such as {cells.iloc[0]} in column {column!r} need months: frame[{column!r}] = "
+                f"pandas.date_range('{month}', periods=len(frame), freq='MS')"
             )
     parts = calendar_parts(table.columns)
     if len(parts) > 1:

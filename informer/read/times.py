@@ -513,9 +513,12 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
         if counts_rows(cells) and cells.iloc[0] < USUAL_DAYS[0] and cells.iloc[0] not in YEARS_SEEN:
             log.info("%s, column %r: numbers of rows instead of times (dataset.time_format=step)", table.name, column)
             return (STEP,)
+        known = _set_formats(table, column)
+        usual = "(%Y, %Y%m%d, s, ms, us, ns since 1970, excel for spreadsheet dates, or step for numbers of rows)"
         raise InputError(
-            f"{start}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, excel for spreadsheet dates, or "
-            "step for numbers of rows), or name the time column with dataset.time_col"
+            f"{start}; set dataset.time_format{'=' + ' or '.join(known) if known else ' ' + usual}, or name the "
+            "time column with dataset.time_col",
+            *([Repair("time_format", known[0])] if len(known) == 1 else []),
         )
     formats = date_formats(str(cells.iloc[0]).strip())
     if not formats:
@@ -539,7 +542,7 @@ _DIRECTIVES = {
     **dict.fromkeys([1, 2], ("%d", "%m", "%H", "%M", "%S", "%y")),
     3: ("%j",),
     4: ("%Y", "%H%M"),
-    6: ("%H%M%S", "%y%m%d", "%Y%m"),
+    6: ("%H%M%S", "%y%m%d", "%d%m%y", "%m%d%y", "%Y%m"),
     7: ("%Y%j",),
     8: ("%Y%m%d", "%d%m%Y", "%m%d%Y"),
 }
@@ -552,6 +555,8 @@ MOST_FORMATS = 10_000
 def _set_formats(table: Table, column: str) -> list[str]:
     """Formats that read all cells of a column, which has none of `date_formats`; of several, those with equal steps."""
     cells = distinct(table.frame[column]).dropna()
+    if is_integer_dtype(cells):  # which have lost their leading zeros
+        cells = cells.astype("str").str.zfill(len(str(cells.max())))
     parts = re.split(r"(\d+|[^\W\d]+)", str(cells.iloc[0]).strip().replace("%", "%%")) if len(cells) else []
     options = [
         _DIRECTIVES.get(len(part), ()) if part.isdigit() else ("%b" if month_of(part) else part,) for part in parts

@@ -209,6 +209,7 @@ def test_whole_numbers_beyond_all_floats_are_a_problem_of_the_cell(digits: int, 
 DAYS = [f"2024-01-{day:02d}" for day in range(1, 31)]
 ROWS = "".join(f"{day},{0.5 + i},{3 * i}\n" for i, day in enumerate(DAYS))
 BLANKS = ROWS.replace(",", "   ")
+BORDERED = "".join(f"| {line.replace(',', ' | ')} |\n" for line in ROWS.splitlines())
 # what is around the rows -> text, lines before the rows, part of what is said
 LAYOUTS: dict[str, tuple[str, int, str]] = {
     "a title": (f"Report\n\ndate,a,b\n{ROWS}", 3, "header in row 3, above it 'Report'"),
@@ -221,6 +222,9 @@ LAYOUTS: dict[str, tuple[str, int, str]] = {
     "an empty comment below names": (f"# station 12\n# date,a,b\n#\n{ROWS}", 3, "header in row 2"),
     "quoted lines": ("".join(f'"{line}"\n' for line in f"date,a,b\n{ROWS}".splitlines()), 1, ""),
     "quoted lines below names": ("date,a,b\n" + re.sub("(?m)^(.*?),(.*?),(.*)$", r'"\1,""\2"",\3"', ROWS), 1, ""),
+    "borders": (f"| date | a | b |\n|---|--:|---|\n{BORDERED}", 2, "separator '|'"),
+    "rules": (f"+--+--+\n|date|a |b |\n+--+--+\n{BORDERED}+--+--+\n", 3, "header in row 2"),
+    "units of some columns": (f"Station, 52.5 N\n  date   a   b\n   kW\n{BLANKS}", 3, "header in row 2"),
     "comments in columns": (f"#group,x,y\n#datatype,x,y\n#default,x,y\ndate,a,b\n{ROWS}", 4, "header in row 4"),
     "facts": (f"Latitude,52.5\nUpdated,2024-02-01\ndate,a,b\n{ROWS}", 3, "above it 'Latitude,52.5'"),
     "facts in columns": (f"lat,lon,zone\n52.5,13.4,GMT\n\ndate,a,b\n{ROWS}", 4, "above it 'lat,lon,zone'"),
@@ -314,6 +318,7 @@ def test_rows_that_might_be_notes_are_kept(tmp_path: Path) -> None:
         (f"one,two,three\nx,y,z\n{ROWS}", DatasetConfig(skip_rows=1), ["x", "y", "z"]),
         (f"Year,A,A\n,low,high\n{ROWS}", DatasetConfig(header=2), ["Year", "A low", "A high"]),
         (f"Year,A,A\n,low,high\n{ROWS}", DatasetConfig(), ["Year", "A low", "A high"]),
+        (f"\tA\tB\nYear\tlow\tlow\n{ROWS}".replace(",", "\t"), DatasetConfig(), ["Year", "A low", "B low"]),
         (f",A,\nYear,low,high\n{ROWS}", DatasetConfig(header=2, skip_rows=0), ["Year", "A low", "A high"]),
         (ROWS, DatasetConfig(header=0), ["column_1", "column_2", "column_3"]),
         (f"Report\n{ROWS}", DatasetConfig(header=0, skip_rows=1), ["column_1", "column_2", "column_3"]),

@@ -402,6 +402,55 @@ def test_halves_of_the_day_with_points(tmp_path: Path) -> None:
     assert list(series.timestamps) == list((HOURS + pd.Timedelta("5h")).tz_localize("UTC"))
 
 
+@pytest.mark.parametrize("written", ["%y%m%d", "%d%m%Y", "%Y%j"])
+def test_numbers_in_another_order_name_their_format(written: str, tmp_path: Path) -> None:
+    """Red if they are read as weeks or counts, or the format that is named does not read them."""
+    days = pd.date_range("2020-01-01", periods=400)
+    frame = pd.DataFrame({"date": days.strftime(written), "load": LOAD})
+    with pytest.raises(InputError, match=f"found numbers such as .*; set dataset.time_format={written}, or name"):
+        read(frame, tmp_path)
+    assert list(read(frame, tmp_path, time_format=written).timestamps) == list(days)
+
+
+def test_years_with_fractions_have_a_cure(tmp_path: Path) -> None:
+    """Red if the line of Python that is named does not give the months."""
+    frame = pd.DataFrame({"decimal": (1958 + 2 / 12 + (np.arange(120) + 0.5) / 12).round(4), "co2": LOAD[:120]})
+    with pytest.raises(InputError, match="years such as .* need months: frame") as caught:
+        read(frame, tmp_path)
+    exec(str(caught.value).partition("need months: ")[2], {"frame": frame, "pandas": pd})
+    assert list(read(frame, tmp_path).timestamps) == list(pd.date_range("1958-03", periods=120, freq="MS"))
+
+
+def test_clocks_of_weather_stations(tmp_path: Path) -> None:
+    """Red if 12:00a is not midnight, in a column of its own."""
+    clock = HOURS.strftime("%I:%M").str.lstrip("0") + np.where(HOURS.hour < 12, "a", "p")
+    frame = pd.DataFrame({"Date": HOURS.strftime("%d/%m/%Y"), "Time": clock, "load": LOAD})
+    assert list(read(frame, tmp_path).timestamps) == list(HOURS)
+
+
+def test_half_hours_as_columns_named_after_their_ends(tmp_path: Path) -> None:
+    """Red if they stay columns, or the first is not the one after midnight."""
+    ends = [f"{minute // 60 % 24}:{minute % 60:02d}" for minute in range(30, 1441, 30)]
+    days = pd.date_range("2024-01-01", periods=40)
+    values = np.arange(40 * 48.0)
+    frame = pd.DataFrame(values.reshape(40, 48), columns=ends)
+    frame.insert(0, "date", days.strftime("%d/%m/%Y"))
+    series = read(frame, tmp_path)
+    assert list(series.timestamps) == list(pd.date_range("2024-01-01", periods=40 * 48, freq="30min"))
+    np.testing.assert_array_equal(series.values[:, 0], values)
+
+
+def test_text_in_columns_of_months_is_named(tmp_path: Path) -> None:
+    """Red if the program fails where a table of months has text in a cell."""
+    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    frame = pd.DataFrame(LOAD[:360].reshape(30, 12), columns=months).astype(object)
+    frame.insert(0, "Year", np.arange(1990, 2020))
+    frame.loc[29, "Dec"] = "***"
+    with pytest.raises(InputError, match=r"column 'value': expected a number, found '\*\*\*'.*missing_values=\["):
+        read(frame, tmp_path)
+    np.testing.assert_array_equal(read(frame, tmp_path, missing_values=["***"]).values[:, 0], LOAD[:359])
+
+
 def test_one_time_in_all_rows_is_a_duplicate() -> None:
     """Red if the search for clock changes fails on a single distinct time."""
     with pytest.raises(InputError, match=r"duplicate timestamp 2024-01-01 00:00:00 \(2 of 3 rows repeat a time\)"):
