@@ -415,7 +415,7 @@ def test_numbers_in_another_order_name_their_format(written: str, tmp_path: Path
 def test_years_with_fractions_have_a_cure(tmp_path: Path) -> None:
     """Red if the line of Python that is named does not give the months."""
     frame = pd.DataFrame({"decimal": (1958 + 2 / 12 + (np.arange(120) + 0.5) / 12).round(4), "co2": LOAD[:120]})
-    with pytest.raises(InputError, match="years such as .* need months: frame") as caught:
+    with pytest.raises(InputError, match=r"years such as .* need months: frame") as caught:
         read(frame, tmp_path)
     exec(str(caught.value).partition("need months: ")[2], {"frame": frame, "pandas": pd})
     assert list(read(frame, tmp_path).timestamps) == list(pd.date_range("1958-03", periods=120, freq="MS"))
