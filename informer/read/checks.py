@@ -524,12 +524,14 @@ def _check_column(
     without = [Repair("columns", others)] if others else []
     for bad, expected in ((worded, "a number"), (infinite, "a number"), (huge, f"a number of at most {LARGEST:g}")):
         if bad.any():
-            row = int(bad.argmax())
-            cell = shown(text[rows.lines[row]] if bad is worded else values[row])
+            row, n_bad = int(bad.argmax()), int(bad.sum())
+            if bad is worded:  # of columns that became rows, several have the same line
+                n_bad = min(n_bad, len(text))
+            cell = shown(text[text.index == rows.lines[row]].iloc[0] if bad is worded else values[row])
             words = missing_words(text, len(rows)) if bad is worded else []
             advice = f"fix the cell, if it means a missing value set dataset.missing_values=[{','.join(words)}]"
             report.add(
-                f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(int(bad.sum()), 'such cells')}; "
+                f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(n_bad, 'such cells')}; "
                 f"{advice if words else _decimal_advice(cell)}{leave_out}",
                 *([Repair("missing_values", words)] if words else without),
                 column=column,

@@ -446,8 +446,12 @@ def test_text_in_columns_of_months_is_named(tmp_path: Path) -> None:
     frame = pd.DataFrame(LOAD[:360].reshape(30, 12), columns=months).astype(object)
     frame.insert(0, "Year", np.arange(1990, 2020))
     frame.loc[29, "Dec"] = "***"
-    with pytest.raises(InputError, match=r"column 'value': expected a number, found '\*\*\*'.*missing_values=\["):
+    with pytest.raises(InputError, match=r"column 'value': expected a number, found '\*\*\*'; .*missing_values=\["):
         read(frame, tmp_path)
+    frame.loc[29, "Nov"] = "***"
+    with pytest.raises(InputError, match=r"found '\*\*\*' \(2 such cells\); .*missing_values=\["):
+        read(frame, tmp_path)
+    frame.loc[29, "Nov"] = LOAD[358]
     np.testing.assert_array_equal(read(frame, tmp_path, missing_values=["***"]).values[:, 0], LOAD[:359])
 
 
