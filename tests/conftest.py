@@ -60,7 +60,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A run on the sample data, two epochs; for reading, not for writing into."""
     run_dir = tmp_path_factory.mktemp("trained") / "run"
     arguments = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.max_epochs=2", f"run_dir={run_dir}"]
-    outcome = call("train", *arguments, checked=True)
+    with shortcuts.undrawn():
+        outcome = call("train", *arguments, checked=True)
     assert outcome.status == 0, outcome.err
     return Trained(run_dir, outcome.out)
 

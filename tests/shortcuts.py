@@ -3,6 +3,8 @@ the choice among settings of linear maps."""
 
 import os
 from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ BLANK = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4D
 """A PNG of one pixel."""
 
 _drawn: Any = FigureCanvasAgg.print_png
+_blank: Any = lambda canvas, file, **options: file.write(BLANK)  # noqa: E731
 _all = {name: getattr(select, name) for name in FEW}
 
 
@@ -36,7 +39,15 @@ def install() -> None:
 
 def switch(path: Path) -> None:
     """On or off, for the tests of this file."""
-    wanted: Any = _drawn if DRAWN & set(path.parts) else lambda canvas, file, **options: file.write(BLANK)
-    FigureCanvasAgg.print_png = wanted  # type: ignore[method-assign]
+    FigureCanvasAgg.print_png = _drawn if DRAWN & set(path.parts) else _blank  # type: ignore[method-assign]
     for name, values in (_all if CHOSEN & set(path.parts) else FEW).items():
         setattr(select, name, values)
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Whatever the file, for what tests of several files read."""
+    before = FigureCanvasAgg.print_png
+    FigureCanvasAgg.print_png = _blank  # type: ignore[method-assign]
+    yield
+    FigureCanvasAgg.print_png = before  # type: ignore[method-assign]
