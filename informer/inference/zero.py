@@ -18,7 +18,7 @@ from torch import Tensor
 from informer.base.errors import InputError
 from informer.base.quantiles import MEDIAN
 from informer.base.runtime import pick_device
-from informer.data.diagnosis import seasons_of
+from informer.data.diagnosis import LEAST_COUNTED, seasons_of
 from informer.data.scaler import are_constant, is_amount
 from informer.data.seasonality import WEAKEST
 from informer.inference.model import Forecast
@@ -89,11 +89,17 @@ class Histories:
         return seasonal_scale([np.where(self.observed, self.values, np.nan).T], self.seasons[0])
 
     def bounded(self, quantiles: Float64[np.ndarray, "n h q"]) -> Float64[np.ndarray, "n h q"]:
-        """Those of amounts at least zero; a history that never changes is continued, all quantiles equal."""
+        """Those of amounts at least zero; a history that never changes is continued, all quantiles equal; those of
+        counters, which have never fallen, do not fall."""
         zeros = ((self.values == 0) & self.observed).sum(axis=1)
         whole = (self.values == np.round(self.values)).all(axis=1)
         are_amounts = is_amount(self.values.min(axis=1), zeros, self.observed.sum(axis=1), whole=whole)
-        quantiles = np.where(self.are_constant()[:, None, None], self.last()[:, None, None], quantiles)
+        last = self.last()[:, None, None]
+        quantiles = np.where(self.are_constant()[:, None, None], last, quantiles)
+        known = np.where(self.observed, self.values, -np.inf)
+        rise = ((known == np.maximum.accumulate(known, axis=1)) | ~self.observed).all(axis=1)
+        are_counters = (rise & (self.observed.sum(axis=1) >= LEAST_COUNTED))[:, None, None]
+        quantiles = np.where(are_counters, np.maximum.accumulate(np.maximum(quantiles, last), axis=1), quantiles)
         return np.maximum(quantiles, np.where(are_amounts, 0.0, -np.inf)[:, None, None])
 
 

@@ -122,6 +122,19 @@ def test_amounts_are_not_negative(model):
     assert forecast(model, series_of("D", a=demand - 1.0), 14, (95,)).bands["lo95"].min() < -1
 
 
+def test_counters_do_not_fall(model):
+    """Red if a meter runs back; a column that fell once, or has few rows, may fall again."""
+    meter = 5000 + np.cumsum(1 + np.sin(np.arange(200) * 2 * np.pi / 24))
+    meter[17] = np.nan
+    fell = meter.copy()
+    fell[150:] -= 40
+    found = forecast(model, series_of("h", a=meter, b=fell), 96, (95,))
+    for counter in (found.values[:, 0], found.bands["lo95"][:, 0], found.bands["hi95"][:, 0]):
+        assert (np.diff(counter, prepend=meter[-1]) >= 0).all()
+    assert np.diff(found.values[:, 1]).min() < 0
+    assert np.diff(forecast(model, series_of("h", a=meter[:99]), 96, (95,)).bands["lo95"][:, 0]).min() < 0
+
+
 def test_column_without_values_is_named(model):
     with pytest.raises(InputError, match="'b' has no value"):
         medians(model, series_of(a=SEASONAL, b=np.full(60, np.nan)))
