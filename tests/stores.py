@@ -12,7 +12,7 @@ from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.data.history import Future, future_of_table
-from informer.data.windows import Store
+from informer.data.windows import DataUnits, Store
 from informer.read.series import Series, series_from_table, table_of_file
 from informer.read.table import name_of, table_of_frame
 
@@ -29,15 +29,14 @@ def load_data(
 
 def one_series(values: Tensor, marks: Tensor | None = None) -> Store:
     """One series that is scaled already: its own units are the scaled ones."""
-    n_columns, device = values.shape[1], values.device
+    device, units = values.device, values.new_ones(1, values.shape[1], dtype=torch.float64)
     begin = torch.zeros(1, dtype=torch.long, device=device)
     return Store(
         values=values,
         marks=torch.zeros(len(values), 1, device=device) if marks is None else marks,
         first_rows=begin,
         first_marks=begin,
-        center=torch.zeros(1, n_columns, dtype=torch.float64, device=device),
-        scale=torch.ones(1, n_columns, dtype=torch.float64, device=device),
+        units=DataUnits(0 * units, units),
         numbers=begin,
     )
 

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -111,7 +112,7 @@ def test_only_the_constant_series_of_a_panel_is_held() -> None:
 def test_constants_are_held_at_the_last_observed_value(quantiles: tuple[int, ...]) -> None:
     class Windows:
         enc_x = torch.tensor([[1.0, 5.0, 9.0], [2.0, torch.nan, 9.0]])[None].repeat(2, 1, 1)
-        constant = torch.tensor([[True, False], [False, False]])
+        units = SimpleNamespace(constant=torch.tensor([[True, False], [False, False]]))
 
     output = torch.zeros(2, 4, 2, *quantiles)
     held = constants_held(output, Windows, targets=[1, 0])

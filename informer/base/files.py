@@ -41,19 +41,15 @@ def expanded(path: str | Path) -> Path:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn errors of writing `path` (no space, no permission) into an InputError."""
-    _refuse_nul(path)
+def writing(path: Path, cure: str = "choose another") -> Iterator[None]:
+    """Turn errors of writing `path` (no space, no permission) into an InputError, with what to do."""
+    if "\0" in str(path):
+        raise InputError(f"{path}: expected a writable path, found a NUL character in it; {cure}")
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{path}: expected a writable path, found: {reason}; choose another") from error
-
-
-def _refuse_nul(path: Path) -> None:
-    if "\0" in str(path):
-        raise InputError(f"{path}: expected a writable path, found a NUL character in it; choose another")
+        raise InputError(f"{path}: expected a writable path, found: {reason}; {cure}") from error
 
 
 def missing_file(path: Path) -> InputError:
@@ -129,22 +125,19 @@ def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True
 
 def make_folder(path: Path) -> None:
     """Create a folder and its parents; an InputError if that fails."""
-    _refuse_nul(path)
-    try:
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: the folder cannot be created ({error.strerror}); choose another") from error
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, cure: str = "choose another") -> Iterator[Path]:
     """A temporary path next to `path` for content in pieces; renamed to `path` at the end, removed after a failure.
 
     Raises:
         InputError: the path cannot be written.
     """
     temporary = path.with_name(f".{_short(path.name)}.{secrets.token_hex(_DIGITS // 2)}{TEMPORARY}")
-    with writing(path):
+    with writing(path, cure):
         if not path.parent.is_dir():  # usually it is, and then this takes less time than an attempt to create it
             path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -301,8 +294,7 @@ def only_writer(folder: Path, setting: str) -> Iterator[None]:
     """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with _locked(folder, setting):
             yield
     finally:

@@ -243,11 +243,7 @@ def _dims_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     sizes = tuple(len(checkpoint.categories.get(name, ())) for name in inputs)
     codes = [position for position, size in enumerate(sizes) if size]
     scaler = PanelScaler.from_state(checkpoint.scaler)
-    columns_of_scalers = {
-        array.size
-        for each in [*scaler.by_series.values(), *([scaler.shared] if scaler.shared else [])]
-        for array in (each.center, each.scale)
-    }
+    columns_of_scalers = {array.size for each in scaler.all for array in (each.center, each.scale)}
     pairs: list[tuple[str, object, object]] = [
         ("columns read", n_read, n),
         ("columns forecast", dims.c_out, len(checkpoint.targets)),

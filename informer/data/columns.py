@@ -14,7 +14,6 @@ from informer.config.data import FeatureMode
 from informer.data.panel import Attributes
 from informer.read.columns import Labels
 from informer.read.series import Series
-from informer.read.split import Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,15 +157,12 @@ NUMBERS_ONLY = Trained((), {})
 """A single series without categories."""
 
 
-def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Labels) -> dict[str, tuple[str, ...]]:
-    """Sorted categories in the training rows, by column; `labels` are the categories of the codes in the panel."""
+def trained_labels(training: Sequence[Series], labels: Labels) -> dict[str, tuple[str, ...]]:
+    """Sorted categories in the training rows, by column; `labels` are the categories of the codes in these rows."""
     trained: dict[str, tuple[str, ...]] = {}
     for name, categories in labels.items():
-        position = panel[0].columns.index(name)
-        training = (
-            series.values[split.train.start : split.train.stop] for series, split in zip(panel, splits, strict=True)
-        )
-        numbers = {int(number) for rows in training for number in np.unique(rows[:, position])}
+        position = training[0].columns.index(name)
+        numbers = {int(number) for series in training for number in np.unique(series.values[:, position])}
         trained[name] = tuple(sorted(categories[number - 1] for number in numbers if number))
     return trained
 

@@ -24,7 +24,7 @@ from informer.config.overrides import to_display
 from informer.data.calendar import CalendarMarks, holiday_marks, mark_sizes
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.large import mapped_panel
-from informer.data.panel import Attributes, divide, read_attributes, read_panel
+from informer.data.panel import Attributes, divide, read_attributes, read_panel, training_rows
 from informer.data.scaler import PanelScaler, Scaler
 from informer.data.store import Cache, build_store, dataset_cache, with_columns, with_issues_of
 from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
@@ -250,11 +250,12 @@ def lay_out(
         InputError: problems in the split or the sizes.
     """
     panel, splits = divide(source.panel, dataset, sizes)
-    masked = masks_of(panel, splits, keeps_gaps=dataset.keeps_gaps, trained=trained)
+    training = training_rows(panel, splits)
+    masked = masks_of(training, keeps_gaps=dataset.keeps_gaps, trained=trained)
     several = [series.name for series in panel] if len(panel) > 1 else []
-    names, categories, *_ = trained or Trained(several, trained_labels(panel, splits, source.labels))
+    names, categories, *_ = trained or Trained(several, trained_labels(training, source.labels))
     panel = renumbered(panel, source.labels, categories)
-    scaler, scalers = _scalers(scaler, panel, splits, source)
+    scaler, scalers = _scalers(scaler, training_rows(panel, splits), source)
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained=names)
     targets = source.columns.positions(source.columns.targets)
     observed = observed_rows(panel, targets) if dataset.keeps_gaps else None
@@ -282,13 +283,10 @@ def lay_out(
 
 
 def _scalers(
-    scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split], source: Source
+    scaler: ScalerConfig | PanelScaler, training: Sequence[Series], source: Source
 ) -> tuple[PanelScaler, list[Scaler]]:
     """The scaler, fitted on the training rows if necessary, and the scaler of each series."""
-    training = {
-        series.name: series.values[split.train.start : split.train.stop]
-        for series, split in zip(panel, splits, strict=True)
-    }
+    rows = {series.name: series.values for series in training}
     if isinstance(scaler, PanelScaler):
         fitted = scaler
     else:
@@ -297,14 +295,14 @@ def _scalers(
             position for position in source.columns.positions(source.columns.static_covariates) if position not in codes
         ]
         targets = source.columns.positions(source.columns.targets)
-        fitted = PanelScaler.fit(scaler, training, codes=codes, static=static, targets=targets)
-        scalers = [scaler for scaler in (fitted.shared, *fitted.by_series.values()) if scaler is not None]
-        if unknown := sorted({source.columns.inputs[position] for scaler in scalers for position in scaler.unknown}):
+        fitted = PanelScaler.fit(scaler, rows, codes=codes, static=static, targets=targets)
+        positions = {position for scaler in fitted.all for position in scaler.unknown}
+        if unknown := sorted(source.columns.inputs[position] for position in positions):
             raise InputError(
                 f"dataset.fill=mask: no value is observed of {listed(unknown)} in the training rows; leave it out with "
                 "dataset.exclude, or change dataset.split"
             )
-    return fitted, [fitted.of(name, rows) for name, rows in training.items()]
+    return fitted, [fitted.of(name, values) for name, values in rows.items()]
 
 
 def _divided(rows: range, share: float, sizes: WindowSizes) -> tuple[range, range]:

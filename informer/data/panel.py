@@ -593,6 +593,14 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
     return [series for series, _ in usable], [split for _, split in usable]
 
 
+def training_rows(panel: Sequence[Series], splits: Sequence[Split]) -> list[Series]:
+    """The series without the rows of other parts."""
+    return [
+        replace(series, timestamps=series.timestamps[rows], values=series.values[rows])
+        for series, rows in zip(panel, (slice(split.train.start, split.train.stop) for split in splits), strict=True)
+    ]
+
+
 def training_series(panel: Sequence[Series], names: Sequence[str], where: str) -> list[Series]:
     """The series that a model was trained on, in the order of training.
 

@@ -91,7 +91,7 @@ class Scaler:
         return (_powered(values, self.power) - self.center) / self.scale
 
     def standard(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
-        """Data units to scaled units without the transform, up to a constant; see `Units.standard`."""
+        """Data units to scaled units without the transform, up to a constant; see `DataUnits.standard`."""
         return self.transform(values) if self.untransformed_scale is None else values / self.untransformed_scale
 
     def without(self, columns: Sequence[int]) -> "Scaler":
@@ -193,9 +193,14 @@ class PanelScaler:
             return self.shared
         if name in self.by_series:
             return self.by_series[name]
-        first = next(iter(self.by_series.values()))
+        first = self.all[0]
         scaler = Scaler.fit(self.kind, [rows], first.power).without(self.codes)
         return scaler.taking([*self.static, *scaler.unknown], first)
+
+    @property
+    def all(self) -> list[Scaler]:
+        """The shared scaler, or those of the training series."""
+        return [*self.by_series.values()] if self.shared is None else [self.shared]
 
     def constant_note(self, columns: Columns) -> str:
         """A sentence about the targets that are constant in training; empty without any."""
@@ -210,8 +215,8 @@ class PanelScaler:
 
     def root(self, column: int) -> str:
         """Name of the root of a column that is scaled instead of its values; empty if it is the values."""
-        scaler = self.shared or next(iter(self.by_series.values()))
-        return "" if scaler.power is None else ROOTS.get(float(scaler.power[column]), "")
+        power = self.all[0].power
+        return "" if power is None else ROOTS.get(float(power[column]), "")
 
     def roots(self, columns: Iterable[int]) -> list[str]:
         """Names of the roots of these columns, each once; see `root`."""
@@ -257,10 +262,10 @@ class PanelScaler:
             codes=codes,
             static=static,
         )
-        n_columns = len((restored.shared or next(iter(restored.by_series.values()))).center)
+        n_columns = len(restored.all[0].center)
         if not all(0 <= position < n_columns for position in (*codes, *static)):
             raise InputError(f"checkpoint: scaler: expected places below {n_columns}, found {[*codes, *static]}")
-        for scaler in [*([restored.shared] if restored.shared else []), *restored.by_series.values()]:
+        for scaler in restored.all:
             # the number of columns is checked elsewhere
             positions = [position for position in codes if position < scaler.center.size]
             if (scaler.center[positions] != 0).any() or (scaler.scale[positions] != 1).any():

@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -19,17 +18,16 @@ import pandas as pd
 import torch
 from jaxtyping import Float32, Float64, Int64
 from numpy.typing import DTypeLike
-from torch import Tensor
 
 from informer.base.errors import InputError
-from informer.base.files import expanded, write_atomic
+from informer.base.files import expanded, replacing, write_atomic
 from informer.base.runtime import versions
 from informer.config.data import DatasetConfig, settings_that
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import CalendarMarks, calendar_marks, mark_fields
 from informer.data.panel import Attributes, series_names
 from informer.data.scaler import Scaler
-from informer.data.windows import Issued, Store
+from informer.data.windows import DataUnits, Issued, Store
 from informer.read.series import Series, column_values
 
 log = logging.getLogger(__name__)
@@ -110,24 +108,12 @@ def is_whole(path: Path) -> bool:
 
 def _write(path: Path, blocks: Iterable[bytes]) -> None:
     digest = hashlib.sha256()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("xb") as file:
-                for block in blocks:
-                    digest.update(block)
-                    file.write(block)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"{path.parent}: expected a writable folder for arrays, found: {reason}; set dataset.cache_dir"
-        ) from error
+    with replacing(path, cure="set dataset.cache_dir") as temporary, temporary.open("xb") as file:
+        for block in blocks:
+            digest.update(block)
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
     write_atomic(_checksum(path), digest.hexdigest())
 
 
@@ -167,30 +153,28 @@ def build_store(
         trained: names of the training series, in the order of their numbers.
     """
     marks, first_marks = _shared_marks(panel, calendar, cache)
-    arrays = {
-        "first_rows": np.cumsum([0, *map(len, panel[:-1])]),
-        "first_marks": first_marks,
-        "center": np.stack([scaler.center for scaler in scalers]),
-        "scale": np.stack([scaler.scale for scaler in scalers]),
-        "numbers": series_numbers(panel, trained),
-    }
-    constant = np.stack([scaler.constant for scaler in scalers])
-    arrays |= {"constant": constant} if constant.any() else {}
-    for name in ("power", "untransformed_scale"):  # all series are transformed, or none
-        if getattr(scalers[0], name) is not None:
-            arrays[name] = np.stack([getattr(scaler, name) for scaler in scalers])
-    on_device = {name: _placed(torch.from_numpy(array), torch.device(device)) for name, array in arrays.items()}
-    large = {"values": _scaled(panel, scalers, cache), "marks": marks}
-    home = "cpu" if cache else device
-    has_gaps = cache is None and bool(np.isnan(large["values"]).any())  # cache files never have gaps
-    placed = {name: torch.from_numpy(array).to(home) for name, array in large.items()}
-    issued = {place: Issued(*(part.to(device) for part in each)) for place, each in _issued(panel, scalers).items()}
-    return Store(**on_device, **placed, has_gaps=has_gaps, issued=issued)
+    values, home = _scaled(panel, scalers, cache), "cpu" if cache else device
+    issued = _issued(panel, scalers).items()
+    return Store(
+        values=torch.from_numpy(values).to(home),
+        marks=torch.from_numpy(marks).to(home),
+        first_rows=torch.from_numpy(np.cumsum([0, *map(len, panel[:-1])])).to(device),
+        first_marks=torch.from_numpy(first_marks).to(device),
+        units=_units(scalers, torch.device(device)),
+        numbers=torch.from_numpy(series_numbers(panel, trained)).to(device),
+        has_gaps=cache is None and bool(np.isnan(values).any()),  # cache files never have gaps
+        issued={place: Issued(*(part.to(device) for part in each)) for place, each in issued},
+    )
 
 
-def _placed(tensor: Tensor, device: torch.device) -> Tensor:
-    """Move to the device, except float64 to Apple's, which does not support it."""
-    return tensor if device.type == "mps" and tensor.dtype == torch.float64 else tensor.to(device)
+def _units(scalers: Sequence[Scaler], device: torch.device) -> DataUnits:
+    """Scaling of each series: all are transformed, or none."""
+    parts = {name: [getattr(scaler, name) for scaler in scalers] for name in DataUnits._fields}
+    if not np.any(parts["constant"]):
+        del parts["constant"]
+    units = DataUnits(**{name: torch.from_numpy(np.stack(part)) for name, part in parts.items() if part[0] is not None})
+    # float64 stays on the CPU if the device is Apple's, which does not support it
+    return units.mapped(lambda part: part if device.type == "mps" and part.dtype == torch.float64 else part.to(device))
 
 
 def series_numbers(panel: Sequence[Series], trained: Sequence[str]) -> Int64[np.ndarray, "s"]:

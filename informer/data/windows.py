@@ -34,7 +34,7 @@ from informer.config.model import WindowSizes
 from informer.data.columns import Columns, Trained
 from informer.networks.ops.gaps import history_of
 from informer.read.series import Series, column_values
-from informer.read.split import WITHOUT_TRAINING, Split
+from informer.read.split import WITHOUT_TRAINING
 
 
 class DataUnits(NamedTuple):
@@ -58,9 +58,13 @@ class DataUnits(NamedTuple):
         """Values before scaling, still transformed."""
         return scaled.to(self.scale.device).double() * self.scale[:, None] + self.center[:, None]
 
+    def scaled(self, unscaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
+        """The inverse of `unscaled`."""
+        return (unscaled - self.center[:, None]) / self.scale[:, None]
+
     def untransformed(self, unscaled: Float64[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
         """Values in data units, from those of `unscaled`."""
-        return unscaled if self.power is None else signed_power(unscaled, 1 / self.power[:, None])
+        return unscaled if self.power is None else torch.copysign(unscaled.abs() ** (1 / self.power[:, None]), unscaled)
 
     def original(self, scaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
         """Values in data units."""
@@ -81,17 +85,12 @@ class DataUnits(NamedTuple):
         return DataUnits(*(None if tensor is None else change(tensor) for tensor in self))  # type: ignore[arg-type]
 
 
-def signed_power(values: Float[Tensor, "*t n"], power: Float64[Tensor, "*#t n"]) -> Float[Tensor, "*t n"]:
-    """sign(x) |x|^p: increasing and odd; p < 1 stabilises a variance that grows with the level."""
-    return torch.copysign(values.abs() ** power, values)
-
-
 class Batch(NamedTuple):
     """Scaled model inputs and targets. `target` has no rows if the future is unknown. Missing values are NaN.
 
-    `center`, `scale`, `power`, `untransformed_scale` and `constant` are the `DataUnits` of the targets of each window;
-    `series` is the number of each window's training series, -1 for a new one. `before(n)` are the last n rows of the
-    history and their marks; where the series has fewer, its first row is repeated.
+    `units` are those of the targets of each window; `series` is the number of each window's training series, -1 for a
+    new one. `before(n)` are the last n rows of the history and their marks; where the series has fewer, its first row
+    is repeated.
     """
 
     enc_x: Float[Tensor, "b seq c"]
@@ -99,18 +98,9 @@ class Batch(NamedTuple):
     dec_x: Float[Tensor, "b label+pred c"]
     dec_mark: Float[Tensor, "b label+pred m"]
     target: Float[Tensor, "b pred n"]
-    center: Float64[Tensor, "b n"]
-    scale: Float64[Tensor, "b n"]
+    units: DataUnits
     series: Int[Tensor, "b"]
-    power: Float64[Tensor, "b n"] | None = None
-    untransformed_scale: Float64[Tensor, "b n"] | None = None
-    constant: Bool[Tensor, "b n"] | None = None
-    before: Callable[[int], tuple[Float[Tensor, "b l c"], Float[Tensor, "b l m"]]] | None = None
-
-    @property
-    def units(self) -> DataUnits:
-        """Units of the targets."""
-        return DataUnits(self.center, self.scale, self.power, self.untransformed_scale, self.constant)
+    before: Callable[[int], tuple[Float[Tensor, "b l c"], Float[Tensor, "b l m"]]]
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
@@ -154,7 +144,7 @@ class Store:
         values: scaled columns.
         marks: calendar marks of the timestamps, shared by series with the same timestamps.
         first_rows, first_marks: where each series starts in `values` (increasing) and in `marks`.
-        center, scale, power, untransformed_scale, constant: scaling of each series and column, see `DataUnits`.
+        units: scaling of each series and column.
         numbers: number of each series in training; -1 for a new one.
         has_gaps: whether values are missing (NaN).
         issued: by column, what was known ahead of its rows; none: what `values` contains.
@@ -164,14 +154,24 @@ class Store:
     marks: Float[Tensor, "times m"]
     first_rows: Int[Tensor, "s"]
     first_marks: Int[Tensor, "s"]
-    center: Float64[Tensor, "s c"]
-    scale: Float64[Tensor, "s c"]
+    units: DataUnits
     numbers: Int[Tensor, "s"]
     has_gaps: bool = False
-    power: Float64[Tensor, "s c"] | None = None
-    untransformed_scale: Float64[Tensor, "s c"] | None = None
-    constant: Bool[Tensor, "s c"] | None = None
     issued: Mapping[int, Issued] = field(default_factory=dict)
+
+    @property
+    def mark_shift(self) -> Int[Tensor, "s"]:
+        """Distance of each series' rows in `marks` from those in `values`."""
+        return self.first_marks - self.first_rows
+
+    def rows_of(self, series: int) -> slice:
+        """The rows of one series."""
+        first, stop = [*self.first_rows[series : series + 2].tolist(), len(self.values)][:2]
+        return slice(first, stop)
+
+    def series_of(self, rows: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
+        """Index in the panel of the series of these rows."""
+        return torch.bucketize(rows.contiguous(), self.first_rows, right=True) - 1
 
 
 class Windows:
@@ -199,11 +199,9 @@ class Windows:
         self.sizes = sizes
         self.starts = starts.to(device)
         self._shift = 0
-        self._targets = _columns(targets, store.center)
+        self._targets = _columns(targets, store.units.center)
         self._hidden = torch.tensor([i not in set(future) for i in range(store.values.shape[1])], device=device)
-        units = DataUnits(store.center, store.scale, store.power, store.untransformed_scale, store.constant)
-        self._units = units.mapped(partial(_pick, columns=self._targets))
-        self._mark_shift = store.first_marks - store.first_rows
+        self._units = store.units.mapped(partial(_pick, columns=self._targets))
         offsets = torch.arange(sizes.rows, device=device)
         self._places = torch.cat([offsets[: sizes.seq_len], offsets[sizes.first :]])
 
@@ -220,10 +218,10 @@ class Windows:
         """The windows with these indices, in this order."""
         seq_len, token = self.sizes.seq_len, self.sizes.seq_len - self.sizes.label_len
         first = self.starts[indices.to(self.starts.device)]
-        series = self._series(first)
+        series = self.store.series_of(first)
         rows = first[:, None] + self._places
         values = self._known(rows, first + seq_len, seq_len)
-        marks = _gather(self.store.marks, rows + self._mark_shift[series, None])
+        marks = _gather(self.store.marks, rows + self.store.mark_shift[series, None])
         history, horizon = values[:, :seq_len], values[:, seq_len:]
         return Batch(
             enc_x=history,
@@ -231,7 +229,7 @@ class Windows:
             dec_x=torch.cat([history[:, token:], horizon.masked_fill(self._hidden, 0.0)], dim=1),
             dec_mark=marks[:, token:],
             target=_pick(horizon, self._targets),
-            **self._units.mapped(lambda tensor: tensor[series.to(tensor.device)])._asdict(),
+            units=self._units.mapped(lambda tensor: tensor[series.to(tensor.device)]),
             series=self.store.numbers[series],
             before=partial(self._before, first + seq_len, series),
         )
@@ -239,7 +237,7 @@ class Windows:
     def around(self, n: int) -> tuple[Float[Tensor, "b t c"], Float[Tensor, "b t m"]]:
         """The last n rows of each history and all rows until the end of the horizon, as they were known at its origin,
         and their marks; a first row is repeated in front of a series."""
-        return self._before(self.starts + self.sizes.seq_len, self._series(self.starts), n, self.sizes.reach)
+        return self._before(self.starts + self.sizes.seq_len, self.store.series_of(self.starts), n, self.sizes.reach)
 
     def _before(
         self, ends: Int[Tensor, "b"], series: Int[Tensor, "b"], n: int, ahead: int = 0
@@ -247,7 +245,7 @@ class Windows:
         """The n rows before these rows of the store and `ahead` from there on, and their marks; see `around`."""
         back = ends[:, None] + torch.arange(-n, ahead, device=ends.device)
         rows = torch.maximum(back, self.store.first_rows[series, None])
-        return self._known(rows, ends, n), _gather(self.store.marks, rows + self._mark_shift[series, None])
+        return self._known(rows, ends, n), _gather(self.store.marks, rows + self.store.mark_shift[series, None])
 
     def _known(self, rows: Int[Tensor, "b l"], ends: Int[Tensor, "b"], n: int) -> Float[Tensor, "b l c"]:
         """Values of rows, n of which are before the end of the history, as they were known at the origin.
@@ -287,15 +285,12 @@ class Windows:
 
     def series(self, indices: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
         """Index in the panel of each window's series."""
-        return self._series(self.starts[indices.to(self.starts.device)])
+        return self.store.series_of(self.starts[indices.to(self.starts.device)])
 
     def batches(self, batch_size: int) -> Iterator[Batch]:
         """Batches of all windows; the last may be smaller."""
         for indices in torch.arange(len(self), device=self.starts.device).split(batch_size):
             yield self.batch(indices)
-
-    def _series(self, rows: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
-        return torch.bucketize(rows, self.store.first_rows, right=True) - 1
 
 
 def _gather(table: Float[Tensor, "rows c"], rows: Int[Tensor, "b l"]) -> Float[Tensor, "b l c"]:
@@ -322,9 +317,7 @@ ROUNDING = 1e-9
 """Tolerance for rounding errors in a share times a number of rows."""
 
 
-def masks_of(
-    panel: Sequence[Series], splits: Sequence[Split], *, keeps_gaps: bool, trained: Trained | None
-) -> tuple[int, ...] | None:
+def masks_of(training: Sequence[Series], *, keeps_gaps: bool, trained: Trained | None) -> tuple[int, ...] | None:
     """Positions of the columns with a mask column; None: gaps are not read.
 
     They are those of the training if the model is trained, otherwise those with a missing value in training rows.
@@ -339,10 +332,8 @@ def masks_of(
     if not keeps_gaps:
         return None
     # a network cannot learn from a mask that is constant in training
-    has_gap = np.zeros(len(panel[0].columns), dtype=bool)
-    for series, split in zip(panel, splits, strict=True):
-        has_gap |= np.isnan(series.values[split.train.start : split.train.stop]).any(axis=0)
-    return tuple(int(position) for position in np.flatnonzero(has_gap))
+    has_gap = np.any([np.isnan(series.values).any(axis=0) for series in training], axis=0)
+    return tuple(np.flatnonzero(has_gap).tolist())
 
 
 def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.ndarray, "rows"]:

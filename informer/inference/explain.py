@@ -380,7 +380,7 @@ def exchanged(batch: Batch, other: Batch, column: int) -> Batch:
     if column == batch.enc_x.shape[2]:
 
         def with_marks(rows: int) -> tuple[Tensor, Tensor]:
-            return _before(batch, rows)[0], _before(other, rows)[1]
+            return batch.before(rows)[0], other.before(rows)[1]
 
         return batch._replace(enc_mark=other.enc_mark, dec_mark=other.dec_mark, before=with_marks)
 
@@ -388,12 +388,7 @@ def exchanged(batch: Batch, other: Batch, column: int) -> Batch:
         return torch.cat([own[:, :, :column], theirs[:, :, column : column + 1], own[:, :, column + 1 :]], dim=2)
 
     def before(rows: int) -> tuple[Tensor, Tensor]:
-        values, marks = _before(batch, rows)
-        return mixed(values, _before(other, rows)[0]), marks
+        values, marks = batch.before(rows)
+        return mixed(values, other.before(rows)[0]), marks
 
     return batch._replace(enc_x=mixed(batch.enc_x, other.enc_x), dec_x=mixed(batch.dec_x, other.dec_x), before=before)
-
-
-def _before(batch: Batch, rows: int) -> tuple[Tensor, Tensor]:
-    assert batch.before is not None, "a batch of `Windows`"
-    return batch.before(rows)

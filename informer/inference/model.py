@@ -434,8 +434,8 @@ class TrainedModel:
             has_collapsed = (output.amax(dim=-1) - output.amin(dim=-1)).amax(dim=1, keepdim=True) <= ROUNDING
             if has_collapsed.any():
                 self._warn("no quantiles where all of them are equal")
-            if batch.constant is not None:
-                has_collapsed = has_collapsed | batch.constant[:, None]
+            if batch.units.constant is not None:
+                has_collapsed = has_collapsed | batch.units.constant[:, None]
             for level, values in zip(self.quantiles, output.unbind(-1), strict=True):
                 if level != MEDIAN:
                     known = values.masked_fill(has_collapsed, torch.nan)
@@ -451,7 +451,9 @@ class TrainedModel:
         if self.calibration is None:
             return {}
         history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
-        widths = partial(self.calibration.half_width, history=history, constant=batch.constant, series=batch.series)
+        widths = partial(
+            self.calibration.half_width, history=history, constant=batch.units.constant, series=batch.series
+        )
         halves = {level: widths(level) for level in levels}
         return {
             level: half.masked_fill(half.isinf(), torch.nan).double().cpu().numpy() for level, half in halves.items()
@@ -545,11 +547,10 @@ def _padded(batch: Batch, n: int) -> Batch:
     fields = {name: pad(field) for name, field in batch._asdict().items() if isinstance(field, Tensor)}
 
     def before(rows: int) -> tuple[Tensor, Tensor]:
-        assert batch.before is not None, "a batch of `Windows`"
         values, marks = batch.before(rows)
         return pad(values), pad(marks)
 
-    return Batch(**fields, before=before)
+    return Batch(**fields, units=batch.units.mapped(pad), before=before)
 
 
 def log_entry(log: str, forecasts: Sequence[Forecast], *, data: str, model: str) -> None:

@@ -95,7 +95,7 @@ def _in_units(
     free = copy(model)
     free.model = copy(model.model)  # without bounds
     free.model.floor, free.model.non_negative = False, ()
-    output = point(free.output(batch._replace(constant=None), pad_to), model.quantiles)
+    output = point(free.output(batch._replace(units=batch.units._replace(constant=None)), pad_to), model.quantiles)
     unbounded, units = batch.in_units(output).cpu(), batch.units.mapped(Tensor.cpu)
     sources = {name: part * units.scale[:, None] for name, part in _scaled(free, batch, _exact(output)).items()}
     sources[LEVEL] = sources[LEVEL] + units.center[:, None]

@@ -79,10 +79,11 @@ class KnownEffects:
         if not self.nonzero:
             return store
         values = store.values.clone()
-        ends = [*store.first_rows.tolist()[1:], len(values)]
-        for series, (first, stop) in enumerate(zip(store.first_rows.tolist(), ends, strict=True)):
-            rows = store.values[first:stop]
-            values[first:stop, list(positions)] -= self(rows, _marks(store, series, first, stop).to(rows.device))
+        for series in range(len(store.first_rows)):
+            place = store.rows_of(series)
+            rows = store.values[place]
+            effects = self(rows, _marks(store, series, place.start, place.stop).to(rows.device))
+            values[place, list(positions)] -= effects
         return replace(store, values=values)
 
 
@@ -196,7 +197,7 @@ def _changes_as_known(
 
 
 def _marks(store: Store, series: int, first: int, stop: int) -> Tensor:
-    shift = int(store.first_marks[series] - store.first_rows[series])
+    shift = int(store.mark_shift[series])
     return store.marks[first + shift : stop + shift].cpu()
 
 

@@ -182,9 +182,8 @@ class WindowRun:
 
 def runs_of(windows: Windows) -> list[WindowRun]:
     """Windows as runs, in the order of the store."""
-    starts = windows.starts.cpu().numpy()
-    starts = starts if (np.diff(starts) > 0).all() else np.unique(starts)
-    return as_runs(starts, np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right") - 1)
+    starts = windows.starts if (windows.starts.diff() > 0).all() else windows.starts.unique()
+    return as_runs(starts.cpu().numpy(), windows.store.series_of(starts).cpu().numpy())
 
 
 def as_runs(starts: Int64[np.ndarray, "w"], series: Int64[np.ndarray, "w"]) -> list[WindowRun]:
@@ -375,8 +374,7 @@ class MomentSource:
         key = runs[0].series, column
         if key not in self._latest:
             self._latest.clear()
-            ends = [*self.store.first_rows[1:].tolist(), len(self.store.values)]
-            rows = self.store.values[int(self.store.first_rows[key[0]]) : ends[key[0]], column].double().cpu().numpy()
+            rows = self.store.values[self.store.rows_of(key[0]), column].double().cpu().numpy()
             self._latest[key] = ObservedRows.of(rows) if np.isnan(rows).any() else None
         return self._latest[key]
 
@@ -469,8 +467,7 @@ class MomentSource:
         """Series with a missing value."""
         if not self.store.has_gaps:
             return set()
-        rows = np.flatnonzero(self.store.values.isnan().any(dim=1).cpu().numpy())
-        return {*(np.searchsorted(self.store.first_rows.cpu().numpy(), rows, side="right") - 1).tolist()}
+        return {*self.store.series_of(self.store.values.isnan().any(dim=1).nonzero().flatten()).tolist()}
 
     def _alike(self, runs: Sequence[WindowRun]) -> Iterator[list[WindowRun]]:
         """The windows as runs of at most as many windows as a window has rows, those of one length together."""
@@ -492,7 +489,7 @@ class MomentSource:
         each run among these."""
         store, k, length = self.store, self.features.recent, len(runs[0])
         firsts, series = (torch.tensor([getattr(run, name) for run in runs]) for name in ("first", "series"))
-        shift = (store.first_marks - store.first_rows).cpu()
+        shift = store.mark_shift.cpu()
         lasts, group = (firsts + self.seq_len - 1 + shift[series]), torch.arange(len(runs))
         if not k:
             lasts, group = lasts.unique(return_inverse=True)
@@ -509,7 +506,7 @@ class MomentSource:
         store, k = self.store, self.features.recent
         if not k or not store.has_gaps:
             return self._features([run])[0][0]
-        last = run.first + self.seq_len - 1 + int(store.first_marks[run.series] - store.first_rows[run.series])
+        last = run.first + self.seq_len - 1 + int(store.mark_shift[run.series])
         # also earlier rows, from which values may be carried forward
         first = max(run.first - self.seq_len, int(store.first_rows[run.series]))
         rows = store.values[first : run.stop + self.seq_len - 1].double().cpu()

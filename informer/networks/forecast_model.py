@@ -246,7 +246,7 @@ def model_output(
         moved = sum(weight * (each - center) for weight, each in zip(weights, forecasts, strict=True))
         output = output + with_quantile_axis(moved, output)
     if head is not None:
-        output = with_counts(output, batch) if head.kind is LossKind.negative_binomial else output
+        output = with_counts(output, batch.units) if head.kind is LossKind.negative_binomial else output
         if for_loss:
             return output
         output = head.quantiles(output)
@@ -264,9 +264,8 @@ def member_forecasts(
     if not members:
         return []
     history, ahead = read_by_members(model, batch, max(member.rows for member in members))
-    center, scale = batch.center[:, None], batch.scale[:, None]
     forecasts = (member(history, model.dims.pred_len) for member in members)
-    return [((forecast - center) / scale).to(batch.enc_x) + ahead for forecast in forecasts]
+    return [batch.units.scaled(forecast).to(batch.enc_x) + ahead for forecast in forecasts]
 
 
 def read_by_members(
@@ -281,7 +280,7 @@ def read_by_members(
         enc_x, dec_x = model.dims.values(batch._replace(enc_x=x))
         adjusted, ahead = maps.without_effects(enc_x, mark, dec_x, batch.dec_mark)
         history = adjusted[:, :, list(maps.positions)].masked_fill(history.isnan(), torch.nan)
-    return history.double() * batch.scale[:, None] + batch.center[:, None], ahead
+    return batch.units.unscaled(history), ahead
 
 
 def model_forecast(model: ForecastModel, batch: Inputs) -> Float[Tensor, "b pred_len n"]:
@@ -302,7 +301,7 @@ def _arguments(model: ForecastModel, batch: Inputs) -> tuple[Tensor, ...]:
 def _in_range(model: ForecastModel, output: Tensor, batch: Inputs) -> Tensor:
     """The output with constant targets continued, and at least zero where the model's targets are."""
     output = constants_held(output, batch, model.dims.target_positions)
-    return at_least_zero(output, batch, model.non_negative) if model.non_negative else output
+    return at_least_zero(output, batch.units, model.non_negative) if model.non_negative else output
 
 
 def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
@@ -310,16 +309,15 @@ def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor,
     return torch.maximum(forecast, with_quantile_axis(history.amin(dim=1, keepdim=True), forecast))
 
 
-def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Any, targets: Sequence[int]) -> Tensor:
+def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Inputs, targets: Sequence[int]) -> Tensor:
     """Scaled forecasts, where targets that are constant in training keep their last observed value.
 
     Args:
         output: scaled forecasts.
-        batch: has `enc_x` [b seq_len c], with NaN where missing, and perhaps `constant` [b n].
+        batch: has `enc_x` [b seq_len c], with NaN where missing, and perhaps `units.constant` [b n].
         targets: positions of the targets in `enc_x`.
     """
-    constant = getattr(batch, "constant", None)
-    if constant is None:
+    if (constant := batch.units.constant) is None:
         return output
     history = batch.enc_x[:, :, list(targets)]
     last = (~history.isnan()).cumsum(dim=1).argmax(dim=1, keepdim=True)
@@ -327,15 +325,15 @@ def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Any, targets
     return torch.where(with_quantile_axis(constant[:, None], output), with_quantile_axis(value, output), output)
 
 
-def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, positions: Sequence[int]) -> Tensor:
+def at_least_zero(output: Float[Tensor, "b pred_len n *q"], units: Any, positions: Sequence[int]) -> Tensor:
     """Scaled forecasts, raised to at least zero in data units for the given targets.
 
     Args:
         output: scaled forecasts.
-        batch: has the scaler's `center` and `scale` [b n].
+        units: the scaler's `center` and `scale` [b n].
         positions: positions of the targets.
     """
     is_bounded = torch.zeros(output.shape[2], dtype=torch.bool, device=output.device)
     is_bounded[list(positions)] = True
-    floor = (-batch.center / batch.scale).to(output).masked_fill(~is_bounded, -torch.inf)
+    floor = (-units.center / units.scale).to(output).masked_fill(~is_bounded, -torch.inf)
     return torch.maximum(output, with_quantile_axis(floor[:, None], output))

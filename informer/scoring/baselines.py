@@ -17,6 +17,7 @@ from informer.base.runtime import one_blas_thread
 from informer.data.columns import Columns
 from informer.data.dataset import Data
 from informer.data.diagnosis import seasons_of
+from informer.data.panel import training_rows
 from informer.data.windows import Batch, Windows
 from informer.linear.effects import NO_EFFECTS, KnownEffects
 from informer.linear.moments import ObservedRows, scaled_up, window_products
@@ -258,16 +259,7 @@ MOST_COLUMNS, MOST_SEASONS, MOST_NAMES = 12, 6, 3
 
 def best_seasonal_naive(data: Data) -> SeasonalNaive:
     """Seasonal naive with, for each target, the season of lowest error on the validation windows."""
-    return seasonal_naive_for(training_rows(data), data.columns, data.val)
-
-
-def training_rows(data: Data) -> list[Series]:
-    """The series without the rows of other parts."""
-    slices = (slice(split.train.start, split.train.stop) for split in data.splits)
-    return [
-        replace(series, timestamps=series.timestamps[rows], values=series.values[rows])
-        for series, rows in zip(data.panel, slices, strict=True)
-    ]
+    return seasonal_naive_for(training_rows(data.panel, data.splits), data.columns, data.val)
 
 
 @torch.inference_mode()

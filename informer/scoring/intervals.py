@@ -797,7 +797,7 @@ class Baseline:
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         """Forecast in scaled units."""
         forecast = self.fitted(batch)
-        return at_least_zero(forecast, batch, self.places) if self.places else forecast
+        return at_least_zero(forecast, batch.units, self.places) if self.places else forecast
 
     def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
         """Quantiles around its forecast."""

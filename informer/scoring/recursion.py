@@ -29,7 +29,6 @@ def with_forecast_history(batch: Batch, forecast: Float[Tensor, "b h n"], target
 
 def _before(batch: Batch, forecast: Tensor, positions: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """`Batch.before` with forecasts in the last rows."""
-    assert batch.before is not None, "a batch of `Windows`"
     values, marks = batch.before(rows)
     n = min(forecast.shape[1], rows)
     values[:, -n:] = values[:, -n:].index_copy(2, positions, forecast[:, -n:].to(values.dtype))

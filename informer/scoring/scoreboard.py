@@ -43,7 +43,7 @@ from informer.config.data import DatasetConfig, Fill, InputFormat
 from informer.config.model import WindowSizes
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import bridged
-from informer.data.windows import Store, Windows
+from informer.data.windows import DataUnits, Store, Windows
 from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
 from informer.read.columns import has_words, number_columns
 from informer.read.frequency import Frequency, on_grid
@@ -161,8 +161,7 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         marks=torch.zeros(sum(map(len, scaled)), 0),
         first_rows=torch.from_numpy(firsts),
         first_marks=torch.from_numpy(firsts),
-        center=torch.from_numpy(center),
-        scale=torch.from_numpy(scale),
+        units=DataUnits(torch.from_numpy(center), torch.from_numpy(scale)),
         numbers=torch.full((len(scaled),), -1),
     )
     ends = [(first, first + len(history)) for first, history in zip(firsts, scaled, strict=True)]

@@ -22,6 +22,7 @@ from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.conversion import without_nan
 from informer.data.dataset import Data
 from informer.data.diagnosis import data_problems
+from informer.data.panel import training_rows
 from informer.data.scaler import Scaler
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
@@ -478,12 +479,8 @@ def evaluate(forecast: ForecastFunction, windows: Windows, *, mase_scale: MaseSc
 
 def training_scale(data: Data) -> MaseScale:
     """Denominators of MASE for each target, over the training rows of every series."""
-    training = [
-        series.values[split.train.start : split.train.stop]
-        for series, split in zip(data.panel, data.splits, strict=True)
-    ]
-    scalers = [data.scaler.of(series.name, rows) for series, rows in zip(data.panel, training, strict=True)]
-    parts = list(zip(training, scalers, strict=True))
+    training = training_rows(data.panel, data.splits)
+    parts = [(series.values, data.scaler.of(series.name, series.values)) for series in training]
     return mase_scale(parts, data.frequency.season, data.columns.positions(data.targets))
 
 

@@ -324,7 +324,7 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
             ahead = point(model_output(model.model, batch), model.quantiles).double()
             if calibration is not None and has_intervals:
                 history = batch.enc_x[:, :, positions]
-                width = calibration.half_width(LEVEL, history, ahead.shape[1], batch.constant, batch.series)
+                width = calibration.half_width(LEVEL, history, ahead.shape[1], batch.units.constant, batch.series)
                 is_inside = ((ahead - batch.target).abs() <= width.to(ahead)).double()
                 inside.append(is_inside.masked_fill(width.isinf(), torch.nan).nanmean(dim=(1, 2)).cpu())
             return ahead

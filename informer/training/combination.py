@@ -31,6 +31,7 @@ from informer.checkpoint.format import COMBINED, MEMBER_ERRORS, Checkpoint
 from informer.checkpoint.restore import combination_in, restore_model
 from informer.config.training import CombineKind, TrainConfig
 from informer.data.dataset import Data
+from informer.data.panel import training_rows
 from informer.data.windows import Batch, Windows
 from informer.inference.zero import network_seasons
 from informer.linear.average import NAMES, CombinationWeights, average_weights, members_of
@@ -41,7 +42,7 @@ from informer.networks.models.linear import LinearMaps, maps_config
 from informer.networks.models.zero import HISTORY, HORIZON, Zero, observed_rows, quantile_loss, read
 from informer.pretrained.member import PretrainedMember
 from informer.pretrained.weights import NEWEST, load
-from informer.scoring.baselines import best_seasonal_naive, training_rows
+from informer.scoring.baselines import best_seasonal_naive
 from informer.training.start import is_closed_form
 
 log = logging.getLogger("informer.train")
@@ -109,7 +110,7 @@ def choose(
     kinds = {"pretrained": CombineKind.zero, "theta": CombineKind.theta}
     local = [name for name, kind in kinds.items() if kind in combine]
     own = own if own or local else ["network"]  # not trained and with quantiles: the maps that it starts from
-    seasons = network_seasons(training_rows(data), data.targets) if local else (1, 1)
+    seasons = network_seasons(training_rows(data.panel, data.splits), data.targets) if local else (1, 1)
     equal = CombinationWeights.of(dict.fromkeys(local, 1 / max(len(local), 1)), NEWEST, seasons)
     members, further = [member for _, member in members_of(equal, data.sizes.offset)], None
     steps = settings.trainer.tune_steps if members and can_tune(parts, data) else 0
@@ -277,7 +278,7 @@ def tuned(
 def _series(model: ForecastModel, batch: Batch) -> tuple[Tensor, Tensor]:
     """History [k rows] and target [k pred_len] of every target column of every window, in data units."""
     history, ahead = read_by_members(model, batch, HISTORY)
-    target = (batch.target - ahead).double() * batch.scale[:, None] + batch.center[:, None]
+    target = batch.units.unscaled(batch.target - ahead)
     return tuple(x.transpose(1, 2).flatten(0, 1) for x in (history, target))  # type: ignore[return-value]
 
 
@@ -295,8 +296,7 @@ def _error(model: ForecastModel, member: PretrainedMember, held_out: Sequence[Wi
         batch_size = max(min(TUNING_WINDOWS, TUNING_FORECASTS // len(data.targets)) // len(held_out), 1)
         fewer = windows.thinned(batch_size)
         batch = fewer.batch(torch.arange(len(fewer)))
-        history, ahead = read_by_members(model, batch, HISTORY)
-        forecast = (member(history, model.dims.pred_len) - batch.center[:, None]) / batch.scale[:, None] + ahead
+        (forecast,) = member_forecasts(model, [member], batch)
         off = (forecast - batch.target).abs()
         total, count = total + float(off.nansum()), count + int((~off.isnan()).sum())
     return total / max(count, 1)

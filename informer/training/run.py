@@ -59,6 +59,7 @@ from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.dataset import Data, Provenance, Source
+from informer.data.panel import training_rows
 from informer.data.scaler import POWERS, is_amount
 from informer.data.store import with_columns
 from informer.data.windows import Windows
@@ -72,7 +73,7 @@ from informer.networks.models.linear import maps_config
 from informer.networks.models.zero import HORIZON, ZeroConfig
 from informer.read.dialect import known_marks
 from informer.scoring import intervals
-from informer.scoring.baselines import FittedBaseline, fit_ridge, training_rows
+from informer.scoring.baselines import FittedBaseline, fit_ridge
 from informer.scoring.bootstrap import Winner
 from informer.scoring.metrics import WQL
 from informer.scoring.scores import (
@@ -238,8 +239,8 @@ def non_negative(settings: TrainConfig, data: Data) -> list[str]:
     names: list[str] = []
     for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
         least, zeros, n, all_integer = math.inf, 0, 0, True
-        for series, split in zip(data.panel, data.splits, strict=True):
-            values = np.asarray(series.values[split.train.start : split.train.stop, place])
+        for series in training_rows(data.panel, data.splits):
+            values = np.asarray(series.values[:, place])
             values = values[~np.isnan(values)]
             least, n = min(least, values.min(initial=math.inf)), n + len(values)
             zeros += int((values == 0).sum())
@@ -575,7 +576,7 @@ def train_and_score(
     settings, chosen = with_transform(settings, source, context.device)
     data = build_data(settings, context.device, source=source)
     if isinstance(settings.model, ZeroConfig) and not settings.model.seasons:
-        found = network_seasons(training_rows(data), data.targets)
+        found = network_seasons(training_rows(data.panel, data.splits), data.targets)
         settings = replace(settings, model=replace(settings.model, seasons=list(found)))
     if last is not None:
         _check_same_data(data, last)

@@ -12,6 +12,7 @@ from stores import read_series, series_from_frame
 from informer.base.errors import ReportError
 from informer.config.data import DatasetConfig, Fill, ScalerConfig, ScalerKind
 from informer.config.model import WindowSizes
+from informer.data.panel import training_rows
 from informer.data.scaler import PanelScaler, Scaler
 from informer.data.windows import are_observed, masks_of, observed_rows
 from informer.read.split import Split
@@ -103,7 +104,7 @@ def test_masks_are_of_columns_with_gaps_in_training() -> None:
     frame.loc[5, "b"] = frame.loc[50, "c"] = np.nan
     series = series_from_frame(frame, MASK, "mine")
     split = Split(range(40), range(40, 50), range(50, 60))
-    assert masks_of([series], [split], keeps_gaps=True, trained=None) == (1,)
+    assert masks_of(training_rows([series], [split]), keeps_gaps=True, trained=None) == (1,)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ScalerKind if kind is not ScalerKind.none])

@@ -19,6 +19,7 @@ from informer.data import large, scaler, store
 from informer.data.columns import Roles
 from informer.data.dataset import Data
 from informer.data.store import Cache
+from informer.data.windows import DataUnits
 from informer.read import table
 from informer.read.table import read_pieces
 from informer.scoring.scores import training_scale
@@ -74,6 +75,8 @@ def same(one: Any, other: Any) -> bool:
     """Whether these parts of two batches are equal, or both missing; of longer histories, of 20 rows."""
     if callable(one) and callable(other):
         return all(torch.equal(*pair) for pair in zip(one(20), other(20), strict=True))
+    if isinstance(one, DataUnits):
+        return all(same(*pair) for pair in zip(one, other, strict=True))
     return one is other if one is None or other is None else torch.equal(one, other)
 
 
@@ -163,9 +166,7 @@ def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
         cache.array("values", blocks, dtype=np.float32)
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        InputError, match=r"expected a writable folder for arrays, found: Not a directory; set dataset\.cache_dir"
-    ):
+    with pytest.raises(InputError, match=r"expected a writable path, found: Not a directory; set dataset\.cache_dir"):
         Cache.below(tmp_path / "file", "key").array("x", lambda: [np.ones(3)], dtype=np.float32)
 
 

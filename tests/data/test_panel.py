@@ -94,7 +94,7 @@ def check(data: Data, series: Frames, training: Callable[[str], pd.DataFrame]) -
                 np.testing.assert_allclose(batch.target[i], scaled[row : row + PRED], **close)
                 np.testing.assert_array_equal(batch.enc_mark[i], marks[row - SEQ : row])
                 np.testing.assert_array_equal(batch.dec_mark[i], marks[row - LABEL : row + PRED])
-                units = batch.target[i].double() * batch.scale[i] + batch.center[i]
+                units = batch.target[i].double() * batch.units.scale[i] + batch.units.center[i]
                 np.testing.assert_allclose(units, values[row : row + PRED], rtol=1e-4, atol=1e-4)
                 assert windows.series(torch.tensor([i])).item() == place
                 i += 1

@@ -10,7 +10,7 @@ from stores import one_series
 
 from informer.base.errors import InputError
 from informer.config.model import WindowSizes
-from informer.data.windows import Batch, Store, Windows
+from informer.data.windows import Batch, DataUnits, Store, Windows
 from informer.scoring.baselines import fit_ridge, seasonal_naive
 
 
@@ -54,15 +54,18 @@ def test_thinned_windows_are_spread_over_all(most: int, expected: list[int]) -> 
     assert len(windows) == 43
 
 
+def tensors(batch: Batch) -> list[torch.Tensor]:
+    return [part for part in (*batch, *batch.units) if isinstance(part, torch.Tensor)]
+
+
 def test_batches_hold_every_window_once() -> None:
     windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[0])
     whole = windows.batch(torch.arange(43))
     for batch_size in (1, 8, 43, 512):
         batches = list(windows.batches(batch_size))
         assert [len(batch.target) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
-        for name, part in whole._asdict().items():
-            if isinstance(part, torch.Tensor):  # there is no transform
-                assert torch.equal(torch.cat([getattr(batch, name) for batch in batches]), part)
+        for parts, part in zip(zip(*map(tensors, batches), strict=True), tensors(whole), strict=True):
+            assert torch.equal(torch.cat(parts), part)
         values, marks = (torch.cat(parts) for parts in zip(*(batch.before(9) for batch in batches), strict=True))
         assert torch.equal(values[:, 4:], whole.enc_x)
         assert torch.equal(marks[:, 4:], whole.enc_mark)
@@ -75,9 +78,10 @@ def test_windows_on_the_gpu_are_those_of_the_cpu() -> None:
     windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[1], future=[2])
     parts = {field.name: getattr(windows.store, field.name) for field in fields(Store)}
     on_gpu = {name: part.cuda() if isinstance(part, torch.Tensor) else part for name, part in parts.items()}
+    on_gpu["units"] = windows.store.units.mapped(torch.Tensor.cuda)
     there = Windows(Store(**on_gpu), starts=windows.starts, sizes=windows.sizes, targets=[1], future=[2])
     for here, other in zip(*(each.batches(8) for each in (windows, there)), strict=True):
-        moved = [(part, own) for part, own in zip(other, here, strict=True) if isinstance(own, torch.Tensor)]
+        moved = zip(tensors(other), tensors(here), strict=True)
         assert all(part.is_cuda and torch.equal(part.cpu(), own) for part, own in moved)
 
 
@@ -104,8 +108,7 @@ def shifted_over(n: int, starts: range, values: torch.Tensor | None = None) -> W
         marks=100 + torch.arange(n).float()[:, None],
         first_rows=torch.tensor([0]),
         first_marks=torch.tensor([0]),
-        center=torch.zeros(1, 1, dtype=torch.float64),
-        scale=torch.ones(1, 1, dtype=torch.float64),
+        units=DataUnits(torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)),
         numbers=torch.tensor([0]),
     )
     return Windows(store, starts=torch.tensor(starts), sizes=SIZES, targets=[0])

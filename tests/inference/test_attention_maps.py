@@ -9,7 +9,7 @@ import torch
 
 from informer.build import build_model
 from informer.config.model import InformerConfig
-from informer.data.windows import Batch
+from informer.data.windows import Batch, DataUnits
 from informer.inference import rescore as module
 from informer.inference.rescore import attention_maps, thinned
 from informer.networks.forecast_model import ForecastModel
@@ -31,8 +31,9 @@ def model() -> ForecastModel:
 def batch() -> Batch:
     generator = torch.Generator().manual_seed(1)
     shapes = [(14, 3), (14, 2), (9, 3), (9, 2), (4, 2)]
-    units = {"center": torch.zeros(2, 2).double(), "scale": torch.ones(2, 2).double(), "series": torch.zeros(2).long()}
-    return Batch(*(torch.rand(2, *shape, generator=generator) for shape in shapes), **units)
+    read = (torch.rand(2, *shape, generator=generator) for shape in shapes)
+    units = DataUnits(torch.zeros(2, 2).double(), torch.ones(2, 2).double())
+    return Batch(*read, units=units, series=torch.zeros(2).long(), before=lambda rows: pytest.fail("not read"))
 
 
 def softmax_rows(

@@ -12,7 +12,7 @@ from informer import checkpoint
 from informer.base.errors import InputError
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
-from informer.data.windows import Batch
+from informer.data.windows import Batch, DataUnits
 from informer.inference.rescore import attention_maps
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
@@ -123,8 +123,8 @@ def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
 def test_maps_show_tokens_and_rows() -> None:
     net = network(encoder_stacks=[1])
 
-    units, series = torch.zeros(2, 2, 2, dtype=torch.float64), torch.zeros(2, dtype=torch.int64)
-    windows = Batch(*batch(), torch.empty(2, 0, 2), *units, series)
+    units, series = DataUnits(*torch.zeros(2, 2, 2, dtype=torch.float64)), torch.zeros(2, dtype=torch.int64)
+    windows = Batch(*batch(), torch.empty(2, 0, 2), units, series, before=lambda rows: pytest.fail("not read"))
     maps = {one.layer_name: one for one in attention_maps(net, windows)}
     weights = maps["encoder 1.1"].weights
     assert weights.shape == (2, 3, 29, 29)

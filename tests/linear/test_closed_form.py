@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks, mark_fields
-from informer.data.windows import Store, Windows, WindowSizes
+from informer.data.windows import DataUnits, Store, Windows, WindowSizes
 from informer.linear.fit import prepare
 from informer.linear.moments import Moments, MomentSource, WindowRun, joined, runs_of, window_products
 from informer.linear.select import SHARED, CrossValidation, Fold, FoldMoments, fit_own, fit_shared, fold_moments, folds
@@ -40,8 +40,7 @@ def store(rows=(150, 130), seed=0):
         marks=torch.from_numpy(calendar_marks(stamps, HOURLY, CalendarEmbed.timeF)),
         first_rows=first,
         first_marks=first,
-        center=0 * units,
-        scale=units,
+        units=DataUnits(0 * units, units),
         numbers=torch.arange(len(rows)),
     )
 

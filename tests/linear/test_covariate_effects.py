@@ -15,7 +15,7 @@ from test_family import DIMS
 
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
-from informer.data.windows import Store
+from informer.data.windows import DataUnits, Store
 from informer.linear.average import CombinationWeights
 from informer.linear.effects import KnownEffects, fit_known
 from informer.linear.maps import add_naive, fold_known
@@ -42,8 +42,7 @@ def known_store(seed: int = 0) -> Store:
         marks=torch.from_numpy(calendar_marks(stamps, HOURLY, CalendarEmbed.timeF)),
         first_rows=torch.tensor([0]),
         first_marks=torch.tensor([0]),
-        center=0 * units,
-        scale=units,
+        units=DataUnits(0 * units, units),
         numbers=torch.tensor([0]),
     )
 
@@ -81,7 +80,7 @@ def with_category(data: Store, *, seed: int = 0) -> tuple[Store, np.ndarray]:
     values = np.column_stack([data.values.numpy(), codes]).astype(np.float32)
     values[:, :2] += np.outer(codes == 2, [0.5, -0.2])
     units = torch.ones(1, 6, dtype=torch.float64)
-    return replace(data, values=torch.from_numpy(values), center=0 * units, scale=units), codes
+    return replace(data, values=torch.from_numpy(values), units=DataUnits(0 * units, units)), codes
 
 
 def test_effects_of_categories_are_those_of_dummy_variables() -> None:

@@ -143,7 +143,7 @@ def test_effects_of_columns_known_ahead_are_not_learnt_twice(tmp_path: Path) -> 
     history, ahead = read_by_members(model, batch, 48)
     if isinstance(ahead, float):
         pytest.fail("the maps have no effect of the price")
-    rest = (batch.target - ahead).double() * batch.scale[:, None] + batch.center[:, None]
+    rest = (batch.target - ahead).double() * batch.units.scale[:, None] + batch.units.center[:, None]
     price = frame["price"].to_numpy()
     for at, (before, after) in enumerate(zip(history[:, -1, 0].numpy(), rest[:, :, 0].numpy(), strict=True), 300):
         expected = frame["y"].to_numpy()[at + 47 : at + 60] - 5 * price[at + 47 : at + 60]

@@ -93,7 +93,7 @@ class ModelDims:
 
 @runtime_checkable
 class Inputs(Protocol):
-    """Fields of a batch that a network reads, and the actual values."""
+    """Fields of a batch that a network reads, the actual values and their units."""
 
     @property
     def enc_x(self) -> Tensor: ...
@@ -107,6 +107,8 @@ class Inputs(Protocol):
     def series(self) -> Tensor: ...
     @property
     def target(self) -> Tensor: ...
+    @property
+    def units(self) -> Any: ...
 
 
 AttentionFactory = Callable[[AttentionSpec], Attention]
