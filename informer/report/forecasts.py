@@ -51,8 +51,9 @@ def written_forecasts(path: Path) -> list[Path]:
 
 
 def forecast_content(
-    path: Path, *, history: str | None = None, actuals: str | None = None, input_format: InputFormat | None = None
-) -> Content:
+    path: Path, *, history: str | None = None, actuals: str | None = None, input_format: InputFormat | None = None,
+    model: str = MODEL,
+) -> Content:  # fmt: skip
     """Content of a page on forecasts.
 
     Args:
@@ -60,6 +61,7 @@ def forecast_content(
         history: the file that a single forecast file continues; None: the file in the folder's summary, if it exists.
         actuals: a file with the actual values.
         input_format: format of all these files; what it does not set is detected.
+        model: name of the model.
 
     Raises:
         InputError: a file cannot be read, has no times, or no actual values at its times.
@@ -78,7 +80,7 @@ def forecast_content(
     content = Content(
         title=f"Forecasts: {path.name if path.is_dir() else path.name.partition('.')[0]}",
         verdict=_verdict(frame),
-        model=MODEL,
+        model=model,
         columns=list(dict.fromkeys(frame["column"])),
         facts={"forecasts": str(path), "history": history or "", "actual values": actuals or ""},
     )
@@ -91,7 +93,7 @@ def forecast_content(
     per_track = NUMBERS // len(chosen) // (1 + len(bands_of(frame)))
     past_rows = ROWS // len(chosen)
     tracks = [(key, _thinned(rows, per_track)) for key, rows in chosen]
-    add_tracks(content, tracks, past, lines={"value": MODEL}, bands=bands_of(frame), n_rows=past_rows, history=HISTORY)
+    add_tracks(content, tracks, past, lines={"value": model}, bands=bands_of(frame), n_rows=past_rows, history=HISTORY)
     n_origins, n_shown = frame["origin"].nunique(), max(len(track.origins) for track in content.tracks)
     if 1 < n_shown < n_origins:
         moves = f"The slider moves through {n_shown} of {n_origins:,} forecasts, evenly spaced."

@@ -38,7 +38,7 @@ from informer.linear.average import CombinationWeights
 from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
-from informer.report.forecasts import add_totals, add_tracks, bands_of, forecast_content, written_forecasts
+from informer.report.forecasts import MODEL, add_totals, add_tracks, bands_of, forecast_content, written_forecasts
 from informer.report.page import (
     OWN_PAGE,
     TONES,
@@ -288,13 +288,29 @@ def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
     source = path.parent if is_evaluation and (path.parent / checkpoints.BEST).exists() else path
     saved = saved or checkpoints.load(source)
     content = described(folder, source, saved)
+    metrics = _add_results(content, folder, saved)
+    if metrics.get("breakdown", {}).get("is_idle"):
+        content.remarks.append(IDLE if saved.step else f"{IDLE}: no step of training reduced the validation loss")
+    return content
+
+
+def _add_results(content: Content, folder: Path, saved: Checkpoint | None) -> dict[str, Any]:
+    """Add what is known of the results in a folder; returns its metrics, nothing if there are none.
+
+    Args:
+        saved: content of the checkpoint; None for forecasts without training.
+
+    Raises:
+        InputError: a damaged file of results.
+    """
     if not (folder / METRICS_FILE).exists():
-        return content
+        return {}
     try:
-        metrics = with_nan(_json(folder / METRICS_FILE))
-        add_scores(content, metrics)
+        metrics: dict[str, Any] = with_nan(_json(folder / METRICS_FILE))
+        if saved is not None or "scores" in metrics:
+            add_scores(content, metrics)
         add_totals(content, folder)
-        if (folder / TEST_FORECASTS).exists():
+        if saved is not None and (folder / TEST_FORECASTS).exists():
             _add_tracks(content, folder, saved, metrics)
         if (folder / ATTENTION).exists():
             attention = _json(folder / ATTENTION)
@@ -304,13 +320,14 @@ def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{folder}: expected results as the training command writes them, found: {error!r}") from error
-    if metrics["breakdown"].get("is_idle"):
-        content.remarks.append(IDLE if saved.step else f"{IDLE}: no step of training reduced the validation loss")
-    return content
+    return metrics
 
 
 def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path.parent}: expected {path.name} as the program writes it, found: {error}") from error
 
 
 def _add_tracks(content: Content, folder: Path, saved: Checkpoint, metrics: Mapping[str, Any]) -> None:
@@ -393,7 +410,13 @@ def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = 
 def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Content:
     is_run = path.is_dir() and (path / checkpoints.BEST).exists()  # a run directory may also contain forecasts
     if written_forecasts(path) and not is_run:
-        return forecast_content(path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset)
+        has_results = (path / METRICS_FILE).exists()  # of forecasts without training
+        content = forecast_content(
+            path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset,
+            model=_json(path / METRICS_FILE)["model"] if has_results else MODEL,
+        )  # fmt: skip
+        _add_results(content, path, None)
+        return content
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
         raise InputError(
             f"input={path}: expected a run, an evaluation or forecasts, found another table; "
