@@ -188,8 +188,8 @@ _CODE = re.compile(r"-?(?:9{2,}(?:\.9+)?|7{3,}|8{3,}|32767|32768|65535|214748364
 LEAST_REPEATED, FAR_NUMBER = 3, 4
 """Minimum number of cells with such a number, and distance in units of the range of the others; see `check_far`."""
 
-_WORD = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*|[-*.?/]+")
-"""Words without digits, and signs; not numbers with units or other marks."""
+_WORD = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*|[-*.?/]+|#[A-Z/0]+[!?]")
+"""Words without digits, signs, and errors of spreadsheets such as #DIV/0!; not numbers with units or other marks."""
 
 
 CONFIRM = Repair("confirm", ["duplicates"])

@@ -244,6 +244,8 @@ class _Head:
             after = [place for place in filled if place >= header][1 if config.header is None else config.header :]
             first = after[0] if after else len(rows)
         names = list(rows[header])
+        if any(map(any, rows[header + 1 : first])):  # merged cells of a sheet are written as one
+            names += [""] * (width - len(names))
         if config.header == 0:
             names = [f"column_{place}" for place in range(1, width + 1)]
         elif (

@@ -287,7 +287,7 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
 def with_whole_times(table: Table, config: DatasetConfig) -> Table:
     """The table with times that are in several columns joined in one, with the starts of intervals, without a first
     column of row numbers, and with missing values as `config` lists them."""
-    table = with_issues(with_missing_values(table, config), config)
+    table = with_labels(with_issues(with_missing_values(table, config), config))
     table = with_starts(with_series_names(table, config.series_col))
     table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})
     table = with_parts_as_rows(table, config)
@@ -335,6 +335,26 @@ def with_series_names(table: Table, series_col: str | None) -> Table:
     names = joined_names(table.frame[keys]).set_axis(frame.index)
     frame.insert(min(map(table.columns.index, keys)), series_col, names)
     return replace(table, frame=frame)
+
+
+def with_labels(table: Table) -> Table:
+    """The table with the labels of groups of rows in all their rows, if they are in the first one only, as in pivot
+    tables and merged cells: the first columns, if the next one repeats, but not within the groups."""
+    labels = dict[str, pd.Series]()
+    for column in table.columns:
+        cells = table.frame[column]
+        n_empty = int(cells.isna().sum())
+        if not n_empty or 2 * n_empty < len(cells) or pd.isna(cells.iloc[0]):
+            break
+        labels[column] = cells.ffill()
+    if not labels or len(labels) == len(table.columns):
+        return table
+    rest = table.columns[len(labels)]
+    rows = table.frame[[rest]].assign(**labels)
+    if rows[rest].isna().any() or not rows[rest].duplicated().any() or rows.duplicated().any():
+        return table
+    log.info("%s: cells of %s in the first row of a group are those of all its rows", table.name, listed([*labels]))
+    return replace(table, frame=table.frame.assign(**labels))
 
 
 def with_amounts(table: Table, unchanged: Collection[str | None]) -> Table:

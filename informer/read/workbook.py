@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 
 MOST_ROWS = 1_048_576
 """Maximum number of rows of a sheet in Excel; a damaged file may claim more."""
+
+PEEKED, FEWEST_ROWS = 50, 3
+"""First rows of a sheet that are looked at, and how many of them have numbers if it is no title page."""
 
 WRITTEN: dict[str, Any] = {"separator": ",", "decimal": ".", "thousands": "", "encoding": "utf-8"}
 """Format of `sheet_text`."""
@@ -45,7 +49,8 @@ def sheet_text(path: Path, file: io.BufferedIOBase, sheet_name: str | None, limi
 
     Args:
         path, file: the workbook; `path` is for errors.
-        sheet_name: name of the sheet, or its number from 1 if no sheet has that name; None: the first.
+        sheet_name: name of the sheet, or its number from 1 if no sheet has that name; None: the first with rows of
+            numbers or dates, or else the first.
         limits: limits on its content.
 
     Raises:
@@ -101,7 +106,10 @@ def _rows(
         if not book.worksheets:
             raise InputError(f"{path}: the workbook has no worksheet")
         names = [sheet.title for sheet in book.worksheets]
-        sheet = book.worksheets[_place(path, names, sheet_name)]
+        if sheet_name is None:
+            sheet = next(filter(_has_rows, book.worksheets), book.worksheets[0])
+        else:
+            sheet = book.worksheets[_place(path, names, sheet_name)]
         if len(names) > 1 and not formulas:
             log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
         sheet.reset_dimensions()  # the file may overstate them
@@ -110,10 +118,15 @@ def _rows(
         log.debug(f"{path.name}: {warning.message}")
 
 
-def _place(path: Path, names: Sequence[str], sheet_name: str | None) -> int:
+def _has_rows(sheet: Any) -> bool:
+    """Whether a sheet has rows of several cells with numbers or dates among its first ones; a title page has none."""
+    kinds = (int, float, datetime, date)
+    rows = (row for row in islice(sheet.iter_rows(values_only=True), PEEKED) if any(isinstance(c, kinds) for c in row))
+    return sum(sum(cell is not None for cell in row) > 1 for row in rows) >= FEWEST_ROWS
+
+
+def _place(path: Path, names: Sequence[str], sheet_name: str) -> int:
     """Index of the sheet with this name or number."""
-    if sheet_name is None:
-        return 0
     if sheet_name in names:
         return names.index(sheet_name)
     if sheet_name.isdecimal() and len(sheet_name) < 5 and 1 <= int(sheet_name) <= len(names):

@@ -13,7 +13,7 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.read.series import Series, series_from_table, with_whole_times
+from informer.read.series import Series, series_from_table, table_of_file, with_whole_times
 from informer.read.table import read_pieces, table_of_frame
 
 SIZES = ["seq_len=24", "label_len=12", "pred_len=3"]
@@ -438,6 +438,27 @@ def test_half_hours_as_columns_named_after_their_ends(tmp_path: Path) -> None:
     series = read(frame, tmp_path)
     assert list(series.timestamps) == list(pd.date_range("2024-01-01", periods=40 * 48, freq="30min"))
     np.testing.assert_array_equal(series.values[:, 0], values)
+
+
+def test_labels_in_the_first_row_of_a_group(tmp_path: Path) -> None:
+    """As pivot tables write them. Red if other rows have none; cells of a column next to unique times stay empty."""
+    months = pd.date_range("2000-01", periods=60, freq="MS")
+    firsts = np.arange(60) % 12 == 0
+    names = months.strftime("%b")
+    frame = pd.DataFrame({"Year": np.where(firsts, months.year.astype(str), ""), "Month": names, "load": LOAD[:60]})
+    assert list(read(frame, tmp_path).timestamps) == list(months)
+    days = pd.DataFrame({"Day": HOURS.strftime("%d/%m/%Y"), "Hour": HOURS.hour, "load": LOAD})
+    days.loc[HOURS.hour > 0, "Day"] = ""
+    assert list(read(days, tmp_path).timestamps) == list(HOURS)
+    shops = pd.concat([pd.DataFrame({"shop": shop, "date": months, "load": LOAD[:60]}) for shop in ("a", "b")])
+    shops = shops.reset_index(drop=True)
+    shops.loc[shops.index % 60 > 0, "shop"] = ""
+    shops.to_csv(tmp_path / "f.csv", index=False)
+    panel = read_panel([tmp_path / "f.csv"], DatasetConfig(series_col="shop"), None)
+    assert [(series.name, len(series)) for series in panel] == [("a", 60), ("b", 60)]
+    notes = pd.DataFrame({"event": np.where(firsts, "sale", ""), "date": months, "load": LOAD[:60]})
+    notes.to_csv(tmp_path / "f.csv", index=False)
+    assert table_of_file(tmp_path / "f.csv", DatasetConfig()).frame["event"].notna().sum() == 5
 
 
 def test_text_in_columns_of_months_is_named(tmp_path: Path) -> None:

@@ -88,6 +88,24 @@ def test_a_sheet_that_is_not_there_is_one_line(wanted: str, tmp_path: Path) -> N
     assert len(str(caught.value)) < 400
 
 
+def test_title_pages_and_merged_names(tmp_path: Path) -> None:
+    """Red if a first sheet without rows of numbers is read, or two lines of names with merged cells are not joined."""
+    book = openpyxl.Workbook()
+    for line in ("Report", "Author: us", "Sheet data"):
+        book.active.append([line, "see there"])
+    sheet = book.create_sheet("data")
+    days = pd.date_range("2024-01-01", periods=40)
+    for row in (["Date", "North", None, "South", None], [None, *["Qty", "Price"] * 2]):
+        sheet.append(row)
+    for place, day in enumerate(days):
+        sheet.append([day.to_pydatetime(), place, 1.5, place + 2, 2.5])
+    book.save(tmp_path / "a.xlsx")
+    series = read_series(tmp_path / "a.xlsx", DatasetConfig())
+    assert series.columns == ("North Qty", "North Price", "South Qty", "South Price")
+    assert list(series.timestamps) == list(days)
+    np.testing.assert_array_equal(series.values[:, 2], np.arange(40) + 2)
+
+
 def test_days_and_names_with_zeros_stay(tmp_path: Path) -> None:
     days = [datetime(2024, 1, 1 + day) for day in range(20)]
     rows = [["day", "store", "y"], *([day, "007", value] for day, value in zip(days, VALUES[:20], strict=True))]
