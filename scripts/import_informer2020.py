@@ -23,7 +23,7 @@ from informer.base.runtime import resource
 from informer.checkpoint import format as safe_load
 from informer.checkpoint import informer2020 as compat
 from informer.config.conversion import node_of, read_saved_yaml, to_plain
-from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig
+from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.config.training import TrainConfig, check
 from informer.data.columns import Roles
@@ -117,7 +117,7 @@ def load(options: argparse.Namespace, dataset: DatasetConfig) -> Data:
     sizes = WindowSizes(seq_len=options.seq_len, label_len=options.label_len, pred_len=options.pred_len)
     roles = Roles(features=FeatureMode(options.features), target=options.target)
     source = read_source(dataset, sizes=sizes, roles=roles, data_dir=Path())
-    calendar = CalendarEmbed(options.embed)
+    calendar = Calendar(CalendarEmbed(options.embed))
     return lay_out(source, dataset, sizes=sizes, scaler=ScalerConfig(), calendar=calendar, device="cpu")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from informer.config.data import DatasetConfig, ScalerConfig
+from informer.config.data import Calendar, DatasetConfig, ScalerConfig
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
@@ -16,7 +16,7 @@ from informer.data.windows import DataUnits, Store
 from informer.read.series import Series, series_from_table, table_of_file
 from informer.read.table import name_of, table_of_frame
 
-STANDARD = {"scaler": ScalerConfig(), "calendar": CalendarEmbed.timeF, "device": "cpu"}
+STANDARD = {"scaler": ScalerConfig(), "calendar": Calendar(CalendarEmbed.timeF), "device": "cpu"}
 
 
 def load_data(

@@ -54,9 +54,9 @@ def test_a_holiday_is_one_of_the_local_time() -> None:
 def test_chosen_fields_are_the_same_columns() -> None:
     """Red if the order is not that of the choice, or a field is written in another way than without one."""
     times = pd.date_range("2024-02-28 05:00", periods=60, freq="h")
-    usual = calendar_marks(times, HOUR, CalendarEmbed.timeF)
+    usual = calendar_marks(times, HOUR, Calendar(CalendarEmbed.timeF))
     chosen = Calendar(CalendarEmbed.timeF, ("day", "hour"))
-    assert mark_fields(HOUR, CalendarEmbed.timeF) == ("hour", "weekday", "day", "dayofyear")
+    assert mark_fields(HOUR, Calendar(CalendarEmbed.timeF)) == ("hour", "weekday", "day", "dayofyear")
     np.testing.assert_array_equal(calendar_marks(times, HOUR, chosen), usual[:, [2, 0]])
     everything = Calendar(CalendarEmbed.learned, FIELDS, ("FR",))
     edges = pd.DatetimeIndex(["2020-12-31 23:59:59", "2021-01-03", "2024-02-29 12:30"])

@@ -12,6 +12,7 @@ from forgery import content_of, write_forged
 from informer import checkpoint
 from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
+from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.forecaster import Forecaster
@@ -53,7 +54,7 @@ def test_values_are_in_original_units(trained: Trained, folder: Path) -> None:
     mean, deviation = values[:200].mean(axis=0), values[:200].std(axis=0)
     history = torch.tensor((values[-24:] - mean) / deviation, dtype=torch.float32)[None]
     stamps = pd.date_range(frame["date"].iloc[-24], periods=30, freq="h")
-    marks = torch.tensor(calendar_marks(stamps, Frequency.parse("h"), CalendarEmbed.timeF))[None]
+    marks = torch.tensor(calendar_marks(stamps, Frequency.parse("h"), Calendar(CalendarEmbed.timeF)))[None]
     start = torch.cat([history[:, -11:], torch.zeros(1, 6, 4)], dim=1)
     with torch.inference_mode():
         scaled = restore_model(saved)(history, marks[:, :24], start, marks[:, 13:])[0].numpy()

@@ -40,50 +40,45 @@ HOLIDAY = "holiday_"
 """Prefix of the names of holiday marks, followed by the country."""
 
 
-CalendarMarks = Calendar | CalendarEmbed
-"""Calendar marks of each row; a kind by itself means the usual fields of the step and no holidays."""
-
-
-def mark_fields(frequency: Frequency, calendar: CalendarMarks) -> tuple[str, ...]:
+def mark_fields(frequency: Frequency, calendar: Calendar) -> tuple[str, ...]:
     """Names of the mark columns; a yearly series has the month, which is constant.
 
     Raises:
         InputError: holidays with steps longer than a day.
     """
-    settings = _calendar(calendar)
-    if settings.kind is CalendarEmbed.none:
+    if calendar.kind is CalendarEmbed.none:
         return ()
-    if settings.holidays and (frequency.unit not in _N_FIELDS or (nanos_of(frequency.offset) or 0) > DAY):
+    if calendar.holidays and (frequency.unit not in _N_FIELDS or (nanos_of(frequency.offset) or 0) > DAY):
         raise InputError(
             f"dataset.holidays: expected a step of at most a day, found {frequency.code}; for longer steps, count the "
             "holidays of each in a column, and name it in future_covariates"
         )
-    usual = _usual_fields(frequency, linear=settings.kind is CalendarEmbed.timeF)
-    return (*(settings.fields or usual), *(HOLIDAY + region for region in settings.holidays))
+    usual = _usual_fields(frequency, linear=calendar.kind is CalendarEmbed.timeF)
+    return (*(calendar.fields or usual), *(HOLIDAY + region for region in calendar.holidays))
 
 
-def holiday_marks(frequency: Frequency, calendar: CalendarMarks) -> list[int]:
+def holiday_marks(frequency: Frequency, calendar: Calendar) -> list[int]:
     """Positions of the mark columns for holidays."""
     return [position for position, name in enumerate(mark_fields(frequency, calendar)) if name.startswith(HOLIDAY)]
 
 
-def mark_sizes(frequency: Frequency, calendar: CalendarMarks) -> tuple[int, ...]:
+def mark_sizes(frequency: Frequency, calendar: Calendar) -> tuple[int, ...]:
     """Size of the embedding table of each mark column; 1 if it is linear (timeF)."""
     fields = mark_fields(frequency, calendar)
-    if _calendar(calendar).kind is CalendarEmbed.timeF:
+    if calendar.kind is CalendarEmbed.timeF:
         return (1,) * len(fields)
     return tuple(_FIELDS[field][3] if field in _FIELDS else 2 for field in fields)
 
 
 def calendar_marks(
-    timestamps: pd.DatetimeIndex, frequency: Frequency, calendar: CalendarMarks
+    timestamps: pd.DatetimeIndex, frequency: Frequency, calendar: Calendar
 ) -> Float32[np.ndarray, "t m"]:
     """Marks of each timestamp, in the order of `mark_fields`; fields and holidays are in local time.
 
     Raises:
         InputError: see `mark_fields`; or holidays of a year are not known.
     """
-    columns, linear = [], _calendar(calendar).kind is CalendarEmbed.timeF
+    columns, linear = [], calendar.kind is CalendarEmbed.timeF
     for field in mark_fields(frequency, calendar):
         if field.startswith(HOLIDAY):
             column = _holidays(timestamps, field.removeprefix(HOLIDAY))
@@ -94,10 +89,6 @@ def calendar_marks(
             column = (column - least) / span - 0.5
         columns.append(column.astype(np.float32))
     return np.stack(columns, axis=1) if columns else np.empty((len(timestamps), 0), dtype=np.float32)
-
-
-def _calendar(marks: CalendarMarks) -> Calendar:
-    return marks if isinstance(marks, Calendar) else Calendar(marks)
 
 
 def _holidays(timestamps: pd.DatetimeIndex, region: str) -> Float64[np.ndarray, "t"]:

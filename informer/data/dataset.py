@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig, ScalerConfig
+from informer.config.data import Calendar, DatasetConfig, ScalerConfig
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
-from informer.data.calendar import CalendarMarks, holiday_marks, mark_sizes
+from informer.data.calendar import holiday_marks, mark_sizes
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.large import mapped_panel
 from informer.data.panel import Attributes, divide, read_attributes, read_panel, training_rows
@@ -186,7 +186,7 @@ class Data:
     frequency: Frequency
     scaler: PanelScaler
     sizes: WindowSizes
-    calendar: CalendarMarks
+    calendar: Calendar
     mark_sizes: tuple[int, ...]
     categories: Labels
     splits: list[Split]
@@ -232,7 +232,7 @@ def lay_out(
     *,
     sizes: WindowSizes,
     scaler: ScalerConfig | PanelScaler,
-    calendar: CalendarMarks,
+    calendar: Calendar,
     device: torch.device | str,
     calibration: float = 0.0,
     trained: Trained | None = None,

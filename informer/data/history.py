@@ -16,9 +16,8 @@ import torch
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig
+from informer.config.data import Calendar, DatasetConfig
 from informer.config.model import WindowSizes
-from informer.data.calendar import CalendarMarks
 from informer.data.columns import Columns
 from informer.data.panel import LongTable, left_padded
 from informer.data.scaler import PanelScaler
@@ -157,7 +156,7 @@ def history_batch(
     columns: Columns,
     scaler: PanelScaler,
     sizes: WindowSizes,
-    calendar: CalendarMarks,
+    calendar: Calendar,
     device: torch.device | str,
     futures: Sequence[Future] | None = None,
     pad: bool = False,

@@ -332,8 +332,7 @@ class Attributes:
         Raises:
             InputError: other content.
         """
-        names = plain.get("names") if isinstance(plain, dict) else None
-        values = plain.get("values") if isinstance(plain, dict) else None
+        names, values = (plain.get(key) if isinstance(plain, dict) else None for key in ("names", "values"))
         if (
             not isinstance(names, list)
             or not all(isinstance(name, str) for name in names)

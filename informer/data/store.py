@@ -22,9 +22,8 @@ from numpy.typing import DTypeLike
 from informer.base.errors import InputError
 from informer.base.files import expanded, replacing, write_atomic
 from informer.base.runtime import versions
-from informer.config.data import DatasetConfig, settings_that
-from informer.config.model import CalendarEmbed
-from informer.data.calendar import CalendarMarks, calendar_marks, mark_fields
+from informer.config.data import Calendar, DatasetConfig, settings_that
+from informer.data.calendar import calendar_marks, mark_fields
 from informer.data.panel import Attributes, series_names
 from informer.data.scaler import Scaler
 from informer.data.windows import DataUnits, Issued, Store
@@ -137,7 +136,7 @@ def build_store(
     panel: Sequence[Series],
     *,
     scalers: Sequence[Scaler],
-    calendar: CalendarMarks,
+    calendar: Calendar,
     device: torch.device | str,
     cache: Cache | None = None,
     trained: Sequence[str] = (),
@@ -286,7 +285,7 @@ def _filled(blocks: Iterator[np.ndarray], n_rows: int, n_columns: int) -> Float3
 
 
 def _shared_marks(
-    panel: Sequence[Series], calendar: CalendarMarks, cache: Cache | None
+    panel: Sequence[Series], calendar: Calendar, cache: Cache | None
 ) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, "s"]]:
     """Marks of each distinct timestamp in the panel, and the index at which those of each series start."""
     own_spans = [span_of(series.timestamps) for series in panel]
@@ -316,13 +315,7 @@ def _shared_marks(
 
     if cache is None or n_marks == 0:  # an empty file cannot be mapped
         return _filled(marks(), end, n_marks), first_marks
-    name = ["marks", *_key(calendar), frequency.code, [span_of(block) for block in blocks]]
+    chosen: list[Any] = [calendar.fields, calendar.holidays] if calendar.fields or calendar.holidays else []
+    chosen += [version("holidays")] if calendar.holidays else []  # each knows other holidays
+    name = ["marks", calendar.kind.value, *chosen, frequency.code, [span_of(block) for block in blocks]]
     return cache.array(name, marks, dtype=np.float32).reshape(-1, n_marks), first_marks
-
-
-def _key(calendar: CalendarMarks) -> list[Any]:
-    if isinstance(calendar, CalendarEmbed):
-        return [calendar.value]
-    choices: list[Any] = [calendar.fields, calendar.holidays] if calendar.fields or calendar.holidays else []
-    choices += [version("holidays")] if calendar.holidays else []  # each knows other holidays
-    return [calendar.kind.value, *choices]

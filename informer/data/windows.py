@@ -267,14 +267,12 @@ class Windows:
 
     def thinned(self, max_windows: int) -> "Windows":
         """At most `max_windows` of the windows, evenly spaced."""
-        fewer = copy(self)
-        fewer.starts = self.starts[:: -(-len(self) // max_windows)]
-        return fewer
+        return self.at(self.starts[:: -(-len(self) // max_windows)])
 
     def shifted(self, rows: int) -> "Windows":
         """The same windows, each `rows` rows later; what is known ahead is still that of the origin."""
-        later = copy(self)
-        later.starts, later._shift = self.starts + rows, self._shift + rows
+        later = self.at(self.starts + rows)
+        later._shift += rows
         return later
 
     def with_foresight(self) -> "Windows":

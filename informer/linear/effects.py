@@ -12,7 +12,7 @@ from it. A category that training did not contain has the mean effect of those t
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -121,22 +121,13 @@ def fit_known(
     if not k or not runs:
         return effects
 
-    def changes(runs: Sequence[WindowRun]) -> Iterator[Float64[np.ndarray, "t k_and_n"]]:
-        return (_changes(train, run, effects, positions, lag) for run in runs)
-
-    by_run = [
-        [Normal.of(rows[:, :k], rows[:, k:]) for rows in np.array_split(run_changes, BLOCKS)]
-        for run_changes in changes(joined(runs, runs_of(val)))
-    ]
-    blocks = [reduce(add, block) for block in zip(*by_run, strict=True)]
-    held_out = blocks
+    both = joined(runs, runs_of(val))
+    blocks = held_out = _summed((_changes(train, run, effects, positions, lag) for run in both), BLOCKS, k)
     if train.store.issued:
-        as_known = [_changes_as_known(train, run, effects, positions, lag) for run in joined(runs, runs_of(val))]
-        by_run = [[Normal.of(rows[:, :k], rows[:, k:]) for rows in np.array_split(each, BLOCKS)] for each in as_known]
-        held_out = [reduce(add, block) for block in zip(*by_run, strict=True)]
+        held_out = _summed((_changes_as_known(train, run, effects, positions, lag) for run in both), BLOCKS, k)
     selected = _forward_selection(blocks, held_out)
     if selected:
-        products = reduce(add, (Normal.of(rows[:, :k], rows[:, k:]) for rows in changes(runs)))
+        (products,) = _summed((_changes(train, run, effects, positions, lag) for run in runs), 1, k)
         effects.weight[selected] = _effects(products, selected)
     return _with_unknown(effects, counts)
 
@@ -199,6 +190,12 @@ def _changes_as_known(
 def _marks(store: Store, series: int, first: int, stop: int) -> Tensor:
     shift = int(store.mark_shift[series])
     return store.marks[first + shift : stop + shift].cpu()
+
+
+def _summed(changes: Iterable[Float64[np.ndarray, "t k_and_n"]], n_blocks: int, k: int) -> list[Normal]:
+    """Sums of products of the changes of all runs, of which each block has a part; k of the columns are covariates."""
+    by_run = ([Normal.of(rows[:, :k], rows[:, k:]) for rows in np.array_split(each, n_blocks)] for each in changes)
+    return [reduce(add, block) for block in zip(*by_run, strict=True)]
 
 
 def _effects(products: Normal, covariates: Sequence[int]) -> Float64[np.ndarray, "c n"]:

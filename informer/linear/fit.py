@@ -27,8 +27,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from informer.base.runtime import one_blas_thread
-from informer.config.model import CalendarEmbed, WindowSizes
-from informer.data.calendar import CalendarMarks, mark_fields
+from informer.config.data import Calendar
+from informer.config.model import WindowSizes
+from informer.data.calendar import mark_fields
 from informer.data.windows import Store, Windows
 from informer.linear.effects import NO_EFFECTS, KnownEffects
 from informer.linear.moments import Moments, MomentSource, WindowRun, in_order, runs_of, series_weights
@@ -217,7 +218,7 @@ def prepare(
     positions: Sequence[int],
     *,
     frequency: Frequency,
-    calendar: CalendarMarks,
+    calendar: Calendar,
     other_columns: bool = True,
     left_out: Sequence[int] = (),
     **options: Any,
@@ -240,7 +241,7 @@ def prepare(
         recent_rows(n_columns - len(left_out), train.sizes.seq_len) if other_columns else 0,
         cycles_of(fields, rows, frequency.per_day),
         fields,
-        calendar if isinstance(calendar, CalendarEmbed) else calendar.kind,
+        calendar.kind,
         tuple(left_out),
     )
     return LinearFit(

@@ -27,7 +27,7 @@ from informer.linear.moments import WindowRun, joined, runs_of
 from informer.linear.select import Fold, folds, starts_of
 from informer.linear.settings import MapSettings, cycle_turns, in_words
 from informer.networks.forecast_model import ForecastModel
-from informer.networks.models.linear import HARMONICS, LinearMaps, LinearModelConfig
+from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, LinearMaps, LinearModelConfig
 
 
 @torch.no_grad()
@@ -96,8 +96,7 @@ def effects_of(data: Data) -> KnownEffects:
             codes=data.known_codes,
             lag=data.frequency.season,
         )
-    effects: KnownEffects = data.choices[EFFECTS]
-    return effects
+    return data.choices[EFFECTS]
 
 
 def fit_model(model: LinearMaps, config: LinearModelConfig, data: Data, runs: Sequence[WindowRun] | None = None) -> str:
@@ -205,20 +204,19 @@ def set_weights(fitted: LinearForecast, model: LinearMaps) -> None:
 
 
 def _fold_calendar(fitted: LinearForecast, extra: Tensor, model: LinearMaps) -> None:
-    features, sizes = fitted.features, {cycle: 2 * orders for cycle, orders in HARMONICS.items()}
+    features, source = fitted.features, 1
     model.calendar.zero_()
     model.turns.zero_()
     model.phase.zero_()
     model.calendar[:, 0].copy_(extra[:, 0].expand_as(model.calendar[:, 0]))
-    source, target = 1, 1
-    for index, (cycle, size) in enumerate(sizes.items()):
+    for index, (cycle, orders) in enumerate(HARMONICS.items()):
         if cycle in features.cycles:
+            target, size = FIRST_PAIRS[cycle][0], 2 * orders
             model.calendar[:, target : target + size].copy_(extra[:, source : source + size])
             turns, phase = cycle_turns(features, cycle)
             model.turns[:, index].copy_(turns)
             model.phase[index].copy_(phase)
             source += size
-        target += size
 
 
 MOST_WINDOWS = 2000

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from math import inf, pi
+from math import inf
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from informer.base.errors import InputError
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import RANGES
-from informer.networks.models.linear import HARMONICS
+from informer.networks.models.linear import HARMONICS, harmonics
 
 _DAYS = {"day": 1.0, "week": 7.0, "year": 365.25}
 
@@ -72,13 +72,9 @@ class OriginFeatures:
 
     def compose(self, recent: Float[Tensor, "b k c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
         """Features from the recent rows minus the window means, and the marks of the last rows."""
-        features = [recent.new_ones(len(recent), 1)]
-        for cycle in self.cycles:
-            angle = 2 * pi * self.turns(mark.to(recent.dtype), cycle)
-            orders = torch.arange(1, HARMONICS[cycle] + 1, device=mark.device, dtype=recent.dtype)
-            turns = angle[:, None] * orders
-            features += [turns.cos(), turns.sin()]
-        return torch.cat([*features, recent.flatten(1)], dim=1)
+        mark = mark.to(recent.dtype)
+        calendar = (harmonics(self.turns(mark, cycle), HARMONICS[cycle]) for cycle in self.cycles)
+        return torch.cat([recent.new_ones(len(recent), 1), *calendar, recent.flatten(1)], dim=1)
 
     def turns(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
         """Number of turns since the cycle began, a linear function of the marks."""

@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from informer.networks.models.zero import observed_rows
+from informer.networks.ops.gaps import carried
 
 ALPHAS = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
 """Candidate smoothing parameters."""
@@ -69,7 +70,7 @@ def theta(
     """
     values, observed = values[:, -ROWS:], observed[:, -ROWS:]
     season = season if values.shape[1] >= LEAST_SEASONS * season else 1
-    y = _filled(values, observed)
+    y = carried(values[..., None], observed[..., None])[..., 0]
     began = observed.cumsum(dim=1) > 0
     factor, is_product = _seasonal(y, began, season)
     place = torch.arange(-y.shape[1], horizon, device=y.device) % season
@@ -79,13 +80,6 @@ def theta(
     last = adjusted[:, -1:].expand_as(forecast)
     forecast = torch.where((began.sum(dim=1) < LEAST_ROWS)[:, None] | ~forecast.isfinite(), last, forecast)
     return torch.where(is_product[:, None], forecast * ahead, forecast + ahead)
-
-
-def _filled(values: Tensor, observed: Tensor) -> Tensor:
-    """Missing values replaced by the last one before them; 0 before the first."""
-    rows = torch.arange(values.shape[1], device=values.device)
-    last = torch.where(observed, rows, -1).cummax(dim=1).values
-    return values.masked_fill(~observed, 0.0).gather(1, last.clamp(min=0)) * (last >= 0)
 
 
 def _theta(y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"], horizon: int) -> Float64[Tensor, "n horizon"]:

@@ -211,7 +211,8 @@ class ForecastModel(nn.Module):
         get no gradient."""
         if not self.floor or self.training:
             return forecast
-        return at_least_history(forecast, self._target_history(enc_x))
+        least = self._target_history(enc_x).amin(dim=1, keepdim=True)
+        return torch.maximum(forecast, with_quantile_axis(least, forecast))
 
 
 INPUTS = ("enc_x", "enc_mark", "dec_x", "dec_mark")
@@ -302,11 +303,6 @@ def _in_range(model: ForecastModel, output: Tensor, batch: Inputs) -> Tensor:
     """The output with constant targets continued, and at least zero where the model's targets are."""
     output = constants_held(output, batch, model.dims.target_positions)
     return at_least_zero(output, batch.units, model.non_negative) if model.non_negative else output
-
-
-def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
-    """The forecast, raised to at least the smallest value of the lookback window."""
-    return torch.maximum(forecast, with_quantile_axis(history.amin(dim=1, keepdim=True), forecast))
 
 
 def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Inputs, targets: Sequence[int]) -> Tensor:

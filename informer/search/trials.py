@@ -30,7 +30,7 @@ from informer.base.start import Interrupted, StopRequest
 from informer.build import build_data
 from informer.config.commands import EngineName
 from informer.config.conversion import read_text
-from informer.config.data import DATE_FIELDS
+from informer.config.data import DATE_FIELDS, Calendar
 from informer.config.model import InformerConfig, ModelConfig
 from informer.config.training import SEARCHED, TrainConfig
 from informer.data.calendar import mark_fields
@@ -282,7 +282,7 @@ class TrialRunner:
         """
         settings, frequency = self.settings, self.source.panel[0].frequency
         if settings.dataset.calendar is None and not any("year" in maps["groups"] for maps in start.maps):
-            usual = mark_fields(frequency, settings.model.marks)
+            usual = mark_fields(frequency, Calendar(settings.model.marks))
             fields = [name for name in usual if name not in DATE_FIELDS]
             if fields and len(fields) < len(usual):
                 settings = replace(settings, dataset=replace(settings.dataset, calendar=fields))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig, Duplicates, Fill, ScalerConfig, SplitConfig, SplitKind
+from informer.config.data import Calendar, DatasetConfig, Duplicates, Fill, ScalerConfig, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
@@ -29,7 +29,7 @@ def frame_of(cells: list[object], **more: object) -> pd.DataFrame:
 def data_of(frame: pd.DataFrame, config: DatasetConfig = CONFIG, roles: Roles | None = None) -> Data:
     roles = roles or Roles(past_covariates=["kind"])
     source = read_source(config, sizes=SIZES, roles=roles, table=table_of_frame(frame, "t"))
-    calendar = CalendarEmbed.none
+    calendar = Calendar(CalendarEmbed.none)
     return lay_out(source, config, sizes=SIZES, scaler=ScalerConfig(), calendar=calendar, device="cpu")
 
 
@@ -126,7 +126,7 @@ def test_the_scaler_leaves_codes_as_they_are(per_series: bool) -> None:
     config, roles = replace(CONFIG, series_col="id"), Roles(past_covariates=["kind"])
     source = read_source(config, sizes=SIZES, roles=roles, table=table_of_frame(both, "t"))
     scaler = ScalerConfig(per_series=per_series)
-    data = lay_out(source, config, sizes=SIZES, scaler=scaler, calendar=CalendarEmbed.none, device="cpu")
+    data = lay_out(source, config, sizes=SIZES, scaler=scaler, calendar=Calendar(CalendarEmbed.none), device="cpu")
     restored = type(data.scaler).from_state(data.scaler.state())
     rows = np.array([[1.0, 3.0], [2.0, 5.0]])
     for name in ("one", "new"):

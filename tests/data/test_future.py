@@ -10,7 +10,7 @@ from dataset_cases import SIZES, made, write
 from stores import future_from_frame, series_from_frame
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig, ScalerConfig
+from informer.config.data import Calendar, DatasetConfig, ScalerConfig
 from informer.config.model import CalendarEmbed
 from informer.data.columns import Columns
 from informer.data.history import Future, future_of_table, history_batch
@@ -30,7 +30,7 @@ def batch(futures: list[Future] | None, columns: Columns = COLUMNS, pad: bool = 
         columns=columns,
         scaler=PanelScaler.fit(ScalerConfig(), {"x": FRAME[["a", "b", "c"]].to_numpy()[:30]}),
         sizes=SIZES,
-        calendar=CalendarEmbed.timeF,
+        calendar=Calendar(CalendarEmbed.timeF),
         device="cpu",
         futures=futures,
         pad=pad,

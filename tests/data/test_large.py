@@ -13,7 +13,7 @@ from dataset_cases import SIZES, made, write
 from stores import load_data
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, Short, Transform
+from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, Short, Transform
 from informer.config.model import CalendarEmbed
 from informer.data import large, scaler, store
 from informer.data.columns import Roles
@@ -36,7 +36,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def load(
     config: DatasetConfig, roles: Roles, scaling: ScalerConfig, calendar: CalendarEmbed = CalendarEmbed.timeF
 ) -> Data:
-    return load_data(config, SIZES, roles, Path(str(config.path)).parent, scaler=scaling, calendar=calendar)
+    return load_data(config, SIZES, roles, Path(str(config.path)).parent, scaler=scaling, calendar=Calendar(calendar))
 
 
 def frames() -> dict[str, pd.DataFrame]:

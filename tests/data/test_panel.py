@@ -13,7 +13,7 @@ from dataset_cases import SIZES, made, write
 from stores import load_data, series_from_frame
 
 from informer.base.errors import InputError, ReportError
-from informer.config.data import DatasetConfig, ScalerConfig, Short, SplitConfig, SplitKind
+from informer.config.data import Calendar, DatasetConfig, ScalerConfig, Short, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed
 from informer.data import panel
 from informer.data.calendar import calendar_marks
@@ -85,7 +85,7 @@ def check(data: Data, series: Frames, training: Callable[[str], pd.DataFrame]) -
             frame = series[name]
             values, rows, n = frame[["a", "b", "c"]], training(name)[["a", "b", "c"]], len(frame)
             scaled = (values - rows.mean()) / rows.std(ddof=0)
-            marks = calendar_marks(pd.DatetimeIndex(frame["date"]), Frequency.parse("h"), CalendarEmbed.timeF)
+            marks = calendar_marks(pd.DatetimeIndex(frame["date"]), Frequency.parse("h"), Calendar(CalendarEmbed.timeF))
             borders = {"train": 0, "val": int(n * 0.6), "test": n - int(n * 0.2), "end": n}
             first, last = borders[part], list(borders.values())[list(borders).index(part) + 1]
             for row in range(max(first, SEQ), last - PRED + 1):
@@ -152,7 +152,7 @@ def test_prediction_scales_a_known_series_as_training_did(kind: str, tmp_path: P
         columns=data.columns,
         scaler=data.scaler,
         sizes=SIZES,
-        calendar=CalendarEmbed.timeF,
+        calendar=Calendar(CalendarEmbed.timeF),
         device="cpu",
     )
     rows = series["q"][:36] if kind == "known" else history.tail(SEQ)
@@ -199,7 +199,7 @@ def test_short_series_are_padded_with_their_first_row(tmp_path: Path, caplog: py
             np.testing.assert_allclose(batch.enc_x[i], scaled[rows], rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(batch.target[i], scaled[first : first + PRED], rtol=1e-5, atol=1e-6)
             stamps = pd.date_range(brief["date"][first] - SEQ * pd.Timedelta("1h"), periods=SEQ, freq="h")
-            marks = calendar_marks(stamps, data.frequency, CalendarEmbed.timeF)
+            marks = calendar_marks(stamps, data.frequency, Calendar(CalendarEmbed.timeF))
             np.testing.assert_array_equal(batch.enc_mark[i], marks)
 
 

@@ -12,7 +12,7 @@ from published_files import published_folder
 from stores import load_data, read_series, series_from_frame
 
 from informer.base.errors import InputError
-from informer.config.data import DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, SplitConfig, SplitKind
+from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks
 from informer.data.columns import Columns, Roles
@@ -34,7 +34,7 @@ def load(
     calendar: CalendarEmbed = CalendarEmbed.timeF,
 ) -> Data:
     roles, scaler = Roles(features=features, target=target), ScalerConfig(kind=kind)
-    return load_data(config, sizes, roles, folder, scaler=scaler, calendar=calendar)
+    return load_data(config, sizes, roles, folder, scaler=scaler, calendar=Calendar(calendar))
 
 
 def load_made(
@@ -54,7 +54,7 @@ def test_windows_are_slices_of_the_scaled_frame(features: FeatureMode, target: s
     assert (data.inputs, data.targets) == (tuple(inputs), tuple(targets))
     training = frame.iloc[:150]
     scaled = (frame[["a", "b", "c"]] - training[["a", "b", "c"]].mean()) / training[["a", "b", "c"]].std(ddof=0)
-    marks = calendar_marks(pd.DatetimeIndex(frame["date"]), data.frequency, CalendarEmbed.timeF)
+    marks = calendar_marks(pd.DatetimeIndex(frame["date"]), data.frequency, Calendar(CalendarEmbed.timeF))
     seq_len, label_len, pred_len = 13, 5, 4
     for windows, first, last in ((data.train, 13, 150), (data.val, 150, 210), (data.test, 210, 280)):
         firsts = range(first, last - pred_len + 1)
@@ -114,7 +114,7 @@ def test_prediction_sees_the_window_that_training_saw(calendar: CalendarEmbed, f
         for number, history in enumerate(histories)
     ]
     batch = history_batch(
-        new, columns=data.columns, scaler=data.scaler, sizes=data.sizes, calendar=calendar, device="cpu"
+        new, columns=data.columns, scaler=data.scaler, sizes=data.sizes, calendar=Calendar(calendar), device="cpu"
     )
     for name in ("enc_x", "enc_mark", "dec_x", "dec_mark"):
         assert torch.equal(getattr(batch, name), getattr(trained, name)), name
@@ -132,7 +132,7 @@ def test_what_prediction_cannot_use() -> None:
             columns=Columns(inputs=("a", "b", "c"), targets=("b",)),
             scaler=scaler,
             sizes=SIZES,
-            calendar=CalendarEmbed.timeF,
+            calendar=Calendar(CalendarEmbed.timeF),
             device="cpu",
         )
 

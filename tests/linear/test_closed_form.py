@@ -11,6 +11,7 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.linear_model import Ridge
 
+from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks, mark_fields
 from informer.data.windows import DataUnits, Store, Windows, WindowSizes
@@ -22,7 +23,7 @@ from informer.linear.solve import Layout, blended, normal_equations
 from informer.read.frequency import Frequency
 
 HOURLY = Frequency.parse("h")
-FIELDS = mark_fields(HOURLY, CalendarEmbed.timeF)
+FIELDS = mark_fields(HOURLY, Calendar(CalendarEmbed.timeF))
 SEQ, PRED, COLUMNS = 9, 4, 3
 
 
@@ -37,7 +38,7 @@ def store(rows=(150, 130), seed=0):
     units = torch.ones(len(rows), COLUMNS, dtype=torch.float64)
     return Store(
         values=torch.from_numpy(values).float(),
-        marks=torch.from_numpy(calendar_marks(stamps, HOURLY, CalendarEmbed.timeF)),
+        marks=torch.from_numpy(calendar_marks(stamps, HOURLY, Calendar(CalendarEmbed.timeF))),
         first_rows=first,
         first_marks=first,
         units=DataUnits(0 * units, units),
@@ -237,7 +238,7 @@ def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
     config = {"chosen": [SETTINGS[0]]}
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, **config)
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF), **config)
     blocks = folds(joined(fit.train, fit.val), 5, PRED)
     for room in (10**9, 0):
         monkeypatch.setattr("informer.linear.fit.KEPT_BYTES", room)
@@ -360,7 +361,7 @@ def test_a_cycle_is_offered_when_the_marks_show_it_and_two_of_it_were_seen():
 
 
 def prepared(train, val, **options):
-    return prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, **options)
+    return prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF), **options)
 
 
 def parts_of(data, train, val):
@@ -405,7 +406,7 @@ def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
     data = store((200, 200), seed=4)
     data.values[200:] *= 4.0
     train, val = parts_of(data, [*range(120), *range(200, 320)], [*range(130, 160), *range(330, 360)])
-    fit = prepare(train, val, [1], frequency=HOURLY, calendar=CalendarEmbed.none)
+    fit = prepare(train, val, [1], frequency=HOURLY, calendar=Calendar(CalendarEmbed.none))
     strengths = MapSettings(lookback=SEQ, own=inf, shared=2.0, taper=0.0)
     fitted = fit.fit([strengths], fit.train)
     values = data.values[:, 1].double().numpy()
@@ -452,7 +453,7 @@ def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
     config = {"lookbacks": [4, 8, SEQ]}
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, **config)
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF), **config)
     ticks = itertools.count(-1_000_000)
     for most, longest in ((0.0, 4), (COLUMNS * ((8 + PRED) / (SEQ + PRED)) ** 2, 8), (COLUMNS, SEQ)):
         choice, best = fit.choose(lambda: float(-next(ticks)), most)
@@ -463,7 +464,7 @@ def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
 def test_the_penalty_is_chosen_even_if_time_is_up():
     """Red if the penalties of the first pass are skipped for lack of time, or if anything else is tried."""
     train, val = parts_of(store((400,)), range(250), range(260, 320))
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF)
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF))
     choice, best = fit.choose(lambda: -1.0)
     trials = [MapSettings(lookback=choice.start, own=inf, shared=shared) for shared in SHARED]
     assert best == min(trials, key=lambda one: choice.validation.losses(one).mean())

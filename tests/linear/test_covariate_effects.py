@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 from test_closed_form import HOURLY, windows_of
 from test_family import DIMS
 
+from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.windows import DataUnits, Store
@@ -39,7 +40,7 @@ def known_store(seed: int = 0) -> Store:
     stamps = pd.date_range("2021-03-01", periods=ROWS, freq="h")
     return Store(
         values=torch.from_numpy(np.column_stack([targets, promotion, idle, date])).float(),
-        marks=torch.from_numpy(calendar_marks(stamps, HOURLY, CalendarEmbed.timeF)),
+        marks=torch.from_numpy(calendar_marks(stamps, HOURLY, Calendar(CalendarEmbed.timeF))),
         first_rows=torch.tensor([0]),
         first_marks=torch.tensor([0]),
         units=DataUnits(0 * units, units),

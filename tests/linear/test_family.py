@@ -13,6 +13,7 @@ from test_closed_form import COLUMNS, EVERYTHING, HOURLY, PRED, SEQ, everything,
 
 from informer import Forecaster, checkpoint
 from informer.base.runtime import resource
+from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import mark_sizes
 from informer.linear.fit import prepare
@@ -26,7 +27,7 @@ RUN = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12
 DIMS = ModelDims(
     enc_in=COLUMNS,
     c_out=COLUMNS,
-    mark_sizes=mark_sizes(HOURLY, CalendarEmbed.timeF),
+    mark_sizes=mark_sizes(HOURLY, Calendar(CalendarEmbed.timeF)),
     seq_len=SEQ,
     label_len=0,
     pred_len=PRED,
@@ -51,7 +52,7 @@ def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: lis
     data = store((400, 400)[:n_series])
     train = windows_of(data, [*range(250), *range(400, 650 if n_series == 2 else 400)])
     val = windows_of(data, range(260, 320))
-    fit = prepare(train, val, positions, frequency=HOURLY, calendar=CalendarEmbed.timeF)
+    fit = prepare(train, val, positions, frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF))
     fitted = fit.fit(CHOICES[name], fit.train)
     dims = replace(DIMS, c_out=len(positions), targets=tuple(positions), n_series=n_series)
     network = LinearMaps(LinearModelConfig(), dims).double()

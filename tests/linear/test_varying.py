@@ -14,6 +14,7 @@ from stores import one_series
 from informer import checkpoint
 from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
+from informer.config.data import Calendar
 from informer.config.model import VARY_WITH, CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks, mark_sizes
 from informer.data.windows import Store, Windows
@@ -38,7 +39,7 @@ def rows(n: int, *, is_varying: bool, seed: int = 0) -> Store:
     values = np.zeros((n, 2))
     for row in range(1, n):
         values[row] = share[row] * values[row - 1] + rng.normal(size=2)
-    marks = torch.from_numpy(calendar_marks(stamps, HOURLY, CalendarEmbed.timeF))
+    marks = torch.from_numpy(calendar_marks(stamps, HOURLY, Calendar(CalendarEmbed.timeF)))
     return one_series(torch.from_numpy(values).float(), marks)
 
 
@@ -53,7 +54,7 @@ def output_of(maps: LinearMaps, batch: Inputs) -> torch.Tensor:
 
 def maps_with(*names: str, share: float = 0.5) -> LinearMaps:
     """Maps that forecast a share of the last value, and know the day and the week."""
-    marks = mark_sizes(HOURLY, CalendarEmbed.timeF)
+    marks = mark_sizes(HOURLY, Calendar(CalendarEmbed.timeF))
     dims = ModelDims(enc_in=2, c_out=2, mark_sizes=marks, seq_len=SEQ, label_len=0, pred_len=PRED)
     maps = LinearMaps(LinearModelConfig(varying=list(names)), dims)
     features = OriginFeatures(2, 0, ("day", "week"), FIELDS, CalendarEmbed.timeF)

@@ -163,9 +163,10 @@ def make_shortening(kind: Shortening, d_model: int, *, norm: bool) -> nn.Module:
     kinds: dict[Shortening, Callable[[], nn.Module]] = {
         Shortening.conv: lambda: Distil(d_model, norm=norm),
         Shortening.max: MaxPool,
-        Shortening.avg: lambda: MeanPool(kernel=3, padding=1),
-        Shortening.strided: lambda: StridedConv(d_model),
-        Shortening.funnel: lambda: MeanPool(kernel=2, padding=0),
+        # means at the ends are of the rows that exist
+        Shortening.avg: lambda: OverRows(nn.AvgPool1d(3, 2, 1, count_include_pad=False)),
+        Shortening.strided: lambda: OverRows(nn.Conv1d(d_model, d_model, 3, 2, 1, padding_mode="circular")),
+        Shortening.funnel: lambda: OverRows(nn.AvgPool1d(2, 2, ceil_mode=True, count_include_pad=False)),
         Shortening.eliminate: Eliminate,
     }
     return kinds[kind]()
@@ -181,25 +182,12 @@ class MaxPool(nn.Module):
 
 
 @final
-class MeanPool(nn.Module):
-    """Means of `kernel` neighbouring rows with stride 2; at the ends, of the rows that exist."""
+class OverRows(nn.Module):
+    """A pool or convolution with stride 2, over the rows."""
 
-    def __init__(self, *, kernel: int, padding: int) -> None:
+    def __init__(self, conv: nn.Module) -> None:
         super().__init__()
-        self.pool = nn.AvgPool1d(kernel, 2, padding, ceil_mode=padding == 0, count_include_pad=False)
-
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
-        """[b l d] -> [b ceil(l/2) d]."""
-        return self.pool(x.transpose(1, 2)).transpose(1, 2)
-
-
-@final
-class StridedConv(nn.Module):
-    """Circular convolution over three rows with stride 2."""
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv1d(d_model, d_model, kernel_size=3, stride=2, padding=1, padding_mode="circular")
+        self.conv = conv
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
         """[b l d] -> [b ceil(l/2) d]."""

@@ -10,6 +10,7 @@ The gaps are constants: with raw = 0 the result is the quantiles of a standard n
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import NormalDist
 from typing import final
 
@@ -62,8 +63,6 @@ class QuantileHead(nn.Module):
 
 def _gaps(levels: Sequence[float]) -> list[float]:
     """softplus(gap) is the distance to the next quantile towards the median in a standard normal; 0 at the median."""
-    quantiles = [NormalDist().inv_cdf(level) for level in levels]
-    median = list(levels).index(MEDIAN)
-    towards = [index - (index > median) + (index < median) for index in range(len(levels))]
-    distances = [abs(quantiles[i] - quantiles[j]) for i, j in enumerate(towards)]
-    return [math.log(math.expm1(distance)) if distance else 0.0 for distance in distances]
+    quantiles, median = [NormalDist().inv_cdf(level) for level in levels], list(levels).index(MEDIAN)
+    gaps = [math.log(math.expm1(high - low)) for low, high in pairwise(quantiles)]
+    return [*gaps[:median], 0.0, *gaps[median:]]

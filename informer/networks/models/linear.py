@@ -78,6 +78,12 @@ def recent_rows(n_columns: int, seq_len: int) -> int:
     return min(rows, seq_len) if n_columns > 1 and rows >= LEAST_RECENT else 0
 
 
+def harmonics(turns: Float[Tensor, "b"], orders: int) -> Float[Tensor, "b e"]:
+    """Cosines, then sines of 1 to `orders` times the turns."""
+    angles = 2 * pi * turns[:, None] * torch.arange(1, orders + 1, device=turns.device)
+    return torch.cat([angles.cos(), angles.sin()], dim=1)
+
+
 @final
 class VaryingMaps(nn.Module):
     """forecast = sum over states r of r W_r^T inputs, for all columns and series alike.
@@ -297,11 +303,8 @@ class LinearMaps(nn.Module):
     def date(self, mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
         """A constant, then cosines and sines of each cycle, from the marks of a window's last row."""
         turns = mark.to(self.turns.dtype) @ self.turns + self.phase
-        features = [torch.ones_like(turns[:, :1])]
-        for cycle, orders in enumerate(HARMONICS.values()):
-            angles = 2 * pi * turns[:, cycle, None] * torch.arange(1, orders + 1, device=turns.device)
-            features += [angles.cos(), angles.sin()]
-        return torch.cat(features, dim=1)
+        cycles = zip(turns.unbind(1), HARMONICS.values(), strict=True)
+        return torch.cat([torch.ones_like(turns[:, :1]), *(harmonics(*cycle) for cycle in cycles)], dim=1)
 
 
 @final

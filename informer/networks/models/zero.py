@@ -35,7 +35,7 @@ from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.decoder import DecoderLayer
-from informer.networks.layers.encoder import Distil, EncoderLayer, halved_mask
+from informer.networks.layers.encoder import Distil, EncoderLayer, distilled_length, halved_mask
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.models.base import Attentions, ModelDims, Network
@@ -247,7 +247,7 @@ class Zero(nn.Module):
             self.encoder.append(layer)
             if distil and i < min(encoder_layers - 1, 2):  # `read` makes patches by fours
                 self.distils.append(Distil(d_model, norm=False))
-                length = (length + 1) // 2
+                length = distilled_length(length)
         self.decoder = nn.ModuleList(
             DecoderLayer(
                 # not causal: no row of the horizon holds anything but the past
