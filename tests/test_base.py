@@ -9,12 +9,10 @@ import torch
 from entry_points import Trained, call, done, refusal
 from threadpoolctl import threadpool_info
 
-from informer.base.errors import InputError, counted
+from informer.base.errors import InputError
 from informer.base.files import LOCK
 from informer.base.runtime import one_blas_thread, pick_device
 from informer.checkpoint.paths import BEST, CONFIG, FORECASTS, check_output
-from informer.config.conversion import from_plain, to_plain
-from informer.config.training import TrainConfig
 from informer.read.times import check_zones
 from informer.training.folder import RunFolder
 
@@ -32,11 +30,6 @@ def threads():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
-@pytest.mark.parametrize(("n", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
-def test_counted(n: int, text: str) -> None:
-    assert counted(n, "file") == text
-
-
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with two CUDA GPUs and an Apple one."""
@@ -50,14 +43,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [
-        ("auto", "cuda:0"),
-        ("cuda", "cuda:0"),
-        ("cuda:0", "cuda:0"),
-        ("cuda:1", "cuda:1"),
-        ("cpu", "cpu"),
-        ("mps", "mps"),
-    ],
+    [("auto", "cuda:0"), ("cuda", "cuda:0"), *((name, name) for name in ("cuda:0", "cuda:1", "cpu", "mps"))],
 )
 def test_the_named_device(name: str, expected: str, machine: pytest.MonkeyPatch) -> None:
     assert str(pick_device(name)) == expected
@@ -91,14 +77,6 @@ def test_one_line_before_anything_is_written(device: str, monkeypatch: pytest.Mo
     assert f"device={device}: expected a" in line
     assert "use one of device=auto|cpu" in line
     assert not (tmp_path / "run").exists()
-
-
-def test_saved_configurations_keep_their_device() -> None:
-    """As before, when the value was one of three names."""
-    for name in ("auto", "cpu", "cuda", "cuda:1"):
-        plain = to_plain(TrainConfig(device=name))
-        assert plain["device"] == name
-        assert from_plain(plain).device == name
 
 
 def refused(output: Path, written: list[Path] | None = None, *, overwrite: bool = False) -> str:

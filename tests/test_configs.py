@@ -113,7 +113,9 @@ def test_the_settings_of_a_command_are_those_of_its_class(name: str) -> None:
 
 
 def test_what_is_saved_comes_back() -> None:
-    settings = composed("dataset=sample", *SMALL, "experiment=informer2020", "model.embed=fixed", "target=price")
+    settings = composed(
+        "dataset=sample", *SMALL, "experiment=informer2020", "model.embed=fixed", "target=price", "device=cuda:1"
+    )
     saved = conversion.to_plain(settings)
     assert (saved["dataset"].pop("file"), saved["dataset"].pop("packaged")) == ("sample.csv", True)
     settings.dataset = replace(settings.dataset, file=None, packaged=False)  # places do not come back

@@ -200,15 +200,12 @@ def test_times_of_a_place_keep_their_place(folder: Path) -> None:
     assert str(forecast["date"].dt.tz) == "Europe/Berlin"
 
 
-def test_keys_of_the_dataset_nested_or_dotted(folder: Path) -> None:
+def test_nested_keys_of_the_dataset(folder: Path) -> None:
     """Red if a nested `dataset` takes the place of the choice of a dataset."""
     frame = pd.read_csv(resource("data/sample.csv")).iloc[:320, :2]
-    for given in ({"dataset": {"fill": "ffill"}}, {"dataset.fill": "ffill"}):
-        name = f"run{len(list(folder.iterdir()))}"
-        Forecaster.fit(frame, model="tiny", seq_len=24, label_len=12, pred_len=6, run_dir=name,
-                       trainer={"max_steps": 1}, **given)  # fmt: skip
-        config = checkpoint.load(Path(name)).config["dataset"]
-        assert (config["name"], config["fill"], config["split"]["kind"]) == ("csv", "ffill", "ratio")
+    Forecaster.fit(frame, **SIZES, run_dir="run", trainer={"max_steps": 1}, dataset={"fill": "ffill"})
+    config = checkpoint.load(Path("run")).config["dataset"]
+    assert (config["name"], config["fill"], config["split"]["kind"]) == ("csv", "ffill", "ratio")
 
 
 @pytest.mark.parametrize("level", [0, 100])

@@ -91,8 +91,9 @@ def unfinished(run: Path, *, saved: bool = True) -> None:
         (run / name).unlink()
 
 
-@pytest.mark.parametrize("file", ["{0}/written.pth", "written.csv", "../written.csv"])
-@pytest.mark.parametrize("sha256", [None, SHA256])
+@pytest.mark.parametrize(
+    ("file", "sha256"), [("{0}/written.pth", SHA256), ("written.csv", None), ("../written.csv", SHA256)]
+)
 @pytest.mark.parametrize("entry", ["eval", "train"])
 def test_nothing_is_fetched_for_a_checkpoint(
     entry: str, file: str, sha256: str | None, own: Path, server: Server, tree: Tree
