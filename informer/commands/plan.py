@@ -30,6 +30,7 @@ from informer.read.files import list_files
 from informer.read.series import Series, cells_of_file, column_values, table_of_file, with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
 from informer.read.table import without
+from informer.read.time_columns import digits_format
 from informer.training.folder import RunFolder
 
 MOST_LINES = 20
@@ -144,7 +145,7 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
 def _plan_without_target(survey: Survey, settings: ForecastConfig) -> str:
     """What to do with rows at the end of a file that lack only one column; empty if there are none."""
     frame = cells_of_file(Path(survey.path), settings.dataset).frame.select_dtypes("number")
-    empty = [name for name in frame.columns if frame[name].isna().iloc[-1]]
+    empty = [name for name in frame.columns if frame[name].isna().iloc[-1] and digits_format(frame[name]) is None]
     target = empty[0] if len(empty) == 1 else None
     _, known, _ = _with_rows_ahead(replace(settings, input=survey.path, target=target, model="auto"))  # for any model
     words = f"if the last rows, which have no {target}, are to be forecast with {listed(known, 3)}, add target={target}"

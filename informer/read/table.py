@@ -502,12 +502,22 @@ def _headers_again(frame: pd.DataFrame, names: Sequence[str]) -> list[int]:
 
 def _n_notes(frame: pd.DataFrame) -> int:
     """Number of last rows that are notes or totals."""
+    if _ends_with_sums(frame):
+        return 1
     columns = range(min(len(frame.columns), SAMPLED_COLUMNS) if len(frame) else 0)
     if not any(isinstance(cell := frame.iat[-1, place], str) and HAS_TEXT.search(cell) for place in columns):
         return 0
     kinds, last = _kinds(frame), _texts(frame.iloc[-MOST_NOTES:])
     n = len(list(takewhile(lambda row: is_note(row, kinds), reversed(last))))
     return n if n < min(MOST_NOTES, len(frame) / 2) else 0
+
+
+def _ends_with_sums(frame: pd.DataFrame) -> bool:
+    """Whether the last row alone has no first cell, and has the sum of a column, as exports of web statistics do."""
+    if len(frame) < 3 or frame.iloc[-1:, 0].notna().all() or frame.iloc[:-1, 0].isna().any():
+        return False
+    cells = frame.iloc[:, 1:SAMPLED_COLUMNS].select_dtypes("number").to_numpy(np.float64)
+    return bool((np.isclose(cells[-1], np.nansum(cells[:-1], axis=0), rtol=1e-9) & (cells[-1] != 0)).any())
 
 
 def _kinds(frame: pd.DataFrame) -> dict[int, str]:

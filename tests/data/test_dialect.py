@@ -302,6 +302,18 @@ def test_names_with_unquoted_separators_are_no_reason_to_separate_at_blanks(tmp_
         read_series(tmp_path / "f.csv", DatasetConfig())
 
 
+def test_sums_without_a_name_are_no_row(tmp_path: Path) -> None:
+    """Red if a last row of sums is a row without a date, or another one without a date is left out."""
+    sums = f",{sum(0.5 + i for i in range(30))},7.5\n"
+    (tmp_path / "f.csv").write_text(f"date,a,b\n{ROWS}{sums}")
+    table = read_table(tmp_path / "f.csv")
+    assert table.frame["date"].tolist() == DAYS
+    assert "last row not read: '450" in table.dialect.uncommon()
+    for last in (",449.0,7.5\n", ",,\n2024-02-01,450.0,1\n"):
+        (tmp_path / "f.csv").write_text(f"date,a,b\n{ROWS}{last}")
+        assert len(read_table(tmp_path / "f.csv").frame) == 31
+
+
 def test_rows_that_might_be_notes_are_kept(tmp_path: Path) -> None:
     """Red if a row of data is left out."""
     for last in ("Total,,\n" * 40, "2024-02-0,5,6\n", "sometime,5,6\n", "2024-01-31,,\n"):
