@@ -285,7 +285,10 @@ def rows_and_horizon(subject: Survey, settings: ForecastConfig) -> tuple[int, in
     if ahead is not None:  # a day of a clock change is shorter or longer than the others, for which the model is too
         last = max(subject.panel, key=lambda series: series.timestamps[-1])
         return rows, max(frequency.rows_of(settings.horizon or 1), rows_ahead(last, settings, 0))
-    return rows, usual_horizon(rows, frequency.season, share)
+    horizon = usual_horizon(rows, frequency.season, share)
+    if settings.model not in ("auto", ZERO) and horizon * (LEAST_SHARE + 1) > rows:  # too many to train for
+        horizon = max(rows // ENOUGH_SHARE, 1)
+    return rows, horizon
 
 
 def rows_ahead(series: Series, settings: ForecastConfig, horizon: int) -> int:

@@ -511,6 +511,17 @@ def test_the_horizon_is_one_or_two_seasons(rows: int, season: int, expected: int
     assert usual_horizon(rows, season) == expected
 
 
+@pytest.mark.parametrize(("rows", "step"), [(48, "MS"), (200, "W")])
+def test_the_usual_horizon_of_a_model_that_is_trained_leaves_rows_for_training(
+    rows: int, step: str, folder: Path
+) -> None:
+    """Red if a model by name is refused for a horizon that nobody asked for."""
+    load = np.random.default_rng(0).normal(50, 2, rows).round(2)
+    pd.DataFrame({"date": pd.date_range("2018-01-01", periods=rows, freq=step), "load": load}).to_csv("my.csv")
+    done("forecast", "my.csv", "model=linear", "output=out")
+    assert len(pd.read_csv("out/forecasts/my.forecast.csv")) == rows // 8
+
+
 @pytest.mark.parametrize(("reading", "expected"), [(0.1, 8.0), (1.0, 7.5), (9.0, 5.0)])
 def test_slow_reading_leaves_less_time_for_training(reading: float, expected: float) -> None:
     """Forecasts and report read the data again: 2.5 times of it is kept, a fifth at least, half at most."""
