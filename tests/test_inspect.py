@@ -421,6 +421,7 @@ def test_the_column_that_separates_series_is_not_called_a_category(first: int, f
     outcome = call("inspect", "long.csv")
     assert "separated by column 'id'" in outcome.out
     assert "text columns not used: kind (2 values)" in outcome.out
+    assert "reads each" not in outcome.out
     refused = call("train", "dataset=csv", "dataset.path=long.csv", *QUICK)
     assert refused.status == 2
     assert "times repeat; dataset.series_col=id reads each id as a series" in refused.out

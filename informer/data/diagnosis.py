@@ -186,6 +186,11 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     rows, config = panel_tables(table, name_of(path), dataset)
     diagnoses = list(_diagnosed(rows, config))
     problems = [problem for diagnosis in diagnoses for problem in diagnosis.report.problems]
+    codes = [repair for problem in problems for repair in problem.repairs if repair.setting == "categorical"]
+    if codes:  # with which the cells are read as text
+        coded = survey_file(path, repaired(dataset, codes))
+        log = [*dict.fromkeys(_without_rows(path.name, codes)), *coded.log]
+        return replace(coded, repairs=[*codes, *coded.repairs], problems=grouped(problems), log=log)
     repairs = [repair for diagnosis in diagnoses for repair in diagnosis.repairs or ()]
     with_far = [diagnosis.report for diagnosis in diagnoses if diagnosis.report.far]
     far = union_of([report.far for report in with_far])
@@ -240,6 +245,8 @@ def _without_rows(name: str, repairs: Sequence[Repair]) -> Iterator[str]:
             yield f"{name}: timezone={repair.value}: times are local, with its clock changes"
         if repair.setting == "missing_values":
             yield f"{name}: missing_values={listed(repair.value)}: read as empty cells"
+        if repair.setting == "categorical":
+            yield f"{name}: categorical={listed(repair.value)}: read as names of categories"
 
 
 def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> list[str]:
@@ -509,7 +516,8 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
     keys = key_columns(key)
     with logging_to(console):
         rows = table if key is None else table.without(keys)
-        diagnosis = diagnose(rows, replace(dataset, target=target or dataset.target), name, sizes=settings.sizes)
+        read = replace(dataset, target=target or dataset.target, series_col=key or dataset.series_col)
+        diagnosis = diagnose(rows, read, name, sizes=settings.sizes)
     series, report = diagnosis.series, diagnosis.report
     several = series is not None and len(series.columns) > 1
     is_long = key is not None and series is not None

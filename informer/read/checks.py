@@ -530,10 +530,14 @@ def _check_column(
             cell = shown(text[text.index == rows.lines[row]].iloc[0] if bad is worded else values[row])
             words = missing_words(text, len(rows)) if bad is worded else []
             advice = f"fix the cell, if it means a missing value set dataset.missing_values=[{','.join(words)}]"
+            cure = Repair("missing_values", words)
+            if words and column != config.target and len(np.unique(values[np.isfinite(values)])) == 1:
+                cure = Repair("categorical", [column])  # such as 0 for no holiday, a and b for two kinds
+                advice += f", if all cells are names of categories dataset.categorical={to_display([column])}"
             report.add(
                 f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(n_bad, 'such cells')}; "
                 f"{advice if words else _decimal_advice(cell)}{leave_out}",
-                *([Repair("missing_values", words)] if words else without),
+                *([cure] if words else without),
                 column=column,
             )
     if empty.any() and not config.keeps_gaps:

@@ -325,16 +325,16 @@ def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
     return text_only
 
 
-def value_columns(table: Table, time_col: str, configured: list[str] | None) -> tuple[str, ...]:
-    """The columns that are read as numbers: those configured, or all with numbers. Others are logged.
+def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[str, ...]:
+    """The columns that are read as numbers: those of `config`, or all with numbers. Others are logged.
 
     Raises:
         InputError: no such column, or one without a name.
     """
     candidates = [column for column in table.columns if column != time_col]
-    if configured is not None:
-        _check_configured(table.name, configured, candidates)
-        return tuple(configured)
+    if config.columns is not None:
+        _check_configured(table.name, config.columns, candidates)
+        return tuple(config.columns)
     selected = number_columns(table, candidates)
     # dates without letters might be numbers with signs
     selected = tuple(
@@ -356,7 +356,7 @@ def value_columns(table: Table, time_col: str, configured: list[str] | None) -> 
     passed_over = without(candidates, selected)
     if passed_over:
         check_no_times(table, passed_over)
-        log.info(_unused(table, passed_over, separating_column(table, time_col)))
+        log.info(_unused(table, passed_over, None if config.series_col else separating_column(table, time_col)))
     return selected
 
 

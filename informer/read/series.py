@@ -546,7 +546,7 @@ def inspect_table(
             name for name in table.repeated if config.columns is None or name in (time_col, *config.columns)
         ]:
             report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
-        columns = value_columns(table, time_col, config.columns)
+        columns = value_columns(table, time_col, config)
         check_doubts(table, columns, report)
         # repairs may move rows, or fill from older ones; issues may be in any order
         reads_all = last is None or config.repairs_rows or config.since is not None
@@ -603,7 +603,7 @@ def inspect_table(
                 return None, report
             if history is None:
                 check_far(ordered, config, report)
-                report.warnings += constant_columns(ordered, [*config.categorical, *config.static_covariates])
+                report.warnings += constant_columns(ordered, [*config.categorical, *config.static_covariates, *text])
             if sizes is not None:
                 with report.gathering():
                     grid = frequency.grid(ordered.timestamps[0], n_rows)

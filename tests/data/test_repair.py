@@ -13,7 +13,7 @@ from informer.base.errors import InputError, Repair, ReportError
 from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers, repaired
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
-from informer.data.diagnosis import diagnose, survey_file
+from informer.data.diagnosis import diagnose, in_words, survey_file
 from informer.data.panel import rows_dataset, rows_table
 from informer.read.checks import outliers
 from informer.read.series import inspect_table
@@ -221,6 +221,23 @@ def test_what_is_proposed_is_what_repairs(tmp_path: Path) -> None:
     assert "dataset.time_format='%d|%m|%Y'" in "".join(survey.problems)
     assert survey.dataset.time_format == "%d|%m|%Y"
     assert list(survey.panel[0].timestamps) == list(frame["date"])
+
+
+def test_a_number_among_names_is_a_category(tmp_path: Path) -> None:
+    """Red if holidays of the kinds a and b become missing values, or words among counts become categories."""
+    path = tmp_path / "shop.csv"
+    frame = made(60, "D")
+    kinds = np.where(np.arange(60) % 20 == 7, "a", np.where(np.arange(60) % 30 == 9, "b", "0"))
+    frame.assign(holiday=kinds, sold=np.where(np.arange(60) == 5, "closed", np.arange(60) % 3)).to_csv(
+        path, index=False
+    )
+    survey = survey_file(path, DatasetConfig())
+    assert survey.dataset.categorical == ["holiday"]
+    assert survey.dataset.missing_values == ["closed"]
+    assert "dataset.categorical=[holiday]" in in_words(survey.repairs)
+    (series,) = survey.panel
+    assert np.isnan(series.values[:, series.columns.index("holiday")]).sum() == 0
+    assert len(np.unique(series.values[:, series.columns.index("holiday")])) == 3
 
 
 @pytest.mark.parametrize("step", [1, -1])
