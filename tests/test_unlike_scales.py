@@ -173,7 +173,7 @@ def test_scores_that_overflow_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
     rows.to_csv("actuals.csv", index=False)
     rows[90:].to_csv("forecasts.csv", index=False)
     line = refusal("score", "forecasts=forecasts.csv", "actuals=actuals.csv", "history=actuals.csv")
-    assert "column 'y': expected numbers of at most 1e+30" in line
+    assert "column 'y': expected a number of at most 1e+30" in line
 
 
 def test_rounding_noise_has_no_digits() -> None:
