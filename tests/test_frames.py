@@ -138,6 +138,13 @@ def test_times_and_names_of_series_in_the_index(fitted: Forecaster) -> None:
         assert list(table.columns) == [*names, *columns]
         assert list(table.frame[names[0]]) == list(several["store"])
         assert list(table.frame["date"]) == list(several["date"])
+    for keys in (["a", "b"], [1, 2]):  # numbers of rows are no series
+        table = table_of_frame(pd.concat(dict(zip(keys, [frame, frame], strict=True))), "frame")
+        assert list(table.columns) == [*(["series"] if keys[0] == "a" else []), "date", "load", "count"]
+    assert list(table_of_frame(frame.rename_axis("row"), "frame").columns) == ["date", "load", "count"]
+    quarters = pd.period_range("2000Q1", periods=4, freq="Q-JAN")  # the first ends in January
+    table = table_of_frame(pd.DataFrame({"a": range(4)}, index=quarters), "frame")
+    assert list(table.frame["date"]) == list(pd.date_range("1999-02-01", periods=4, freq="QS-FEB"))
     filtered = frame[frame["load"] > frame["load"].median()]  # row numbers are no column
     assert list(table_of_frame(filtered, "frame").columns) == ["date", "load", "count"]
 

@@ -40,6 +40,8 @@ _TIMELY = re.compile(
 """Names of time columns, by which names are known from a title above and from units below them."""
 
 _YEAR = re.compile(r"(?:1[5-9]|20|21)\d\d")
+_DIGITS = re.compile(_YEAR.pattern + r"(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d\d){0,3}|1[0-8]\d{8}(?:\d{3}){0,3}")
+"""Dates of digits such as 20240131, and counts since 1970 from 2001 to 2030."""
 
 SAMPLED_LINES, SAMPLED_COLUMNS = 60, 50
 
@@ -145,7 +147,8 @@ def plain_rows(text: str) -> str:
         return "".join((cell[1].replace('""', '"') if cell else line) + "\n" for line, cell in cells)
     if 2 * sum(map(bool, map(_BORDERED.fullmatch, others))) > len(others):
         lines = ["" if _RULE.fullmatch(line) else line for line in lines]
-        return "".join(re.sub(r" *\| *", "|", line.strip()).strip("|") + "\n" for line in lines)
+        rows = [(line, _BORDERED.fullmatch(line)) for line in lines]
+        return "".join(re.sub(r" *\| *", "|", (row[1] if row else line).strip()) + "\n" for line, row in rows)
     return text
 
 
@@ -209,7 +212,8 @@ def _after_comments(lines: list[str], start: int) -> int:
     if len(marked) < 2:
         return start if marked else min(start + len(comments), len(lines) - 1)
     after = start + len(comments)
-    if after < len(lines) and not any(map(is_value, re.split(rf"[{SEPARATORS}]", lines[after]))):
+    cells = [*lines[after].split()[:1], *re.split(rf"[{SEPARATORS}]", lines[after])] if after < len(lines) else []
+    if cells and not any(map(is_value, cells)):
         return after  # the names are below all comments
     lines[marked[-1]] = lines[marked[-1]].lstrip("\ufeff#/% \t")
     lines[marked[-1] + 1 : after] = ["\n"] * (after - marked[-1] - 1)
@@ -475,12 +479,12 @@ def check_is_text(path: Path, head: bytes, text: str) -> None:
 
 
 def may_be_names(names: Sequence[str], first_row: Sequence[str]) -> bool:
-    """Whether cells do not look like data: two dates, or what begins with them, numbers of the same eight or more
-    digits, such as 20240131, or numbers other than 0, 1, 2, ..."""
+    """Whether cells do not look like data: two dates, or what begins with them, also of digits only, or numbers other
+    than 0, 1, 2, ..."""
     cells = [name.strip() for name in names]
     dated = any(
         ((date_formats(cell) or date_formats(cell.partition(" ")[0])) and _kind(below) == "date")
-        or (cell.isdigit() and below.strip().isdigit() and len(cell) == len(below.strip()) >= len("20240131"))
+        or (_DIGITS.fullmatch(cell) and _DIGITS.fullmatch(below.strip()) and len(cell) == len(below.strip()))
         for cell, below in zip(cells, first_row, strict=False)
     )
     counted = cells == [str(position) for position in range(len(cells))]

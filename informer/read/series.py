@@ -311,7 +311,7 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
         with suppress(InputError):  # reported with all other problems of the table
             if (clocks := clocks_of_hours(table, time_col, clock_col, config)) is not None:
                 table = replace(table, frame=table.frame.assign(**{clock_col: clocks}))
-        return joined(table, time_col, clock_col)
+        return joined(table, time_col, clock_col, keeps_digits=config.time_format is not None)
     if unused := without(dated, [time_col]):
         log.info(
             "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(unused)

@@ -620,11 +620,14 @@ def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None
     frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
     if repeated := _repeated(list(frame.columns)):
         raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
-    for place in reversed(range(frame.index.nlevels)):
-        level = frame.index.get_level_values(place)
-        column, is_single = level.name, frame.index.nlevels == 1
+    levels = [frame.index.get_level_values(place) for place in range(frame.index.nlevels)]
+    for level in reversed(levels):
+        column, is_single = level.name, len(levels) == 1
         if are_dates(level):
             column = index_name if is_single and index_name else column or index_name or "date"
+            level = level.to_timestamp() if isinstance(level, pd.PeriodIndex) else level
+        elif is_numeric_dtype(level) and (level.is_unique if column is not None else not any(map(are_dates, levels))):
+            continue  # row numbers
         elif column is None and not is_single:
             column = "series"
         if column is not None and str(column) not in frame.columns:

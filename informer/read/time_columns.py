@@ -110,7 +110,8 @@ def numbered_periods(cells: pd.Series) -> str | None:
         return None
     numbers = cells.dropna().to_numpy(np.float64)
     numbers, mark = (numbers, "") if is_integer_dtype(cells) else (100 * numbers, ".")
-    if not len(numbers) or numbers.min() < 100 * YEARS.start or numbers.max() >= 100 * YEARS.stop:
+    # 240131 is a day in 2024 rather than a week of 2401
+    if not len(numbers) or numbers.min() < 100 * YEARS.start or numbers.max() >= 100 * 2200:
         return None
     whole = np.unique(np.rint(numbers))
     years, parts = whole // 100, whole % 100
@@ -119,9 +120,9 @@ def numbered_periods(cells: pd.Series) -> str | None:
     formats = {f"%Y{mark}%m": [12]} | ({} if mark else {"%G%V": [52, 53]})
     begins = np.diff(years) > 0
     for time_format, in_year in formats.items():
-        follows = (np.stack([np.diff(years * n + parts) for n in in_year]) == 1).any(axis=0)
-        # also from some year to the next, or the numbers are others, such as 240131
-        is_usual = follows.mean() >= MOSTLY and (follows[begins].any() or not begins.any())
+        steps = np.stack([np.diff(years * n + parts) for n in in_year])
+        # few are left out from some year to the next, or the numbers are others, such as 240131
+        is_usual = (steps == 1).any(axis=0).mean() >= MOSTLY and (not begins.any() or steps[:, begins].min() < 12)
         if is_usual and parts.max() <= max(in_year):
             return time_format
     return None
@@ -137,12 +138,16 @@ def digits_format(cells: pd.Series) -> str | None:
     digits with times of day (ISO 8601, basic format); None for other numbers."""
     if not are_whole(cells) or not len(known := cells.dropna()):
         return None
-    numbers = known.unique().astype("int64")
+    first, last = known.min(), known.max()
     for place, clock in enumerate(("", "%H", "%H%M", "%H%M%S")):
-        day = 10_000 * 100**place
-        if YEARS.start * day <= numbers.min() and numbers.max() < YEARS.stop * day:
-            times = pd.to_datetime(pd.Series(numbers).astype(str), format=f"%Y%m%d{clock}", errors="coerce")
-            return None if times.hasnans else f"%Y%m%d{clock}"
+        day = 100**place
+        if YEARS.start * 10_000 * day <= first and last < YEARS.stop * 10_000 * day:
+            numbers = known.astype("int64")
+            days = pd.Series((numbers // day).unique()).astype(str)
+            parts = [(numbers // 100**part % 100).max() for part in reversed(range(place))]
+            are_clocks = all(part < (60 if number else 24) for number, part in enumerate(parts))
+            are_times = are_clocks and pd.to_datetime(days, format="%Y%m%d", errors="coerce").notna().all()
+            return f"%Y%m%d{clock}" if are_times else None
     return None
 
 
@@ -368,10 +373,14 @@ def is_clock_name(column: str) -> bool:
     return column.strip().lower() in CLOCK_NAMES
 
 
-def joined(table: Table, time_col: str, clock_col: str) -> Table:
-    """The table with times of day appended to its dates, and without the column of times of day."""
+def joined(table: Table, time_col: str, clock_col: str, *, keeps_digits: bool) -> Table:
+    """The table with times of day appended to its dates, and without the column of times of day.
+
+    `keeps_digits`: dates such as 20240131 are in a format that was set.
+    """
     frame = table.frame
-    dates, clocks = _days(frame[time_col]), _clocks(frame[clock_col], is_named=True)
+    dates = None if keeps_digits and is_integer_dtype(frame[time_col]) else _days(frame[time_col])
+    clocks = _clocks(frame[clock_col], is_named=True)
     dates = decoded(frame[time_col]).astype(str).str.strip() if dates is None else dates
     clocks = frame[clock_col].astype(str).str.strip() if clocks is None else clocks
     times = (dates + " " + clocks).where(frame[time_col].notna() & frame[clock_col].notna())
@@ -388,7 +397,8 @@ def _days(cells: pd.Series) -> pd.Series | None:
             cells.dt.strftime("%Y-%m-%d").astype("str") if are_days and (cells == cells.dt.normalize()).all() else None
         )
     if digits_format(cells) == "%Y%m%d":
-        return pd.to_datetime(cells.astype("Int64").astype("str"), format="%Y%m%d").dt.strftime("%Y-%m-%d")
+        days = cells.dropna().unique().astype("int64")
+        return cells.map({day: f"{day // 10_000}-{day // 100 % 100:02d}-{day % 100:02d}" for day in days}).astype("str")
     first = str(cells.array[0]).strip()
     date = re.sub(_MIDNIGHT, "", first)
     if not _is_text(cells) or not date_formats(date) or has_clock(date):
@@ -492,6 +502,10 @@ _NUMBERS += r"|^\d{1,2}\D\d{1,2}\D\d{1,2}(?:\D|$)"
 
 _DATE = r"\s*(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?:\D|$)"
 
+_BEGINS = re.compile(r"start|begin|from|von|since|d[eé]but|desde|inicio", re.IGNORECASE)
+_ENDS = re.compile(r"end|stop|until|till|bis|fin|hasta|to(?:$|[\W_])", re.IGNORECASE)
+"""Names of the beginnings and ends of intervals."""
+
 LEAST_STEPS = 10
 """Minimum number of columns with numbered names that may be steps in time."""
 
@@ -515,16 +529,18 @@ def find_time_column(table: Table, time_col: str | None) -> str:
         return time_col
     dated = dated_columns(table)
     named = [column for column in table.columns if column.strip().lower() in TIME_NAMES]
-    # a column named time may contain times of day, next to one of dates
     numbers = [column for column in (named if dated else table.columns) if _are_dates(table.frame[column])]
-    preferred = [column for column in named if column in dated or column in numbers]
-    if preferred := preferred or dated or numbers[:1] or named[:1]:
+    preferred = [column for column in named if column in (dated or numbers)] or dated
+    preferred += numbers if dated else []
+    # a column named time may contain times of day, next to one of dates; else it counts something
+    if not preferred and not (named and _clocks(table.frame[named[0]], is_named=True) is None):
+        parts = calendar_parts(table.columns)  # a year next to a day is a part of a time
+        is_year = len(parts) == 1 and are_years(parts[0], table.frame[parts[0]]) and not month_columns(table.columns)
+        preferred = [*(parts if is_year else []), *numbers]
+    if preferred := preferred or named[:1]:
         best = _most_distinct(table, preferred)
         finer = [column for column in dated if column != best and _refines(table.frame[column], table.frame[best])]
         return _most_distinct(table, finer) if finer else best
-    parts = calendar_parts(table.columns)  # a year next to a day is a part of a time
-    if len(parts) == 1 and are_years(parts[0], table.frame[parts[0]]) and not month_columns(table.columns):
-        return parts[0]
     if unread := [column for column in table.columns if _is_unread(table.frame[column])]:
         return _most_distinct(table, unread)
     if counts := [column for column in table.columns if is_row_number(column) and counts_rows(table.frame[column])]:
@@ -593,8 +609,8 @@ def has_only_dates(cells: pd.Series) -> bool:
 
 
 def _most_distinct(table: Table, columns: list[str]) -> str:
-    """The column with the most distinct times; the first of columns with equal cells, and of two with the beginnings
-    and ends of intervals.
+    """The column with the most distinct times, of text rather than of numbers, which may be others; the first of
+    columns with equal cells, and of two with the beginnings and ends of intervals.
 
     Raises:
         InputError: several have as many, but other cells.
@@ -604,8 +620,10 @@ def _most_distinct(table: Table, columns: list[str]) -> str:
             break
         numbers = {column: frame[column].nunique() for column in columns}
         columns = [column for column in columns if numbers[column] == max(numbers.values())]
+        texts = [column for column in columns if not is_numeric_dtype(frame[column])]
+        columns = texts or [column for column in columns if are_years(column, frame[column])] or columns
     first, *others = columns
-    if len(others) == 1 and _begin(table.frame[first], table.frame[others[0]]):
+    if len(others) == 1 and _begin(table.frame, first, others[0]):
         return first
     differing = [column for column in others if not decoded(table.frame[column]).equals(decoded(table.frame[first]))]
     if differing:
@@ -616,9 +634,12 @@ def _most_distinct(table: Table, columns: list[str]) -> str:
     return first
 
 
-def _begin(cells: pd.Series, others: pd.Series) -> bool:
-    """Whether cells are the beginnings of intervals that end with the others: one begins where its neighbour ends."""
-    cells, others = (decoded(column.iloc[:HEAD]).reset_index(drop=True) for column in (cells, others))
+def _begin(frame: pd.DataFrame, first: str, last: str) -> bool:
+    """Whether two columns are named after the beginnings and ends of intervals, and one begins where its neighbour
+    ends, as do times when forecasts were issued and for which they hold."""
+    if not (_BEGINS.search(first) and _ENDS.search(last)):
+        return False
+    cells, others = (pd.Series(decoded(frame[name].iloc[:HEAD]).to_numpy(object)) for name in (first, last))
     shares = [(cells == others.shift(step)).iloc[1:-1].mean() for step in (1, -1)]
     return max(shares) >= MOSTLY and not cells.equals(others)
 

@@ -225,6 +225,7 @@ LAYOUTS: dict[str, tuple[str, int, str]] = {
     "borders": (f"| date | a | b |\n|---|--:|---|\n{BORDERED}", 2, "separator '|'"),
     "rules": (f"+--+--+\n|date|a |b |\n+--+--+\n{BORDERED}+--+--+\n", 3, "header in row 2"),
     "units of some columns": (f"Station, 52.5 N\n  date   a   b\n   kW\n{BLANKS}", 3, "header in row 2"),
+    "names with blanks in comments": (f"# station 12\n# date   a   b\n{BLANKS}", 2, "header in row 2"),
     "comments in columns": (f"#group,x,y\n#datatype,x,y\n#default,x,y\ndate,a,b\n{ROWS}", 4, "header in row 4"),
     "facts": (f"Latitude,52.5\nUpdated,2024-02-01\ndate,a,b\n{ROWS}", 3, "above it 'Latitude,52.5'"),
     "facts in columns": (f"lat,lon,zone\n52.5,13.4,GMT\n\ndate,a,b\n{ROWS}", 4, "above it 'lat,lon,zone'"),
@@ -386,6 +387,30 @@ def test_marks_of_missing_values(mark: str, tmp_path: Path) -> None:
     pd.DataFrame({"date": DAYS[:24], "y": [1.5, mark, *range(22)]}).to_csv(tmp_path / "f.csv", index=False)
     values = read_series(tmp_path / "f.csv", DatasetConfig(fill=Fill.mask)).values[:, 0]
     np.testing.assert_array_equal(values, [1.5, np.nan, *range(22)])
+
+
+def test_empty_cells_within_borders(tmp_path: Path) -> None:
+    """Red if cells move to the left where the first is empty."""
+    path = tmp_path / "f.csv"
+    rows = "".join(f"| {day if day != 5 else ''} | 2024-01-{day:02d} | {day % 7 or ''} |\n" for day in range(1, 31))
+    path.write_text(f"| a | date | b |\n|---|---|---|\n{rows}")
+    frame = read_table(path).frame
+    assert list(frame.columns) == ["a", "date", "b"]
+    assert frame["date"].tolist() == [f"2024-01-{day:02d}" for day in range(1, 31)]
+    assert frame["a"].isna().to_numpy().nonzero()[0].tolist() == [4]
+    assert frame["b"].isna().sum() == 4
+
+
+def test_numbers_of_meters_may_be_names(tmp_path: Path) -> None:
+    """Red if names of eight digits above numbers of eight digits are taken for data, unless both are dates."""
+    path = tmp_path / "f.csv"
+    path.write_text(
+        "date,10203040,20481234\n" + "".join(f"2024-01-{day},532012{day},302012{day}\n" for day in range(10, 31))
+    )
+    assert list(read_table(path).frame.columns) == ["date", "10203040", "20481234"]
+    path.write_text("".join(f"DE,202401{day},5.5\n" for day in range(10, 31)))
+    with pytest.raises(InputError, match=r"expected column names, found 'DE, 20240110, 5.5'"):
+        read_table(path)
 
 
 def test_a_header_again_between_the_rows(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read.series import Series, series_from_table, table_of_file, with_whole_times
 from informer.read.table import read_pieces, table_of_frame
+from informer.read.time_columns import find_time_column
 
 SIZES = ["seq_len=24", "label_len=12", "pred_len=3"]
 HOURS = pd.date_range("2023-12-30", periods=400, freq="h")
@@ -245,9 +246,21 @@ def test_two_columns_of_times_that_are_alike_are_named(tmp_path: Path) -> None:
         read(frame, tmp_path)
     assert list(read(frame, tmp_path, time_col="utc").timestamps) == list(days)
     assert read(frame.assign(local=frame["utc"]), tmp_path).time_col == "utc"
-    intervals = frame.assign(local=(days + pd.Timedelta("1D")).astype(str))
+    ends = frame.assign(local=(days + pd.Timedelta("1D")).astype(str))
+    intervals = ends.rename(columns={"utc": "valid_from", "local": "valid_to"})
     assert list(read(intervals, tmp_path).timestamps) == list(days)
     assert list(read(intervals[::-1], tmp_path, sort=True).timestamps) == list(days)
+    table = table_of_frame(intervals.astype({"valid_from": "category", "valid_to": "category"}), "f")
+    assert find_time_column(table, None) == "valid_from"
+    # as times of issue and of what was forecast, and ends left of beginnings
+    for doubtful in (
+        ends,
+        ends.rename(columns={"utc": "issued", "local": "valid"}),
+        intervals[intervals.columns[[1, 0, 2]]],
+    ):
+        for rows in (doubtful, doubtful[::-1]):
+            with pytest.raises(InputError, match=r"dataset\.time_col=.* or dataset\.time_col="):
+                read(rows, tmp_path)
 
 
 def test_dates_are_not_proposed_as_categories(folder: Path) -> None:
@@ -383,6 +396,46 @@ def test_whole_numbers_are_dates_with_the_year_first(written: str, step: str, tm
         read(numbers[:28], tmp_path)
 
 
+def test_other_times_come_before_numbers_that_are_dates(tmp_path: Path) -> None:
+    """Red if numbers are taken instead of times of text, years or counts, or the first of two columns of them."""
+    days = pd.date_range("2023-12-01", periods=40)
+    digits, later = days.strftime("%Y%m%d").astype(int), (days + pd.Timedelta("3D")).strftime("%Y%m%d").astype(int)
+    frame = pd.DataFrame({"ds": later, "timestamp": days.strftime("%d/%m/%Y"), "a": 1.5})
+    assert list(read(frame, tmp_path).timestamps) == list(days)
+    frame = pd.DataFrame({"Datum": HOURS, "period": HOURS.strftime("%Y%m"), "ds": HOURS.strftime("%Y%m%d"), "a": LOAD})
+    assert list(read(frame, tmp_path).timestamps) == list(HOURS)
+    frame = pd.DataFrame(
+        {"published": [f"{year}0315" for year in range(1991, 2021)], "year": range(1990, 2020), "a": 1}
+    )
+    assert read(frame, tmp_path).time_col == "year"
+    frame = pd.DataFrame({"time": range(40), "batch": digits, "a": 1.5})
+    assert read(frame, tmp_path).time_format == "step"
+    seconds = days.astype("datetime64[s]").astype("int64")
+    with pytest.raises(InputError, match=r"column 'time': .* counts of s since 1970"):
+        read(frame.assign(time=seconds), tmp_path)
+    for names in ("issue", "valid"), ("valid", "issue"):
+        frame = pd.DataFrame({names[0]: digits, names[1]: later, "a": 1.5})
+        with pytest.raises(InputError, match=f"dataset.time_col={names[0]} or dataset.time_col={names[1]}"):
+            read(frame, tmp_path)
+    huge = table_of_frame(pd.DataFrame({"date": digits, "a": 1e300}), "f")
+    assert find_time_column(huge, None) == "date"
+
+
+def test_a_december_may_be_missing(tmp_path: Path) -> None:
+    """Red if numbers of months are no times where the only step to another year is longer."""
+    months = pd.date_range("2022-01", periods=24, freq="MS")
+    frame = pd.DataFrame({"month": months.strftime("%Y%m"), "a": LOAD[:24]}).drop(index=11)
+    assert list(read(frame, tmp_path, fill=Fill.linear).timestamps) == list(months)
+
+
+def test_a_format_that_is_set_reads_dates_of_eight_digits_and_hours(tmp_path: Path) -> None:
+    """Red if the dates are written in another way before the format reads them."""
+    frame = pd.DataFrame({"day": HOURS.strftime("%Y%m%d"), "hour": HOURS.strftime("%H:%M"), "load": LOAD})
+    for written in ("%Y%m%d %H:%M", "ISO8601"):
+        series = read(frame, tmp_path, time_col="day", clock_col="hour", time_format=written)
+        assert list(series.timestamps) == list(HOURS)
+
+
 def test_dates_of_eight_digits_next_to_hours(tmp_path: Path) -> None:
     """As the weather services of the Netherlands (hours 1 to 24) and of the USA (0 to 2300) write them."""
     dates = HOURS.strftime("%Y%m%d")
@@ -405,10 +458,11 @@ def test_halves_of_the_day_with_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize("written", ["%y%m%d", "%d%m%Y", "%Y%j"])
 def test_numbers_in_another_order_name_their_format(written: str, tmp_path: Path) -> None:
     """Red if they are read as weeks or counts, or the format that is named does not read them."""
-    days = pd.date_range("2020-01-01", periods=400)
+    days = pd.date_range("2023-01-01", periods=400)
     frame = pd.DataFrame({"date": days.strftime(written), "load": LOAD})
-    with pytest.raises(InputError, match=f"found numbers such as .*; set dataset.time_format={written}, or name"):
-        read(frame, tmp_path)
+    for rows in (frame, frame[:25]):
+        with pytest.raises(InputError, match=f"found numbers such as .*; set dataset.time_format={written}.*, or name"):
+            read(rows, tmp_path)
     assert list(read(frame, tmp_path, time_format=written).timestamps) == list(days)
 
 
