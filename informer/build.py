@@ -15,6 +15,7 @@ from informer.base.runtime import resource
 from informer.config.conversion import read_saved_yaml
 from informer.config.model import LinearSkip, ModelConfig, WindowSizes
 from informer.config.training import LossKind, TrainConfig
+from informer.data.calendar import mark_sizes
 from informer.data.columns import Roles, Trained
 from informer.data.dataset import Data, Provenance, Source, lay_out, read_source
 from informer.data.panel import Attributes
@@ -184,7 +185,7 @@ def dims_of(data: Data) -> ModelDims:
     return ModelDims(
         enc_in=n + len(masked),
         c_out=len(data.targets),
-        mark_sizes=tuple(data.mark_sizes),
+        mark_sizes=mark_sizes(data.frequency, data.calendar),
         seq_len=data.sizes.seq_len,
         label_len=data.sizes.label_len,
         pred_len=data.sizes.pred_len,

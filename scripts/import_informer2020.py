@@ -156,7 +156,7 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
 
 
 def _check_columns(data: Data, dims: ModelDims, csv: Path) -> None:
-    available = (len(data.inputs), len(data.targets), len(data.mark_sizes))
+    available = (len(data.inputs), len(data.targets), data.train.store.marks.shape[1])
     needed = (dims.enc_in, dims.c_out, len(dims.mark_sizes))
     if available != needed:
         raise InputError(

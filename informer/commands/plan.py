@@ -225,10 +225,8 @@ def plan(
         dataset = replace(dataset, split=split)
     notes += left_out(subject, columns)
     parts = [cut_rows(series.timestamps, series.frequency, dataset.split).clip(len(series)) for series in panel]
-    before_test = [  # the rows of the test part may decide nothing
-        replace(series, timestamps=series.timestamps[: part.test.start], values=series.values[: part.test.start])
-        for series, part in zip(panel, parts, strict=True)
-    ]
+    # the rows of the test part may decide nothing
+    before_test = [series.part(slice(part.test.start)) for series, part in zip(panel, parts, strict=True)]
     seasons = seasons_of(before_test, columns[-MOST_COLUMNS:])
     season = seasons[0].period if seasons else frequency.season
     seq_len = max(min(max(SEASONS_OF_HISTORY * season, horizon), rows // 4, MOST_HISTORY), 1)

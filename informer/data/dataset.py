@@ -21,7 +21,7 @@ from informer.base.errors import InputError, listed
 from informer.config.data import Calendar, DatasetConfig, ScalerConfig
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
-from informer.data.calendar import holiday_marks, mark_sizes
+from informer.data.calendar import holiday_marks
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.large import mapped_panel
 from informer.data.panel import Attributes, divide, read_attributes, read_panel, training_rows
@@ -169,7 +169,6 @@ class Data:
         scaler: scaler of the inputs, fitted on training rows.
         sizes: sizes of a window.
         calendar: calendar marks of each row.
-        mark_sizes: one entry per mark column (see `calendar.mark_sizes`).
         categories: categories of each categorical input, in the order of their codes.
         splits: target rows of each series' parts.
         train, val, test: windows of the parts.
@@ -187,7 +186,6 @@ class Data:
     scaler: PanelScaler
     sizes: WindowSizes
     calendar: Calendar
-    mark_sizes: tuple[int, ...]
     categories: Labels
     splits: list[Split]
     train: Windows
@@ -268,7 +266,6 @@ def lay_out(
         scaler=scaler,
         sizes=sizes,
         calendar=calendar,
-        mark_sizes=mark_sizes(panel[0].frequency, calendar),
         categories=categories,
         splits=splits,
         train=windows([split.train for split in splits], "train"),

@@ -585,19 +585,21 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
         else:
             left_out.append(lacking)
     if left_out and (config.short is Short.error or not usable):
-        more = f" (and {len(left_out) - 1} series more)" if len(left_out) > 1 else ""
-        raise InputError(left_out[0] + remedy(sizes) + more)
+        raise InputError(and_more([line + remedy(sizes) for line in left_out]))
     if left_out:
         log.warning(f"skipped {len(left_out)} of {len(panel)} series: {'; '.join(left_out[:MOST])}")
     return [series for series, _ in usable], [split for _, split in usable]
 
 
+def and_more(lines: Sequence[str]) -> str:
+    """The first line, and the number of others."""
+    return lines[0] + (f" (and {len(lines) - 1} series more)" if len(lines) > 1 else "")
+
+
 def training_rows(panel: Sequence[Series], splits: Sequence[Split]) -> list[Series]:
     """The series without the rows of other parts."""
-    return [
-        replace(series, timestamps=series.timestamps[rows], values=series.values[rows])
-        for series, rows in zip(panel, (slice(split.train.start, split.train.stop) for split in splits), strict=True)
-    ]
+    parts = (slice(split.train.start, split.train.stop) for split in splits)
+    return [series.part(rows) for series, rows in zip(panel, parts, strict=True)]
 
 
 def training_series(panel: Sequence[Series], names: Sequence[str], where: str) -> list[Series]:

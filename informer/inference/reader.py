@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from informer.data.history import Futures, futures_of_table
 from informer.data.panel import (
     KnownAttributes,
     LongTable,
+    and_more,
     attributes_from,
     left_padded,
     series_reader,
@@ -289,8 +290,3 @@ class Reader:
 
 def _of_frame(frame: pd.DataFrame, name: str, config: DatasetConfig) -> Table:
     return table_of_frame(frame, name, config.time_col)
-
-
-def and_more(lines: Sequence[str]) -> str:
-    """The first line, and the number of others."""
-    return lines[0] + (f" (and {len(lines) - 1} series more)" if len(lines) > 1 else "")

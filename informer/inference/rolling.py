@@ -18,7 +18,6 @@ from 1 - level by |log m| / (rate k), whatever the data.
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -35,10 +34,11 @@ from informer.base.files import replacing, write_atomic
 from informer.checkpoint.restore import dims_in
 from informer.config.commands import Format, PredictConfig
 from informer.config.model import WindowSizes
+from informer.data.panel import and_more
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Store, Windows, are_issued, are_observed, observed_rows
 from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching, rounded
-from informer.inference.reader import LEFT_OUT, and_more
+from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
 from informer.linear.effects import fit_known
 from informer.networks.forecast_model import model_forecast, model_output
@@ -237,10 +237,7 @@ class RollingScores:
     def __init__(self, model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], how: PredictConfig) -> None:
         self._model, self._columns = model, model.columns.targets
         self._within = min(model.check_horizon(how.horizon), model.sizes.pred_len)
-        training = [
-            replace(series, timestamps=series.timestamps[:end], values=series.values[:end])
-            for series, end in zip(panel, (first + model.sizes.first for first in firsts), strict=True)
-        ]
+        training = [s.part(slice(first + model.sizes.first)) for s, first in zip(panel, firsts, strict=True)]
         narrow_training = with_columns(training, model.columns.inputs)
         fitted, early, later = baselines_before(model, narrow_training)
         season, levels = narrow_training[0].frequency.season, model.quantiles or DECILES

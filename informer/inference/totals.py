@@ -214,10 +214,7 @@ def held_out_untrained(
     for w, time in enumerate(times):
         cuts = {s: int(series.timestamps.searchsorted(time, side="right")) for s, series in enumerate(panel)}
         cuts = {s: cut for s, cut in cuts.items() if cut >= least and cut + horizon <= len(panel[s])}
-        past = [
-            replace(panel[s], timestamps=panel[s].timestamps[:cut], values=panel[s].values[:cut])
-            for s, cut in cuts.items()
-        ]
+        past = [panel[s].part(slice(cut)) for s, cut in cuts.items()]
         ahead = model.forecast(past, columns, seasons, horizon=horizon) if past else []
         for (s, cut), one in zip(cuts.items(), ahead, strict=True):
             forecast[w, s], actual[w, s] = one.values, column_values(panel[s], columns)[cut : cut + horizon]

@@ -14,7 +14,6 @@ one may be added again, and how often it was is its weight (R. Caruana et al., "
 models", ICML 2004).
 """
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -50,8 +49,6 @@ from informer.linear.settings import Group, MapSettings, OriginFeatures, cycles_
 from informer.linear.solve import Layout, blended, raw_map
 from informer.networks.models.linear import MOST_WEIGHTS, recent_rows
 from informer.read.frequency import Frequency
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -219,8 +216,7 @@ def prepare(
     *,
     frequency: Frequency,
     calendar: Calendar,
-    other_columns: bool = True,
-    left_out: Sequence[int] = (),
+    others: Sequence[int],
     **options: Any,
 ) -> "LinearFit":
     """The fit that the data allow.
@@ -229,20 +225,18 @@ def prepare(
         train, val: windows.
         positions: columns to forecast.
         frequency, calendar: step and calendar marks of the rows.
-        other_columns: read recent rows of the other columns.
-        left_out: columns of codes, which no map reads.
+        others: columns whose recent rows the maps of other columns may read.
         options: of `LinearFit`; cross-validation decides which of them are used.
     """
-    runs, n_columns = runs_of(train), train.store.values.shape[1]
+    runs = runs_of(train)
     rows = sum(map(len, runs)) // len({run.series for run in runs}) + train.sizes.rows
     fields = mark_fields(frequency, calendar)
     features = OriginFeatures(
-        n_columns,
-        recent_rows(n_columns - len(left_out), train.sizes.seq_len) if other_columns else 0,
+        tuple(others),
+        recent_rows(len(others), train.sizes.seq_len),
         cycles_of(fields, rows, frequency.per_day),
         fields,
         calendar.kind,
-        tuple(left_out),
     )
     return LinearFit(
         store=train.store,
@@ -355,7 +349,6 @@ class LinearFit:
             second=min(lookbacks, key=lambda rows: abs(rows - self.week)) if self.week > start else 0,
             left=left,
             own=OWN if self.own_maps and self._affordable() else OWN[:1],
-            log=log.debug,
         )
         return choice, choice.run()
 

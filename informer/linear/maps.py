@@ -68,7 +68,7 @@ def linear_fit(model: LinearMaps, config: LinearModelConfig, data: Data, lookbac
     Raises:
         InputError: see `MapSettings.from_plain`.
     """
-    static = data.columns.static_covariates  # constant over a window, so its features would be zero
+    unread = (*data.categories, *data.columns.static_covariates)  # codes; constant over a window, so zero as features
     chosen = [MapSettings.from_plain(plain) for plain in config.maps]
     longest = max((setting.lookback for setting in chosen), default=0)
     if longest > data.sizes.seq_len:
@@ -76,8 +76,7 @@ def linear_fit(model: LinearMaps, config: LinearModelConfig, data: Data, lookbac
     positions = data.columns.positions(data.targets)
     fit = prepare(
         data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar,
-        other_columns=model.recent > 0,
-        left_out=data.columns.positions([name for name in data.inputs if name in (*data.categories, *static)]),
+        others=data.columns.positions([name for name in data.inputs if name not in unread]) if model.recent else (),
         own_maps=model.has_own_maps, average=config.average, lookbacks=lookbacks, chosen=chosen,
     )  # fmt: skip
     known = effects_of(data)

@@ -5,6 +5,7 @@ Blocks of time for cross-validation.
 Moments of the fitted and the held-out part of each fold, within a time limit.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -19,6 +20,8 @@ from informer.base.runtime import one_blas_thread
 from informer.linear.moments import Moments, WindowRun, as_runs
 from informer.linear.settings import Group, MapSettings
 from informer.linear.solve import Layout, blended, normal_equations, penalties, solve
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,6 @@ class ChosenMap:
         start: lookback window to start with.
         second: lookback window that is tried next, however far away; 0: none.
         own: penalties of separate maps to choose from.
-        log: called with a message for each improvement.
         left: returns the seconds left. Trials that would take longer are skipped.
     """
 
@@ -200,7 +202,6 @@ class ChosenMap:
     start: int
     second: int = 0
     own: Sequence[float] = OWN
-    log: Callable[[str], None] = lambda _: None
     left: Callable[[], float] = lambda: inf
     was_cut: bool = False
     """Whether trials were skipped because time was short."""
@@ -220,7 +221,7 @@ class ChosenMap:
             best = self._better(best, (replace(best, own=penalty) for penalty in self.own))
             best = self._climbed(best)
             for group in self.offered:
-                trials = (best.with_group(group, penalty) for penalty in FURTHER)
+                trials = (replace(best, groups={**best.groups, group: penalty}) for penalty in FURTHER)
                 best = self._better(best, trials, sure=SURE_OF_INPUT)
             best = self._better(best, (replace(best, shared=shared) for shared in SHARED))
             best = self._better(best, (replace(best, taper=taper) for taper in TAPERS))
@@ -314,7 +315,7 @@ class ChosenMap:
             if trial_loss.mean() < bar and gain.mean() > sure * error:
                 best, bar = trial, trial_loss.mean()
         if best is not current:
-            self.log(f"{best}: {bar:.4f}")
+            log.debug(f"{best}: {bar:.4f}")
         return best
 
 

@@ -1,7 +1,7 @@
 """What a linear map reads besides the column's own lookback window, and its settings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from math import inf
 from typing import Any
@@ -38,25 +38,18 @@ class OriginFeatures:
     minus each column's mean over the window.
 
     Args:
-        n_columns: number of columns of a window.
-        recent: number of recent rows of every column; 0 for none.
+        columns: columns whose recent rows are features.
+        recent: number of these rows; 0 for none.
         cycles: the cycles of HARMONICS that the marks and the length of the data support.
         fields: names of the mark columns.
         kind: encoding of the marks.
-        left_out: columns whose rows are not read: codes of categories.
     """
 
-    n_columns: int
+    columns: tuple[int, ...]
     recent: int
     cycles: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     kind: CalendarEmbed = CalendarEmbed.none
-    left_out: tuple[int, ...] = ()
-
-    @property
-    def columns(self) -> list[int]:
-        """Columns whose recent rows are features."""
-        return [column for column in range(self.n_columns) if column not in self.left_out]
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -224,10 +217,6 @@ class MapSettings:
                 f"each with its number, found {dict(plain)}; leave model.maps out to have them chosen"
             )
         return cls(**entries, groups={Group[name]: float(penalty) for name, penalty in groups.items()})
-
-    def with_group(self, group: Group, penalty: float) -> "MapSettings":
-        """A copy with another penalty for one group."""
-        return replace(self, groups={**self.groups, group: penalty})
 
 
 def in_words(averaged: Sequence[MapSettings]) -> str:

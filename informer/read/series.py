@@ -194,11 +194,13 @@ class Series:
     def __len__(self) -> int:
         return len(self.timestamps)
 
+    def part(self, rows: slice) -> "Series":
+        """These rows."""
+        return replace(self, timestamps=self.timestamps[rows], values=self.values[rows])
+
     def end(self, n: int | None) -> "Series":
         """The last n rows, or all if there are fewer; None: all."""
-        if n is None or n >= len(self):
-            return self
-        return replace(self, timestamps=self.timestamps[-n:], values=self.values[-n:])
+        return self if n is None or n >= len(self) else self.part(slice(-n, None))
 
     @property
     def keys(self) -> dict[str, str]:

@@ -121,11 +121,7 @@ def older_rows(saved: Checkpoint, history: str | None) -> list[Series]:
         raise InputError(
             f"history={history}: expected rows up to {until}, the last of the run; the file ends at {last}"
         )
-    return [
-        replace(series, timestamps=series.timestamps[:end], values=series.values[:end])
-        for series, end in zip(panel, ends, strict=True)
-        if end
-    ]
+    return [series.part(slice(end)) for series, end in zip(panel, ends, strict=True) if end]
 
 
 def newer_rows(saved: Checkpoint, path: str, input_format: InputFormat) -> list[Series]:

@@ -8,7 +8,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -310,7 +310,7 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
         raise InputError(lacking[0])
     if lacking:
         log.warning(f"{len(lacking)} series not watched: {listed(lacking, MOST_NAMED)}")
-    before = [replace(series, timestamps=series.timestamps[:n], values=series.values[:n]) for series, n in pairs]
+    before = [series.part(slice(n)) for series, n in pairs]
     fitted, *_ = baselines_before(model, with_columns(before, model.columns.inputs))
     baselines = [Baseline(each, model.model.non_negative) for each in fitted]
     calibration, positions = model.scored.calibration, model.columns.positions(model.columns.targets)

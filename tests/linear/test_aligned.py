@@ -14,7 +14,7 @@ from informer.linear.settings import MapSettings, OriginFeatures
 from informer.linear.solve import Layout, solve
 
 SEASON, SEQ, STEPS = 5, 17, (0, 2, 3, 6, 9, 14)
-LAYOUT = Layout(SEQ, len(STEPS), OriginFeatures(1, 0, (), (), CalendarEmbed.none), SEASON, SEASON, STEPS)
+LAYOUT = Layout(SEQ, len(STEPS), OriginFeatures((0,), 0, (), (), CalendarEmbed.none), SEASON, SEASON, STEPS)
 
 
 @pytest.mark.parametrize("has_prior", [False, True])

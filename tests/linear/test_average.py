@@ -26,10 +26,10 @@ def data() -> Data:
 @pytest.fixture
 def fit(data: Data) -> LinearFit:
     positions = data.columns.positions(data.targets)
-    lookbacks = [6, 12, 24]
     return prepare(
-        data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar, lookbacks=lookbacks
-    )
+        data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar,
+        others=range(len(data.inputs)), lookbacks=[6, 12, 24],
+    )  # fmt: skip
 
 
 def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit) -> None:

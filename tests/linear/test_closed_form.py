@@ -25,6 +25,7 @@ from informer.read.frequency import Frequency
 HOURLY = Frequency.parse("h")
 FIELDS = mark_fields(HOURLY, Calendar(CalendarEmbed.timeF))
 SEQ, PRED, COLUMNS = 9, 4, 3
+HOW = {"frequency": HOURLY, "calendar": Calendar(CalendarEmbed.timeF), "others": range(COLUMNS)}
 
 
 def store(rows=(150, 130), seed=0):
@@ -69,7 +70,7 @@ def forecast_of(fitted, positions, history, mark, series=None):
     return forecast
 
 
-FEATURES = OriginFeatures(COLUMNS, 3, ("day",), FIELDS, CalendarEmbed.timeF)
+FEATURES = OriginFeatures(tuple(range(COLUMNS)), 3, ("day",), FIELDS, CalendarEmbed.timeF)
 LAYOUT = Layout(SEQ, PRED, FEATURES, 24)
 
 
@@ -195,7 +196,7 @@ def test_pooled_moments_are_the_weighted_sum_of_those_of_each_series_and_column(
     if gaps:
         data.values[45, 1] = nan
         data = replace(data, has_gaps=True)
-    features = OriginFeatures(COLUMNS, recent, ("day",), FIELDS, CalendarEmbed.timeF)
+    features = OriginFeatures(tuple(range(COLUMNS)), recent, ("day",), FIELDS, CalendarEmbed.timeF)
     source = MomentSource(data, SEQ, PRED, features, np.array([0, 3]))
     runs = runs_of(windows_of(data, [*range(20), 25, *range(40, 67), *range(80, 100), *range(113, 190)]))
     columns, weights = [2, 1], np.random.default_rng(0).uniform(1, 2, size=(4, 2))
@@ -238,7 +239,7 @@ def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
     config = {"chosen": [SETTINGS[0]]}
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF), **config)
+    fit = prepare(train, val, range(COLUMNS), **HOW, **config)
     blocks = folds(joined(fit.train, fit.val), 5, PRED)
     for room in (10**9, 0):
         monkeypatch.setattr("informer.linear.fit.KEPT_BYTES", room)
@@ -361,7 +362,7 @@ def test_a_cycle_is_offered_when_the_marks_show_it_and_two_of_it_were_seen():
 
 
 def prepared(train, val, **options):
-    return prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF), **options)
+    return prepare(train, val, range(COLUMNS), **HOW, **options)
 
 
 def parts_of(data, train, val):
@@ -406,7 +407,7 @@ def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
     data = store((200, 200), seed=4)
     data.values[200:] *= 4.0
     train, val = parts_of(data, [*range(120), *range(200, 320)], [*range(130, 160), *range(330, 360)])
-    fit = prepare(train, val, [1], frequency=HOURLY, calendar=Calendar(CalendarEmbed.none))
+    fit = prepare(train, val, [1], frequency=HOURLY, others=range(COLUMNS), calendar=Calendar(CalendarEmbed.none))
     strengths = MapSettings(lookback=SEQ, own=inf, shared=2.0, taper=0.0)
     fitted = fit.fit([strengths], fit.train)
     values = data.values[:, 1].double().numpy()
@@ -453,7 +454,7 @@ def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
     config = {"lookbacks": [4, 8, SEQ]}
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF), **config)
+    fit = prepare(train, val, range(COLUMNS), **HOW, **config)
     ticks = itertools.count(-1_000_000)
     for most, longest in ((0.0, 4), (COLUMNS * ((8 + PRED) / (SEQ + PRED)) ** 2, 8), (COLUMNS, SEQ)):
         choice, best = fit.choose(lambda: float(-next(ticks)), most)
@@ -464,7 +465,7 @@ def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
 def test_the_penalty_is_chosen_even_if_time_is_up():
     """Red if the penalties of the first pass are skipped for lack of time, or if anything else is tried."""
     train, val = parts_of(store((400,)), range(250), range(260, 320))
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=Calendar(CalendarEmbed.timeF))
+    fit = prepare(train, val, range(COLUMNS), **HOW)
     choice, best = fit.choose(lambda: -1.0)
     trials = [MapSettings(lookback=choice.start, own=inf, shared=shared) for shared in SHARED]
     assert best == min(trials, key=lambda one: choice.validation.losses(one).mean())

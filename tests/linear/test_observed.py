@@ -12,7 +12,7 @@ from informer.linear.moments import LEAST_SHARE, Moments, MomentSource, Observed
 from informer.linear.settings import OriginFeatures
 
 SEQ, PRED = 6, 4
-FEATURES = OriginFeatures(2, 2, (), ("hour",), CalendarEmbed.timeF)
+FEATURES = OriginFeatures((0, 1), 2, (), ("hour",), CalendarEmbed.timeF)
 
 
 def store(share: float, n: int = 60) -> Store:

@@ -57,7 +57,7 @@ def maps_with(*names: str, share: float = 0.5) -> LinearMaps:
     marks = mark_sizes(HOURLY, Calendar(CalendarEmbed.timeF))
     dims = ModelDims(enc_in=2, c_out=2, mark_sizes=marks, seq_len=SEQ, label_len=0, pred_len=PRED)
     maps = LinearMaps(LinearModelConfig(varying=list(names)), dims)
-    features = OriginFeatures(2, 0, ("day", "week"), FIELDS, CalendarEmbed.timeF)
+    features = OriginFeatures((0, 1), 0, ("day", "week"), FIELDS, CalendarEmbed.timeF)
     with torch.no_grad():
         maps.own[:, -1] = share ** torch.arange(1, PRED + 1)
         for place, cycle in enumerate(features.cycles):

@@ -74,7 +74,7 @@ register_family(LinearModelConfig)
 
 def recent_rows(n_columns: int, seq_len: int) -> int:
     """Number of recent rows of all columns that each map reads; 0 if they are not read."""
-    rows = min(MOST_RECENT, MOST_OTHERS // n_columns)
+    rows = min(MOST_RECENT, MOST_OTHERS // max(n_columns, 1))
     return min(rows, seq_len) if n_columns > 1 and rows >= LEAST_RECENT else 0
 
 

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from informer.base.quantiles import MEDIAN
 from informer.config.fields import setting
 from informer.config.model import Activation, CalendarEmbed, ModelConfig
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.decoder import DecoderLayer
@@ -42,8 +42,9 @@ from informer.networks.models.base import Attentions, ModelDims, Network
 from informer.networks.ops.gaps import weights_of
 from informer.networks.ops.products import Linear
 
-HISTORY, LABEL, HORIZON, PATCH = 1024, 64, 96, 16
-"""Rows: read of a series, of the start token, of a forecast, of a patch. A week of quarter hours has 672 rows."""
+HISTORY, CONTEXT, LABEL, HORIZON, PATCH = 1024, 512, 64, 96, 16
+"""Rows: read of a series, of these by the encoder, of the start token, of a forecast, of a patch. A week of quarter
+hours has 672 rows."""
 LAGS, SECOND_LAGS = 4, 3
 """Seasons back that the decoder reads, of the first and of the second season."""
 LEVELS = (0.025, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.975)
@@ -210,8 +211,6 @@ class Zero(nn.Module):
         d_model, d_ff, n_heads: widths, and heads of each attention layer.
         encoder_layers, decoder_layers: numbers of layers.
         distil: halve the sequence between layers of the encoder.
-        context: rows that the encoder reads, at most HISTORY; the decoder reads values at the lags from all.
-        attention: mechanism of all layers; it must take a mask of keys.
     """
 
     def __init__(
@@ -223,15 +222,13 @@ class Zero(nn.Module):
         encoder_layers: int = 3,
         decoder_layers: int = 2,
         distil: bool = True,
-        context: int = 512,
-        attention: type[Attention] = FullAttention,
     ) -> None:
         super().__init__()
-        start, ahead, length = LABEL // PATCH, HORIZON // PATCH, context // PATCH
+        start, ahead, length = LABEL // PATCH, HORIZON // PATCH, CONTEXT // PATCH
 
         def attend(len_q: int, len_k: int, index: int) -> AttentionLayer:
             spec = AttentionSpec(n_heads, d_model // n_heads, len_q, len_k, layer_index=index)
-            return AttentionLayer(d_model, attention(spec))
+            return AttentionLayer(d_model, FullAttention(spec))
 
         def feed_forward() -> FeedForward:
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=Activation.gelu, dropout=0.0)
