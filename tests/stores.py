@@ -35,7 +35,7 @@ def one_series(values: Tensor, marks: Tensor | None = None) -> Store:
         values=values,
         marks=torch.zeros(len(values), 1, device=device) if marks is None else marks,
         first_rows=begin,
-        first_marks=begin,
+        mark_shift=begin,
         units=DataUnits(0 * units, units),
         numbers=begin,
     )

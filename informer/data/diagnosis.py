@@ -195,16 +195,14 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     with_far = [diagnosis.report for diagnosis in diagnoses if diagnosis.report.far]
     far = union_of([report.far for report in with_far])
     warnings = [line for report in with_far for line in report.warnings if "dataset.missing_values=" in line]
-    panel, log = (
-        [diagnosis.repaired for diagnosis in diagnoses],
-        [line for each in diagnoses for line in each.report.repairs],
-    )
+    panel = [diagnosis.repaired for diagnosis in diagnoses]
+    log = [line for diagnosis in diagnoses for line in diagnosis.report.repairs]
     if repairs:
         readings = [_read(each, repaired(config, repairs), name) for each, name in rows.tables()]
+        if None not in panel:
+            problems += [problem for _, report in readings for problem in report.problems]
         panel = [series if not report.problems else None for series, report in readings]
         log = [*_without_rows(path.name, repairs), *(line for _, report in readings for line in report.repairs)]
-        if None not in [diagnosis.repaired for diagnosis in diagnoses]:
-            problems += [problem for _, report in readings for problem in report.problems]
     read = [series for series in panel if series is not None]
     read = read if len(read) == len(panel) else []
     return Survey(

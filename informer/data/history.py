@@ -115,16 +115,15 @@ class Futures:
         Raises:
             InputError: there are none.
         """
-        if self.shared is not None:
-            return self.shared.by(series.timestamps[-1])
-        if series.name not in self.by_series:
+        future = self.by_series.get(series.name, self.shared)
+        if future is None:
             raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
-        return self.by_series[series.name].by(series.timestamps[-1])
+        return future.by(series.timestamps[-1])
 
 
 def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Futures:
     """Future covariates of each series that a table names, or of all series; errors as of `future_of_table`."""
-    if config.series_col is None or config.series_col not in table.columns:
+    if config.series_col not in table.columns:
         return Futures(name=table.name, shared=future_of_table(table, config, trained_format))
     pieces = LongTable.of(table, config.series_col).tables()
     return Futures(

@@ -153,12 +153,13 @@ def build_store(
     """
     marks, first_marks = _shared_marks(panel, calendar, cache)
     values, home = _scaled(panel, scalers, cache), "cpu" if cache else device
+    first_rows = np.cumsum([0, *map(len, panel[:-1])])
     issued = _issued(panel, scalers).items()
     return Store(
         values=torch.from_numpy(values).to(home),
         marks=torch.from_numpy(marks).to(home),
-        first_rows=torch.from_numpy(np.cumsum([0, *map(len, panel[:-1])])).to(device),
-        first_marks=torch.from_numpy(first_marks).to(device),
+        first_rows=torch.from_numpy(first_rows).to(device),
+        mark_shift=torch.from_numpy(first_marks - first_rows).to(device),
         units=_units(scalers, torch.device(device)),
         numbers=torch.from_numpy(series_numbers(panel, trained)).to(device),
         has_gaps=cache is None and bool(np.isnan(values).any()),  # cache files never have gaps

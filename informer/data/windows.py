@@ -143,7 +143,8 @@ class Store:
     Args:
         values: scaled columns.
         marks: calendar marks of the timestamps, shared by series with the same timestamps.
-        first_rows, first_marks: where each series starts in `values` (increasing) and in `marks`.
+        first_rows: where each series starts in `values`, increasing.
+        mark_shift: distance of each series' rows in `marks` from those in `values`.
         units: scaling of each series and column.
         numbers: number of each series in training; -1 for a new one.
         has_gaps: whether values are missing (NaN).
@@ -153,16 +154,11 @@ class Store:
     values: Float[Tensor, "rows c"]
     marks: Float[Tensor, "times m"]
     first_rows: Int[Tensor, "s"]
-    first_marks: Int[Tensor, "s"]
+    mark_shift: Int[Tensor, "s"]
     units: DataUnits
     numbers: Int[Tensor, "s"]
     has_gaps: bool = False
     issued: Mapping[int, Issued] = field(default_factory=dict)
-
-    @property
-    def mark_shift(self) -> Int[Tensor, "s"]:
-        """Distance of each series' rows in `marks` from those in `values`."""
-        return self.first_marks - self.first_rows
 
     def rows_of(self, series: int) -> slice:
         """The rows of one series."""

@@ -20,7 +20,7 @@ from informer.data.diagnosis import seasons_of
 from informer.data.panel import training_rows
 from informer.data.windows import Batch, Windows
 from informer.linear.effects import NO_EFFECTS, KnownEffects
-from informer.linear.moments import ObservedRows, scaled_up, window_products
+from informer.linear.moments import Normal, ObservedRows, scaled_up, window_products
 from informer.networks.ops.gaps import carried, history_of
 from informer.read.series import Series
 from informer.scoring.metrics import to_float64
@@ -165,9 +165,10 @@ def fit_ridge(
     Raises:
         InputError: a part has no windows, or a step of the horizon is never observed.
     """
-    fitted, held_out = (_moments(windows, known, positions, max_rows) for windows in (train, val))
-    weights = {penalty: fitted.solve(penalty) for penalty in penalties}
-    best = min(weights, key=lambda penalty: held_out.rank(weights[penalty]))
+    fitted, held_out = (_products(windows, known, positions, max_rows) for windows in (train, val))
+    ridge = one_blas_thread(fitted.ridge)
+    weights = {penalty: ridge(np.full(train.sizes.seq_len, penalty)) for penalty in penalties}
+    best = min(weights, key=lambda penalty: held_out.loss(weights[penalty]).sum())
     note = (
         f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
         f"penalty {best:g} chosen on validation, fitted on {fitted.windows} of {len(train)} training windows"
@@ -177,26 +178,9 @@ def fit_ridge(
     return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note, known=known)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Moments:
-    """X^T X and X^T Y over rows of mean-free histories X and futures Y: sufficient statistics of ridge."""
-
-    gram: np.ndarray
-    cross: np.ndarray
-    windows: int
-
-    @one_blas_thread
-    def solve(self, penalty: float) -> np.ndarray:
-        """The weight that minimises |X W - Y|^2 + penalty |W|^2."""
-        return np.linalg.solve(self.gram + penalty * np.eye(len(self.gram)), self.cross)
-
-    def rank(self, weight: np.ndarray) -> float:
-        """|X weight - Y|^2 - |Y|^2; the second term is constant."""
-        return float((weight * (self.gram @ weight - 2 * self.cross)).sum())
-
-
-def _moments(windows: Windows, effects: KnownEffects, positions: Sequence[int], max_rows: int) -> _Moments:
-    """Moments over evenly spaced windows, as many as `max_rows` allows, after subtracting known effects."""
+def _products(windows: Windows, effects: KnownEffects, positions: Sequence[int], max_rows: int) -> Normal:
+    """Products of mean-free histories and futures over evenly spaced windows, as many as `max_rows` allows, after
+    subtracting known effects."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
     thinned = windows.at(windows.starts[:: -(-len(windows) * len(positions) // max_rows)])
@@ -234,7 +218,7 @@ def _moments(windows: Windows, effects: KnownEffects, positions: Sequence[int], 
     sums -= sums[: sizes.seq_len].mean(axis=0)
     sums -= sums[:, : sizes.seq_len].mean(axis=1, keepdims=True)
     history, ahead = slice(0, sizes.seq_len), slice(sizes.seq_len, None)
-    return _Moments(sums[history, history], sums[history, ahead], len(thinned))
+    return Normal(sums[history, history], sums[history, ahead], sums.diagonal()[ahead], len(thinned))
 
 
 def _evenly_spaced(windows: Windows) -> Iterator[tuple[int, int, int]]:

@@ -160,7 +160,7 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         values=torch.from_numpy(np.concatenate(scaled)[:, None]).float(),
         marks=torch.zeros(sum(map(len, scaled)), 0),
         first_rows=torch.from_numpy(firsts),
-        first_marks=torch.from_numpy(firsts),
+        mark_shift=torch.zeros(len(firsts), dtype=torch.long),
         units=DataUnits(torch.from_numpy(center), torch.from_numpy(scale)),
         numbers=torch.full((len(scaled),), -1),
     )

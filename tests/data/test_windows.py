@@ -107,7 +107,7 @@ def shifted_over(n: int, starts: range, values: torch.Tensor | None = None) -> W
         values=torch.arange(n).float()[:, None] if values is None else values,
         marks=100 + torch.arange(n).float()[:, None],
         first_rows=torch.tensor([0]),
-        first_marks=torch.tensor([0]),
+        mark_shift=torch.tensor([0]),
         units=DataUnits(torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)),
         numbers=torch.tensor([0]),
     )

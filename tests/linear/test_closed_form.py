@@ -41,7 +41,7 @@ def store(rows=(150, 130), seed=0):
         values=torch.from_numpy(values).float(),
         marks=torch.from_numpy(calendar_marks(stamps, HOURLY, Calendar(CalendarEmbed.timeF))),
         first_rows=first,
-        first_marks=first,
+        mark_shift=0 * first,
         units=DataUnits(0 * units, units),
         numbers=torch.arange(len(rows)),
     )

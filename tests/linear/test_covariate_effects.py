@@ -42,7 +42,7 @@ def known_store(seed: int = 0) -> Store:
         values=torch.from_numpy(np.column_stack([targets, promotion, idle, date])).float(),
         marks=torch.from_numpy(calendar_marks(stamps, HOURLY, Calendar(CalendarEmbed.timeF))),
         first_rows=torch.tensor([0]),
-        first_marks=torch.tensor([0]),
+        mark_shift=torch.tensor([0]),
         units=DataUnits(0 * units, units),
         numbers=torch.tensor([0]),
     )
