@@ -26,7 +26,7 @@ from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
 from informer.data.panel import LongTable, panel_tables, read_attributes, series_reader
 from informer.data.scaler import standard_deviation
-from informer.data.seasonality import Season, bridged, find_seasons
+from informer.data.seasonality import Season, find_seasons
 from informer.read.checks import (
     FEW_ALIKE,
     MANY_MISSING,
@@ -284,7 +284,7 @@ def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:
     for series in sorted(panel, key=len, reverse=True)[:MOST_SERIES]:
         for column in columns:
             looked += 1
-            values = bridged(series.values[:, series.columns.index(column)])
+            values = series.values[:, series.columns.index(column)]
             for season in find_seasons(values, usual_periods=series.frequency.seasons):
                 strengths[season.period] = strengths.get(season.period, 0.0) + season.strength
     seasons = [Season(period, total / looked) for period, total in strengths.items()]
@@ -338,7 +338,7 @@ def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], freque
     alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
     heading = "seasons: " if len(columns) <= MOST_SEASONS else f"seasons of the last {MOST_SEASONS} columns:"
     for column, values in columns[-MOST_SEASONS:]:
-        seasons = find_seasons(bridged(values), usual_periods=frequency.seasons)
+        seasons = find_seasons(values, usual_periods=frequency.seasons)
         if seasons:
             alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
     for group in alike.values():

@@ -47,7 +47,7 @@ class Scaler:
         plain = cls._fit(kind, tables)
         if power is None:
             return plain
-        scaler = cls._fit(kind, [_powered(table, power) for table in tables])
+        scaler = cls._fit(kind, [powered(table, power) for table in tables])
         return replace(scaler, power=power, untransformed_scale=plain.scale)
 
     @classmethod
@@ -88,7 +88,7 @@ class Scaler:
 
     def transform(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units."""
-        return (_powered(values, self.power) - self.center) / self.scale
+        return (powered(values, self.power) - self.center) / self.scale
 
     def standard(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units without the transform, up to a constant; see `DataUnits.standard`."""
@@ -282,9 +282,8 @@ def _power(transform: Transform, tables: Sequence[Table], targets: Sequence[int]
     return None if (power == 1).all() else power
 
 
-def _powered(
-    values: Float64[np.ndarray, "*t c"], power: Float64[np.ndarray, "c"] | None
-) -> Float64[np.ndarray, "*t c"]:
+def powered(values: Float64[np.ndarray, "*t c"], power: np.ndarray | None) -> Float64[np.ndarray, "*t c"]:
+    """sign(x) |x|^power; None: the values."""
     return values if power is None else np.copysign(np.abs(values) ** power, values)
 
 

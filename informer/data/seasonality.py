@@ -49,14 +49,14 @@ def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] 
     """The MOST_SEASONS strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
-        values: finite values at equal steps.
+        values: values at equal steps; gaps are interpolated.
         usual_periods: periods of the calendar, preferred to others that the series cannot distinguish from them, and to
             multiples of them.
 
     Returns:
         Seasons, strongest first; empty for a column that never changes or is too short.
     """
-    residual = _without_trend(values)
+    residual = _without_trend(bridged(values))
     if not residual.any():
         return []
     longest = len(residual) // CYCLES

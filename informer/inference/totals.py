@@ -31,6 +31,7 @@ from informer.config.conversion import without_nan
 from informer.config.data import DatasetConfig
 from informer.data.dataset import Data
 from informer.data.panel import read_attributes, series_codes
+from informer.data.scaler import powered
 from informer.data.windows import Windows
 from informer.inference.model import Forecast, TrainedModel
 from informer.inference.rescore import trained_data
@@ -77,7 +78,7 @@ class HeldOut:
         """Errors on the transformed scale in `units`; a block with missing values is that of the series at another
         origin, and 0 for a series without any."""
         power = self.power[:, None]
-        errors = (_powered(self.actual, power) - _powered(self.forecast, power)) / self.units[:, :, None]
+        errors = (powered(self.actual, power) - powered(self.forecast, power)) / self.units[:, :, None]
         for own in errors.swapaxes(0, 1):
             lacks = np.isnan(own).any(axis=(1, 2))
             if lacks.all():
@@ -108,10 +109,6 @@ class HeldOut:
 _BY_ORIGIN = ("forecast", "actual", "units")
 
 
-def _powered(values: np.ndarray, power: np.ndarray) -> np.ndarray:
-    return np.copysign(np.abs(values) ** power, values)
-
-
 def sample_paths(
     center: Float64[np.ndarray, "s h n"],
     units: Float64[np.ndarray, "s n"],
@@ -130,8 +127,8 @@ def sample_paths(
         floor: least values.
     """
     exponent = power[:, None]
-    moved = _powered(center, exponent) + errors[chosen, :, : center.shape[1]] * units[:, None]
-    paths = _powered(moved, 1 / exponent)
+    moved = powered(center, exponent) + errors[chosen, :, : center.shape[1]] * units[:, None]
+    paths = powered(moved, 1 / exponent)
     return np.maximum(paths, floor[:, None])
 
 

@@ -14,7 +14,7 @@ from informer.networks.layers.distribution_head import DistributionHead, with_co
 from informer.networks.layers.transform import NetworkInputs, WindowTransform, with_quantile_axis
 from informer.networks.models.base import Inputs, ModelDims, Network, point
 from informer.networks.models.linear import LinearMaps, LinearSkipLayer
-from informer.networks.ops.gaps import unmasked
+from informer.networks.ops.gaps import history_of, unmasked
 
 
 @runtime_checkable
@@ -315,10 +315,8 @@ def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Inputs, targ
     """
     if (constant := batch.units.constant) is None:
         return output
-    history = batch.enc_x[:, :, list(targets)]
-    last = (~history.isnan()).cumsum(dim=1).argmax(dim=1, keepdim=True)
-    value = history.gather(1, last).nan_to_num(0.0).to(output)
-    return torch.where(with_quantile_axis(constant[:, None], output), with_quantile_axis(value, output), output)
+    last = history_of(batch.enc_x[:, :, list(targets)])[:, -1:].to(output)
+    return torch.where(with_quantile_axis(constant[:, None], output), with_quantile_axis(last, output), output)
 
 
 def at_least_zero(output: Float[Tensor, "b pred_len n *q"], units: Any, positions: Sequence[int]) -> Tensor:

@@ -16,7 +16,7 @@ from informer.config.model import CalendarEmbed, InformerConfig, WindowSizes
 from informer.config.training import SEARCHED, LossKind, TrainConfig, check
 from informer.data.dataset import Source
 from informer.data.panel import divide
-from informer.data.seasonality import bridged, find_seasons
+from informer.data.seasonality import find_seasons
 from informer.read.split import cut_rows
 
 MOST_ROWS = 1024
@@ -127,7 +127,7 @@ def seasons(settings: TrainConfig, source: Source) -> list[int]:
     for series in source.panel[: max(MOST_COLUMNS // len(positions), 1)]:
         train = cut_rows(series.timestamps, series.frequency, settings.dataset.split).train
         for values in series.values[train.start : train.stop, positions].T:
-            for season in find_seasons(bridged(values), usual_periods=usual):
+            for season in find_seasons(values, usual_periods=usual):
                 strengths[season.period] += season.strength
     strongest = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
     return list(dict.fromkeys([*strongest, source.panel[0].frequency.season]))

@@ -156,8 +156,7 @@ def _place(start: int, stop: int, device: torch.device) -> Tensor:
 
 def _runs(x: Tensor, width: int, block: int, dilation: int) -> Tensor:
     """[b h t*dilation c] -> windows [b h dilation*n width c] of each residue class, one every `block` rows."""
-    classes = x.unflatten(2, (-1, dilation)).transpose(2, 3)
-    return classes.unfold(3, width, block).transpose(-1, -2).flatten(2, 3)
+    return _strided_group(x, dilation).unfold(3, width, block).transpose(-1, -2).flatten(2, 3)
 
 
 def strided_groups(
