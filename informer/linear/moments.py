@@ -90,24 +90,6 @@ def carried_rows(rows: Float64[np.ndarray, "t c"]) -> Float64[np.ndarray, "t c"]
     return history_of(torch.from_numpy(rows)[None])[0].numpy()
 
 
-def scaled_up(
-    products: Float64[np.ndarray, "z z"], windows: int | float, observed: Float64[np.ndarray, "h"], first: int
-) -> Float64[np.ndarray, "z z"]:
-    """Scale sums of products to what they would be if all rows of the horizon were observed in all windows.
-
-    Args:
-        products: sums in which a missing row of the horizon counts as 0.
-        windows: number of windows.
-        observed: number of windows in which each row of the horizon is observed; above 0.
-        first: position of the horizon's first row.
-    """
-    factor = np.ones(len(products))
-    factor[first : first + len(observed)] = windows / observed
-    scaled = products * factor * factor[:, None]
-    np.fill_diagonal(scaled, products.diagonal() * factor)
-    return scaled
-
-
 _CHUNK = 8192
 """Windows of one matrix product."""
 
@@ -215,7 +197,11 @@ class Moments:
         """The products scaled as if all rows of the future, from index `first` on, were observed in every window."""
         if self.observed is None:
             return self.products
-        return scaled_up(self.products, self.windows, self.observed, first)
+        factor = np.ones(len(self.products))
+        factor[first : first + len(self.observed)] = self.windows / self.observed
+        scaled = self.products * factor * factor[:, None]
+        np.fill_diagonal(scaled, self.products.diagonal() * factor)
+        return scaled
 
     def times(self, weight: float) -> "Moments":
         """The moments with each window weighted."""

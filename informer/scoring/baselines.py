@@ -20,7 +20,7 @@ from informer.data.diagnosis import seasons_of
 from informer.data.panel import training_rows
 from informer.data.windows import Batch, Windows
 from informer.linear.effects import NO_EFFECTS, KnownEffects
-from informer.linear.moments import Normal, ObservedRows, scaled_up, window_products
+from informer.linear.moments import Moments, Normal, ObservedRows, window_products
 from informer.networks.ops.gaps import carried, history_of
 from informer.read.series import Series
 from informer.scoring.metrics import to_float64
@@ -214,7 +214,7 @@ def _products(windows: Windows, effects: KnownEffects, positions: Sequence[int],
     if (observed < total).any():
         if not observed.all():
             raise InputError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
-        sums = scaled_up(sums, total, observed, sizes.seq_len)
+        sums = Moments(sums, total, observed).complete(sizes.seq_len)
     sums -= sums[: sizes.seq_len].mean(axis=0)
     sums -= sums[:, : sizes.seq_len].mean(axis=1, keepdims=True)
     history, ahead = slice(0, sizes.seq_len), slice(sizes.seq_len, None)

@@ -8,7 +8,7 @@ from stores import one_series
 
 from informer.config.model import CalendarEmbed
 from informer.data.windows import Store
-from informer.linear.moments import LEAST_SHARE, Moments, MomentSource, ObservedRows, WindowRun, carried_rows, scaled_up
+from informer.linear.moments import LEAST_SHARE, Moments, MomentSource, ObservedRows, WindowRun, carried_rows
 from informer.linear.settings import OriginFeatures
 
 SEQ, PRED = 6, 4
@@ -95,7 +95,7 @@ def test_maps_from_random_gaps_are_those_of_complete_rows(share: float) -> None:
     # only the future has gaps: a history with gaps has other coefficients
     rows = ObservedRows(series, np.nan_to_num(future), ~np.isnan(future))
     _, z, observed = rows.windows(np.arange(n - 3), 2, np.array([2]))
-    whole = scaled_up(z.T @ z, len(z), observed.astype(float), 2)
+    whole = Moments(z.T @ z, len(z), observed.astype(float)).complete(2)
     weight = np.linalg.solve(whole[:2, :2], whole[:2, 2])
     np.testing.assert_allclose(weight, [-0.3, 0.5], atol=0.03)
     np.testing.assert_allclose(whole[2, 2] / len(z), series.var(), rtol=0.05)
