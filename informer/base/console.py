@@ -42,16 +42,12 @@ class Refused(SystemExit):
 
 def refuse(*lines: str) -> NoReturn:
     """Print the lines of a user's error to standard error, and exit with status 2."""
-    with suppress(OSError):  # standard error is closed
-        _say_errors(lines)
-    raise Refused(lines)
-
-
-def _say_errors(lines: Sequence[str]) -> None:
     speaker = f"process {process_rank()}: " if process_rank() > 0 else ""
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    for line in lines:
-        console.print(f"error: {speaker}{printable(line)}", markup=False)
+    with suppress(OSError):  # standard error is closed
+        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        for line in lines:
+            console.print(f"error: {speaker}{printable(line)}", markup=False)
+    raise Refused(lines)
 
 
 @contextmanager

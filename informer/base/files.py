@@ -86,11 +86,15 @@ def file_stems(names: Iterable[str]) -> dict[str, str]:
 
 def fingerprint(path: Path) -> tuple[str, str]:
     """Size and modification time of a file; empty if it does not exist."""
+    state = _state(path)
+    return ("", "") if state is None else (str(state.st_size), str(state.st_mtime_ns))
+
+
+def _state(path: Path) -> os.stat_result | None:
     try:
-        state = path.stat()
+        return path.stat()
     except (OSError, ValueError):  # no such file; a NUL in its name
-        return "", ""
-    return str(state.st_size), str(state.st_mtime_ns)
+        return None
 
 
 def csv_text(rows: Iterable[Iterable[object]], *, separator: str = ",", quoting: Any = csv.QUOTE_MINIMAL) -> str:
@@ -193,11 +197,8 @@ def check_no_input_overwritten(inputs: Iterable[Path], outputs: Iterable[Path], 
 
 def _place(path: Path) -> tuple[int, int] | None:
     """Identity of a file, independent of its name; None if it does not exist."""
-    try:
-        state = path.stat()
-    except (OSError, ValueError):  # no such file; a NUL in its name
-        return None
-    return state.st_dev, state.st_ino
+    state = _state(path)
+    return None if state is None else (state.st_dev, state.st_ino)
 
 
 def _write_through(path: Path, data: bytes, *, durable: bool) -> None:
