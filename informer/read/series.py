@@ -355,8 +355,9 @@ def with_labels(table: Table) -> Table:
     rows = table.frame[[rest]].assign(**labels)
     if rows[rest].isna().any() or not rows[rest].duplicated().any() or rows.duplicated().any():
         return table
-    log.info("%s: cells of %s in the first row of a group are those of all its rows", table.name, listed([*labels]))
-    return replace(table, frame=table.frame.assign(**labels))
+    note = f"cells of {listed([*labels])} in the first row of a group are those of all its rows"
+    log.info("%s: %s", table.name, note)
+    return replace(table, frame=table.frame.assign(**labels), dialect=table.dialect.noting(note))
 
 
 def with_amounts(table: Table, unchanged: Collection[str | None]) -> Table:

@@ -513,11 +513,13 @@ def _n_notes(frame: pd.DataFrame) -> int:
 
 
 def _ends_with_sums(frame: pd.DataFrame) -> bool:
-    """Whether the last row alone has no first cell, and has the sum of a column, as exports of web statistics do."""
+    """Whether the last row alone has no first cell, and has the sum of several values of a column, as exports of web
+    statistics do."""
     if len(frame) < 3 or frame.iloc[-1:, 0].notna().all() or frame.iloc[:-1, 0].isna().any():
         return False
     cells = frame.iloc[:, 1:SAMPLED_COLUMNS].select_dtypes("number").to_numpy(np.float64)
-    return bool((np.isclose(cells[-1], np.nansum(cells[:-1], axis=0), rtol=1e-9) & (cells[-1] != 0)).any())
+    counted = (np.nan_to_num(cells[:-1]) != 0).sum(axis=0) > 2
+    return bool((np.isclose(cells[-1], np.nansum(cells[:-1], axis=0), rtol=1e-9) & counted & (cells[-1] != 0)).any())
 
 
 def _kinds(frame: pd.DataFrame) -> dict[int, str]:

@@ -313,6 +313,9 @@ def test_sums_without_a_name_are_no_row(tmp_path: Path) -> None:
     for last in (",449.0,7.5\n", ",,\n2024-02-01,450.0,1\n"):
         (tmp_path / "f.csv").write_text(f"date,a,b\n{ROWS}{last}")
         assert len(read_table(tmp_path / "f.csv").frame) == 31
+    flags = "".join(f"{day},{int(i == 3)}\n" for i, day in enumerate(DAYS))
+    (tmp_path / "f.csv").write_text(f"date,a\n{flags},1\n")
+    assert len(read_table(tmp_path / "f.csv").frame) == 31
 
 
 def test_rows_that_might_be_notes_are_kept(tmp_path: Path) -> None:

@@ -500,7 +500,9 @@ def test_labels_in_the_first_row_of_a_group(tmp_path: Path) -> None:
     firsts = np.arange(60) % 12 == 0
     names = months.strftime("%b")
     frame = pd.DataFrame({"Year": np.where(firsts, months.year.astype(str), ""), "Month": names, "load": LOAD[:60]})
-    assert list(read(frame, tmp_path).timestamps) == list(months)
+    series = read(frame, tmp_path)
+    assert list(series.timestamps) == list(months)
+    assert "cells of Year in the first row of a group" in series.dialect.uncommon()
     days = pd.DataFrame({"Day": HOURS.strftime("%d/%m/%Y"), "Hour": HOURS.hour, "load": LOAD})
     days.loc[HOURS.hour > 0, "Day"] = ""
     assert list(read(days, tmp_path).timestamps) == list(HOURS)
