@@ -184,8 +184,9 @@ _BUSINESS_HOURS = re.compile(r"(\d*)[bB][hH]")
 OpenHours = tuple[tuple[int, int] | None, ...]
 """For each weekday from Monday on, the minutes of the day of its first and last row; None for closed days."""
 
-MOST_CLOSED = 0.1
-"""Maximum share of rows that are missing within opening hours."""
+MOST_CLOSED, LEAST_CLOSED = 0.1, 7
+"""Maximum share of rows that are missing within opening hours; minimum number of rows outside of them, as one in each
+night of a week, since fewer are gaps."""
 
 
 def _own_offset(n: int, day: str | None, weekdays: str | None) -> BaseOffset:
@@ -211,7 +212,8 @@ def _open_hours(timestamps: pd.DatetimeIndex, nanos: int) -> OpenHours | None:
     n_open = sum((day[1] - day[0]) // step + 1 for day in hours if day)
     # in a time zone, hours are skipped and repeated in the first ones of a day
     may_change = timestamps.tz is not None and any(day and day[0] < CLOCKS_CHANGE for day in hours)
-    is_closed = n_open < 7 * 24 * 60 // step and not may_change
+    n_closed = weeks * 7 * 24 * 60 / step + 1 - len(wall)
+    is_closed = n_open < 7 * 24 * 60 // step and n_closed >= LEAST_CLOSED and not may_change
     return hours if is_closed and len(wall) >= (1 - MOST_CLOSED) * n_open * weeks else None
 
 
