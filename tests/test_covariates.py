@@ -75,6 +75,7 @@ def test_rows_at_the_end_without_the_target_are_ahead(driven: tuple[Path, pd.Dat
     both = frame.assign(load=frame["load"].where(frame.index < 1500))
     model = Forecaster.load(top / "future", device="cpu")
     expected = model.predict(frame[:1500], future=frame[1500:])
+    assert np.corrcoef(expected["load"], frame["price"][1500:])[0, 1] < -0.9
     pd.testing.assert_frame_equal(model.predict(both), expected)
     pd.testing.assert_frame_equal(model.predict_many({"a": both})["a"], expected)
     Path("in").mkdir()

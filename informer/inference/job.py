@@ -344,9 +344,8 @@ class Job:
         model.check_horizon(self.settings.ahead)
         # a rolling forecast warns of what its own scores say
         (model.scored if self.is_rolling else model).check_levels(self.settings.intervals, self.settings.ahead)
-        if not self.is_rolling:
-            ahead = self.future is not None or bool(model.columns.future_covariates)
-            check_futures(model.columns, has_futures=ahead)
+        if not self.is_rolling and self.future is not None:
+            check_futures(model.columns, has_futures=True)
             if isinstance(self.future, Path):
                 model.reader.future_file(self.future, self.settings.dataset)
 

@@ -102,7 +102,7 @@ _ORDERS = {"d": "day", "m": "month", "b": "month", "B": "month", "y": "year", "Y
 
 
 _LARGEST = {"d": 31, "m": 12}
-_YEARS = range(1800, 2200)
+USUAL_YEARS = range(1800, 2200)
 """Years that eight digits may start or end with: 14022002 could be 1402 or 2002."""
 
 
@@ -198,7 +198,7 @@ def _eight(match: re.Match[str]) -> tuple[str, ...]:
     if match["gap"] is None:
         return ()
     first, last = int(match["digits"][:4]), int(match["digits"][4:])
-    dates = ["%Y%m%d", "%Y%d%m"] * (first in _YEARS) + ["%d%m%Y", "%m%d%Y"] * (last in _YEARS)
+    dates = ["%Y%m%d", "%Y%d%m"] * (first in USUAL_YEARS) + ["%d%m%Y", "%m%d%Y"] * (last in USUAL_YEARS)
     return tuple(date + _time(match) for date in dates)
 
 

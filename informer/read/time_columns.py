@@ -20,7 +20,7 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 from informer.base.errors import InputError, listed
 from informer.config.data import EPOCHS, EXCEL
 from informer.read.cells import decoded, distinct, is_encoded
-from informer.read.date_text import date_formats, has_clock, month_of
+from informer.read.date_text import USUAL_YEARS, date_formats, has_clock, month_of
 from informer.read.frequency import SECOND, UNIT_NANOS
 from informer.read.table import Table, shown
 
@@ -111,7 +111,7 @@ def numbered_periods(cells: pd.Series) -> str | None:
     numbers = cells.dropna().to_numpy(np.float64)
     numbers, mark = (numbers, "") if is_integer_dtype(cells) else (100 * numbers, ".")
     # 240131 is a day in 2024 rather than a week of 2401
-    if not len(numbers) or numbers.min() < 100 * YEARS.start or numbers.max() >= 100 * 2200:
+    if not len(numbers) or numbers.min() < 100 * YEARS.start or numbers.max() >= 100 * USUAL_YEARS.stop:
         return None
     whole = np.unique(np.rint(numbers))
     years, parts = whole // 100, whole % 100

@@ -288,25 +288,40 @@ def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
     source = path.parent if is_evaluation and (path.parent / checkpoints.BEST).exists() else path
     saved = saved or checkpoints.load(source)
     content = described(folder, source, saved)
-    metrics = _add_results(content, folder, saved)
-    if metrics.get("breakdown", {}).get("is_idle"):
+    metrics = _metrics(folder)
+    _add_results(content, folder, metrics, saved)
+    if metrics is not None and metrics["breakdown"].get("is_idle"):
         content.remarks.append(IDLE if saved.step else f"{IDLE}: no step of training reduced the validation loss")
     return content
 
 
-def _add_results(content: Content, folder: Path, saved: Checkpoint | None) -> dict[str, Any]:
-    """Add what is known of the results in a folder; returns its metrics, nothing if there are none.
+def _metrics(folder: Path) -> dict[str, Any] | None:
+    """The saved metrics of a folder; None if there are none.
+
+    Raises:
+        InputError: a damaged file.
+    """
+    if not (folder / METRICS_FILE).exists():
+        return None
+    metrics = with_nan(_json(folder / METRICS_FILE))
+    if not isinstance(metrics, dict):
+        raise InputError(f"{folder / METRICS_FILE}: expected metrics by name, found {type(metrics).__name__}")
+    return metrics
+
+
+def _add_results(content: Content, folder: Path, metrics: Mapping[str, Any] | None, saved: Checkpoint | None) -> None:
+    """Add the results in a folder.
 
     Args:
+        metrics: see `_metrics`; None: nothing is added.
         saved: content of the checkpoint; None for forecasts without training.
 
     Raises:
         InputError: a damaged file of results.
     """
-    if not (folder / METRICS_FILE).exists():
-        return {}
+    if metrics is None:
+        return
     try:
-        metrics: dict[str, Any] = with_nan(_json(folder / METRICS_FILE))
         if saved is not None or "scores" in metrics:
             add_scores(content, metrics)
         add_totals(content, folder)
@@ -320,13 +335,12 @@ def _add_results(content: Content, folder: Path, saved: Checkpoint | None) -> di
         if isinstance(error, InputError):
             raise
         raise InputError(f"{folder}: expected results as the training command writes them, found: {error!r}") from error
-    return metrics
 
 
 def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise InputError(f"{path.parent}: expected {path.name} as the program writes it, found: {error}") from error
 
 
@@ -410,12 +424,12 @@ def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = 
 def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Content:
     is_run = path.is_dir() and (path / checkpoints.BEST).exists()  # a run directory may also contain forecasts
     if written_forecasts(path) and not is_run:
-        has_results = (path / METRICS_FILE).exists()  # of forecasts without training
+        metrics = _metrics(path) if path.is_dir() else None  # of forecasts without training
         content = forecast_content(
             path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset,
-            model=_json(path / METRICS_FILE)["model"] if has_results else MODEL,
+            model=(metrics or {}).get("model", MODEL),
         )  # fmt: skip
-        _add_results(content, path, None)
+        _add_results(content, path, metrics, None)
         return content
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
         raise InputError(
