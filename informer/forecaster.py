@@ -39,7 +39,7 @@ from informer.inference.rolling import RollingScores, first_origin, roll_panel, 
 from informer.inference.writing import figure_of
 from informer.inference.zero import ZeroModel, network_seasons
 from informer.pretrained.weights import NEWEST
-from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
+from informer.read.series import Frame, Series, frame_of, like, path_of, prepared, table_of_file
 from informer.read.table import Table, name_of, table_of_frame
 from informer.search.stage import Read, train
 from informer.training.folder import RunFolder
@@ -524,7 +524,9 @@ class ZeroForecaster:
         name = NAME if path is None else name_of(path)
 
         def table_with(settings: DatasetConfig) -> Table:
-            return table_of_frame(frame_of(frame, NAME), NAME, None) if path is None else table_of_file(path, settings)
+            if path is not None:
+                return table_of_file(path, settings)
+            return prepared(table_of_frame(frame_of(frame, NAME), NAME, None), settings)
 
         table = table_with(settings)
         if not settings.series_col and (column := series_column(table, settings)):

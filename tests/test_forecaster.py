@@ -208,6 +208,20 @@ def test_nested_keys_of_the_dataset(folder: Path) -> None:
     assert (config["name"], config["fill"], config["split"]["kind"]) == ("csv", "ffill", "ratio")
 
 
+def test_columns_of_a_table_are_excluded_as_those_of_a_file(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Red if `exclude` is for files only."""
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    zero, without = Forecaster.zero(device="cpu"), {"exclude": ["price", "visitors"]}
+    one, other = (zero.predict(source, horizon=2, dataset=without) for source in (frame, tmp_path / "f.csv"))
+    assert list(one.columns) == ["date", "temperature", "demand"]
+    pd.testing.assert_frame_equal(one, other, check_dtype=False)
+    config = {**SIZES, "trainer.max_steps": 1, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
+    fitted = Forecaster.fit(frame, **config, dataset=without)
+    assert list(fitted.predict(frame).columns) == list(one.columns)
+    with pytest.raises(InputError, match=r"dataset\.exclude=prize: .* has no such column"):
+        Forecaster.fit(frame, **config, dataset={"exclude": ["prize"]})
+
+
 @pytest.mark.parametrize("level", [0, 100])
 def test_levels_are_percentages(level: int, forecaster: Forecaster, frame: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="expected whole percentages from 1 to 99"):

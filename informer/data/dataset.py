@@ -31,7 +31,7 @@ from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
 from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
 from informer.read.frequency import Frequency
-from informer.read.series import Series
+from informer.read.series import Series, prepared
 from informer.read.split import Split
 from informer.read.table import Table, release_free
 
@@ -123,7 +123,7 @@ def read_source(
         roles = replace(roles, static_covariates=dataset.static_covariates)
     cache, categories = None, CategoryReader(roles.covariates)
     if table is not None:
-        panel = read_panel(table, dataset, sizes, categories, attributes)
+        panel = read_panel(prepared(table, dataset), dataset, sizes, categories, attributes)
         provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
     else:
         paths = find_files(dataset, data_dir)

@@ -181,6 +181,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         keys = key_columns(series_col)
         if all(key in table.columns and is_text(table, key) and not table.frame[key].hasnans for key in keys):
             reads_the_same(path, before, dataset)
+            table = with_series_names(table, series_col)
         else:
             table = table_of_file(path, dataset)  # read again, so that names such as 001 and NA are text
     rows, config = panel_tables(table, name_of(path), dataset)

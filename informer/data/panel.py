@@ -49,7 +49,6 @@ from informer.read.series import (
     series_from_table,
     table_of_file,
     with_series_names,
-    with_whole_times,
 )
 from informer.read.split import Split, cut_rows, remedy, shortage, split_rows
 from informer.read.table import Table, name_of, read_table, release_free, shown, table_of_frame, without
@@ -502,10 +501,10 @@ def read_panel(
     categories: CategoryReader | None = None,
     attributes: Attributes | None = None,
 ) -> list[Series]:
-    """Read the series of files, or of a table in memory; all must have the columns and step of the first.
+    """Read the series of files, or of a prepared table; all must have the columns and step of the first.
 
     Args:
-        origin: the files, or the table.
+        origin: the files, or the table, see `prepared`.
         config: how to read them.
         sizes: sizes of a window; with short=error, series that are too short are an error. None: any length.
         categories: converts the cells of categorical columns to codes; None: only of the columns in `config`.
@@ -654,7 +653,7 @@ class _Reader:
     def whole(self, origin: Path | Table, name: str, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
         """A file with attributes, parsed times and codes for its categories, and how to read it; `name` of its series
         if it has a single one."""
-        table = with_whole_times(origin, config) if isinstance(origin, Table) else table_of_file(origin, config)
+        table = origin if isinstance(origin, Table) else table_of_file(origin, config)
         release_free(8 * table.frame.size)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())

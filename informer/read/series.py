@@ -274,7 +274,8 @@ def keeping_cells() -> Iterator[None]:
 
 
 def prepared(table: Table, config: DatasetConfig) -> Table:
-    """The table without excluded columns, and with times that are in several columns joined.
+    """The table without excluded columns, with times that are in several columns joined in one, with the starts of
+    intervals, without a first column of row numbers, and with missing values as `config` lists them.
 
     Raises:
         InputError: a column of `dataset.exclude` or `dataset.clock_col` is missing.
@@ -283,12 +284,7 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
         raise table.missing("dataset.exclude", column)
     if config.clock_col is not None and config.clock_col not in table.columns:
         raise table.missing("dataset.clock_col", config.clock_col)
-    return with_whole_times(table.without(config.exclude) if config.exclude else table, config)
-
-
-def with_whole_times(table: Table, config: DatasetConfig) -> Table:
-    """The table with times that are in several columns joined in one, with the starts of intervals, without a first
-    column of row numbers, and with missing values as `config` lists them."""
+    table = table.without(config.exclude) if config.exclude else table
     table = with_labels(with_issues(with_missing_values(table, config), config))
     table = with_starts(with_series_names(table, config.series_col))
     table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})

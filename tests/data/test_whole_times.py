@@ -13,7 +13,7 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.read.series import Series, series_from_table, table_of_file, with_whole_times
+from informer.read.series import Series, prepared, series_from_table, table_of_file
 from informer.read.table import read_pieces, table_of_frame
 from informer.read.time_columns import find_time_column
 
@@ -663,7 +663,7 @@ def test_cells_of_dates_and_of_times_of_day(kind: str, tmp_path: Path) -> None:
         frame.to_excel(tmp_path / "f.xlsx", index=False)
         series = read_series(tmp_path / "f.xlsx", DatasetConfig())
     else:
-        table = with_whole_times(table_of_frame(frame, "f"), DatasetConfig())
+        table = prepared(table_of_frame(frame, "f"), DatasetConfig())
         series = series_from_table(table, DatasetConfig(), "f")
     assert list(series.timestamps) == list(times)
 
