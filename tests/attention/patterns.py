@@ -51,14 +51,15 @@ def force_slices(monkeypatch) -> list[int]:
     calls: list[int] = []
     pieces = chunks._slices
 
-    def counted(*operands):
-        for piece in pieces(*operands):
-            calls.append(piece[-2])
+    def counted(*operands, **sizes):
+        for piece in pieces(*operands, **sizes):
+            calls.append(piece[-1])
             yield piece
 
     monkeypatch.setattr(chunks, "_slices", counted)
-    monkeypatch.setattr(blocks, "CACHED_ELEMENTS", 1)
-    monkeypatch.setattr(blocks, "MAX_ELEMENTS", 1)
+    for module in (blocks, chunks):
+        monkeypatch.setattr(module, "CACHED_ELEMENTS", 1)
+        monkeypatch.setattr(module, "MAX_ELEMENTS", 1)
     monkeypatch.setattr(blocks, "MIN_BLOCK", 3)
     monkeypatch.setattr(blocks, "MIN_ROWS", 3)
     return calls

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from naive import assert_gradients, assert_same, draw, results, spec_of
+from naive import assert_gradients, assert_same, autograd_over_pieces, draw, results, spec_of
 from patterns import force_slices
 
 from informer.networks.attention.bigbird import BigBirdAttention
@@ -10,10 +10,6 @@ from informer.networks.attention.truncated import TruncatedAttention
 from informer.networks.ops import chunks
 
 SIZES = (2, 3, 41, 41, 3, 2)
-
-
-def autograd_through_all(attend, cut, q, k, v):
-    return torch.cat([attend(*piece) for piece in cut(q, k, v)], dim=2)
 
 
 @pytest.mark.parametrize("cls", [TruncatedAttention, BigBirdAttention])
@@ -24,7 +20,7 @@ def test_recomputed_gradients_are_those_of_autograd(monkeypatch, cls, p):
     calls = force_slices(monkeypatch)
     recomputed = results(attn, *draw(SIZES))
     assert len(calls) > 10
-    monkeypatch.setattr(chunks, "over_pieces", autograd_through_all)
+    monkeypatch.setattr(chunks, "over_pieces", autograd_over_pieces)
     assert_same(recomputed, results(attn, *draw(SIZES)))
 
 
@@ -64,7 +60,7 @@ def test_the_backward_pass_recomputes_in_the_precision_of_the_forward_pass(monke
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = attn(*(x.requires_grad_() for x in (q, k, v)))
     recomputed = torch.autograd.grad(out.float().square().sum(), (q, k, v))
-    monkeypatch.setattr(chunks, "over_pieces", autograd_through_all)
+    monkeypatch.setattr(chunks, "over_pieces", autograd_over_pieces)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = attn(q, k, v)
     for found, expected in zip(recomputed, torch.autograd.grad(out.float().square().sum(), (q, k, v)), strict=True):

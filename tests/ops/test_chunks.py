@@ -23,7 +23,7 @@ def test_chunks_keep_to_their_bound_and_waste_little_of_it(n_batch, n_rows, size
         assert group == n_batch or (group + 1) * step * size > bound
 
 
-def weighted(rows, start, keys, weight):
+def weighted(rows, keys, weight, start):
     """An output that differs by row, by sequence and by weight."""
     index = torch.arange(start, start + rows.shape[2], dtype=rows.dtype)[:, None]
     return (rows @ keys.mT * index).softmax(-1) @ keys * weight
@@ -38,14 +38,14 @@ def test_each_chunk_is_put_in_its_place_and_so_is_its_gradient(monkeypatch, boun
     q, *operands = inputs
     seen = []
 
-    def attend(rows, start, *operands):
+    def attend(rows, *operands):
         seen.append(rows.shape[0] * rows.shape[2])
-        return weighted(rows, start, *operands)
+        return weighted(rows, *operands)
 
-    out = map_rows(attend, q, *operands, elements_per_row=5 * 5, max_elements=bound)
+    out = map_rows(attend, q, *operands, width=5, max_elements=bound)
     assert len(seen) > 1
     assert sum(seen) == 5 * 7
-    expected = weighted(q, 0, *operands)
+    expected = weighted(q, *operands, 0)
     torch.testing.assert_close(out, expected)
     grad = torch.randn_like(out)
     torch.testing.assert_close(*(torch.autograd.grad(y, inputs, grad) for y in (out, expected)))
@@ -53,7 +53,7 @@ def test_each_chunk_is_put_in_its_place_and_so_is_its_gradient(monkeypatch, boun
 
 def test_queries_of_one_sequence_serve_the_values_of_many():
     q, values = torch.randn(1, 2, 6, 3), torch.randn(4, 2, 3, 5)
-    out = map_rows(lambda rows, start, v: rows @ v, q, values, elements_per_row=6, max_elements=12)
+    out = map_rows(lambda rows, v, start: rows @ v, q, values, width=3, max_elements=12)
     torch.testing.assert_close(out, q @ values)
 
 
@@ -62,7 +62,7 @@ def test_sequences_are_split_before_rows():
     calls = []
     q, k = torch.randn(6, 2, 4, 3), torch.randn(6, 2, 8, 3)
     map_rows(
-        lambda rows, start, keys: calls.append((rows.shape[0], rows.shape[2])) or rows @ keys.mT,
-        q, k, elements_per_row=6 * 2 * 8, max_elements=2 * 2 * 4 * 8,
+        lambda rows, keys, start: calls.append((rows.shape[0], rows.shape[2])) or rows @ keys.mT,
+        q, k, width=8, max_elements=2 * 2 * 4 * 8,
     )  # fmt: skip
     assert calls == [(2, 4)] * 3

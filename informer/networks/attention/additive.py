@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.networks.attention.base import Attention, AttentionSpec
-from informer.networks.attention.scores import hide_future, seen_keys
+from informer.networks.attention.scores import hide_future
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 from informer.networks.ops.without_compiler import normal
@@ -41,17 +41,14 @@ class AdditiveAttention(Attention):
     ) -> Float[Tensor, "b h l d"]:
         """softmax(w . tanh(q + k)) v, with dropout on the weights in training."""
         # tanh(x) = 2 sigmoid(2 x) - 1; softmax cancels the constant, and sigmoid is several times faster than tanh
-        q, k, weight = 2 * q, 2 * k, 2 * self.weight.to(q.dtype)
+        q, k, weight = 2 * q, 2 * k, (2 * self.weight.to(q.dtype)).expand(q.shape[0], -1, -1)
         # keys innermost: the product with w then runs along rows of s elements instead of e
-        k = k.transpose(-1, -2).contiguous()
-        per_row = q[:, :, 0].numel() * k.shape[3]
-        weight = weight.expand(q.shape[0], -1, -1)
-        return map_rows(self._attend, q, k, v, weight, elements_per_row=per_row, causal=self.spec.causal)
+        k, width = k.transpose(-1, -2).contiguous().transpose(-1, -2), k.shape[2] * k.shape[3]
+        return map_rows(self._attend, q, k, v, weight[:, :, None], width=width, causal=self.spec.causal)
 
-    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor, weight: Tensor) -> Tensor:
-        (v,) = seen_keys(self.spec, start + q.shape[2], v)
-        hidden = (q.unsqueeze(4) + k[:, :, None, :, : v.shape[2]]).sigmoid_()
-        scores = hide_future(self.spec, (weight[:, :, None, None, :] @ hidden).squeeze(3), start)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, weight: Tensor, start: int) -> Tensor:
+        hidden = (q.unsqueeze(4) + k.transpose(-1, -2).unsqueeze(2)).sigmoid_()
+        scores = hide_future(self.spec, (weight.unsqueeze(3) @ hidden).squeeze(3), start)
         return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:

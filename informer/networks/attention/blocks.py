@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.networks.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, int_hint, map_slices, rows_per_chunk
+from informer.networks.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, int_hint, map_rows, map_slices, rows_per_chunk
 from informer.networks.ops.dropout import dropout_product
 
 Allowed = Callable[[Tensor, Tensor], Tensor]
@@ -34,7 +34,8 @@ MIN_BLOCK = 32
 """Least number of rows of a tile in narrow bands; smaller products are inefficient."""
 
 MIN_ROWS = 64
-"""Least number of rows of a slice over many keys; with fewer, passes over keys and gradients would dominate."""
+"""Least number of rows of a tile in wide bands, if there are as many; with fewer, passes over keys and gradients would
+dominate."""
 
 
 def attend(pieces: Sequence[Piece], dtype: torch.dtype) -> Tensor:
@@ -127,8 +128,8 @@ def tiles(
     last row."""
     n_keys, width, span = k.shape[2], left + block + right, block * dilation
 
-    def run(q: Tensor, k: Tensor, v: Tensor, start: int, first: int) -> Tensor:
-        rows = q.shape[2]
+    def run(q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
+        rows, first = q.shape[2], reach(start, start).start
         end = start + -(-rows // span) * span
         before, after = first - start + left * dilation, end + right * dilation - first - k.shape[2]
         i, j = (
@@ -141,8 +142,8 @@ def tiles(
         out = softmax(_runs(F.pad(q, (0, 0, 0, end - start - rows)), block, block, dilation), k, v, keep, p)
         return out.unflatten(2, (dilation, -1)).permute(0, 1, 3, 4, 2, 5).flatten(2, 4)[:, :, :rows]
 
-    def reach(start: int, stop: int) -> tuple[int, int]:
-        return max(0, start - left * dilation), min(n_keys, stop + right * dilation)
+    def reach(start: int, stop: int) -> slice:
+        return slice(max(0, start - left * dilation), min(n_keys, stop + right * dilation))
 
     per_span = q[:, :, 0, 0].numel() * span * width
     step = span * rows_per_chunk(per_span, -(-q.shape[2] // span), CACHED_ELEMENTS)
@@ -156,7 +157,8 @@ def _place(start: int, stop: int, device: torch.device) -> Tensor:
 
 def _runs(x: Tensor, width: int, block: int, dilation: int) -> Tensor:
     """[b h t*dilation c] -> windows [b h dilation*n width c] of each residue class, one every `block` rows."""
-    return _strided_group(x, dilation).unfold(3, width, block).transpose(-1, -2).flatten(2, 3)
+    classes = x.unflatten(2, (-1, dilation)).transpose(2, 3)
+    return classes.unfold(3, width, block).transpose(-1, -2).flatten(2, 3)
 
 
 def strided_groups(
@@ -164,25 +166,15 @@ def strided_groups(
 ) -> Tensor:
     """All keys that are a multiple of `dilation` away."""
     length = k.shape[2]
-    extra = -length % dilation
+    q, k, v = (F.pad(x, (0, 0, 0, -length % dilation)).unflatten(2, (-1, dilation)) for x in (q, k, v))
+    place = positions(k.shape[2] * dilation, k.device).view(-1, dilation).t()  # [dilation t]
 
-    def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
-        rows = q.shape[2]
-        q = _strided_group(F.pad(q, (0, 0, 0, -rows % dilation)), dilation)
-        i = _strided_group(_place(start, start + q.shape[3] * dilation, q.device), dilation)[0, 0]
-        j = _strided_group(_place(0, length + extra, q.device), dilation)[0, 0].transpose(-1, -2)
-        k, v = (_strided_group(F.pad(x, (0, 0, 0, extra)), dilation) for x in (k, v))
-        out = softmax(q, k, v, allowed(i, j) & (j < length), p)
-        return out.transpose(2, 3).flatten(2, 3)[:, :, :rows]
+    def run(q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
+        i, j = place[:, start : start + q.shape[2], None], place[:, None]
+        q, k, v = (x.transpose(2, 3) for x in (q, k, v))
+        return softmax(q, k, v, allowed(i, j) & (j < length), p).transpose(2, 3)
 
-    per_tooth = q[:, :, 0, 0].numel() * (length + extra)
-    step = dilation * _rows_at_once(per_tooth, -(-q.shape[2] // dilation))
-    return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, length))
-
-
-def _strided_group(x: Tensor, dilation: int) -> Tensor:
-    """[b h t*dilation c] -> residue classes [b h dilation t c]."""
-    return x.unflatten(2, (-1, dilation)).transpose(2, 3)
+    return map_rows(run, q, k, v, width=k.shape[2] * dilation).flatten(2, 3)[:, :, :length]
 
 
 def columns(
@@ -190,33 +182,24 @@ def columns(
 ) -> Tensor:
     """Every row with a few keys [b h g e], all of them or those allowed by allowed(start, stop) [rows g]."""
 
-    def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
+    def run(q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         return softmax(q, k, v, None if allowed is None else allowed(start, start + q.shape[2]), p)
 
-    step = _rows_at_once(q[:, :, 0, 0].numel() * k.shape[2], q.shape[2])
-    return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
-
-
-def _rows_at_once(per_row: int, n_rows: int) -> int:
-    """All rows if their scores fit into MAX_ELEMENTS, otherwise as many as fit into the cache, at least MIN_ROWS."""
-    if int_hint(per_row) * n_rows <= MAX_ELEMENTS:
-        return n_rows
-    return max(MIN_ROWS, rows_per_chunk(per_row, n_rows, CACHED_ELEMENTS))
+    return map_rows(run, q, k, v, width=k.shape[2])
 
 
 def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, index: Tensor) -> Tensor:
     """The keys at index [h l r] of each row; a negative index means no key."""
-    b, h, _, e = q.shape
-    heads = torch.arange(h, device=q.device)[:, None, None]
+    heads = torch.arange(q.shape[1], device=q.device)[:, None, None]
 
-    def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
+    def run(q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         selected = index[:, start : start + q.shape[2]]
         k, v = (x[:, heads, selected.clamp(min=0)] for x in (k, v))
         return softmax(q.unsqueeze(3), k, v, selected[:, :, None] >= 0, p).squeeze(3)
 
     # Grows with the size of k, because the gradient of each slice is an array as large as k.
-    step = rows_per_chunk(b * h * index.shape[-1] * e, q.shape[2], max(MAX_ELEMENTS, 2 * int_hint(k.numel())))
-    return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
+    most = max(MAX_ELEMENTS, 2 * int_hint(k.numel()))
+    return map_rows(run, q, k, v, width=index.shape[-1] * q.shape[3], max_elements=most)
 
 
 def positions(length: int, device: torch.device) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.parameters import positive
 from informer.networks.attention.recurrent import KeysAndValues
-from informer.networks.attention.scores import future_keys, hide_future, seen_keys
+from informer.networks.attention.scores import future_keys, hide_future
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
@@ -55,8 +55,7 @@ class FullAttention(Attention):
             return F.scaled_dot_product_attention(
                 q, k, v, dropout_p=dropout, is_causal=self.spec.causal, scale=self.scale
             )
-        per_row = q.shape[0] * q.shape[1] * k.shape[2]
-        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+        return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
     def initial_state(
         self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
@@ -76,8 +75,7 @@ class FullAttention(Attention):
         out = F.scaled_dot_product_attention(q_t.unsqueeze(2), new.k, new.v, dropout_p=dropout, scale=self.scale)
         return out.squeeze(2), new
 
-    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
-        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
         return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
 

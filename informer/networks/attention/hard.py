@@ -20,7 +20,7 @@ from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.parameters import flag, positive
-from informer.networks.attention.scores import scaled_scores, seen_keys
+from informer.networks.attention.scores import scaled_scores
 from informer.networks.ops.chunks import map_rows
 
 LEAST = 1e-6
@@ -48,11 +48,9 @@ class HardAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """The value of each query's best key."""
-        per_row = q[:, :, 0, 0].numel() * k.shape[2]
-        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+        return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
-    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
-        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = scaled_scores(self.spec, q, k, start)
         if self.training and self.gumbel:
             scores = scores + gumbel_noise(scores)

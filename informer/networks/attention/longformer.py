@@ -63,6 +63,8 @@ class LongformerAttention(Attention):
         Raises:
             ValueError: the length differs from the one for which the global positions were placed.
         """
+        if len(self.where):
+            fixed_lengths(self.spec, q, k)
         p = self.spec.dropout if self.training else 0.0
         scaled = q * self.spec.d_head**-0.5
         distinct = sorted(set(self.dilations))
@@ -78,7 +80,6 @@ class LongformerAttention(Attention):
             out = torch.cat(outputs, dim=1)[:, [flat.index(h) for h in range(len(flat))]]
         if not len(self.where):
             return out
-        fixed_lengths(self.spec, q, k)
         return with_global_rows(out, scaled, k, v, p, where=self.where, causal=self.spec.causal)
 
     def _heads(self, q: Tensor, k: Tensor, v: Tensor, p: float, dilation: int) -> Tensor:

@@ -96,7 +96,7 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
     """Softmax attention of the rows `active` [b h u] only."""
     positions = torch.arange(k.shape[2], device=k.device)
 
-    def attend(rows: Tensor, start: int, k: Tensor, v: Tensor, active: Tensor) -> Tensor:
+    def attend(rows: Tensor, k: Tensor, v: Tensor, active: Tensor, start: int) -> Tensor:
         allowed = None
         if causal:
             allowed = positions <= active[:, :, start : start + rows.shape[2], None]
@@ -109,7 +109,7 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
 
     batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
     queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, this does not store q for its gradient
-    return map_rows(attend, queries, k, v, active, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
+    return map_rows(attend, queries, k, v, active, width=k.shape[2])
 
 
 @final

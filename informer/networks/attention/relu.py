@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.networks.attention.base import Attention
-from informer.networks.attention.scores import scaled_scores, seen_keys
+from informer.networks.attention.scores import scaled_scores
 from informer.networks.ops.chunks import map_rows
 
 EPSILON = 1e-6
@@ -36,11 +36,9 @@ class ReluAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """relu(s q k^T) v over the row sums."""
-        per_row = q[:, :, 0, 0].numel() * k.shape[2]
-        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+        return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
-    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
-        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         positive = scaled_scores(self.spec, q, k, start).relu()
         return (positive @ v) / (positive.sum(dim=-1, keepdim=True) + EPSILON)
 

@@ -12,11 +12,6 @@ def future_keys(start: int, n_rows: int, n_keys: int, device: torch.device) -> T
     return torch.arange(n_keys, device=device) > rows[:, None]
 
 
-def seen_keys(spec: AttentionSpec, stop: int, *operands: Tensor) -> tuple[Tensor, ...]:
-    """The keys (dimension 2 of every operand) that rows before `stop` may use: half of the work in causal layers."""
-    return tuple(x[:, :, :stop] for x in operands) if spec.causal else operands
-
-
 def hide_future(spec: AttentionSpec, scores: Tensor, start: int) -> Tensor:
     """Set `scores` [.. c s] of rows start, start + 1, ... to -inf at keys after the row, if the layer is causal."""
     if not spec.causal:

@@ -16,8 +16,8 @@ from informer.networks.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, map_rows
 PRODUCTS_UP_TO = 2048
 """Largest number of keys for which all products and a selection are faster than gathering keys for each query."""
 
-Products = Callable[[Tensor, int, Tensor], Tensor]
-"""(rows [b h c e], index of the first, keys) -> products of each row with its sampled keys [b h c u]."""
+Products = Callable[[Tensor, Tensor, int], Tensor]
+"""(rows [b h c e], keys, index of the first row) -> products of each row with its sampled keys [b h c u]."""
 
 
 def sparsity(
@@ -47,8 +47,8 @@ def sparsity(
             return top
         return torch.where(zero_counts[start : start + top.shape[2]], top.clamp(min=0), top)
 
-    def score(rows: Tensor, start: int, keys: Tensor) -> Tensor:
-        scores = products(rows, start, keys)
+    def score(rows: Tensor, keys: Tensor, start: int) -> Tensor:
+        scores = products(rows, keys, start)
         if not causal:
             centre = scores.sum(-1) / (n_keys if mean == "zero_fill" else scores.shape[-1])
             return largest(scores, start) - centre
@@ -59,9 +59,8 @@ def sparsity(
         top = largest(scores.masked_fill(future, -math.inf), start)
         return top - scores.masked_fill(future, 0.0).sum(-1) / count
 
-    per_row = q.shape[0] * q.shape[1] * width
     max_elements = MAX_ELEMENTS if q.is_cuda else CACHED_ELEMENTS  # reduced while they are still in the cache
-    return map_rows(score, q, keys, elements_per_row=per_row, max_elements=max_elements)
+    return map_rows(score, q, keys, width=width, max_elements=max_elements)
 
 
 def fully_sampled(
@@ -80,21 +79,21 @@ def _products(k: Tensor, sample_index: Tensor | None) -> tuple[Products, Tensor,
     """A function for the products of rows with their sampled keys, its keys, and the elements needed per row."""
     keys = k.transpose(-1, -2)
     if sample_index is None:
-        return lambda rows, start, keys: (rows * k.shape[3] ** -0.5) @ keys, keys, k.shape[2]
+        return lambda rows, keys, start: (rows * k.shape[3] ** -0.5) @ keys, keys, k.shape[2]
     if sample_index.ndim == 1:
-        return lambda rows, start, keys: rows @ keys, keys[..., sample_index], len(sample_index)
+        return lambda rows, keys, start: rows @ keys, keys[..., sample_index], len(sample_index)
     if k.shape[2] <= PRODUCTS_UP_TO:
         return partial(_pick_products, sample_index), keys, k.shape[2]
     return partial(_gather_products, sample_index), k, sample_index.shape[1] * k.shape[3]
 
 
-def _pick_products(sample_index: Tensor, rows: Tensor, start: int, keys: Tensor) -> Tensor:
+def _pick_products(sample_index: Tensor, rows: Tensor, keys: Tensor, start: int) -> Tensor:
     products = rows @ keys
     index = sample_index[start : start + rows.shape[2]]
     return products.gather(-1, index.expand(*products.shape[:2], -1, -1))
 
 
-def _gather_products(sample_index: Tensor, rows: Tensor, start: int, k: Tensor) -> Tensor:
+def _gather_products(sample_index: Tensor, rows: Tensor, k: Tensor, start: int) -> Tensor:
     index = sample_index[start : start + rows.shape[2]]
     keys = k.index_select(2, index.flatten()).unflatten(2, index.shape)
     return (keys @ rows[..., None]).squeeze(-1)

@@ -42,14 +42,13 @@ def through_codes(
     # A recorded graph keeps no custom gradient: add the gradient as a sum over pairs whose value is 0.
     replaced = _codes_of(codes, nearest)
 
-    def added(rows: Tensor, start: int, k: Tensor, out: Tensor, log_z: Tensor) -> Tensor:
+    def added(rows: Tensor, k: Tensor, out: Tensor, log_z: Tensor, start: int) -> Tensor:
         at = slice(start, start + rows.shape[2])
         weights = _pairs(rows, replaced, log_z[:, :, at], start, causal=causal)
         moved = rows @ (k - k.detach()).transpose(-1, -2) * weights
         return moved @ v.detach() - moved.sum(dim=-1, keepdim=True) * out[:, :, at]
 
-    per_row = q[:, :, 0, 0].numel() * k.shape[2]
-    return out + map_rows(added, q.detach(), k, out.detach(), log_z, elements_per_row=per_row)
+    return out + map_rows(added, q.detach(), k, out.detach(), log_z, width=k.shape[2])
 
 
 class _Through(torch.autograd.Function):

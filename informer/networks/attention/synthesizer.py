@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import choice, fixed_lengths
-from informer.networks.attention.scores import hide_future, seen_keys
+from informer.networks.attention.scores import hide_future
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout
 from informer.networks.ops.without_compiler import normal
@@ -62,12 +62,9 @@ class SynthesizerAttention(Attention):
         if self.kind == "dense":
             keys = self.keys.to(q.dtype).transpose(-1, -2).contiguous().expand(q.shape[0], -1, -1, -1)
             return self.attend((q @ self.hidden.to(q.dtype)).relu(), keys, v)
-        n_heads, _, n_keys = self.scores.shape
-        scores = self.scores.to(v.dtype)[None]
-        return map_rows(self._mix, scores, v, elements_per_row=n_heads * n_keys, causal=self.spec.causal)
+        return map_rows(self._mix, self.scores.to(v.dtype)[None], v, width=v.shape[2], causal=self.spec.causal)
 
-    def _mix(self, scores: Tensor, start: int, v: Tensor) -> Tensor:
-        (v,) = seen_keys(self.spec, start + scores.shape[2], v)
+    def _mix(self, scores: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, scores[0, :, :, : v.shape[2]], start)
         mix = dropout(scores.softmax(dim=-1), self.spec.dropout, self.training)
         return torch.einsum("hls,bhsd->bhld", mix, v)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.parameters import at_least
-from informer.networks.attention.scores import scaled_scores, seen_keys
+from informer.networks.attention.scores import scaled_scores
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
@@ -41,11 +41,9 @@ class TopKAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """softmax over the best keys, times v, with dropout on the weights in training."""
-        per_row = q[:, :, 0, 0].numel() * k.shape[2]
-        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
+        return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
-    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
-        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = scaled_scores(self.spec, q, k, start)
         best = scores.detach().topk(min(self.k, k.shape[2]), dim=-1, sorted=False).values
         scores = scores.masked_fill(scores < best.amin(dim=-1, keepdim=True), float("-inf"))

@@ -57,27 +57,32 @@ def chunk_sizes(
     return rows_per_chunk(elements_per_row * step, n_batch, max_elements), step
 
 
+Reach = Callable[[int, int], slice]
+"""Rows start..stop -> the keys that they can see."""
+
+
 def map_rows(
     attend: Callable[..., Tensor],
     q: Tensor,
     *operands: Tensor,
-    elements_per_row: int,
+    width: int,
     max_elements: int | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """`attend(q[lo:hi, :, start:stop], start, *operands[lo:hi])` over chunks of sequences and rows, concatenated.
+    """`attend` over chunks of sequences and rows, `attend(q[lo:hi, :, start:stop], *operands[lo:hi], start)`, in place.
 
     Args:
-        attend: maps (queries [g h c e], index of the first row, operands of the same sequences) to outputs [g h c d].
+        attend: maps (queries [g h c e], operands of the same sequences, index of the first row) to outputs [g h c d].
         q: queries [b h l e].
         operands: all other tensors that `attend` differentiates (keys, values, parameters); captured tensors get no
             gradient. Their first dimension is that of q, or q's is 1 and they are passed whole.
-        elements_per_row: size of the largest array per query row, over batch and heads.
-        max_elements: largest size of a chunk. None: one chunk up to MAX_ELEMENTS; beyond that, chunks of
-            CACHED_ELEMENTS on the CPU.
-        causal: whether `attend` uses only keys up to the last of its rows.
+        width: elements of the largest array per query row and head.
+        max_elements: largest size of a chunk, over batch and heads. None: one chunk up to MAX_ELEMENTS; beyond that,
+            chunks of CACHED_ELEMENTS on the CPU.
+        causal: whether rows only use operands up to their own position; `attend` then gets `operands[lo:hi, :, :stop]`,
+            half of the work.
     """
-    n_rows, elements_per_row = q.shape[2], int_hint(elements_per_row)
+    n_rows, elements_per_row = q.shape[2], int_hint(q.shape[0] * q.shape[1] * width)
     if max_elements is None:
         in_one_chunk = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
         max_elements = MAX_ELEMENTS if in_one_chunk else CACHED_ELEMENTS
@@ -85,45 +90,36 @@ def map_rows(
     in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
     n_batch = 1 if in_graph else q.shape[0]
     group, step = chunk_sizes(n_batch, n_rows, elements_per_row // max(1, n_batch), max_elements, causal=causal)
-    if group >= n_batch and step >= n_rows:
-        return attend(q, 0, *operands)
+
+    def reach(_: int, stop: int) -> slice:
+        return slice(stop) if causal else slice(None)
+
+    return map_slices(attend, q, *operands, step=step, reach=reach, group=group if group < n_batch else None)
+
+
+def map_slices(
+    attend: Callable[..., Tensor], q: Tensor, *operands: Tensor, step: int, reach: Reach, group: int | None = None
+) -> Tensor:
+    """`attend` over slices of `step` rows of `group` sequences (None: all) and the keys they can see, in place.
+
+    Neighbouring slices share keys, whose gradients are added in place into one array. `attend` is as in `map_rows`.
+    """
+    if step >= q.shape[2] and group is None:
+        return attend(q, *operands, 0)
 
     def cut(*operands: Tensor) -> Iterator[tuple[Any, ...]]:
-        for first in range(0, n_batch, group):
-            rows, *remaining = (x[first : first + group] if group < n_batch else x for x in operands)
-            for start in range(0, n_rows, step):
-                yield rows[:, :, start : start + step], *remaining, start
+        groups = [operands] if group is None else zip(*(x.split(group) for x in operands), strict=True)
+        for each in groups:
+            yield from _slices(*each, step=step, reach=reach)
 
-    def attend_piece(rows: Tensor, *remaining: Any) -> Tensor:
-        *operands, start = remaining
-        return attend(rows, start, *operands)
-
-    return over_pieces(attend_piece, cut, q, *operands)
+    return over_pieces(attend, cut, q, *operands)
 
 
-AttendSlice = Callable[[Tensor, Tensor, Tensor, int, int], Tensor]
-"""(rows, keys, values, index of the first row, index of the first key) -> outputs [b h rows c]."""
-
-Reach = Callable[[int, int], tuple[int, int]]
-"""Rows start..stop -> the slice lo..hi of the keys that they can see."""
-
-
-def map_slices(attend: AttendSlice, q: Tensor, k: Tensor, v: Tensor, *, step: int, reach: Reach) -> Tensor:
-    """`attend` over slices of `step` rows and the keys they can see, concatenated over rows.
-
-    Neighbouring slices share keys, whose gradients are added in place into one array.
-    `attend` is differentiated only in its tensor arguments; captured tensors get no gradient.
-    """
-    if step >= q.shape[2] and reach(0, q.shape[2]) == (0, k.shape[2]):
-        return attend(q, k, v, 0, 0)
-    return over_pieces(attend, lambda q, k, v: _slices(q, k, v, step, reach), q, k, v)
-
-
-def _slices(q: Tensor, k: Tensor, v: Tensor, step: int, reach: Reach) -> Iterator[tuple[Any, ...]]:
+def _slices(q: Tensor, *operands: Tensor, step: int, reach: Reach) -> Iterator[tuple[Any, ...]]:
     for start in range(0, q.shape[2], step):
-        stop = min(start + step, q.shape[2])
-        lo, hi = reach(start, stop)
-        yield q[:, :, start:stop], k[:, :, lo:hi], v[:, :, lo:hi], start, lo
+        rows = q[:, :, start : start + step]
+        keys = reach(start, start + rows.shape[2])
+        yield rows, *(x[:, :, keys] for x in operands), start
 
 
 Attend = Callable[..., Tensor]
