@@ -177,7 +177,7 @@ def test_dropout_keeps_its_rate_and_scale(p: float, n: int) -> None:
     """Red if the rate is off, survivors are not scaled, or the tail of an odd length is missed."""
     torch.manual_seed(3)
     x = torch.ones(n, requires_grad=True)
-    dropped = dropout(x, p, training=True)
+    dropped = dropout(x, p)
     kept = dropped != 0
     torch.testing.assert_close(dropped[kept], torch.full((int(kept.sum()),), 1 / (1 - p)))
     if n > 1000:
@@ -192,23 +192,23 @@ def test_dropout_in_bfloat16_keeps_type_and_scale() -> None:
     """Red if the scale is rounded to the type of the mask: 1 / 0.95 is 1.0526, in bfloat16 1.0547."""
     x = torch.full((50_000,), 95.0, dtype=torch.bfloat16)
     torch.manual_seed(3)
-    dropped = dropout(x, 0.05, training=True)
+    dropped = dropout(x, 0.05)
     assert dropped.dtype == torch.bfloat16
     assert set(dropped.unique().tolist()) == {0.0, 100.0}
     torch.manual_seed(3)
-    assert torch.equal(dropped != 0, dropout(x.float(), 0.05, training=True) != 0)
+    assert torch.equal(dropped != 0, dropout(x.float(), 0.05) != 0)
 
 
 def test_dropout_is_seeded_and_off_outside_training() -> None:
     """Red if the global generator is not used, or eval drops."""
     x = torch.ones(5, 7)
     torch.manual_seed(4)
-    first = dropout(x, 0.5, training=True)
+    first = dropout(x, 0.5)
     torch.manual_seed(4)
-    assert torch.equal(first, dropout(x, 0.5, training=True))
-    assert not torch.equal(first, dropout(x, 0.5, training=True))
+    assert torch.equal(first, dropout(x, 0.5))
+    assert not torch.equal(first, dropout(x, 0.5))
     assert Dropout(0.5).eval()(x) is x
-    assert dropout(x, 0.0, training=True) is x
+    assert dropout(x, 0.0) is x
 
 
 @pytest.mark.parametrize("learnt", [(True, True), (True, False), (False, True)], ids=str)
@@ -225,7 +225,7 @@ def test_a_product_with_dropout_and_its_gradients_equal_autograds(learnt: tuple[
     for multiply, (w, v) in zip((dropout_product, _product_by_autograd), operands, strict=True):
         torch.manual_seed(6)
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            results.append(multiply(w, v, 0.3, True))
+            results.append(multiply(w, v, 0.3))
         results[-1].float().square().sum().backward()
     close = {"rtol": 1e-2, "atol": 1e-3} if bf16 else {"rtol": 1e-11, "atol": 1e-14}
     torch.testing.assert_close(*results, **close)
@@ -235,7 +235,7 @@ def test_a_product_with_dropout_and_its_gradients_equal_autograds(learnt: tuple[
             torch.testing.assert_close(ours.grad, theirs.grad, **close)
 
 
-def _product_by_autograd(weights: torch.Tensor, values: torch.Tensor, p: float, training: bool) -> torch.Tensor:
+def _product_by_autograd(weights: torch.Tensor, values: torch.Tensor, p: float) -> torch.Tensor:
     return weights * kept_as_ones(weights.shape, p) / (1 - p) @ values
 
 
@@ -257,7 +257,7 @@ def test_a_product_with_dropout_keeps_its_operands_and_the_dropped_positions() -
     weights, values = torch.rand(4, 32, 64, requires_grad=True), torch.randn(4, 64, 8, requires_grad=True)
     torch.manual_seed(7)
     with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
-        dropout_product(weights, values, 0.3, training=True)
+        dropout_product(weights, values, 0.3)
     torch.manual_seed(7)
     n_dropped = len(dropped(weights.numel(), 0.3))
     assert sum(kept.values()) == weights.nbytes + values.nbytes + 8 * n_dropped
@@ -265,8 +265,7 @@ def test_a_product_with_dropout_keeps_its_operands_and_the_dropped_positions() -
 
 def test_a_product_without_dropout_is_the_product() -> None:
     weights, values = torch.rand(3, 4), torch.rand(4, 2)
-    assert torch.equal(dropout_product(weights, values, 0.0, training=True), weights @ values)
-    assert torch.equal(dropout_product(weights, values, 0.3, training=False), weights @ values)
+    assert torch.equal(dropout_product(weights, values, 0.0), weights @ values)
 
 
 @pytest.mark.parametrize("p", [1e-4, 0.05, 0.5, 0.999, 0.9999999])
@@ -306,6 +305,6 @@ def test_dropout_of_any_strides_drops_the_same_elements_in_both_passes(transpose
     """Red if positions are counted in memory order in one pass and in index order in the other."""
     x = torch.randn(7, 11, requires_grad=True)
     given = x.T if transposed else x
-    out = dropout(given, 0.4, training=True)
+    out = dropout(given, 0.4)
     (out.T if transposed else out).backward(torch.ones(7, 11))
     torch.testing.assert_close((x.grad.T if transposed else x.grad) * given, out)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.networks.attention.base import Attention, AttentionSpec
-from informer.networks.attention.scores import hide_future
+from informer.networks.attention.scores import hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 from informer.networks.ops.without_compiler import normal
@@ -49,13 +49,10 @@ class AdditiveAttention(Attention):
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, weight: Tensor, start: int) -> Tensor:
         hidden = (q.unsqueeze(4) + k.transpose(-1, -2).unsqueeze(2)).sigmoid_()
         scores = hide_future(self.spec, (weight.unsqueeze(3) @ hidden).squeeze(3), start)
-        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
+        return dropout_product(scores.softmax(dim=-1), v, self.p)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """softmax(w . tanh(q + k))."""
         hidden = torch.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
         scores = torch.einsum("bhlse,he->bhls", hidden, self.weight.to(q.dtype))
-        if self.spec.causal:
-            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-            scores = scores.masked_fill(~allowed, float("-inf"))
-        return scores.softmax(dim=-1)
+        return up_to_row(self.spec, scores).softmax(dim=-1)

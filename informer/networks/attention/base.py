@@ -89,6 +89,11 @@ class Attention(nn.Module, ABC):
         self.spec = spec
 
     @property
+    def p(self) -> float:
+        """Probability of dropping a softmax weight in this call, 0 outside of training."""
+        return self.spec.dropout if self.training else 0.0
+
+    @property
     def unread(self) -> tuple[str, ...]:
         """The operands, `query` or `key`, whose values the mechanism does not use."""
         return ()

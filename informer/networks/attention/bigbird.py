@@ -72,14 +72,13 @@ class BigBirdAttention(Attention):
             ValueError: the length differs from the one for which the random keys were drawn.
         """
         fixed_lengths(self.spec, q, k)
-        p = self.spec.dropout if self.training else 0.0
         causal = self.spec.causal
         scaled = q * self.spec.d_head**-0.5
-        pieces = _window_and_random(scaled, k, v, p, self.reach, causal, self.random_keys)
+        pieces = _window_and_random(scaled, k, v, self.p, self.reach, causal, self.random_keys)
         if not len(self.where):
             return attend(pieces, v.dtype)
-        pieces.append(global_columns(scaled, k, v, p, where=self.where, near=self._near, causal=causal))
-        return with_global_rows(attend(pieces, v.dtype), scaled, k, v, p, where=self.where, causal=causal)
+        pieces.append(global_columns(scaled, k, v, self.p, where=self.where, near=self._near, causal=causal))
+        return with_global_rows(attend(pieces, v.dtype), scaled, k, v, self.p, where=self.where, causal=causal)
 
     def _near(self, i: Tensor, j: Tensor) -> Tensor:
         return (i - j).abs() <= self.reach
@@ -130,12 +129,11 @@ class BigBirdETC(Attention):
             ValueError: the length differs from the one for which the random keys were drawn.
         """
         fixed_lengths(self.spec, q, k)
-        p = self.spec.dropout if self.training else 0.0
         scaled = q * self.spec.d_head**-0.5
-        pieces = self.local_pieces(scaled, k, v, p)
+        pieces = self.local_pieces(scaled, k, v, self.p)
         if self.summary is not None:
             summary_k, summary_v = self.summary(k, v)
-            pieces.append(partial(columns, scaled, summary_k, summary_v, p))
+            pieces.append(partial(columns, scaled, summary_k, summary_v, self.p))
         return attend(pieces, v.dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
+from informer.networks.attention.scores import up_to_row
 from informer.networks.ops.without_compiler import is_shape_only
 
 
@@ -45,7 +46,4 @@ class BilinearAttention(Attention):
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """softmax(q W k^T)."""
         scores = torch.einsum("bhle,hef,bhsf->bhls", q, self.weight.to(q.dtype), k)
-        if self.spec.causal:
-            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-            scores = scores.masked_fill(~allowed, float("-inf"))
-        return scores.softmax(dim=-1)
+        return up_to_row(self.spec, scores).softmax(dim=-1)

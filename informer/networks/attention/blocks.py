@@ -60,7 +60,7 @@ def _scores(q: Tensor, k: Tensor, allowed: Tensor | None) -> Tensor:
 
 
 def _softmax(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
-    return dropout_product(_scores(q, k, allowed).softmax(dim=-1), v, p, training=True)
+    return dropout_product(_scores(q, k, allowed).softmax(dim=-1), v, p)
 
 
 def _partial(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
@@ -69,7 +69,7 @@ def _partial(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) 
     top = scores.detach().amax(dim=-1, keepdim=True)
     exps = (scores - top).exp_()
     dtype = torch.promote_types(exps.dtype, torch.float32)
-    numerator = dropout_product(exps, v, p, training=True)
+    numerator = dropout_product(exps, v, p)
     return torch.cat([numerator.to(dtype), exps.sum(dim=-1, keepdim=True, dtype=dtype), top.to(dtype)], dim=-1)
 
 

@@ -46,12 +46,11 @@ class ETCAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """Local and summary keys in one softmax; dropout in training, except in the softmax of the summaries."""
-        p = self.spec.dropout if self.training else 0.0
         scaled = q * self.spec.d_head**-0.5
-        pieces = self.local_pieces(scaled, k, v, p)
+        pieces = self.local_pieces(scaled, k, v, self.p)
         if self.summary is not None:
             summary_k, summary_v = self.summary(k, v)
-            pieces.append(partial(columns, scaled, summary_k, summary_v, p))
+            pieces.append(partial(columns, scaled, summary_k, summary_v, self.p))
         return attend(pieces, v.dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.parameters import positive
 from informer.networks.attention.recurrent import KeysAndValues
-from informer.networks.attention.scores import future_keys, hide_future
+from informer.networks.attention.scores import future_keys, hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
@@ -47,13 +47,12 @@ class FullAttention(Attention):
         mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b h l d"]:
         """softmax(scale q k^T) v over the keys in `mask` (None: all), with dropout on the weights in training."""
-        dropout = self.spec.dropout if self.training else 0.0
         if mask is not None:
             allowed = self._allowed(q, k, mask)
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, scale=self.scale)
-        if q.is_cuda or (dropout == 0.0 and q.shape[-1] == v.shape[-1]):
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=self.p, scale=self.scale)
+        if q.is_cuda or (self.p == 0.0 and q.shape[-1] == v.shape[-1]):
             return F.scaled_dot_product_attention(
-                q, k, v, dropout_p=dropout, is_causal=self.spec.causal, scale=self.scale
+                q, k, v, dropout_p=self.p, is_causal=self.spec.causal, scale=self.scale
             )
         return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
@@ -71,13 +70,13 @@ class FullAttention(Attention):
         v_t: Float[Tensor, "b h d"],
     ) -> tuple[Float[Tensor, "b h d"], KeysAndValues]:
         """The row of the next position, and the state after it."""
-        new, dropout = state.with_next(k_t, v_t), self.spec.dropout if self.training else 0.0
-        out = F.scaled_dot_product_attention(q_t.unsqueeze(2), new.k, new.v, dropout_p=dropout, scale=self.scale)
+        new = state.with_next(k_t, v_t)
+        out = F.scaled_dot_product_attention(q_t.unsqueeze(2), new.k, new.v, dropout_p=self.p, scale=self.scale)
         return out.squeeze(2), new
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
-        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
+        return dropout_product(scores.softmax(dim=-1), v, self.p)
 
     def _allowed(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
         """Which keys each query may use, [b 1 l s]."""
@@ -91,7 +90,4 @@ class FullAttention(Attention):
         scores = torch.einsum("bhle,bhse->bhls", q, k) * self.scale
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
-        if self.spec.causal:
-            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-            scores = scores.masked_fill(~allowed, float("-inf"))
-        return scores.softmax(dim=-1)
+        return up_to_row(self.spec, scores).softmax(dim=-1)

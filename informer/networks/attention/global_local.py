@@ -67,7 +67,7 @@ class GlobalLocalAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h l e"], v: Float[Tensor, "b h l d"]
     ) -> Float[Tensor, "b h l d"]:
         """One softmax for the tokens and one for the rows, with dropout on the weights in training."""
-        n, p = self.n_tokens, self.spec.dropout if self.training else 0.0
+        n, p = self.n_tokens, self.p
         q = q * self.spec.d_head**-0.5
         tokens: list[Piece] = [partial(columns, q[:, :, :n], k, v, p)]
         rows: list[Piece] = [

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.parameters import flag, positive
-from informer.networks.attention.scores import scaled_scores
+from informer.networks.attention.scores import scaled_scores, up_to_row
 from informer.networks.ops.chunks import map_rows
 
 LEAST = 1e-6
@@ -64,10 +64,7 @@ class HardAttention(Attention):
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """One-hot rows at the largest s q.k, without noise."""
-        scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
-        if self.spec.causal:
-            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-            scores = scores.masked_fill(~allowed, float("-inf"))
+        scores = up_to_row(self.spec, torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
         return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(q.dtype)
 
 

@@ -47,14 +47,13 @@ class LogSparseAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """A band and gathered keys in one softmax, with dropout on the weights in training."""
-        p = self.spec.dropout if self.training else 0.0
         q = q * self.spec.d_head**-0.5
         reach = max(self.window, NEAR)
         right = 0 if self.spec.causal else reach
-        pieces: list[Piece] = [partial(band, q, k, v, p, left=reach, right=right, allowed=self._near)]
+        pieces: list[Piece] = [partial(band, q, k, v, self.p, left=reach, right=right, allowed=self._near)]
         far = [1 << t for t in range((q.shape[2] - 1).bit_length()) if 1 << t > reach]
         if far:
-            pieces.append(partial(gathered, q, k, v, p, index=self._far_keys(far, q)))
+            pieces.append(partial(gathered, q, k, v, self.p, index=self._far_keys(far, q)))
         return attend(pieces, v.dtype)
 
     def _far_keys(self, distances: list[int], q: Tensor) -> Tensor:

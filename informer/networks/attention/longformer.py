@@ -65,24 +65,23 @@ class LongformerAttention(Attention):
         """
         if len(self.where):
             fixed_lengths(self.spec, q, k)
-        p = self.spec.dropout if self.training else 0.0
         scaled = q * self.spec.d_head**-0.5
         distinct = sorted(set(self.dilations))
         if len(distinct) == 1:
-            out = self._heads(scaled, k, v, p, distinct[0])
+            out = self._heads(scaled, k, v, distinct[0])
         else:
             heads = [[h for h, value in enumerate(self.dilations) if value == dilation] for dilation in distinct]
             outputs = [
-                self._heads(scaled[:, group], k[:, group], v[:, group], p, dilation)
+                self._heads(scaled[:, group], k[:, group], v[:, group], dilation)
                 for group, dilation in zip(heads, distinct, strict=True)
             ]
             flat = [h for group in heads for h in group]
             out = torch.cat(outputs, dim=1)[:, [flat.index(h) for h in range(len(flat))]]
         if not len(self.where):
             return out
-        return with_global_rows(out, scaled, k, v, p, where=self.where, causal=self.spec.causal)
+        return with_global_rows(out, scaled, k, v, self.p, where=self.where, causal=self.spec.causal)
 
-    def _heads(self, q: Tensor, k: Tensor, v: Tensor, p: float, dilation: int) -> Tensor:
+    def _heads(self, q: Tensor, k: Tensor, v: Tensor, dilation: int) -> Tensor:
         """Rows of heads with the same dilation, without global rows."""
         causal = self.spec.causal
         # Positions have 32 bits; larger numbers change nothing beyond the length.
@@ -92,9 +91,10 @@ class LongformerAttention(Attention):
         def near(i: Tensor, j: Tensor) -> Tensor:
             return ((i - j).abs() <= reach * dilation) & ((i - j) % dilation == 0)
 
-        pieces: list[Piece] = [partial(band, q, k, v, p, left=reach, right=0 if causal else reach, dilation=dilation)]
+        right = 0 if causal else reach
+        pieces: list[Piece] = [partial(band, q, k, v, self.p, left=reach, right=right, dilation=dilation)]
         if len(self.where):
-            pieces.append(global_columns(q, k, v, p, where=self.where, near=near, causal=causal))
+            pieces.append(global_columns(q, k, v, self.p, where=self.where, near=near, causal=causal))
         return attend(pieces, v.dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:

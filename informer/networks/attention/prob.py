@@ -105,7 +105,7 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
         scores = (rows * rows.shape[-1] ** -0.5) @ k.transpose(-1, -2)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -math.inf)
-        return dropout_product(scores.softmax(-1), v, dropout, training=True)
+        return dropout_product(scores.softmax(-1), v, dropout)
 
     batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
     queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, this does not store q for its gradient

@@ -61,18 +61,17 @@ class ReformerAttention(Attention):
         """One softmax over the pairs of all rounds, counting each pair once."""
         if self.full is not None:
             return self.full(q, k, v)
-        dropped = self.spec.dropout if self.training else 0.0
         scaled = q * q.shape[-1] ** -0.5
 
         def itself(softmax: Softmax) -> Tensor:
             q, k_, v_ = (x.unsqueeze(3) for x in (scaled, k, v))
-            return softmax(q, k_, v_, None, dropped).squeeze(3)
+            return softmax(q, k_, v_, None, self.p).squeeze(3)
 
         pieces: list[Piece] = [itself]
         earlier: list[Marks] = []
         for rotation in self.rotations:
             blocks = block_numbers(buckets(q, rotation), buckets(k, rotation), self.n_buckets, self._block(k))
-            pieces.append(self._round(scaled, k, v, blocks, tuple(earlier), dropped))
+            pieces.append(self._round(scaled, k, v, blocks, tuple(earlier)))
             earlier.append(marks(blocks, causal=self.spec.causal))
         return attend(pieces, v.dtype)
 
@@ -95,11 +94,9 @@ class ReformerAttention(Attention):
         """Number of keys in a block: twice the average bucket."""
         return -(-2 * k.shape[2] // self.n_buckets)
 
-    def _round(
-        self, q: Tensor, k: Tensor, v: Tensor, blocks: Blocks, earlier: tuple[Marks, ...], dropped: float
-    ) -> Piece:
+    def _round(self, q: Tensor, k: Tensor, v: Tensor, blocks: Blocks, earlier: tuple[Marks, ...]) -> Piece:
         """The pairs of one round, except the diagonal and pairs of earlier rounds."""
-        (b, h, length, _), causal = k.shape, self.spec.causal
+        (b, h, length, _), causal, p = k.shape, self.spec.causal, self.p
         groups, slot = cut_tiles(blocks, self.n_buckets, self._block(k), causal=causal)
 
         def piece(softmax: Softmax) -> Tensor:
@@ -109,7 +106,7 @@ class ReformerAttention(Attention):
                 for of_q, of_k in earlier:
                     distance = of_q.flatten()[at_q].unsqueeze(2) - of_k.flatten()[at_k].unsqueeze(1)
                     allowed &= distance.abs_() > 1
-                return softmax(q, k, v, allowed, dropped)
+                return softmax(q, k, v, allowed, p)
 
             flat_q, flat_k, flat_v = (x.flatten(0, 2) for x in (q, k, v))
             outs = []

@@ -1,4 +1,4 @@
-"""Scores of a chunk of query rows, for quadratic mechanisms that compute them."""
+"""Scores of a chunk of query rows, for quadratic mechanisms that compute them; causal masks."""
 
 import torch
 from torch import Tensor
@@ -23,3 +23,11 @@ def hide_future(spec: AttentionSpec, scores: Tensor, start: int) -> Tensor:
 def scaled_scores(spec: AttentionSpec, q: Tensor, k: Tensor, start: int) -> Tensor:
     """e^-0.5 q k^T [b h c s] of rows start, start + 1, ..., with future keys hidden."""
     return hide_future(spec, (q * spec.d_head**-0.5) @ k.transpose(-1, -2), start)
+
+
+def up_to_row(spec: AttentionSpec, scores: Tensor) -> Tensor:
+    """Dense scores [.. l s] with -inf above the diagonal, if the layer is causal: for `weights`, which shares no code
+    with `forward`."""
+    if not spec.causal:
+        return scores
+    return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))

@@ -89,15 +89,11 @@ class SparseAttention(Attention):
             return (self.spec.n_heads + 1) // 2
         return 0 if self.spec.layer_index % 2 else self.spec.n_heads
 
-    @property
-    def _p(self) -> float:
-        return self.spec.dropout if self.training else 0.0
-
     def _first(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
         """A1."""
         stride, causal = self.stride, self.spec.causal
         if self.pattern == "strided":
-            return [partial(band, q, k, v, self._p, left=stride, right=0 if causal else stride)]
+            return [partial(band, q, k, v, self.p, left=stride, right=0 if causal else stride)]
 
         def same_block(i: Tensor, j: Tensor) -> Tensor:
             same = i // stride == j // stride
@@ -105,9 +101,9 @@ class SparseAttention(Attention):
 
         if int_hint(q[:, :, 0, 0].numel()) * stride * stride > MAX_ELEMENTS:
             right = 0 if causal else stride - 1
-            return [partial(band, q, k, v, self._p, left=stride - 1, right=right, allowed=same_block)]
+            return [partial(band, q, k, v, self.p, left=stride - 1, right=right, allowed=same_block)]
         block = stride * max(1, MIN_BLOCK // stride)
-        return [partial(tiles, q, k, v, self._p, allowed=same_block, block=block)]
+        return [partial(tiles, q, k, v, self.p, allowed=same_block, block=block)]
 
     def _second(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
         """A2; if both sets are merged, without the pairs of A1."""
@@ -118,7 +114,7 @@ class SparseAttention(Attention):
             return keep & (j <= i) if causal else keep
 
         if self.pattern == "strided":
-            return [partial(strided_groups, q, k, v, self._p, dilation=stride, allowed=same_phase)]
+            return [partial(strided_groups, q, k, v, self.p, dilation=stride, allowed=same_phase)]
         i, j = positions(q.shape[2], q.device), self.where.int()
 
         def allowed(start: int, stop: int) -> Tensor:
@@ -129,9 +125,9 @@ class SparseAttention(Attention):
         pieces: list[Piece] = []
         if len(self.where):
             k_seen, v_seen = k.index_select(2, self.where), v.index_select(2, self.where)
-            pieces.append(partial(columns, q, k_seen, v_seen, self._p, allowed=allowed))
+            pieces.append(partial(columns, q, k_seen, v_seen, self.p, allowed=allowed))
         if self.n_lonely and not merge:
-            lonely = partial(band, q, k, v, self._p, left=0, right=0, allowed=lambda i, _: i < self.n_lonely)
+            lonely = partial(band, q, k, v, self.p, left=0, right=0, allowed=lambda i, _: i < self.n_lonely)
             pieces.append(lonely)
         return pieces
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import choice, fixed_lengths
-from informer.networks.attention.scores import hide_future
+from informer.networks.attention.scores import hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout
 from informer.networks.ops.without_compiler import normal
@@ -66,7 +66,7 @@ class SynthesizerAttention(Attention):
 
     def _mix(self, scores: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, scores[0, :, :, : v.shape[2]], start)
-        mix = dropout(scores.softmax(dim=-1), self.spec.dropout, self.training)
+        mix = dropout(scores.softmax(dim=-1), self.p)
         return torch.einsum("hls,bhsd->bhld", mix, v)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
@@ -76,7 +76,4 @@ class SynthesizerAttention(Attention):
             scores = torch.einsum("bhle,hes->bhls", hidden, self.keys.to(q.dtype))
         else:
             scores = self.scores.to(q.dtype).expand(q.shape[0], -1, -1, -1)
-        if self.spec.causal:
-            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-            scores = scores.masked_fill(~allowed, float("-inf"))
-        return scores.softmax(dim=-1)
+        return up_to_row(self.spec, scores).softmax(dim=-1)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.parameters import at_least
-from informer.networks.attention.scores import scaled_scores
+from informer.networks.attention.scores import scaled_scores, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
@@ -47,14 +47,11 @@ class TopKAttention(Attention):
         scores = scaled_scores(self.spec, q, k, start)
         best = scores.detach().topk(min(self.k, k.shape[2]), dim=-1, sorted=False).values
         scores = scores.masked_fill(scores < best.amin(dim=-1, keepdim=True), float("-inf"))
-        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
+        return dropout_product(scores.softmax(dim=-1), v, self.p)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """Softmax over the entries that are exceeded by fewer than k allowed scores of the row."""
-        scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
-        if self.spec.causal:
-            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-            scores = scores.masked_fill(~allowed, float("-inf"))
+        scores = up_to_row(self.spec, torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
         ranked = scores.sort(dim=-1, descending=True).values
         kth = ranked[..., min(self.k, ranked.shape[-1]) - 1, None]
         return torch.where(scores >= kth, scores, float("-inf")).softmax(dim=-1)

@@ -38,10 +38,9 @@ class TruncatedAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """Banded softmax attention, with dropout on the weights in training."""
-        p = self.spec.dropout if self.training else 0.0
         right = 0 if self.spec.causal else self.window
         scaled = q * self.spec.d_head**-0.5
-        return attend([partial(band, scaled, k, v, p, left=self.window, right=right)], v.dtype)
+        return attend([partial(band, scaled, k, v, self.p, left=self.window, right=right)], v.dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """The dense banded softmax."""

@@ -72,7 +72,7 @@ def feed_forward(
     weights = expand.weight, expand.bias, contract.weight, contract.bias
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         inside = FORMULAS[activation].forward(linear(x, *weights[:2]))
-        return linear(dropout(inside, p, training=True), *weights[2:])
+        return linear(dropout(inside, p), *weights[2:])
     rows = x.to(product_dtype(x)).flatten(0, 1)
     return _Blocks.apply(rows, *weights, FORMULAS[activation], p).view(x.shape)
 

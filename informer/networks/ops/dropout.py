@@ -40,12 +40,12 @@ def zero_(x: Float[Tensor, "*shape"], positions: Int[Tensor, "m"]) -> Float[Tens
     return x
 
 
-def dropout(x: Float[Tensor, "*shape"], p: float, training: bool) -> Float[Tensor, "*shape"]:
-    """Zero each element with probability p and divide the others by 1 - p; return x itself outside training."""
-    if p == 0.0 or not training:
+def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
+    """Zero each element with probability p and divide the others by 1 - p; return x itself for p = 0."""
+    if p == 0.0:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
-        return F.dropout(x, p, training)
+        return F.dropout(x, p)
     return _Dropped.apply(x, p)
 
 
@@ -72,13 +72,13 @@ class _Dropped(torch.autograd.Function):
 
 
 def dropout_product(
-    weights: Float[Tensor, "*batch l s"], values: Float[Tensor, "*batch s d"], p: float, training: bool
+    weights: Float[Tensor, "*batch l s"], values: Float[Tensor, "*batch s d"], p: float
 ) -> Float[Tensor, "*batch l d"]:
     """dropout(weights) @ values, without storing a masked copy of the weights for the backward pass."""
-    if p == 0.0 or not training:
+    if p == 0.0:
         return weights @ values
     if weights.device.type != "cpu" or torch.compiler.is_compiling():
-        return F.dropout(weights, p, training) @ values
+        return F.dropout(weights, p) @ values
     return _DroppedProduct.apply(weights, values, p)
 
 
@@ -117,4 +117,4 @@ class Dropout(nn.Module):
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Apply dropout in training; identity in eval."""
-        return dropout(x, self.p, self.training)
+        return dropout(x, self.p if self.training else 0.0)
