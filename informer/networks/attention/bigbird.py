@@ -16,14 +16,14 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec
-from informer.networks.attention.blocks import Piece, attend, band, columns, gathered, pattern_weights
+from informer.networks.attention.blocks import Piece, attend, band, gathered, pattern_weights
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
 from informer.networks.attention.parameters import at_least, fixed_lengths
-from informer.networks.attention.summary_tokens import Summary, summary_weights
+from informer.networks.attention.summary_tokens import SummaryAttention
 from informer.networks.ops.without_compiler import is_shape_only
 
 
@@ -92,7 +92,7 @@ class BigBirdAttention(Attention):
 
 
 @final
-class BigBirdETC(Attention):
+class BigBirdETC(SummaryAttention):
     """Softmax over a window, random keys and the summaries of the sequence.
 
     Args:
@@ -103,8 +103,6 @@ class BigBirdETC(Attention):
         seed: seed of the random keys, combined with the layer's index.
     """
 
-    CAUSAL = False
-    CROSS = False
     COST = "O(L (window + n_global + n_random)) time and memory"
     FULL_WHEN = {"window": 10**7, "n_global": 0}  # noqa: RUF012 (a class constant of the contract)
 
@@ -113,40 +111,18 @@ class BigBirdETC(Attention):
     def __init__(
         self, spec: AttentionSpec, *, window: int = 16, n_global: int = 2, n_random: int = 8, seed: int = 0
     ) -> None:
-        super().__init__(spec)
+        super().__init__(spec, n_global)
         self.reach = min(at_least("window", window, 0) // 2, spec.len_k)
-        self.n_summaries = at_least("n_global", n_global, 0)
-        self.summary = Summary(spec, n_global) if n_global else None
         nowhere = torch.empty(0, dtype=torch.int64)
         self.register_buffer("random_keys", draw_keys(spec, self.reach, nowhere, n_random, seed))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
-        """Window, random and summary keys in one softmax; in training, dropout on its weights.
-
-        Raises:
-            ValueError: the length differs from the one for which the random keys were drawn.
-        """
+    def local_pieces(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
+        """See `SummaryAttention`."""
         fixed_lengths(self.spec, q, k)
-        scaled = q * self.spec.d_head**-0.5
-        pieces = self.local_pieces(scaled, k, v, self.p)
-        if self.summary is not None:
-            summary_k, summary_v = self.summary(k, v)
-            pieces.append(partial(columns, scaled, summary_k, summary_v, self.p))
-        return attend(pieces, v.dtype)
+        return _window_and_random(q, k, v, self.p, self.reach, False, self.random_keys)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """P_local + P_global U; window and random keys are the local ones."""
-        g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.summary is None else self.summary.g
-        return summary_weights(q, k, g, _window_or_random(self.random_keys, self.reach))
-
-    def local_pieces(self, q: Tensor, k: Tensor, v: Tensor, p: float) -> list[Piece]:
-        """See `informer.networks.attention.global_local.LocalPattern`."""
-        return _window_and_random(q, k, v, p, self.reach, False, self.random_keys)
-
-    def local_pattern(self, device: torch.device) -> Tensor:
-        """See `informer.networks.attention.global_local.LocalPattern`."""
+    def local_pattern(self, q: Tensor) -> Bool[Tensor, "h l l"]:
+        """See `SummaryAttention`."""
         return _window_or_random(self.random_keys, self.reach)
 
 

@@ -8,19 +8,10 @@
 A factor per query row cancels in A, so queries are scaled to avoid underflow of their products.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from informer.networks.attention.kernels import FeatureMap, Features, kernel_weights
-
-
-class FeatureMaps(NamedTuple):
-    """f for queries and for keys, as arguments of `kernel_attention`."""
-
-    query: FeatureMap
-    key: FeatureMap
 
 
 def _elu_key(x: Tensor) -> Features:
@@ -57,12 +48,13 @@ def softmax_over_features(x: Tensor) -> Features:
     return Features(x.softmax(dim=-1))
 
 
-FEATURE_MAPS = {
-    "elu": FeatureMaps(_elu_query, _elu_key),
-    "relu": FeatureMaps(_relu_query, _relu_key),
-    "exp": FeatureMaps(softmax_over_features, exp_key),
-    "softmax": FeatureMaps(softmax_over_features, softmax_over_features),
+FEATURE_MAPS: dict[str, tuple[FeatureMap, FeatureMap]] = {
+    "elu": (_elu_query, _elu_key),
+    "relu": (_relu_query, _relu_key),
+    "exp": (softmax_over_features, exp_key),
+    "softmax": (softmax_over_features, softmax_over_features),
 }
+"""f for queries and for keys, as arguments of `kernel_attention`."""
 
 
 def dense_weights(name: str, q: Tensor, k: Tensor, *, causal: bool) -> Tensor:

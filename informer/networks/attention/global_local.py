@@ -10,31 +10,16 @@ Cost: O(L (radius + n) + n^2) time and memory. Without tokens it would be the me
 """
 
 from functools import partial
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.blocks import Piece, attend, columns
 from informer.networks.attention.parameters import at_least
-
-
-@runtime_checkable
-class LocalPattern(Protocol):
-    """A mechanism whose rows attend to a few rows in one softmax, and possibly to learned summaries."""
-
-    n_summaries: int
-    """Number of learned summaries; must be 0 here, because tokens take their place."""
-
-    def local_pieces(self, q: Tensor, k: Tensor, v: Tensor, p: float) -> list[Piece]:
-        """Pieces of the softmax of scaled queries, without summaries; `p` is the dropout probability."""
-        ...
-
-    def local_pattern(self, device: torch.device) -> Bool[Tensor, "*h l l"]:
-        """Dense mask of the pairs in these pieces, for `weights`."""
-        ...
+from informer.networks.attention.summary_tokens import SummaryAttention
 
 
 @final
@@ -56,7 +41,7 @@ class GlobalLocalAttention(Attention):
 
     def __init__(self, spec: AttentionSpec, local: Attention, *, n_tokens: int) -> None:
         super().__init__(spec)
-        if not isinstance(local, LocalPattern):
+        if not isinstance(local, SummaryAttention):
             raise ValueError(f"expected attn=etc or attn=bigbird_etc with it, found {type(local).__name__}")
         if local.n_summaries:
             raise ValueError(f"expected attn.n_global=0 with it, whose place they take, found {local.n_summaries}")
@@ -67,12 +52,12 @@ class GlobalLocalAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h l e"], v: Float[Tensor, "b h l d"]
     ) -> Float[Tensor, "b h l d"]:
         """One softmax for the tokens and one for the rows, with dropout on the weights in training."""
-        n, p = self.n_tokens, self.p
+        n = self.n_tokens
         q = q * self.spec.d_head**-0.5
-        tokens: list[Piece] = [partial(columns, q[:, :, :n], k, v, p)]
+        tokens: list[Piece] = [partial(columns, q[:, :, :n], k, v, self.p)]
         rows: list[Piece] = [
-            partial(columns, q[:, :, n:], k[:, :, :n], v[:, :, :n], p),
-            *self.local.local_pieces(q[:, :, n:], k[:, :, n:], v[:, :, n:], p),
+            partial(columns, q[:, :, n:], k[:, :, :n], v[:, :, :n], self.p),
+            *self.local.local_pieces(q[:, :, n:], k[:, :, n:], v[:, :, n:]),
         ]
         return torch.cat([attend(tokens, v.dtype), attend(rows, v.dtype)], dim=2)
 
@@ -80,7 +65,7 @@ class GlobalLocalAttention(Attention):
         """The dense matrix."""
         n = self.n_tokens
         scores = torch.einsum("bhle,bhse->bhls", q, k) * self.spec.d_head**-0.5
-        pattern = self.local.local_pattern(q.device)
+        pattern = self.local.local_pattern(q[:, :, n:])
         allowed = torch.ones(*pattern.shape[:-2], *scores.shape[-2:], dtype=torch.bool, device=q.device)
         allowed[..., n:, n:] = pattern
         return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)

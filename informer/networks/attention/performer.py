@@ -140,17 +140,12 @@ def random_directions(n: int, e: int, *, orthogonal: bool, radii: str) -> Tensor
     if is_shape_only():
         return torch.empty(n, e, dtype=torch.float64)
     if orthogonal:
-        blocks = torch.randn(-(-n // e), e, e, dtype=torch.float64)
-        units = _orthogonal(blocks).flatten(0, 1)[:n]
+        q, r = torch.linalg.qr(torch.randn(-(-n // e), e, e, dtype=torch.float64))
+        # uniform (Haar) orthogonal matrices: the signs of r's diagonal correct a bias of QR
+        units = (q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)).flatten(0, 1)[:n]
     else:
         units = torch.nn.functional.normalize(torch.randn(n, e, dtype=torch.float64), dim=-1)
     return units * _lengths(n, e, radii)[:, None]
-
-
-def _orthogonal(blocks: Tensor) -> Tensor:
-    """Uniform (Haar) orthogonal matrices from Gaussian ones; the signs of r's diagonal correct a bias of QR."""
-    q, r = torch.linalg.qr(blocks)
-    return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
 
 
 def _lengths(n: int, e: int, radii: str) -> Tensor:

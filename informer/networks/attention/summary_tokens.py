@@ -5,12 +5,17 @@
 The learned queries g replace the projected tokens of the paper's global input. Cost: O(L n_global).
 """
 
+from abc import abstractmethod
+from functools import partial
 from typing import final
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.blocks import Piece, attend, columns
+from informer.networks.attention.parameters import at_least
 from informer.networks.ops.without_compiler import normal
 
 
@@ -28,13 +33,48 @@ class Summary(nn.Module):
         return weights @ k, weights @ v
 
 
-def summary_weights(q: Tensor, k: Tensor, g: Tensor, local: Tensor) -> Tensor:
-    """The dense matrix P_local + P_global U of rows that see `local` ([l s] or [h l s]) and the summaries."""
-    scale = q.shape[-1] ** -0.5
-    reading = torch.softmax(torch.einsum("hne,bhse->bhns", g.to(k.dtype), k) * scale, dim=-1)
-    summary_keys = torch.einsum("bhns,bhse->bhne", reading, k)
-    near = torch.einsum("bhle,bhse->bhls", q, k).masked_fill(~local, float("-inf"))
-    far = torch.einsum("bhle,bhne->bhln", q, summary_keys)
-    joint = torch.softmax(torch.cat([near, far], dim=-1) * scale, dim=-1)
-    p_local, p_global = joint.split([k.shape[2], g.shape[1]], dim=-1)
-    return p_local + p_global @ reading
+class SummaryAttention(Attention):
+    """A mechanism whose rows attend to a few rows and to `n_global` learned summaries, in one softmax."""
+
+    CAUSAL = False
+    CROSS = False
+
+    def __init__(self, spec: AttentionSpec, n_global: int) -> None:
+        super().__init__(spec)
+        self.n_summaries = at_least("n_global", n_global, 0)
+        self.summary = Summary(spec, n_global) if n_global else None
+
+    @abstractmethod
+    def local_pieces(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
+        """Pieces of the softmax of scaled queries, without summaries."""
+
+    @abstractmethod
+    def local_pattern(self, q: Tensor) -> Bool[Tensor, "*h l l"]:
+        """Dense mask of the pairs in these pieces, for `weights`."""
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """Local and summary keys in one softmax; dropout in training, except in the softmax of the summaries.
+
+        Raises:
+            ValueError: the length differs from the one for which random keys were drawn.
+        """
+        scaled = q * self.spec.d_head**-0.5
+        pieces = self.local_pieces(scaled, k, v)
+        if self.summary is not None:
+            summary_k, summary_v = self.summary(k, v)
+            pieces.append(partial(columns, scaled, summary_k, summary_v, self.p))
+        return attend(pieces, v.dtype)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """P_local + P_global U."""
+        g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.summary is None else self.summary.g.to(k.dtype)
+        scale = q.shape[-1] ** -0.5
+        reading = torch.softmax(torch.einsum("hne,bhse->bhns", g, k) * scale, dim=-1)
+        summary_keys = torch.einsum("bhns,bhse->bhne", reading, k)
+        near = torch.einsum("bhle,bhse->bhls", q, k).masked_fill(~self.local_pattern(q), float("-inf"))
+        far = torch.einsum("bhle,bhne->bhln", q, summary_keys)
+        joint = torch.softmax(torch.cat([near, far], dim=-1) * scale, dim=-1)
+        p_local, p_global = joint.split([k.shape[2], g.shape[1]], dim=-1)
+        return p_local + p_global @ reading

@@ -63,7 +63,7 @@ class VQAttention(Attention):
         with torch.no_grad():
             nearest = (k @ codes.transpose(-1, -2) - 0.5 * codes.square().sum(dim=-1).unsqueeze(1)).argmax(dim=-1)
         scores = (q * scale) @ codes.transpose(-1, -2)
-        out, log_z = (_causal if self.spec.causal else _everywhere)(scores, nearest.unsqueeze(-1), v)
+        out, log_z = _rows(scores, nearest.unsqueeze(-1), F.pad(v, (0, 1), value=1.0), causal=self.spec.causal)
         if torch.is_grad_enabled() and k.requires_grad:
             out = through_codes(out, log_z, q * scale, k, v, codes, nearest, causal=self.spec.causal)
         if self.training and self.momentum < 1:
@@ -94,22 +94,21 @@ class VQAttention(Attention):
         self.counts = counts.squeeze(-1).to(self.counts)
 
 
-def _everywhere(scores: Tensor, nearest: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows [b h l d] and logarithms of their normalisers [b h l 1], from scores of codes [b h l n]."""
-    (total,), _ = scan(_add, _empty(scores, v), nearest, _with_ones(v), width=scores.shape[-1])
+def _rows(scores: Tensor, nearest: Tensor, v1: Tensor, *, causal: bool) -> tuple[Tensor, Tensor]:
+    """Rows [b h l d] and logarithms of their normalisers [b h l 1], from scores of codes [b h l n] and [v, 1]."""
+    width = scores.shape[-1]
+    empty: State = (v1.new_zeros(*v1.shape[:2], width, v1.shape[-1]),)  # sums of [v, 1] over the keys of each code
+    if causal:
+        _, (out, log_z) = scan(_causal_step, empty, scores, nearest, v1, width=width)
+        return out, log_z
+    (total,), _ = scan(_add, empty, nearest, v1, width=width)
 
     def step(state: State, scores: Tensor) -> Stepped:
         hidden = scores.masked_fill(state[0][..., -1].unsqueeze(2) == 0, float("-inf"))
         top = hidden.detach().amax(dim=-1, keepdim=True)
         return state, _divided((hidden - top).exp() @ state[0], top)
 
-    out, log_z = scan(step, (total,), scores, width=scores.shape[-1])[1]
-    return out, log_z
-
-
-def _causal(scores: Tensor, nearest: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Like `_everywhere`, over the keys up to each row."""
-    out, log_z = scan(_causal_step, _empty(scores, v), scores, nearest, _with_ones(v), width=scores.shape[-1])[1]
+    _, (out, log_z) = scan(step, (total,), scores, width=width)
     return out, log_z
 
 
@@ -130,15 +129,6 @@ def _causal_step(state: State, scores: Tensor, nearest: Tensor, v1: Tensor) -> S
 def _add(state: State, nearest: Tensor, v1: Tensor) -> Stepped:
     which = F.one_hot(nearest.squeeze(-1), state[0].shape[2]).to(v1.dtype)
     return (state[0] + which.transpose(-1, -2) @ v1,), ()
-
-
-def _empty(scores: Tensor, v: Tensor) -> State:
-    """Zero sums of [v, 1] over the keys of each code [b h n d+1]."""
-    return (v.new_zeros(*v.shape[:2], scores.shape[-1], v.shape[-1] + 1),)
-
-
-def _with_ones(v: Tensor) -> Tensor:
-    return F.pad(v, (0, 1), value=1.0)
 
 
 def _divided(sums: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:

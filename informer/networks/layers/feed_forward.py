@@ -7,7 +7,7 @@ first product, for the others from the rows. So storage other than the rows is b
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import torch
 import torch.nn.functional as F
@@ -26,26 +26,12 @@ KEPT_BLOCKS = 2
 """Number of blocks whose first product is stored; for the others it is recomputed."""
 
 
-class _Formulas(NamedTuple):
-    """An activation into `out`, and the gradient of its input from the gradient of its output, in place."""
-
-    forward: Callable[[Tensor], Tensor]
-    forward_into: Callable[..., Tensor]
-    backward_: Callable[[Tensor, Tensor], Tensor]
-
-
-def _gelu_backward_(grad: Tensor, x: Tensor) -> Tensor:
-    return torch.ops.aten.gelu_backward(grad, x, grad_input=grad)
-
-
-def _relu_backward_(grad: Tensor, x: Tensor) -> Tensor:
-    return torch.ops.aten.threshold_backward(grad, x, 0, grad_input=grad)
-
-
-FORMULAS = {
-    Activation.gelu: _Formulas(F.gelu, torch.ops.aten.gelu.out, _gelu_backward_),
-    Activation.relu: _Formulas(F.relu, partial(torch.clamp, min=0), _relu_backward_),
+_relu_backward = partial(torch.ops.aten.threshold_backward.grad_input, threshold=0)
+FORMULAS: dict[Activation, tuple[Callable[..., Tensor], ...]] = {
+    Activation.gelu: (F.gelu, torch.ops.aten.gelu.out, torch.ops.aten.gelu_backward.grad_input),
+    Activation.relu: (F.relu, partial(torch.clamp, min=0), _relu_backward),
 }
+"""An activation, the same into `out`, and the gradient of its input from that of its output, into `grad_input`."""
 
 
 @final
@@ -71,10 +57,10 @@ def feed_forward(
     """contract(dropout(activation(expand(x)))); on the CPU differentiable only once."""
     weights = expand.weight, expand.bias, contract.weight, contract.bias
     if x.device.type != "cpu" or torch.compiler.is_compiling():
-        inside = FORMULAS[activation].forward(linear(x, *weights[:2]))
+        inside = FORMULAS[activation][0](linear(x, *weights[:2]))
         return linear(dropout(inside, p), *weights[2:])
     rows = x.to(product_dtype(x)).flatten(0, 1)
-    return _Blocks.apply(rows, *weights, FORMULAS[activation], p).view(x.shape)
+    return _Blocks.apply(rows, *weights, activation, p).view(x.shape)
 
 
 class _Blocks(torch.autograd.Function):
@@ -86,9 +72,10 @@ class _Blocks(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, formulas: _Formulas, p: float
+        ctx: Any, rows: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, activation: Activation, p: float
     ) -> Tensor:
-        ctx.spans, ctx.formulas, ctx.scale = _spans(len(rows)), formulas, 1.0 / (1.0 - p)
+        ctx.spans, ctx.formulas, ctx.scale = _spans(len(rows)), FORMULAS[activation][1:], 1.0 / (1.0 - p)
+        activate, _ = ctx.formulas
         positions = _dropped_in(ctx.spans, len(w1), p)
         out = rows.new_empty(len(rows), len(w2))
         # one array for all blocks: many small arrays with different lifetimes would fragment the heap
@@ -99,14 +86,14 @@ class _Blocks(torch.autograd.Function):
         for i, span in enumerate(ctx.spans):
             block = inside[: span.stop - span.start]
             expanded = product(rows[span], w1, b1, out=stored[span] if i < KEPT_BLOCKS else None, room=block)
-            formulas.forward_into(expanded, out=block)
+            activate(expanded, out=block)
             product(zero_(block, positions[i]), w2, b2, out=out[span])
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, w1, b1, w2, stored, *positions = ctx.saved_tensors
+        (activate, backward), (rows, w1, b1, w2, stored, *positions) = ctx.formulas, ctx.saved_tensors
         grad_rows, scaled = torch.empty_like(rows), grad * ctx.scale
         # in the dtype of the parameters: sums over blocks would lose digits in bfloat16
         grad_w1, grad_w2, grad_b1 = OuterSum(w1, rows.dtype), OuterSum(w2, rows.dtype), torch.zeros_like(b1)
@@ -116,10 +103,10 @@ class _Blocks(torch.autograd.Function):
         for i, span in enumerate(ctx.spans):
             n = span.stop - span.start
             expanded = stored[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1, room=room[:n])
-            ctx.formulas.forward_into(expanded, out=inside[:n])
+            activate(expanded, out=inside[:n])
             grad_w2.add(scaled[span], zero_(inside[:n], positions[i]))
             grad_inside = zero_(product(scaled[span], w2.t(), room=inside[:n]), positions[i])
-            grad_expanded = ctx.formulas.backward_(grad_inside, expanded)
+            grad_expanded = backward(grad_inside, expanded, grad_input=grad_inside)
             grad_w1.add(grad_expanded, rows[span])
             grad_b1 += grad_expanded.sum(0)
             product(grad_expanded, w1.t(), out=grad_rows[span])
