@@ -199,7 +199,7 @@ def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, ind
 
     # Grows with the size of k, because the gradient of each slice is an array as large as k.
     most = max(MAX_ELEMENTS, 2 * int_hint(k.numel()))
-    return map_rows(run, q, k, v, width=index.shape[-1] * q.shape[3], max_elements=most)
+    return map_slices(run, q, k, v, step=rows_per_chunk(q[:, :, 0].numel() * index.shape[-1], q.shape[2], most))
 
 
 def positions(length: int, device: torch.device) -> Tensor:

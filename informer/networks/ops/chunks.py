@@ -61,6 +61,14 @@ Reach = Callable[[int, int], slice]
 """Rows start..stop -> the keys that they can see."""
 
 
+def _everything(start: int, stop: int) -> slice:
+    return slice(None)
+
+
+def _up_to(start: int, stop: int) -> slice:
+    return slice(stop)
+
+
 def map_rows(
     attend: Callable[..., Tensor],
     q: Tensor,
@@ -90,15 +98,17 @@ def map_rows(
     in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
     n_batch = 1 if in_graph else q.shape[0]
     group, step = chunk_sizes(n_batch, n_rows, elements_per_row // max(1, n_batch), max_elements, causal=causal)
-
-    def reach(_: int, stop: int) -> slice:
-        return slice(stop) if causal else slice(None)
-
+    reach = _up_to if causal else _everything
     return map_slices(attend, q, *operands, step=step, reach=reach, group=group if group < n_batch else None)
 
 
 def map_slices(
-    attend: Callable[..., Tensor], q: Tensor, *operands: Tensor, step: int, reach: Reach, group: int | None = None
+    attend: Callable[..., Tensor],
+    q: Tensor,
+    *operands: Tensor,
+    step: int,
+    reach: Reach = _everything,
+    group: int | None = None,
 ) -> Tensor:
     """`attend` over slices of `step` rows of `group` sequences (None: all) and the keys they can see, in place.
 
