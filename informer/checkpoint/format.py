@@ -23,7 +23,7 @@ from safetensors import safe_open
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
-from informer.base.errors import InputError
+from informer.base.errors import InputError, listed
 from informer.base.files import write_atomic
 from informer.checkpoint.paths import FACTS, locate, read_facts, resolve_latest
 from informer.config.conversion import check_plain, model_of, node_of
@@ -220,9 +220,6 @@ SHORTFALLS = "too_narrow"
 """Entry of `Checkpoint.data`: coverage in percent, on the test part, of intervals that are too narrow; see
 `informer.scoring.intervals.shortfalls`."""
 
-PREFIXED = ("calibration", "member")
-"""Entries with tensors besides the weights; in a .safetensors file their names follow that of the entry and a dot."""
-
 
 @dataclass(kw_only=True, slots=True)
 class Checkpoint:
@@ -306,6 +303,10 @@ class Checkpoint:
         return LossKind(name) if (name := self.config["loss"].get("kind")) in names else LossKind.mse
 
 
+PREFIXED = [name for name, hint in get_type_hints(Checkpoint).items() if hint == dict[str, Tensor] | None]
+"""Entries with tensors besides the weights; in a .safetensors file their names follow that of the entry and a dot."""
+
+
 def save(path: Path, checkpoint: Checkpoint) -> str:
     """Write atomically, so that the file is either complete or not there; returns the digest."""
     buffer, digest = io.BytesIO(), checkpoint.digest
@@ -362,9 +363,11 @@ def load(path: Path) -> Checkpoint:
         raise InputError(f"checkpoint: {path} is damaged: its content is not what was written; use another copy")
     entries = {name: value for name, value in content.items() if name not in ("format", "digest")}
     expected = get_type_hints(Checkpoint)
-    if set(entries) != set(expected):
-        names = sorted(map(str, entries))
-        raise InputError(f"checkpoint: {path}: expected the entries {sorted(expected)}, found {names}")
+    if differing := sorted(map(str, set(entries) ^ set(expected))):
+        raise InputError(
+            f"checkpoint: {path}: expected the entries of this version, {listed(differing)} missing or unknown; train "
+            "again or use a matching version"
+        )
     _check_types(path, {name: (entries[name], hint) for name, hint in expected.items()})
     check_plain(entries["config"], f"checkpoint: {path}")
     for entry, required in READ_DIRECTLY.items():

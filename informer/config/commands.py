@@ -305,8 +305,8 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
                 yield f"{name}: not supported with mode=rolling, which draws nothing; leave it out"
         if self.adaptive and not self.intervals:
             yield "adaptive: expected levels whose widths are adapted; set intervals=[80,95]"
-        if self.format is Format.long:
-            yield "format: expected csv or parquet with mode=rolling, which writes long tables, found long"
+        if self.format not in (Format.csv, Format.parquet):
+            yield f"format: expected csv or parquet with mode=rolling, found {self.format.value}"
 
 
 @dataclass(kw_only=True, slots=True)

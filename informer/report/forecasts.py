@@ -15,7 +15,7 @@ from informer.base.errors import InputError, counted, with_addresses
 from informer.base.files import write_atomic
 from informer.base.quantiles import BAND, bands_by_level, central_pairs
 from informer.checkpoint.paths import PAGE, SUMMARY, TOTALS_FACTS
-from informer.config.commands import ExplainConfig
+from informer.config.commands import ExplainConfig, Format
 from informer.config.conversion import read_json
 from informer.config.data import InputFormat
 from informer.config.overrides import shell_command
@@ -30,7 +30,7 @@ from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
 
 Item = TypeVar("Item")
 
-ENDINGS = (".forecast.csv", ".forecast.parquet", ".rolling.csv", ".rolling.parquet")
+ENDINGS = tuple(f".{kind}.{form.value}" for kind in ("forecast", "rolling") for form in Format)
 MODEL = "forecast"
 """Its name where the forecaster has none."""
 MOST_BIASES = 3

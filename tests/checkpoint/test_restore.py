@@ -205,7 +205,7 @@ def test_a_configuration_that_asks_for_a_secret(
         ({"weights": {1: torch.ones(1)}}, "expected weights to be a dict"),
         ({"epoch": "3"}, "expected epoch to be a int, found str"),
         ({"frequency": 3}, "expected frequency to be a str, found int"),
-        ({"surplus": 3}, "expected the entries"),
+        ({"surplus": 3}, "expected the entries of this version, surplus missing or unknown"),
     ],
 )
 def test_entries_of_the_wrong_kind(entries: dict[str, Any], part: str, folder: Path, trained: Trained) -> None:
