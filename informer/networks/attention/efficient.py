@@ -20,7 +20,7 @@ within a chunk that this would leave the range of exp, each half of every block 
 unit instead: the largest value up to the border between key and row, so that no exponent is above 0 for any k.
 """
 
-from typing import final
+from typing import Any, final
 
 import torch
 import torch.nn.functional as F
@@ -28,27 +28,20 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.feature_maps import dense_weights, exp_key, softmax_over_features
 from informer.networks.attention.kernels import (
     CHUNK,
+    FeatureMap,
     State,
     fold,
-    kernel_attention,
     promote_half,
     running_sums,
     running_tops,
     scan,
 )
 from informer.networks.attention.parameters import choice
-from informer.networks.attention.recurrent import (
-    FeatureState,
-    KernelState,
-    empty_feature_state,
-    empty_kernel_state,
-    feature_step,
-    kernel_step,
-)
+from informer.networks.attention.recurrent import FeatureState, KernelAttention
 from informer.networks.attention.running_sums import running_max, running_sum
 
 CALM = 40
@@ -56,7 +49,7 @@ CALM = 40
 
 
 @final
-class EfficientAttention(Attention):
+class EfficientAttention(KernelAttention):
     """Values pooled by e softmaxes over positions, mixed by each query's softmax over features.
 
     Args:
@@ -77,7 +70,7 @@ class EfficientAttention(Attention):
         """softmax_e(q) (softmax_s(k)^T v)."""
         dtype = v.dtype
         if self._by_row:
-            return kernel_attention(q, k, v, softmax_over_features, exp_key, width=q.shape[-1], causal=True)
+            return super().forward(q, k, v)
         q, k, v = promote_half(q, k, v)
         if not self.spec.causal:
             return (q.softmax(dim=-1) @ (k.softmax(dim=2).transpose(-1, -2) @ v)).to(dtype)
@@ -108,25 +101,34 @@ class EfficientAttention(Attention):
         """Whether there is one normaliser per row (causal only)."""
         return self.spec.causal and self.normaliser == "row"
 
-    def initial_state(
-        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
-    ) -> KernelState | FeatureState:
-        """The state before the first position; see `informer.networks.attention.recurrent`."""
+    def maps(self) -> tuple[FeatureMap, FeatureMap]:
+        """f for queries and for keys, with one normaliser per row."""
+        return softmax_over_features, exp_key
+
+    def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
+        """See `RecurrentAttention`."""
         if self._by_row:
-            return empty_kernel_state(self.spec, batch_size, self.spec.d_head, d_value, device)
-        return empty_feature_state(self.spec, batch_size, d_value, device)
+            return super().empty_state(shape, d, device)
+        e = self.spec.d_head
+        return FeatureState(
+            s=torch.zeros(*shape, e, d, device=device),
+            z=torch.zeros(*shape, e, device=device),
+            unit=torch.full((*shape, e), float("-inf"), device=device),
+        )
 
     def step(
-        self,
-        state: KernelState | FeatureState,
-        q_t: Float[Tensor, "b h e"],
-        k_t: Float[Tensor, "b h e"],
-        v_t: Float[Tensor, "b h d"],
-    ) -> tuple[Float[Tensor, "b h d"], KernelState | FeatureState]:
+        self, state: Any, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
+    ) -> tuple[Float[Tensor, "b h d"], Any]:
         """The row of the next position, and the state after it."""
-        if isinstance(state, KernelState):
-            return kernel_step(state, q_t, k_t, v_t, softmax_over_features, exp_key)
-        return feature_step(state, q_t, k_t, v_t)
+        if self._by_row:
+            return super().step(state, q_t, k_t, v_t)
+        q, k, v = promote_half(q_t, k_t, v_t)
+        unit = torch.maximum(state.unit, k.detach())  # cancels, so it needs no gradient
+        decay, fk = (state.unit - unit).exp(), (k - unit).exp()
+        s = state.s * decay.unsqueeze(-1) + fk.unsqueeze(-1) * v.unsqueeze(-2)
+        new = FeatureState(s, z=state.z * decay + fk, unit=unit)
+        # The largest key has feature 1, so z is at least 1.
+        return ((q.softmax(dim=-1) / new.z).unsqueeze(-2) @ new.s).squeeze(-2).to(v_t.dtype), new
 
 
 def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, tuple[Tensor, ...]]:

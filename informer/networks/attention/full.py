@@ -7,23 +7,23 @@ torch's fused `scaled_dot_product_attention` is used; on the CPU that kernel nee
 otherwise chunks of queries are computed.
 """
 
-from typing import final
+from typing import Any, final
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.parameters import positive
-from informer.networks.attention.recurrent import KeysAndValues
+from informer.networks.attention.recurrent import KeysAndValues, RecurrentAttention
 from informer.networks.attention.scores import future_keys, hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
 
 @final
-class FullAttention(Attention):
+class FullAttention(RecurrentAttention):
     """Every query attends to every allowed key.
 
     Args:
@@ -56,23 +56,19 @@ class FullAttention(Attention):
             )
         return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
-    def initial_state(
-        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
-    ) -> KeysAndValues:
-        """The state before the first position; see `informer.networks.attention.recurrent`."""
-        return KeysAndValues.empty(self.spec, batch_size, d_value, device)
+    def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
+        """See `RecurrentAttention`."""
+        e = self.spec.d_head
+        return KeysAndValues(torch.zeros(*shape, 0, e, device=device), torch.zeros(*shape, 0, d, device=device))
 
     def step(
-        self,
-        state: KeysAndValues,
-        q_t: Float[Tensor, "b h e"],
-        k_t: Float[Tensor, "b h e"],
-        v_t: Float[Tensor, "b h d"],
-    ) -> tuple[Float[Tensor, "b h d"], KeysAndValues]:
+        self, state: Any, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
+    ) -> tuple[Float[Tensor, "b h d"], Any]:
         """The row of the next position, and the state after it."""
-        new = state.with_next(k_t, v_t)
-        out = F.scaled_dot_product_attention(q_t.unsqueeze(2), new.k, new.v, dropout_p=self.p, scale=self.scale)
-        return out.squeeze(2), new
+        pairs = zip(state, (k_t, v_t), strict=True)
+        k, v = (torch.cat([kept.to(new.dtype), new.unsqueeze(2)], dim=2) for kept, new in pairs)
+        out = F.scaled_dot_product_attention(q_t.unsqueeze(2), k, v, dropout_p=self.p, scale=self.scale)
+        return out.squeeze(2), KeysAndValues(k, v)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)

@@ -11,19 +11,18 @@ attention.
 
 from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.feature_maps import FEATURE_MAPS, dense_weights
-from informer.networks.attention.kernels import kernel_attention, promote_half
+from informer.networks.attention.kernels import FeatureMap, promote_half
 from informer.networks.attention.parameters import choice
-from informer.networks.attention.recurrent import KernelState, empty_kernel_state, kernel_step
+from informer.networks.attention.recurrent import KernelAttention
 
 
 @final
-class LinearAttention(Attention):
+class LinearAttention(KernelAttention):
     """Weights proportional to products of features.
 
     Args:
@@ -37,27 +36,11 @@ class LinearAttention(Attention):
         super().__init__(spec)
         self.feature_map = choice("feature_map", feature_map, tuple(FEATURE_MAPS))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
-        """A v."""
-        query, key = FEATURE_MAPS[self.feature_map]
-        return kernel_attention(q, k, v, query, key, width=q.shape[-1], causal=self.spec.causal)
+    def maps(self) -> tuple[FeatureMap, FeatureMap]:
+        """f for queries and for keys."""
+        return FEATURE_MAPS[self.feature_map]
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """f(q) f(k)^T over its row sums."""
         wide_q, wide_k = promote_half(q, k)
         return dense_weights(self.feature_map, wide_q, wide_k, causal=self.spec.causal).to(q.dtype)
-
-    def initial_state(
-        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
-    ) -> KernelState:
-        """The state before the first position; see `informer.networks.attention.recurrent`."""
-        return empty_kernel_state(self.spec, batch_size, self.spec.d_head, d_value, device)
-
-    def step(
-        self, state: KernelState, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
-    ) -> tuple[Float[Tensor, "b h d"], KernelState]:
-        """The row of the next position, and the state after it."""
-        query, key = FEATURE_MAPS[self.feature_map]
-        return kernel_step(state, q_t, k_t, v_t, query, key)

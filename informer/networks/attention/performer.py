@@ -13,21 +13,21 @@ mean of its allowed values; in float32 this is common if q and k have elements o
 """
 
 import math
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
-from informer.networks.attention.kernels import FeatureMap, Features, kernel_attention, kernel_weights, promote_half
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.kernels import FeatureMap, Features, kernel_weights, promote_half
 from informer.networks.attention.parameters import at_least, choice, flag
-from informer.networks.attention.recurrent import KernelState, empty_kernel_state, kernel_step
+from informer.networks.attention.recurrent import KernelAttention
 from informer.networks.ops.without_compiler import is_shape_only, outside_graphs
 
 
 @final
-class PerformerAttention(Attention):
+class PerformerAttention(KernelAttention):
     """Softmax attention estimated by random features.
 
     Args:
@@ -69,35 +69,26 @@ class PerformerAttention(Attention):
         """A v; in training, directions are redrawn first according to `redraw_every`."""
         if self.training and self.redraw_every:
             self._count()
-        query, key = self._maps()
-        return kernel_attention(q, k, v, query, key, width=self._width, causal=self.spec.causal)
+        return super().forward(q, k, v)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """f(q) f(k)^T over its row sums."""
         wide_q, wide_k = promote_half(q, k)
-        query, key = self._maps()
+        query, key = self.maps()
         fk, log = key(wide_k)
         scores = torch.einsum("bhlm,bhsm->bhls", query(wide_q).values, fk)
         return kernel_weights(scores, causal=self.spec.causal, log=log).to(q.dtype)
 
-    def initial_state(
-        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
-    ) -> KernelState:
-        """The state before the first position; see `informer.networks.attention.recurrent`."""
-        return empty_kernel_state(self.spec, batch_size, self._width, d_value, device or self.directions.device)
-
-    def step(
-        self, state: KernelState, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
-    ) -> tuple[Float[Tensor, "b h d"], KernelState]:
-        """The row of the next position, and the state after it; all steps must use the same directions."""
-        return kernel_step(state, q_t, k_t, v_t, *self._maps())
+    def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
+        """See `RecurrentAttention`; by default on the device of the directions, which all steps must share."""
+        return super().empty_state(shape, d, device or self.directions.device)
 
     @property
-    def _width(self) -> int:
+    def width(self) -> int:
         """Number of features of a query or key."""
         return self.n_features * (2 if self.kind == "trig" else 1)
 
-    def _maps(self) -> tuple[FeatureMap, FeatureMap]:
+    def maps(self) -> tuple[FeatureMap, FeatureMap]:
         """f for queries and keys with the current directions, which a later backward pass still needs."""
         directions = self.directions.to(torch.promote_types(self.directions.dtype, torch.float32))
         positive = self.kind == "positive"

@@ -14,45 +14,42 @@ Features that grow like exp are relative to the largest so far, which cancels. S
 state may be stored and continued more than once. They have the dtype of the operands, sums at least float32.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from abc import abstractmethod
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import AttentionSpec
-from informer.networks.attention.kernels import FeatureMap, promote_half, smallest
+from informer.networks.attention.base import Attention
+from informer.networks.attention.kernels import FeatureMap, kernel_attention, promote_half, smallest
 
 
-@runtime_checkable
-class RecurrentAttention(Protocol):
+class RecurrentAttention(Attention):
     """A mechanism with a recurrent form."""
 
-    def initial_state(self, batch_size: int, d_value: int | None = None, *, device: Any = None) -> Any:
-        """The state before the first position, for values with `d_value` features (None: d_head)."""
+    def initial_state(
+        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
+    ) -> Any:
+        """The state before the first position, for values with `d_value` features (None: d_head).
 
-    def step(self, state: Any, q_t: Tensor, k_t: Tensor, v_t: Tensor) -> tuple[Tensor, Any]:
+        Raises:
+            ValueError: the layer is not causal.
+        """
+        if not self.spec.causal:
+            raise ValueError("the recurrent form needs a causal layer: build it with AttentionSpec(causal=True)")
+        d = self.spec.d_head if d_value is None else d_value
+        return self.empty_state((batch_size, self.spec.n_heads), d, device)
+
+    @abstractmethod
+    def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
+        """The state before the first position, of `shape` [b h] and values of width d."""
+
+    @abstractmethod
+    def step(
+        self, state: Any, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
+    ) -> tuple[Float[Tensor, "b h d"], Any]:
         """The row of the next position, and the state after it."""
-
-
-class KeysAndValues(NamedTuple):
-    """State of full attention, after i positions."""
-
-    k: Float[Tensor, "b h i e"]
-    v: Float[Tensor, "b h i d"]
-
-    @classmethod
-    def empty(
-        cls, spec: AttentionSpec, batch_size: int, d_value: int | None, device: torch.device | str | None
-    ) -> "KeysAndValues":
-        """The state before the first position. Errors as in `empty_kernel_state`."""
-        b, h, d = _sizes(spec, batch_size, d_value)
-        return cls(torch.zeros(b, h, 0, spec.d_head, device=device), torch.zeros(b, h, 0, d, device=device))
-
-    def with_next(self, k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]) -> "KeysAndValues":
-        """The state after one more position."""
-        pairs = (self.k, k_t), (self.v, v_t)
-        return KeysAndValues(*(torch.cat([kept.to(new.dtype), new.unsqueeze(2)], dim=2) for kept, new in pairs))
 
 
 class KernelState(NamedTuple):
@@ -70,6 +67,69 @@ class KernelState(NamedTuple):
     """Number of positions so far, i."""
 
 
+class KernelAttention(RecurrentAttention):
+    """A mechanism whose weights are products of features, divided by their sum over the allowed keys; see `kernels`."""
+
+    @property
+    def width(self) -> int:
+        """Number m of features of a query or key."""
+        return self.spec.d_head
+
+    def floor(self, x: Tensor) -> float:
+        """Rounding error per key of a normaliser that should be 0, see `kernels.is_zero`; x is a query or key."""
+        return 0.0
+
+    @abstractmethod
+    def maps(self) -> tuple[FeatureMap, FeatureMap]:
+        """f for queries and for keys."""
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """A v."""
+        width, causal = self.width, self.spec.causal
+        return kernel_attention(q, k, v, *self.maps(), width=width, causal=causal, floor=self.floor(q))
+
+    def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
+        """See `RecurrentAttention`."""
+        return KernelState(
+            s=torch.zeros(*shape, self.width, d, device=device),
+            z=torch.zeros(*shape, self.width, device=device),
+            unit=torch.full(shape, float("-inf"), device=device),
+            v_sum=torch.zeros(*shape, d, device=device),
+            n=torch.tensor(0, device=device),
+        )
+
+    def step(
+        self, state: Any, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
+    ) -> tuple[Float[Tensor, "b h d"], Any]:
+        """The row of the next position, and the state after it."""
+        query, key = self.maps()
+        q, k, v = promote_half(q_t, k_t, v_t)
+        fq, (fk, log) = query(q.unsqueeze(2)).values.squeeze(2), key(k.unsqueeze(2))
+        log = fk.new_zeros(()) if log is None else log.squeeze(2).squeeze(2)
+        unit = torch.maximum(state.unit, log.detach())  # cancels, so it needs no gradient
+        decay, fk = (state.unit - unit).exp(), fk.squeeze(2) * (log - unit).exp().unsqueeze(-1)
+        new = KernelState(
+            s=state.s * decay[..., None, None] + fk.unsqueeze(-1) * v.unsqueeze(-2),
+            z=state.z * decay[..., None] + fk,
+            unit=unit,
+            v_sum=state.v_sum + v,
+            n=state.n + 1,
+        )
+        z = (fq * new.z).sum(dim=-1, keepdim=True)
+        zero = z.detach().abs() < (new.n.to(z.dtype) * self.floor(q_t)).clamp(min=smallest(z))
+        out = (fq.unsqueeze(-2) @ new.s).squeeze(-2) / z.masked_fill(zero, 1)
+        return torch.where(zero, new.v_sum / new.n, out).to(v_t.dtype), new
+
+
+class KeysAndValues(NamedTuple):
+    """State of full attention, after i positions."""
+
+    k: Float[Tensor, "b h i e"]
+    v: Float[Tensor, "b h i d"]
+
+
 class FeatureState(NamedTuple):
     """State of causal efficient attention with a normaliser per feature."""
 
@@ -79,79 +139,3 @@ class FeatureState(NamedTuple):
     """Sum of exp(k_jc - unit_c)."""
     unit: Float[Tensor, "b h e"]
     """Largest k_jc so far; -inf before the first."""
-
-
-def empty_kernel_state(
-    spec: AttentionSpec, batch_size: int, width: int, d_value: int | None, device: torch.device | str | None
-) -> KernelState:
-    """The state before the first position, for `width` features.
-
-    Raises:
-        ValueError: the layer is not causal.
-    """
-    b, h, d = _sizes(spec, batch_size, d_value)
-    return KernelState(
-        s=torch.zeros(b, h, width, d, device=device),
-        z=torch.zeros(b, h, width, device=device),
-        unit=torch.full((b, h), float("-inf"), device=device),
-        v_sum=torch.zeros(b, h, d, device=device),
-        n=torch.tensor(0, device=device),
-    )
-
-
-def empty_feature_state(
-    spec: AttentionSpec, batch_size: int, d_value: int | None, device: torch.device | str | None
-) -> FeatureState:
-    """The state before the first position.
-
-    Raises:
-        ValueError: the layer is not causal.
-    """
-    b, h, d = _sizes(spec, batch_size, d_value)
-    return FeatureState(
-        s=torch.zeros(b, h, spec.d_head, d, device=device),
-        z=torch.zeros(b, h, spec.d_head, device=device),
-        unit=torch.full((b, h, spec.d_head), float("-inf"), device=device),
-    )
-
-
-def kernel_step(
-    state: KernelState, q_t: Tensor, k_t: Tensor, v_t: Tensor, query: FeatureMap, key: FeatureMap, floor: float = 0.0
-) -> tuple[Tensor, KernelState]:
-    """One position of causal `kernel_attention`, with the same `query`, `key` and `floor`."""
-    q, k, v = promote_half(q_t, k_t, v_t)
-    fq, (fk, log) = query(q.unsqueeze(2)).values.squeeze(2), key(k.unsqueeze(2))
-    log = fk.new_zeros(()) if log is None else log.squeeze(2).squeeze(2)
-    unit = torch.maximum(state.unit, log.detach())  # cancels, so it needs no gradient
-    decay, fk = (state.unit - unit).exp(), fk.squeeze(2) * (log - unit).exp().unsqueeze(-1)
-    new = KernelState(
-        s=state.s * decay[..., None, None] + fk.unsqueeze(-1) * v.unsqueeze(-2),
-        z=state.z * decay[..., None] + fk,
-        unit=unit,
-        v_sum=state.v_sum + v,
-        n=state.n + 1,
-    )
-    z = (fq * new.z).sum(dim=-1, keepdim=True)
-    zero = z.detach().abs() < (new.n.to(z.dtype) * floor).clamp(min=smallest(z))
-    out = (fq.unsqueeze(-2) @ new.s).squeeze(-2) / z.masked_fill(zero, 1)
-    return torch.where(zero, new.v_sum / new.n, out).to(v_t.dtype), new
-
-
-def feature_step(
-    state: FeatureState, q_t: Tensor, k_t: Tensor, v_t: Tensor
-) -> tuple[Float[Tensor, "b h d"], FeatureState]:
-    """One position of causal efficient attention."""
-    q, k, v = promote_half(q_t, k_t, v_t)
-    unit = torch.maximum(state.unit, k.detach())  # cancels, so it needs no gradient
-    decay, fk = (state.unit - unit).exp(), (k - unit).exp()
-    new = FeatureState(
-        s=state.s * decay.unsqueeze(-1) + fk.unsqueeze(-1) * v.unsqueeze(-2), z=state.z * decay + fk, unit=unit
-    )
-    # The largest key has feature 1, so z is at least 1.
-    return ((q.softmax(dim=-1) / new.z).unsqueeze(-2) @ new.s).squeeze(-2).to(v_t.dtype), new
-
-
-def _sizes(spec: AttentionSpec, batch_size: int, d_value: int | None) -> tuple[int, int, int]:
-    if not spec.causal:
-        raise ValueError("the recurrent form needs a causal layer: build it with AttentionSpec(causal=True)")
-    return batch_size, spec.n_heads, spec.d_head if d_value is None else d_value

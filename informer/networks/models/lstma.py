@@ -133,9 +133,9 @@ class Lstma(Network):
         keys, values = self.attention.memory_heads(memory)
         covariates = dec_x[:, -self.pred_len :].index_select(2, self.known)
         marks = dec_mark[:, -self.pred_len :]
-        is_taught = None if actual is None else torch.rand(actual.shape[:2], device=actual.device) < self.teaching
-        if actual is not None and is_taught is not None:
-            is_taught = is_taught[:, :, None] & ~actual.isnan()  # missing values cannot be fed
+        if actual is not None:
+            is_taught = (torch.rand(actual.shape[:2], device=actual.device) < self.teaching)[:, :, None]
+            is_taught = is_taught & ~actual.isnan()  # missing values cannot be fed
         last = unmasked(enc_x, self.masked, self.masks)[:, -1:]
         previous, rows = last.index_select(2, self.targets), list[Tensor]()
         for j in range(self.pred_len):
@@ -145,7 +145,7 @@ class Lstma(Network):
             s, state = self.decoder(torch.cat([embedded, context], dim=2), state)
             rows.append(self.head(torch.cat([self.dropout(torch.cat([s, context], dim=2)), embedded], dim=2)))
             previous = point(rows[-1], self.quantiles).to(enc_x.dtype)
-            if actual is not None and is_taught is not None:
+            if actual is not None:
                 previous = torch.where(is_taught[:, j : j + 1], actual[:, j : j + 1].to(previous.dtype), previous)
         return torch.cat(rows, dim=1)
 
