@@ -103,7 +103,7 @@ def has_words(table: Table, column: str) -> bool:
     cells = distinct(table.frame[column])
     if is_numeric_dtype(cells):
         return False
-    return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(r"[^\s\d.,'\u2019+-]").any())
+    return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains("[^\\s\\d.,'\u2019+-]").any())
 
 
 def check_no_times(table: Table, columns: Sequence[str]) -> None:

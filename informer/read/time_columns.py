@@ -422,8 +422,8 @@ def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
         return _points(cells) if is_named else None
     if not _is_text(cells):
         return None
-    text = decoded(cells).astype("str").str.strip()
-    once = pd.Series(text.dropna().unique(), dtype="str")
+    text = decoded(cells).astype("str").str.strip().astype(object)  # not all engines of pandas 3.0 know lookaheads
+    once = pd.Series(text.dropna().unique(), dtype=object)
     for pattern, part in _LABELS.items():
         if len(once) and once.str.fullmatch(pattern).all():
             parts = text.str.extract(f"^{part}$")[0]

@@ -711,8 +711,8 @@ def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:
 def _of_floats(counts: Float64[np.ndarray, "t"], unit: Literal["s", "ms", "us", "ns"]) -> pd.DatetimeIndex:
     """Times of float counts since 1970, in the finest unit that is exact: in ns, 1700000000.1 s would be 95 ns off."""
     nanos = counts * float(pd.Timedelta(1, unit).value)
-    sane = np.abs(nanos[np.abs(nanos) < _LAST])
-    noise = np.spacing(sane.max(initial=0.0))
+    nanos = np.where(np.abs(nanos) < _LAST, nanos, np.nan)
+    noise = np.spacing(np.nanmax(np.abs(nanos), initial=0.0))
     finest: Literal["ns", "us", "ms"] = "ns" if noise < 1 else "us" if noise < 1_000 else "ms"
     rounded = np.round(nanos / pd.Timedelta(1, finest).value)
     return pd.to_datetime(rounded, unit=finest, errors="coerce").as_unit(finest)
