@@ -13,6 +13,7 @@ carry their positions, and a mechanism defines its mask as a predicate of positi
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import torch
 import torch.nn.functional as F
@@ -45,9 +46,7 @@ def attend(pieces: Sequence[Piece], dtype: torch.dtype) -> Tensor:
     outputs = [piece(_partial) for piece in pieces]
     tops = [output[..., -1:].detach() for output in outputs]
     top = torch.stack(tops).amax(dim=0)
-    total = outputs[0] * (tops[0] - top).exp()
-    for output, output_top in zip(outputs[1:], tops[1:], strict=True):
-        total = total + output * (output_top - top).exp()
+    total = reduce(torch.add, (output * (own - top).exp() for output, own in zip(outputs, tops, strict=True)))
     return (total[..., :-2] / total[..., -2:-1]).to(dtype)
 
 

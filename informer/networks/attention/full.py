@@ -47,13 +47,13 @@ class FullAttention(RecurrentAttention):
         mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b h l d"]:
         """softmax(scale q k^T) v over the keys in `mask` (None: all), with dropout on the weights in training."""
+        allowed, causal = None, self.spec.causal
         if mask is not None:
-            allowed = self._allowed(q, k, mask)
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=self.p, scale=self.scale)
-        if q.is_cuda or (self.p == 0.0 and q.shape[-1] == v.shape[-1]):
-            return F.scaled_dot_product_attention(
-                q, k, v, dropout_p=self.p, is_causal=self.spec.causal, scale=self.scale
-            )
+            allowed = mask[:, None, None, :].expand(-1, -1, q.shape[2], -1)
+            if causal:
+                allowed, causal = allowed & ~future_keys(0, q.shape[2], k.shape[2], q.device), False
+        if mask is not None or q.is_cuda or (self.p == 0.0 and q.shape[-1] == v.shape[-1]):
+            return F.scaled_dot_product_attention(q, k, v, allowed, self.p, causal, scale=self.scale)
         return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
     def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
@@ -73,11 +73,6 @@ class FullAttention(RecurrentAttention):
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
         return dropout_product(scores.softmax(dim=-1), v, self.p)
-
-    def _allowed(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
-        """Which keys each query may use, [b 1 l s]."""
-        allowed = mask[:, None, None, :].expand(-1, -1, q.shape[2], -1)
-        return allowed & ~future_keys(0, q.shape[2], k.shape[2], q.device) if self.spec.causal else allowed
 
     def weights(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], mask: Bool[Tensor, "b s"] | None = None

@@ -60,7 +60,8 @@ def kernel_attention(
     """
     dtype = v.dtype
     q, k, v = promote_half(q, k, v)
-    state = _empty(k, v, width)
+    (b, h), d = k.shape[:2], v.shape[-1]
+    state: State = k.new_zeros(b, h, width, d + 1), k.new_full((b, h, 1, 1), float("-inf"))
     if causal:
         _, (out, z) = scan(_causal_step(query, key), state, q, k, v, width=width)
     else:
@@ -173,11 +174,6 @@ def running_sums(before: Tensor, chunks: Tensor, borders: Tensor | None) -> tupl
     shares = (borders.unsqueeze(3) - borders[..., 1:].unsqueeze(4)).clamp(max=0).exp().tril(diagonal=1)
     sums = (shares @ terms.permute(0, 1, 3, 2, 4)).permute(0, 1, 3, 2, 4)
     return torch.cat([before.unsqueeze(2), sums[:, :, :-1]], dim=2), sums[:, :, -1]
-
-
-def _empty(k: Tensor, v: Tensor, width: int) -> State:
-    b, h = k.shape[:2]
-    return k.new_zeros(b, h, width, v.shape[-1] + 1), k.new_full((b, h, 1, 1), float("-inf"))
 
 
 def _sum_step(key: FeatureMap) -> Step:

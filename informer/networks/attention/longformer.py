@@ -10,6 +10,7 @@ Cost: O(L (window + n_global)) time and memory. With window // 2 >= L - 1 and di
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 from typing import final
 
 import torch
@@ -66,23 +67,15 @@ class LongformerAttention(Attention):
         if len(self.where):
             fixed_lengths(self.spec, q, k)
         scaled = q * self.spec.d_head**-0.5
-        distinct = sorted(set(self.dilations))
-        if len(distinct) == 1:
-            out = self._heads(scaled, k, v, distinct[0])
-        else:
-            heads = [[h for h, value in enumerate(self.dilations) if value == dilation] for dilation in distinct]
-            outputs = [
-                self._heads(scaled[:, group], k[:, group], v[:, group], dilation)
-                for group, dilation in zip(heads, distinct, strict=True)
-            ]
-            flat = [h for group in heads for h in group]
-            out = torch.cat(outputs, dim=1)[:, [flat.index(h) for h in range(len(flat))]]
+        runs = [(dilation, len([*heads])) for dilation, heads in groupby(self.dilations)]
+        parts = (x.split([n for _, n in runs], dim=1) for x in (scaled, k, v))
+        out = torch.cat([self._heads(run[0], *heads) for run, *heads in zip(runs, *parts, strict=True)], dim=1)
         if not len(self.where):
             return out
         return with_global_rows(out, scaled, k, v, self.p, where=self.where, causal=self.spec.causal)
 
-    def _heads(self, q: Tensor, k: Tensor, v: Tensor, dilation: int) -> Tensor:
-        """Rows of heads with the same dilation, without global rows."""
+    def _heads(self, dilation: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Rows of successive heads with the same dilation, without global rows."""
         causal = self.spec.causal
         # Positions have 32 bits; larger numbers change nothing beyond the length.
         dilation = min(dilation, k.shape[2])

@@ -5,7 +5,6 @@ M_i = max_j q_i.k_j - mean_j q_i.k_j       over the sampled keys j of query i
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -77,23 +76,18 @@ def fully_sampled(
 
 def _products(k: Tensor, sample_index: Tensor | None) -> tuple[Products, Tensor, int]:
     """A function for the products of rows with their sampled keys, its keys, and the elements needed per row."""
-    keys = k.transpose(-1, -2)
-    if sample_index is None:
+    keys, index = k.transpose(-1, -2), sample_index
+    if index is None:
         return lambda rows, keys, start: (rows * k.shape[3] ** -0.5) @ keys, keys, k.shape[2]
-    if sample_index.ndim == 1:
-        return lambda rows, keys, start: rows @ keys, keys[..., sample_index], len(sample_index)
-    if k.shape[2] <= PRODUCTS_UP_TO:
-        return partial(_pick_products, sample_index), keys, k.shape[2]
-    return partial(_gather_products, sample_index), k, sample_index.shape[1] * k.shape[3]
+    if index.ndim == 1:
+        return lambda rows, keys, start: rows @ keys, keys[..., index], len(index)
 
+    def pick(rows: Tensor, keys: Tensor, start: int) -> Tensor:
+        products = rows @ keys
+        return products.gather(-1, index[start : start + rows.shape[2]].expand(*products.shape[:2], -1, -1))
 
-def _pick_products(sample_index: Tensor, rows: Tensor, keys: Tensor, start: int) -> Tensor:
-    products = rows @ keys
-    index = sample_index[start : start + rows.shape[2]]
-    return products.gather(-1, index.expand(*products.shape[:2], -1, -1))
+    def gather(rows: Tensor, k: Tensor, start: int) -> Tensor:
+        of_rows = index[start : start + rows.shape[2]]
+        return (k.index_select(2, of_rows.flatten()).unflatten(2, of_rows.shape) @ rows[..., None]).squeeze(-1)
 
-
-def _gather_products(sample_index: Tensor, rows: Tensor, k: Tensor, start: int) -> Tensor:
-    index = sample_index[start : start + rows.shape[2]]
-    keys = k.index_select(2, index.flatten()).unflatten(2, index.shape)
-    return (keys @ rows[..., None]).squeeze(-1)
+    return (pick, keys, k.shape[2]) if k.shape[2] <= PRODUCTS_UP_TO else (gather, k, index.shape[1] * k.shape[3])
