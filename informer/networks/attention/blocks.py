@@ -130,14 +130,13 @@ def tiles(
     def run(q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         rows, first = q.shape[2], reach(start, start).start
         end = start + -(-rows // span) * span
-        before, after = first - start + left * dilation, end + right * dilation - first - k.shape[2]
-        i, j = (
-            _runs(_place(start - far[0], end + far[1], q.device), size, block, dilation)[0, 0, ..., 0]
-            for far, size in (((0, 0), block), ((left * dilation, right * dilation), width))
-        )
-        i, j = i[:, :, None], j[:, None]
+        begin, finish = start - left * dilation, end + right * dilation  # of the keys
+        place = torch.arange(begin, finish, dtype=torch.int32, device=q.device)[None, None, :, None]
+        i = _runs(place[:, :, start - begin : end - begin], block, block, dilation)[0, 0]
+        j = _runs(place, width, block, dilation)[0, 0].transpose(-1, -2)
         keep = allowed(i, j) & (j >= 0) & (j < n_keys)
-        k, v = (_runs(F.pad(x, (0, 0, before, after)), width, block, dilation) for x in (k, v))
+        padding = (0, 0, first - begin, finish - first - k.shape[2])
+        k, v = (_runs(F.pad(x, padding), width, block, dilation) for x in (k, v))
         out = softmax(_runs(F.pad(q, (0, 0, 0, end - start - rows)), block, block, dilation), k, v, keep, p)
         return out.unflatten(2, (dilation, -1)).permute(0, 1, 3, 4, 2, 5).flatten(2, 4)[:, :, :rows]
 
@@ -147,11 +146,6 @@ def tiles(
     per_span = q[:, :, 0, 0].numel() * span * width
     step = span * rows_per_chunk(per_span, -(-q.shape[2] // span), CACHED_ELEMENTS)
     return map_slices(run, q, k, v, step=step, reach=reach)
-
-
-def _place(start: int, stop: int, device: torch.device) -> Tensor:
-    """Positions start, .., stop - 1 in the layout of a sequence, [1 1 n 1]."""
-    return torch.arange(start, stop, dtype=torch.int32, device=device)[None, None, :, None]
 
 
 def _runs(x: Tensor, width: int, block: int, dilation: int) -> Tensor:

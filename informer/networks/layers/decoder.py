@@ -72,6 +72,8 @@ class DecoderLayer(nn.Module):
 class Decoder(nn.Module):
     """Decoder layers and a final LayerNorm; the last layer computes only the rows of the forecast."""
 
+    layers: Any
+
     def __init__(self, layers: Sequence[DecoderLayer], *, d_model: int, pred_len: int, recompute: bool) -> None:
         super().__init__()
         self.recompute = recompute
@@ -87,28 +89,25 @@ class Decoder(nn.Module):
     def has_steps(self) -> bool:
         """Whether `steps` gives the rows of `forward`: every mechanism is a `RecurrentAttention`, so that rows of
         cross-attention do not depend on each other, with features that stay the same, and no layer has `mix`."""
-        every: Any = self.layers
-        layers = [each for layer in every for each in (layer.self_attention, layer.cross_attention)]
+        layers = [each for layer in self.layers for each in (layer.self_attention, layer.cross_attention)]
         redrawn = self.training and any(getattr(layer.attention, "redraw_every", 0) for layer in layers)
         able = all(isinstance(layer.attention, RecurrentAttention) and not layer.mix for layer in layers)
         return able and not redrawn
 
     def begin(self, memory: Float[Tensor, "b s d"]) -> States:
         """The states before the first row."""
-        every: Any = self.layers
         return [
             (
                 *layer.cross_attention.memory_heads(memory),
                 layer.self_attention.attention.initial_state(memory.shape[0], device=memory.device),
             )
-            for layer in every
+            for layer in self.layers
         ]
 
     def steps(self, x: Float[Tensor, "b l d"], states: States) -> tuple[Float[Tensor, "b l d"], States]:
         """The output of the next rows, and the states after them; those given stay as they are."""
-        every: Any = self.layers
         after: States = []
-        for layer, (keys, values, state) in zip(every, states, strict=True):
+        for layer, (keys, values, state) in zip(self.layers, states, strict=True):
             x, new = layer.steps(x, keys, values, state)
             after.append((keys, values, new))
         return self.norm(x), after

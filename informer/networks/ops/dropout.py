@@ -75,10 +75,8 @@ def dropout_product(
     weights: Float[Tensor, "*batch l s"], values: Float[Tensor, "*batch s d"], p: float
 ) -> Float[Tensor, "*batch l d"]:
     """dropout(weights) @ values, without storing a masked copy of the weights for the backward pass."""
-    if p == 0.0:
-        return weights @ values
-    if weights.device.type != "cpu" or torch.compiler.is_compiling():
-        return F.dropout(weights, p) @ values
+    if p == 0.0 or weights.device.type != "cpu" or torch.compiler.is_compiling():
+        return dropout(weights, p) @ values
     return _DroppedProduct.apply(weights, values, p)
 
 
