@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from naive import autograd_over_pieces
+from naive import SELF, assert_same, autograd_over_pieces, draw, force_chunks, make
 
 from informer.networks.ops.recompute import over_pieces
 
@@ -67,3 +67,17 @@ def test_operands_that_are_not_used_get_zeros():
     out = over_pieces(lambda rows, keys, start: 2 * rows, pieces, q, k)
     _, unused = torch.autograd.grad(out.sum(), [q, k])
     assert not unused.any()
+
+
+@pytest.mark.parametrize("name", ["full", "additive", "topk", "hard", "synthesizer"])
+def test_the_mode_is_that_of_the_forward_pass(monkeypatch, name):
+    """Red if chunks are recomputed without dropout or noise because the layer is in eval mode by then."""
+    attn, operands = make(name, {}, SELF[2], dropout=0.4), [x.requires_grad_() for x in draw(SELF[2])]
+    force_chunks(monkeypatch, 1, 3)
+    gradients = []
+    for training in (True, False):
+        torch.manual_seed(0)
+        out = attn.train()(*operands)
+        attn.train(training)
+        gradients.append(torch.autograd.grad(out.square().sum(), operands, allow_unused=True))
+    assert_same(*gradients)

@@ -7,6 +7,7 @@ Cost: O(l s e) time, the most expensive mechanism: every pair needs e sigmoids. 
 Reduces to the uniform mean of the allowed values for w = 0.
 """
 
+from functools import partial
 from typing import final
 
 import torch
@@ -41,15 +42,15 @@ class AdditiveAttention(Attention):
     ) -> Float[Tensor, "b h l d"]:
         """softmax(w . tanh(q + k)) v, with dropout on the weights in training."""
         # tanh(x) = 2 sigmoid(2 x) - 1; softmax cancels the constant, and sigmoid is several times faster than tanh
-        q, k, weight = 2 * q, 2 * k, (2 * self.weight.to(q.dtype)).expand(q.shape[0], -1, -1)
+        q, k, weight = 2 * q, 2 * k, (2 * self.weight.to(q.dtype)).expand(q.shape[0], -1, -1)[:, :, None]
         # keys innermost: the product with w then runs along rows of s elements instead of e
         k, width = k.transpose(-1, -2).contiguous().transpose(-1, -2), k.shape[2] * k.shape[3]
-        return map_rows(self._attend, q, k, v, weight[:, :, None], width=width, causal=self.spec.causal)
+        return map_rows(partial(self._attend, self.p), q, k, v, weight, width=width, causal=self.spec.causal)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, weight: Tensor, start: int) -> Tensor:
+    def _attend(self, p: float, q: Tensor, k: Tensor, v: Tensor, weight: Tensor, start: int) -> Tensor:
         hidden = (q.unsqueeze(4) + k.transpose(-1, -2).unsqueeze(2)).sigmoid_()
         scores = hide_future(self.spec, (weight.unsqueeze(3) @ hidden).squeeze(3), start)
-        return dropout_product(scores.softmax(dim=-1), v, self.p)
+        return dropout_product(scores.softmax(dim=-1), v, p)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """softmax(w . tanh(q + k))."""

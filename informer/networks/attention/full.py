@@ -7,6 +7,7 @@ torch's fused `scaled_dot_product_attention` is used; on the CPU that kernel nee
 otherwise chunks of queries are computed.
 """
 
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -54,7 +55,7 @@ class FullAttention(RecurrentAttention):
                 allowed, causal = allowed & ~future_keys(0, q.shape[2], k.shape[2], q.device), False
         if mask is not None or q.is_cuda or (self.p == 0.0 and q.shape[-1] == v.shape[-1]):
             return F.scaled_dot_product_attention(q, k, v, allowed, self.p, causal, scale=self.scale)
-        return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
+        return map_rows(partial(self._attend, self.p), q, k, v, width=k.shape[2], causal=self.spec.causal)
 
     def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
         """See `RecurrentAttention`."""
@@ -70,9 +71,9 @@ class FullAttention(RecurrentAttention):
         out = F.scaled_dot_product_attention(q_t.unsqueeze(2), k, v, dropout_p=self.p, scale=self.scale)
         return out.squeeze(2), KeysAndValues(k, v)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
+    def _attend(self, p: float, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
-        return dropout_product(scores.softmax(dim=-1), v, self.p)
+        return dropout_product(scores.softmax(dim=-1), v, p)
 
     def weights(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], mask: Bool[Tensor, "b s"] | None = None

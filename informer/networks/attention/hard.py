@@ -12,6 +12,7 @@ Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. In eva
 tie; without noise, its soft matrix at temperature 1 is that of `full`.
 """
 
+from functools import partial
 from typing import final
 
 import torch
@@ -48,11 +49,12 @@ class HardAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """The value of each query's best key."""
-        return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
+        noisy = self.training and self.gumbel
+        return map_rows(partial(self._attend, noisy), q, k, v, width=k.shape[2], causal=self.spec.causal)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
+    def _attend(self, noisy: bool, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = scaled_scores(self.spec, q, k, start)
-        if self.training and self.gumbel:
+        if noisy:
             scores = scores + gumbel_noise(scores)
         best = scores.argmax(dim=-1, keepdim=True)
         if not torch.is_grad_enabled():

@@ -12,6 +12,7 @@ Cost: O(l s) time. Memory: O(l s) for the parameters of random, O(s) for those o
 No parameters make it equal to another mechanism.
 """
 
+from functools import partial
 from typing import final
 
 import torch
@@ -62,11 +63,12 @@ class SynthesizerAttention(Attention):
         if self.kind == "dense":
             keys = self.keys.to(q.dtype).transpose(-1, -2).contiguous().expand(q.shape[0], -1, -1, -1)
             return self.attend((q @ self.hidden.to(q.dtype)).relu(), keys, v)
-        return map_rows(self._mix, self.scores.to(v.dtype)[None], v, width=v.shape[2], causal=self.spec.causal)
+        scores = self.scores.to(v.dtype)[None]
+        return map_rows(partial(self._mix, self.p), scores, v, width=v.shape[2], causal=self.spec.causal)
 
-    def _mix(self, scores: Tensor, v: Tensor, start: int) -> Tensor:
+    def _mix(self, p: float, scores: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, scores[0, :, :, : v.shape[2]], start)
-        mix = dropout(scores.softmax(dim=-1), self.p)
+        mix = dropout(scores.softmax(dim=-1), p)
         return torch.einsum("hls,bhsd->bhld", mix, v)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:

@@ -8,6 +8,7 @@ the keys j <= i. The selection has no gradient.
 Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. Reduces to `full` for k >= s.
 """
 
+from functools import partial
 from typing import final
 
 import torch
@@ -41,13 +42,13 @@ class TopKAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """softmax over the best keys, times v, with dropout on the weights in training."""
-        return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
+        return map_rows(partial(self._attend, self.p), q, k, v, width=k.shape[2], causal=self.spec.causal)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
+    def _attend(self, p: float, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = scaled_scores(self.spec, q, k, start)
         best = scores.detach().topk(min(self.k, k.shape[2]), dim=-1, sorted=False).values
         scores = scores.masked_fill(scores < best.amin(dim=-1, keepdim=True), float("-inf"))
-        return dropout_product(scores.softmax(dim=-1), v, self.p)
+        return dropout_product(scores.softmax(dim=-1), v, p)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """Softmax over the entries that are exceeded by fewer than k allowed scores of the row."""
