@@ -1,13 +1,15 @@
 """Generated series, from which a network learns to forecast series it has never seen.
 
-A series is a sum of parts, or the exponential of one, or a level times a season, as the file of a shop, a meter or a
-sensor might be; then events and the way it was measured change it:
+A series is a sum of parts, or the exponential of one, or a level times a season (of light: zero at night), as the file
+of a shop, a meter or a sensor might be; then events and the way it was measured change it:
 
   trend        none, linear, damped, exponential, with kinks
   state        level, slope and season that receive shocks (the innovations form of exponential smoothing; Hyndman,
                Koehler, Ord & Snyder 2008): random walks, levels that return to a mean, local trends, evolving seasons
+  walk         a random walk with drift and little else, of short series
   season       one or two, of any length; waves, bumps, hours of work, spikes, saw teeth, steps; a second season makes
                weekdays differ from weekends, or is a year of days; the shape may change slowly
+  days         seasons of different size and level, as weather makes them, and holidays
   wave         a Gaussian process by random Fourier features (Rahimi & Recht 2007), by itself or times the season
   noise        white, ARMA(2, 1) or with long memory (1/f), normal or with heavy tails, of constant, slowly changing or
                season-dependent size
@@ -83,7 +85,7 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
     u = np.clip(t / rows[:, None].astype(np.float32), -1, 3)  # -1 to 0 over the observed history
 
     strength = draw.log_between(0.05, 4)[:, None] * draw.chance(0.8)[:, None]  # of the first season
-    shape, has_second = _season(draw, season, second, history + horizon, u)
+    shape, has_second, varies = _season(draw, season, second, history + horizon, u)
     seasonal = strength * shape
     is_regular = draw.chance(0.3)  # the season repeats almost exactly, or changes in a smooth way only
     noise_size = np.where(is_regular, draw.log_between(0.002, 0.05), draw.log_between(0.02, 1.2))
@@ -93,7 +95,10 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
     trend, has_trend = _trend(draw, u, rows)
     state, has_state = _state(draw, rows, season, history, horizon)
     wave, has_wave = _wave(draw, t, rows)
-    times = draw.chance(0.15) & has_wave  # the wave changes the size of the season
+    is_walk = (rows < 120) & draw.chance(0.25)
+    trend[is_walk], state[is_walk], wave[is_walk] = 0, _walk(draw, u, rows, is_walk), 0
+    noise[is_walk] *= draw.log_between(0.01, 1)[is_walk, None]
+    times = draw.chance(0.15) & has_wave & ~is_walk  # the wave changes the size of the season
     for part in (state, wave):
         part[is_regular] *= draw.log_between(0.01, 1)[is_regular, None]
     seasonal[times] *= np.clip(wave[times], -2, 2)
@@ -103,14 +108,17 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
     total += events
 
     middle, size = _moments(total, rows, history)
-    multiplied = draw.choice([0.6, 0.25, 0.15])
+    multiplied = draw.choice([0.58, 0.23, 0.14, 0.05])
+    is_light = (multiplied == 3) & (season >= 12) & (strength[:, 0] > 0)
     power = draw.log_between(0.03, 0.6)[:, None] / size
     some = np.flatnonzero(multiplied == 1)
     total[some] = np.exp(np.clip((total - middle)[some] * power[some], -6, 6))
-    some = np.flatnonzero(multiplied == 2)
+    some = np.flatnonzero((multiplied == 2) | is_light)
     relative = seasonal[some] / (np.abs(seasonal[some]).max(1, keepdims=True) + np.float32(1e-3))
     level = np.exp(np.clip((total - middle - seasonal)[some] * power[some], -6, 6))
-    total[some] = level * (1 + np.minimum((power * size)[some], 0.8) * relative)
+    light = np.maximum(relative - draw.between(-0.4, 0.4)[some, None], 0)
+    swing = np.minimum((power * size)[some], 0.8)
+    total[some] = level * np.where(is_light[some, None], light, 1 + swing * relative)
     values, has_bound, has_count = _measure(draw, total, rows, history)
     observed, has_gap = _observed(draw, rows, history, horizon)
     kinds = {
@@ -118,6 +126,9 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
         "state": has_state,
         "season": (strength[:, 0] > 0) & (season > 1),
         "second season": has_second,
+        "varied seasons": varies & (strength[:, 0] > 0),
+        "light": is_light,
+        "walk": is_walk,
         "wave": has_wave,
         "heavy tails": heavy,
         "shift": has_shift,
@@ -125,7 +136,7 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
         "bound": has_bound,
         "counts": has_count,
         "gaps": has_gap,
-        "multiplicative": multiplied > 0,
+        "multiplicative": (multiplied == 1) | (multiplied == 2),
     }
     given_season, given_second = _given(draw, season, np.where(has_second, second, 1), rows)
     return Generated(values, observed, given_season, given_second, kinds)
@@ -242,13 +253,23 @@ def _state(
     return np.ascontiguousarray((states + seasonal).T), is_used & ((alpha > 0) | (beta > 0) | has_season)
 
 
+def _walk(draw: _Draws, u: np.ndarray, rows: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Random walks with drift, as short histories of totals often are, of some series."""
+    steps = draw.rng.standard_normal(u[some].shape, dtype=np.float32) * (u[some] > -1)
+    size, drift = draw.log_between(0.5, 3) / np.sqrt(rows), draw.log_between(0.3, 6) * draw.sign(0.7)
+    return drift[some, None] * u[some] + size[some, None] * np.cumsum(steps, axis=1)
+
+
 def _season(
     draw: _Draws, season: np.ndarray, second: np.ndarray, length: int, u: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Season of about unit size, and which series have a second one."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Season of about unit size; which series have a second one, and which seasons that vary by chance."""
     n, widest = draw.n, int(max(season.max(), 2))
     phase = (draw.rng.integers(0, 1 << 20, n)[:, None] + np.arange(length)).astype(np.int32)
     at = phase % season[:, None].astype(np.int32)
+    number = phase // season[:, None].astype(np.int32)  # of the season, for instance of the day
+    holiday = draw.uniform(length)  # by the number of a season
+    is_holiday = holiday < (draw.chance(0.3) * draw.log_between(0.003, 0.05))[:, None]
     shape, other = (_template(draw, season, widest) for _ in range(2))
     total = np.take_along_axis(shape, at, 1)
 
@@ -270,10 +291,11 @@ def _season(
     some = np.flatnonzero(has_second & ~is_year)
     first, alternative = total[some], np.take_along_axis(other[some], at[some], 1)
     n_days = (second // np.maximum(season, 1))[some, None].astype(np.int32)
-    day = (phase[some] // season[some, None].astype(np.int32)) % n_days
+    day = number[some] % n_days
     daily = np.take_along_axis(draw.normal(10)[some], np.minimum(day, 9), 1)
     is_off = day >= n_days - np.minimum(draw.rng.integers(1, 4, n)[some, None], n_days - 1)
     similar = draw.between(0, 1)[some, None]
+    is_off |= np.take_along_axis(is_holiday[some], number[some] - number[some, :1], 1)
     off = draw.between(0, 1.2)[some, None] * (similar * first + (1 - similar) * alternative)
     off += 0.7 * draw.normal(1)[some]
     kind = draw.choice([0.5, 0.25, 0.25])[some, None]
@@ -282,8 +304,26 @@ def _season(
         [np.where(is_off, off, first), first * np.maximum(1 + 0.35 * daily, 0)],
         first + 0.6 * daily,
     )
+    varies = (season >= 4) & draw.chance(0.35)
+    total[varies] = _varied(draw, total[varies], (at / season[:, None].astype(np.float32)), number, varies)
     total[season == 1] = 0
-    return total / np.maximum(total.std(1, keepdims=True), np.float32(1e-3)), has_second
+    return total / np.maximum(total.std(1, keepdims=True), np.float32(1e-3)), has_second, varies
+
+
+def _varied(draw: _Draws, values: np.ndarray, place: np.ndarray, number: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Seasons of different size and level, as weather makes them: random processes over the number of the season."""
+    number = number[some] - number[some, :1]
+    n_seasons = number.max(initial=0) + 2
+    share = draw.chance(0.5)[some, None] * place[some]  # of the way to the next season; 0: they change in steps
+    for is_factor, kept in ((True, draw.between(0, 0.9)[some]), (False, draw.between(0, 0.95)[some])):
+        states = draw.normal(n_seasons)[some]
+        for k in range(1, n_seasons):
+            states[:, k] = kept * states[:, k - 1] + np.sqrt(1 - kept**2) * states[:, k]
+        here, following = (np.take_along_axis(states, number + k, 1) for k in (0, 1))
+        size = (draw.log_between(0.03, 0.8) * draw.chance(0.7))[some, None]
+        change = size * (here + share * (following - here))
+        values = values * np.exp(change) if is_factor else values + change
+    return values
 
 
 def _template(draw: _Draws, season: np.ndarray, widest: int) -> np.ndarray:

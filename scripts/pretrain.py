@@ -3,7 +3,7 @@
     python scripts/pretrain.py minutes=90 [resume=pretraining] [out=runs/pretrain]
     python scripts/pretrain.py minutes=8 device=cuda workers=14 batch_size=512 views=2 decay=0.25
     python scripts/pretrain.py score=pretraining [data=FOLDER]
-    python scripts/pretrain.py release=zero-1 score=pretraining
+    python scripts/pretrain.py release=zero-2 score=pretraining
 
 One thread and no end: AdamW, a warm-up, then a constant rate. The weights that are saved are the moving average of
 those trained. `resume` goes on from saved weights with a new optimiser and a new warm-up, and no series is generated
@@ -50,7 +50,7 @@ SAVE_MINUTES, SCORE_MINUTES = 3.0, 7.5
 GENERATED_AT_ONCE = 512
 HELD_OUT_SEED = 1_000_003
 """Seed of the generated series of the development score; training uses pairs (seed, series so far)."""
-SIZES = {"d_model": 96, "d_ff": 256, "n_heads": 4, "encoder_layers": 3, "decoder_layers": 2, "distil": True}
+SIZES = {"d_model": 128, "d_ff": 512, "n_heads": 4, "encoder_layers": 3, "decoder_layers": 2, "distil": True}
 DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
 
 

@@ -42,7 +42,7 @@ def test_values_are_finite_and_kinds_frequent(made):
     assert made.values.dtype == np.float32
     assert np.isfinite(made.values).all()
     shares = {name: has.mean() for name, has in made.kinds.items()}
-    assert min(shares.values()) > 0.05, shares
+    assert min(shares.values()) > 0.01, shares
     assert max(shares.values()) < 0.8, shares
 
 
@@ -82,6 +82,15 @@ def test_some_series_are_counts_and_some_repeat_almost_exactly(made):
     assert (counts >= 0).all()
     change = inputs_of(made).change.numpy()
     assert (change[made.season > 1] < 0.1).mean() > 0.03
+
+
+def test_light_is_zero_at_night(made):
+    """Red if nights have noise, or there is no day."""
+    some = made.kinds["light"] & ~made.kinds["counts"] & ~made.kinds["bound"]
+    nights = (made.values[some] == 0).mean(axis=1)
+    assert len(nights)
+    assert nights.min() > 0.02
+    assert nights.max() < 0.98
 
 
 def test_weight_is_zero_where_nothing_was_observed(made):

@@ -261,7 +261,9 @@ class ZeroModel:
     @property
     def name(self) -> str:
         """The forecast in words."""
-        return f"{self.theta:.0%} theta + {1 - self.theta:.0%} {self.version}" if self.theta else self.version
+        parts = {"theta": self.theta, self.version: 1 - self.theta}
+        weighted = [(name, share) for name, share in parts.items() if share]
+        return " + ".join(f"{share:.0%} {name}" if len(weighted) > 1 else name for name, share in weighted)
 
     def _share(
         self,

@@ -13,7 +13,7 @@ from informer.build import build_model
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
 from informer.networks.models.zero import LEVELS, ZeroConfig
-from informer.pretrained.weights import load
+from informer.pretrained.weights import NEWEST, load
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 SEQ, PRED = 200, 30
@@ -117,5 +117,5 @@ def test_training_goes_on_from_the_weights(run: list[str]) -> None:
     errors = json.loads(Path("run/metrics.json").read_text())["scores"]
     assert errors["zero"]["scaled"]["overall"]["mae"] < 1.1 * errors["seasonal naive"]["scaled"]["overall"]["mae"]
     line = refusal("train", *run, "model.d_ff=64", "run_dir=other")
-    assert "model.weights=zero-1: expected the sizes of these weights" in line
+    assert f"model.weights={NEWEST}: expected the sizes of these weights" in line
     assert call("train", *run, "model.weights=zero-9", "run_dir=third").status == 2

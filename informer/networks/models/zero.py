@@ -2,14 +2,15 @@
 
 Every column is a series of its own. A series is cut into patches; the encoder of the Informer (distilling between its
 layers) reads the last 512 rows or more. Its one-pass decoder reads the start token, the last `LABEL` rows, and the
-horizon, whose rows hold what is known about them: the values one to four seasons before, and one to three of a second,
-longer season, taken from the last `HISTORY` rows. The rows of the start token hold the same next to their own values,
-so the decoder sees how well each season would have forecast them.
+horizon, whose rows hold what simple methods forecast for them from the last `HISTORY` rows: the values one to four
+seasons before, and one to three of a second, longer season, means over seasons, the last value, lines and levels. The
+rows of the start token hold the same next to their own values, so the decoder sees how well each would have forecast
+them.
 
   x = (y - mean of the last 64 rows) / standard deviation of the history           (float64)
   forecast = asinh(sum_j w_j c_j) + e d
 
-c_j are the values at the seasonal lags (the last value where there is none), w_j weights that sum to one and start at
+c_j are these forecasts (of `_sources`; the last value where there is no lag), w_j weights that sum to one and start at
 lag one, e the mean absolute change over a season within the history, and d the quantiles of a zero-initialised head: a
 pattern that repeats exactly costs nothing. Quantiles do not cross. Values are masked where they do not exist, through
 attention and distilling, and positions count from the end: a history with missing rows before it gives what it gives
@@ -47,9 +48,14 @@ HISTORY, CONTEXT, LABEL, HORIZON, PATCH = 1024, 512, 64, 96, 16
 hours has 672 rows."""
 LAGS, SECOND_LAGS = 4, 3
 """Seasons back that the decoder reads, of the first and of the second season."""
+PHASES = 8
+"""Seasons of a recent mean of values at the same place in the season; a power of two."""
 LEVELS = (0.025, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.975)
 """Levels of the quantiles."""
 N_LAGS = LAGS + SECOND_LAGS
+N_MEANS = N_LAGS + 3
+N_SOURCES = N_MEANS + 6
+"""Sources of a forecast: at lags, with means over seasons, and all; see `_sources`."""
 RECENT = 64
 """Rows of the mean that is subtracted."""
 LEAST_CHANGE = 0.01
@@ -65,8 +71,8 @@ class Inputs(NamedTuple):
     """Values and their changes over a season, each with its mask."""
     patch_mask: Bool[Tensor, "b n"]
     steps: Float[Tensor, "b k q"]
-    """Patches of the start token and the horizon: own values and those at the lags, each with its mask, and distances
-    from the first lag of: own value, other lags, last value, mean."""
+    """Patches of the start token and the horizon: own value, the first source, which of those at lags and of means over
+    seasons exist, and distances from the first source of the own value and the other sources."""
     step_mask: Bool[Tensor, "b k"]
     sources: Float[Tensor, "b horizon j"]
     available: Bool[Tensor, "b horizon j"]
@@ -87,7 +93,7 @@ class Inputs(NamedTuple):
         return values * self.spread[:, None, None] + self.centre[:, None, None]
 
 
-N_FACTS = 6
+N_FACTS = 8
 BATCH = 256
 
 
@@ -113,35 +119,28 @@ def read(
     bounded = x.asinh()
 
     rows = torch.arange(-LABEL, HORIZON, device=x.device)
-    lags = torch.cat([_lags(rows, season, LAGS), _lags(rows, second, SECOND_LAGS)], dim=2)  # [b rows lags], positive
-    index = n + rows[None, :, None] - lags
-    is_inside = index >= 0
-    index = index.clamp(min=0).flatten(1)
-    exists = observed.gather(1, index).view_as(lags) & is_inside
-    exists[:, :, LAGS:] &= second[:, None, None] > 1
-    back = torch.arange(n, device=x.device)
-    last = torch.where(observed, back, -1).amax(1)
-    length = n - torch.where(observed, back, n).amin(1)
-    last_value = x.gather(1, last[:, None])[:, :, None]
-    has_none = ~exists.any(2, keepdim=True)  # of this row, for instance because it lies in a first, partial season
-    sources = torch.where(has_none, last_value, x.gather(1, index).view_as(lags) * exists)
-    available = torch.cat([exists[:, :, :1] | has_none, exists[:, :, 1:]], dim=2)
+    sources, exists = _sources(x, observed, season, second, rows)
+    last_value = sources[:, :, N_MEANS]
+    has_none = ~exists[:, :, :N_LAGS].any(2)  # for instance because it lies in a first, partial season
+    first = torch.where(has_none, last_value, sources[:, :, 0])
+    sources = torch.cat([first[:, :, None], sources[:, :, 1:]], dim=2)
+    available = torch.cat([exists[:, :, :1] | has_none[:, :, None], exists[:, :, 1:]], dim=2)
 
     moves, has_move = _moves(bounded, observed, season)
-    change, second_change = _mean_size(moves, has_move), _mean_size(*_moves(bounded, observed, second))
+    steps_back = (season, second, torch.ones_like(season))
+    change, second_change, row_change = (_mean_change(bounded, observed, each) for each in steps_back)
     change = torch.where((second > 1) & (second_change > 0), torch.minimum(change, second_change), change)
     change = torch.where(change > 0, change, 1.0).clamp(min=LEAST_CHANGE)
 
-    # values, and distances from the value at the first lag in the unit of the forecast
+    # the first source, and distances from it of the own value and the other sources, in the unit of the forecast
     bounded_sources, own = sources.asinh(), F.pad(bounded[:, -LABEL:], (0, HORIZON))[:, :, None]
-    at_lags = bounded_sources * exists
     is_own = F.pad(observed[:, -LABEL:], (0, HORIZON))[:, :, None]
     start = (bounded_sources * _first(available)).sum(2, keepdim=True)
-    others = torch.cat([own, at_lags[:, :, 1:], last_value.asinh().expand_as(own), torch.zeros_like(own)], dim=2)
-    is_other = F.pad(torch.cat([is_own, exists[:, :, 1:]], dim=2), (0, 2), value=True)
-    distances = ((others - start) / change[:, None, None]).asinh() * is_other
-    steps = torch.cat([own, is_own, at_lags, exists, distances], dim=2)
+    distances = ((torch.cat([own, bounded_sources[:, :, 1:]], dim=2) - start) / change[:, None, None]).asinh()
+    distances = distances * torch.cat([is_own, exists[:, :, 1:]], dim=2)
+    steps = torch.cat([own, is_own, start, exists[:, :, :N_MEANS], distances], dim=2)
     start_mask = observed[:, -LABEL:].unflatten(1, (-1, PATCH)).any(2)
+    length = n - torch.where(observed, torch.arange(n, device=x.device), n).amin(1)
     facts = [
         season.float().log2() / 8,
         (season == 1).float(),
@@ -149,6 +148,8 @@ def read(
         length.float().log2() / 8,
         change.log() / 4,
         (length.float() / season).clamp(max=64).log2() / 4,
+        (row_change / change).clamp(0.01, 100).log() / 4,
+        (second_change / change).clamp(0.01, 100).log() / 4,
     ]
     channels = [bounded, observed, (moves / change[:, None]).asinh(), has_move]
     patches = torch.stack([x.float() for x in channels], -1).unflatten(1, (-1, PATCH))
@@ -166,6 +167,45 @@ def read(
         centre=centre,
         spread=spread,
     )
+
+
+def _sources(
+    x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, second: Tensor, rows: Int[Tensor, "k"]
+) -> tuple[Float[Tensor, "b k j"], Bool[Tensor, "b k j"]]:
+    """What simple methods forecast for each of `rows`, counted from the first row after x, and which of it exists.
+
+    Values LAGS seasons and SECOND_LAGS second seasons before; means over PHASES, all, and all second seasons before;
+    the last value, lines from it with the mean slope of all rows and of the last season; the means of the last season,
+    of all rows, and of the last RECENT rows (0).
+    """
+    n, back = x.shape[1], torch.arange(x.shape[1], device=x.device)
+    lags = torch.cat([_lags(rows, season, LAGS), _lags(rows, second, SECOND_LAGS)], dim=2)  # [b rows lags], positive
+    index = n + rows[None, :, None] - lags
+    is_inside = index >= 0
+    index = index.clamp(min=0)
+    has_second = second[:, None, None] > 1
+    exists = observed.gather(1, index.flatten(1)).view_as(lags) & is_inside
+    exists = torch.cat([exists[:, :, :LAGS], exists[:, :, LAGS:] & has_second], dim=2)
+    at_lags = x.gather(1, index.flatten(1)).view_as(lags) * exists
+
+    means, has_mean = [], []
+    for each, k, most in ((season, 0, PHASES), (season, 0, n), (second, LAGS, n)):
+        mean, count = _phase_mean(x, observed, each, index[:, :, k], most)
+        means.append(mean)
+        has_mean.append((count > 0) & is_inside[:, :, k])
+    has_mean[2] = has_mean[2] & has_second[:, :, 0]
+
+    last = torch.where(observed, back, -1).amax(1)
+    last_value = x.gather(1, last[:, None])
+    moves, has_move = _moves(x, observed, season)
+    ahead = n + rows - last[:, None]  # rows from the last value
+    slopes = [_mean(moves, has_move), _mean(moves, has_move, back >= n - season.clamp(min=4)[:, None])]
+    lines = [last_value + ahead * (slope / season)[:, None] for slope in slopes]
+    levels = [_mean(x, observed, back >= n - season[:, None]), _mean(x, observed), torch.zeros_like(last_value[:, 0])]
+    whole = [last_value, *lines, *(level[:, None] for level in levels)]
+    others = torch.stack([each.expand(-1, len(rows)) for each in whole], dim=2)
+    exists = torch.cat([exists, torch.stack(has_mean, 2), torch.ones_like(others, dtype=torch.bool)], dim=2)
+    return torch.cat([at_lags, torch.stack(means, 2), others], dim=2) * exists, exists
 
 
 def _statistics(values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,9 +233,31 @@ def _moves(x: Tensor, observed: Tensor, season: Tensor) -> tuple[Tensor, Tensor]
     return (x - x.gather(1, index)) * pairs, pairs
 
 
-def _mean_size(x: Tensor, counted: Tensor) -> Tensor:
-    """Mean |x| of the counted rows; x is 0 in others, and so is the mean if there are none."""
-    return x.abs().sum(1) / counted.sum(1).clamp(min=1)
+def _mean_change(x: Tensor, observed: Tensor, season: Tensor) -> Tensor:
+    """Mean |x_t - x_(t - season)|."""
+    moves, has_move = _moves(x, observed, season)
+    return _mean(moves.abs(), has_move)
+
+
+def _mean(x: Tensor, observed: Tensor, counted: Tensor | bool = True) -> Tensor:
+    """Mean of the observed and counted rows of each series, 0 if there are none."""
+    used = observed & counted
+    return (x * used).sum(1) / used.sum(1).clamp(min=1)
+
+
+def _phase_mean(x: Tensor, observed: Tensor, season: Tensor, index: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Means of the values at `index` and up to `most` - 1 seasons before, and how many there are: [b rows] each."""
+    total, count = x * observed, observed.float()
+    back = torch.arange(x.shape[1], device=x.device)
+    reach = 1
+    while reach < most:  # sums of 1, 2, 4, ... values
+        before = back - reach * season[:, None]
+        inside, earlier = before >= 0, before.clamp(min=0)
+        total = total + total.gather(1, earlier) * inside
+        count = count + count.gather(1, earlier) * inside
+        reach *= 2
+    total, count = total.gather(1, index), count.gather(1, index)
+    return total / count.clamp(min=1), count
 
 
 def _first(available: Tensor) -> Tensor:
@@ -234,7 +296,7 @@ class Zero(nn.Module):
             return FeedForward(d_model=d_model, d_ff=d_ff, activation=Activation.gelu, dropout=0.0)
 
         self.patch = Linear(4 * PATCH, d_model)
-        self.step = Linear((4 + 3 * N_LAGS) * PATCH, d_model)
+        self.step = Linear((6 + N_LAGS + N_SOURCES) * PATCH, d_model)
         self.facts = Linear(N_FACTS, d_model)
         self.patch_position = nn.Parameter(0.02 * torch.randn(length, d_model))
         self.step_position = nn.Parameter(0.02 * torch.randn(start + ahead, d_model))
@@ -257,7 +319,7 @@ class Zero(nn.Module):
             for i in range(decoder_layers)
         )
         self.head = QuantileHead(d_model, PATCH, LEVELS)
-        self.copy = Linear(d_model, PATCH * N_LAGS)
+        self.copy = Linear(d_model, PATCH * N_SOURCES)
         for parameter in (*self.head.parameters(), *self.copy.parameters()):
             nn.init.zeros_(parameter)
 
@@ -276,7 +338,7 @@ class Zero(nn.Module):
             n_last = HORIZON // PATCH if i == len(self.decoder) - 1 else None
             ahead = layer(ahead, x, n_last, mask=inputs.step_mask, memory_mask=mask)
         deviation = self.head(ahead).flatten(1, 2)
-        weights = copy_weights(self.copy(ahead).view(-1, HORIZON, N_LAGS), inputs.available)
+        weights = copy_weights(self.copy(ahead).view(-1, HORIZON, N_SOURCES), inputs.available)
         copied = (weights * inputs.sources).sum(2).asinh()
         return copied[:, :, None] + inputs.change[:, None, None] * deviation
 
@@ -324,15 +386,15 @@ class ZeroConfig(ModelConfig):
 
     family: str = "zero"
     embed: CalendarEmbed = CalendarEmbed.none
-    weights: str | None = "zero-1"
+    weights: str | None = "zero-2"
     """Weights that training starts from, one of `informer.pretrained.weights.VERSIONS`; null: random ones."""
     seasons: list[int] = setting(list, least=1)
     """Rows of the two seasons, 1 for none. Empty: found in the training rows."""
-    d_model: int = setting(96, least=1)
+    d_model: int = setting(128, least=1)
     """Width of every layer."""
     n_heads: int = setting(4, least=1)
     """Attention heads; must divide d_model."""
-    d_ff: int = setting(256, least=1)
+    d_ff: int = setting(512, least=1)
     """Hidden width of the feed-forward blocks."""
     encoder_layers: int = setting(3, least=1)
     """Number of encoder layers."""
