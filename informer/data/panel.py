@@ -179,7 +179,7 @@ def _sound_series(
             return None
         if all_times.dtype != latest.dtype or not np.array_equal(counts[rows], latest.asi8):
             times = all_times[rows]
-            if not (np.diff(times.asi8) > 0).all() or first.frequency.follows(times) < len(times):
+            if not (np.diff(times.asi8) > 0).all() or (first.frequency.strides(times) != 1).any():
                 return None
             latest = times
         if sizes is not None:

@@ -233,14 +233,8 @@ def check_times(
     """
     unread = table.cells(column, np.flatnonzero(times.isna()))
     if len(unread):
-        other = next(
-            (
-                each
-                for each in date_formats(str(unread.iloc[0]).strip())
-                if parse_timestamps(table, column, each).notna().all()
-            ),
-            None,
-        )
+        formats = date_formats(str(unread.iloc[0]).strip())
+        other = next((each for each in formats if parse_timestamps(table, column, each).notna().all()), None)
         expected = f" like {time_format}" if time_format not in (None, "ISO8601") else ""
         report.add(
             f"{table.name}, row {unread.index[0]}, column {column!r}: expected a date{expected}, "
@@ -382,7 +376,7 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
     """
     times = rows.timestamps
     frequency = Frequency.parse(expected) if expected is not None else None
-    if frequency is not None and frequency.follows(times) == len(times):
+    if frequency is not None and (frequency.strides(times) == 1).all():
         return frequency
     if len(times) < 2:
         raise InputError(
@@ -497,8 +491,6 @@ def check_cells(
 
 def with_zeros(rows: Rows, text: Mapping[str, pd.Series]) -> Rows:
     """The rows with 0 for cells with text, which are reported."""
-    if not any(map(len, text.values())):
-        return rows
     values = rows.values.copy()
     for column, cells in text.items():
         values[np.isin(rows.lines, cells.index), rows.columns.index(column)] = 0.0
@@ -507,9 +499,7 @@ def with_zeros(rows: Rows, text: Mapping[str, pd.Series]) -> Rows:
 
 def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
     """Whether all values of each column are numbers in range; does not copy the values."""
-    if not len(values):
-        return np.ones(values.shape[1], dtype=bool)
-    return (values.max(axis=0) <= LARGEST) & (values.min(axis=0) >= -LARGEST)
+    return (values.max(axis=0, initial=0.0) <= LARGEST) & (values.min(axis=0, initial=0.0) >= -LARGEST)
 
 
 def _check_column(
@@ -941,15 +931,14 @@ def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np
     if max_gap is None:
         return long
     for column in np.flatnonzero(empty.any(axis=0)):
-        edges = np.flatnonzero(np.diff(empty[:, column].astype(np.int8), prepend=0, append=0))
-        for start, stop in edges.reshape(-1, 2):
-            long[start:stop, column] = stop - start > max_gap
+        runs = np.cumsum(~empty[:, column])  # an empty cell has the number of the run's last value
+        long[:, column] = empty[:, column] & (np.bincount(runs, empty[:, column])[runs] > max_gap)
     return long
 
 
 def ends_without(table: Table, column: str | None) -> bool:
     """Whether the last row of a table has no value in a column."""
-    return column in table.columns and len(table.frame) > 0 and bool(pd.isna(table.frame[column].iloc[-1]))
+    return column in table.frame.columns and len(table.frame) > 0 and bool(pd.isna(table.frame[column].iloc[-1]))
 
 
 def until_observed(rows: Rows, text: Mapping[str, pd.Series], config: DatasetConfig) -> tuple[Rows, str]:

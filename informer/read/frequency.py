@@ -28,30 +28,9 @@ SECOND = 10**9
 DAY = 86_400 * SECOND
 
 # old spellings, which pandas 3 rejects, but datasets, papers and older code still use
-MODERN = {
-    "T": "min",
-    "H": "h",
-    "S": "s",
-    "L": "ms",
-    "U": "us",
-    "N": "ns",
-    "M": "ME",
-    "Q": "QE",
-    "A": "YE",
-    "Y": "YE",
-}
-MODERN |= {old.lower(): new for old, new in MODERN.items()}
-MODERN |= {
-    "d": "D",
-    "b": "B",
-    "c": "C",
-    "w": "W",
-    "SM": "SME",
-    "BM": "BME",
-    "CBM": "CBME",
-    "BQ": "BQE",
-}
-MODERN |= {"BA": "BYE", "BY": "BYE", "AS": "YS", "BAS": "BYS"}
+MODERN = {"T": "min", "H": "h", "S": "s", "L": "ms", "U": "us", "N": "ns", "M": "ME", "Q": "QE", "A": "YE", "Y": "YE"}
+MODERN |= {old.lower(): new for old, new in MODERN.items()} | {code.lower(): code for code in "DBCW"}
+MODERN |= {"SM": "SME", "BM": "BME", "CBM": "CBME", "BQ": "BQE", "BA": "BYE", "BY": "BYE", "AS": "YS", "BAS": "BYS"}
 
 UNIT_NANOS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -321,16 +300,13 @@ class Frequency:
         """
         if len(timestamps) < 2:
             raise ValueError(f"timestamps: expected at least 2 to see a step, found {len(timestamps)}")
-        best: tuple[int, Frequency, np.ndarray] | None = None
+        tried: list[tuple[Frequency, np.ndarray]] = []
         for frequency in cls._candidates(timestamps):
-            regular = frequency.strides(timestamps) == 1
-            if best is None or regular.sum() > best[0]:
-                best = int(regular.sum()), frequency, regular
-            if regular.all():
+            tried.append((frequency, frequency.strides(timestamps) == 1))
+            if tried[-1][1].all():
                 break
-        assert best is not None
-        _, frequency, regular = best
-        return frequency, _leading(regular)
+        frequency, regular = max(tried, key=lambda each: int(each[1].sum()))
+        return frequency, int(np.append(regular, False).argmin()) + 1
 
     @classmethod
     def _candidates(cls, timestamps: pd.DatetimeIndex) -> Iterator["Frequency"]:
@@ -338,10 +314,6 @@ class Frequency:
         yield from (cls(canonical(offset)) for offset in candidates(timestamps, gap))
         if (hours := _open_hours(timestamps, gap)) is not None:
             yield cls(fixed(gap), hours)
-
-    def follows(self, timestamps: pd.DatetimeIndex) -> int:
-        """Number of leading rows that follow this step, the first row included."""
-        return _leading(self.strides(timestamps) == 1) if len(timestamps) > 1 else len(timestamps)
 
     def strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, "steps"]:
         """Number of steps from each row to the next: 1 if regular, more over a gap, 0 if not a whole number.
@@ -641,11 +613,6 @@ def _in_zone(wall: pd.DatetimeIndex, zone: tzinfo | None) -> pd.DatetimeIndex:
     return times[times.tz_localize(None) - wall < pd.Timedelta("12h")]
 
 
-def _leading(regular: np.ndarray) -> int:
-    """Number of rows before the first irregular step."""
-    return int(regular.argmin()) + 1 if not regular.all() else len(regular) + 1
-
-
 def _rows(step: int, cycle: int) -> int:
     whole = round(cycle / step)
     # nanoseconds are too coarse for most rates: 10,800 rows an hour at 3 Hz have steps of 333333333 ns
@@ -757,15 +724,6 @@ def _slots(past: Int[np.ndarray, "t"], nanos: float) -> Float64[np.ndarray, "t"]
     return np.concatenate([[0.0], np.round(np.diff(past) / nanos).cumsum()])
 
 
-_ADJECTIVES = {
-    Unit.hour: "hourly",
-    Unit.day: "daily",
-    Unit.business_day: "business-day",
-    Unit.week: "weekly",
-    Unit.month: "monthly",
-    Unit.quarter: "quarterly",
-    Unit.year: "yearly",
-}
 _LARGER = {Unit.second: (60, Unit.minute), Unit.minute: (60, Unit.hour)}
 HOURS = 48
 """Longer spans of whole days are in days."""
@@ -779,9 +737,8 @@ def adjective(frequency: Frequency) -> str:
         return "numbered"
     if not _has_name(frequency):
         return f"{frequency.code}-step"
-    usual = _ADJECTIVES.get(frequency.unit)
-    if frequency.multiple == 1 and usual is not None:
-        return usual
+    if frequency.multiple == 1 and frequency.unit not in _LARGER:
+        return {Unit.day: "daily", Unit.business_day: "business-day"}.get(frequency.unit, f"{frequency.unit.value}ly")
     return f"{frequency.multiple}-{_name(frequency.unit)}"
 
 
