@@ -21,7 +21,7 @@ EMPTY_MARKS = (".", "..", "...", "\u2026", ":", ": ", "NAN", "Null")
 """Marks of missing values in public statistics (FRED, SAS, OECD, Eurostat) and of data loggers."""
 
 PIECE = 1 << 16
-"""Number of cells whose lengths are computed at once."""
+"""Number of cells converted to Python strings at once, since these take several times their space."""
 
 ENCODED = "texts of a file"
 """Marks the columns made by `dictionary_encoded`."""
@@ -62,8 +62,8 @@ def key_cells(series_col: str | None, name: str) -> dict[str, str]:
 
 def _line(cells: Sequence[object]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)  # so that cells with line breaks are in quotation marks
+    return text.getvalue().removesuffix("\r\n")
 
 
 def codes_of(cells: pd.Series) -> tuple[np.ndarray, pd.Index]:

@@ -88,7 +88,7 @@ _ASIAN = re.compile(r"\d{4} ?[年년](?: ?\d{1,2} ?[月월](?: ?\d{1,2} ?[日일
 _MONTH = r"m ?(?P<m>\d{1,2})"
 _QUARTER = r"(?:[qt] ?)(?P<q>[1-4])|(?P<q2>[1-4])(?: ?[qt]|(?:\.|st|nd|rd|th)? (?:quarter|quartal))"
 _WEEK = r"(?:w|kw|week|semaine|semana) ?(?P<V>\d{1,2})|s(?P<V2>\d\d)"
-_PERIODS = [
+_PERIODS = [_SHORT_YEAR] + [
     re.compile(between.join(f"(?:{part})" for part in parts), re.IGNORECASE)
     for period, between, year in (
         (rf"(?P<b>{_MONTHS})", _JOINT, r"(?P<Y>\d{4})"),
@@ -151,18 +151,12 @@ def _formats_of(text: str) -> tuple[str, ...]:
         (_EIGHT, _eight),
         (_MONTH_ONLY, _month_only),
         (_ASIAN, _asian),
-        (_SHORT_YEAR, lambda match: (_replaced(match),)),
         *((period, lambda match: (_replaced(match),)) for period in _PERIODS),
     ):
         match = pattern.fullmatch(text)
         if match is not None:
             return formats(match)
     return ()
-
-
-def has_clock(text: str) -> bool:
-    """Whether a date has a time of day."""
-    return any(re.search("%[HI]", time_format) for time_format in date_formats(text)[-1:])
 
 
 def order(time_format: str) -> tuple[str, ...]:
@@ -264,26 +258,18 @@ def _time(match: re.Match[str]) -> str:
     """The format of the time of day and zone after the date."""
     if match["gap"] is None:
         return ""
-    return match["gap"] + _clock(match) + _zone(match["zone"] or "")
+    zone = match["zone"] or ""  # a Z is kept as written, and means UTC
+    if len(name := zone.strip()) > 1:
+        zone = zone.replace(name, "%Z" if name.isalpha() else "%z")
+    return match["gap"] + _clock(match) + zone
 
 
 def _clock(match: re.Match[str]) -> str:
     if match["compact"] is not None:
         return "%H%M%S" if len(match["compact"]) == 6 else "%H%M"
-    half = match["half"] or ""
+    half, mark = match["half"], match["mark"]
     hour, half = ("%I", half[:-2] + "%p") if half else ("%H", "")
-    if match["mark"] is None:
-        return hour + half
-    mark = match["mark"]
+    minutes = f"{mark}%M" if mark else ""
     seconds = f"{mark}%S" if match["seconds"] else ""
     fraction = f"{match['point']}%f" if match["point"] else ""
-    return f"{hour}{mark}%M{seconds}{fraction}{half}"
-
-
-def _zone(zone: str) -> str:
-    """A Z is kept as written, and means UTC."""
-    space = " " * zone.startswith(" ")
-    name = zone.strip()
-    if not name or name in "Zz":
-        return space + name
-    return space + ("%Z" if name.isalpha() else "%z")
+    return f"{hour}{minutes}{seconds}{fraction}{half}"

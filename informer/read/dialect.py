@@ -17,6 +17,7 @@ from textwrap import shorten
 import pandas as pd
 
 from informer.base.errors import InputError
+from informer.base.files import csv_text
 from informer.config.data import TAB, DatasetConfig
 from informer.read.date_text import date_formats
 from informer.read.number_marks import APOSTROPHES, GROUPING, SPACES, find_marks
@@ -328,9 +329,7 @@ def split_lines(lines: Sequence[str], mark: str) -> tuple[list[list[str]], list[
 
 def without_blanks(lines: Sequence[str], mark: str) -> str:
     """Rows whose cells are separated by blanks, with `BLANKS_AS` instead."""
-    text = io.StringIO()
-    csv.writer(text, delimiter=BLANKS_AS, lineterminator="\n").writerows(split_lines(lines, mark)[0])
-    return text.getvalue()
+    return csv_text(split_lines(lines, mark)[0], separator=BLANKS_AS)
 
 
 def _places(rows: Sequence[Sequence[str]]) -> tuple[int, int, int]:
@@ -360,15 +359,11 @@ def _places(rows: Sequence[Sequence[str]]) -> tuple[int, int, int]:
         names: list[int] = []
         for place in reversed(filled[:first]):
             row = rows[place]
+            are_few, is_short = sum(map(bool, row)) < 2, len(row) < width - 1
             are_above = place > 0 and len(rows[place - 1]) >= width - 1 and not has_value(place - 1)
-            if not names and (sum(map(bool, row)) < 2 or (are_above and len(row) < width - 1)):
+            if not names and (are_few or (are_above and is_short)):
                 continue  # part of a header, such as the name of the index alone, or units of some columns
-            if (
-                has_value(place)
-                or sum(map(bool, row)) < 2
-                or len(row) < width - 1
-                or (names and not any(rows[names[0] - 1]))
-            ):
+            if are_few or is_short or has_value(place) or (names and not any(rows[names[0] - 1])):
                 break
             names.insert(0, place)
         if names:

@@ -31,7 +31,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import chain, islice, takewhile
 from math import inf
 from pathlib import Path
@@ -80,17 +79,8 @@ def release_free(n_bytes: int) -> None:
         return
     if "pyarrow" in sys.modules:  # pandas uses it for text columns
         sys.modules["pyarrow"].default_memory_pool().release_unused()
-    if (library := _c_library()) is not None:
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):  # glibc has it
         library.malloc_trim(0)
-
-
-@cache
-def _c_library() -> ctypes.CDLL | None:
-    """The C library, if it has a function that returns freed memory (glibc has)."""
-    if sys.platform != "linux":
-        return None
-    library = ctypes.CDLL(None)
-    return library if hasattr(library, "malloc_trim") else None
 
 
 SHOWN = 60
@@ -253,12 +243,12 @@ def _is_exact(cells: pd.Series) -> bool:
 
 def without_blank_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame without rows that have no cells, which spreadsheets leave at the end; the others keep their numbers."""
-    if not len(frame) or not (first := frame.iloc[:, 0].isna().to_numpy()).any():
+    if not (first := frame.iloc[:, 0].isna().to_numpy()).any():
         return frame
     candidates = np.flatnonzero(first)
     blank = candidates[frame.iloc[candidates].isna().all(axis=1)]
     n = len(frame) - len(blank)
-    if not len(blank) or blank[0] == n:  # all at the end
+    if (blank >= n).all():  # none, or all at the end
         return frame.iloc[:n]
     return frame.drop(index=frame.index[blank])
 

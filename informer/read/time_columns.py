@@ -20,7 +20,7 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 from informer.base.errors import InputError, listed
 from informer.config.data import EPOCHS, EXCEL
 from informer.read.cells import decoded, distinct, is_encoded
-from informer.read.date_text import USUAL_YEARS, date_formats, has_clock, month_of
+from informer.read.date_text import USUAL_YEARS, date_formats, month_of
 from informer.read.frequency import SECOND, UNIT_NANOS
 from informer.read.table import Table, shown
 
@@ -68,16 +68,8 @@ _DAYS = (("month", "day"), ("day of year",), ("week",), ("month",), ("quarter",)
 _SECONDS = {"hour": 3600, "minute": 60, "second": 1}
 """Parts that follow a day; each needs those before it."""
 
-_NAMES = {
-    "quarter": {f"q{number}": number for number in RANGES["quarter"]},
-    "week": {
-        f"{mark}{number:{width}}": number
-        for mark in ("w", "kw", "kw ")
-        for width in ("", "02")
-        for number in RANGES["week"]
-    },
-}
-"""Names of the numbers of a part, in small letters."""
+_MARKED = {"quarter": r"^q(\d)$", "week": r"^k?w ?(\d\d?)$"}
+"""Numbers of a part with its mark, in small letters."""
 
 
 USUAL_DAYS = (18_264, 73_051)
@@ -280,10 +272,12 @@ def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
     """The cells of a part as whole numbers; names of months and Q1 to Q4 are numbers too."""
     cells, allowed = decoded(table.frame[column]), RANGES[part]
     if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:
-        lower = cells.astype(str).str.strip().str.lower()
-        months = {name: month for name in lower.unique() if (month := month_of(name))}
-        names = months if part == "month" else _NAMES.get(part, {})
-        cells = lower.map(names).where(lower.isin(names), pd.to_numeric(lower, errors="coerce"))
+        cells = cells.astype(str).str.strip().str.lower()
+        if part == "month":
+            months = {name: month_of(name) or name for name in cells.dropna().unique()}
+            cells = cells.map(months)
+        elif part in _MARKED:
+            cells = cells.str.replace(_MARKED[part], r"\1", regex=True)
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     wrong = ~((numbers >= allowed.start) & (numbers < allowed.stop) & (numbers == np.floor(numbers)))
     if wrong.any():
@@ -401,7 +395,7 @@ def _days(cells: pd.Series) -> pd.Series | None:
         return cells.map({day: f"{day // 10_000}-{day // 100 % 100:02d}-{day % 100:02d}" for day in days}).astype("str")
     first = str(cells.array[0]).strip()
     date = re.sub(_MIDNIGHT, "", first)
-    if not _is_text(cells) or not date_formats(date) or has_clock(date):
+    if not _is_text(cells) or not (formats := date_formats(date)) or re.search("%[HI]", formats[-1]):
         return None
     text = decoded(cells).astype("str").str.strip()
     if date == first:

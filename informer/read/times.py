@@ -27,11 +27,12 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 
 from informer.base.errors import InputError, Repair
 from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, SEASON, STEP, WEEK, DatasetConfig, format_problems
-from informer.read.cells import codes_of, decoded, distinct, is_encoded
+from informer.read.cells import PIECE, codes_of, decoded, distinct, is_encoded
 from informer.read.date_text import HALF, date_formats, in_english, is_season, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
 from informer.read.time_columns import (
+    HEAD,
     USUAL_DAYS,
     YEARS,
     are_whole,
@@ -60,10 +61,6 @@ def joined(pieces: Sequence[pd.DatetimeIndex]) -> pd.DatetimeIndex:
     return times
 
 
-HEAD = 10_000
-"""Number of rows checked first; they suffice for most columns."""
-
-
 FEWEST = 3
 """Minimum number of distinct times that determine a step."""
 
@@ -88,7 +85,7 @@ def _settled(table: Table, column: str, formats: Sequence[str], trained_format: 
         return _period(table, column, formats) if trained_format not in formats else str(trained_format)
     if formats[0] == ISO and trained_format in (None, ISO) and _has_day_above_12(cells):
         return ISO
-    for sample in (cells.iloc[:HEAD], cells):
+    for sample in (cells.iloc[:HEAD], cells):  # the first ones suffice for most columns
         times = {time_format: _read_as(table, column, sample, time_format) for time_format in formats}
         holding = _holding(table, column, sample, times)
         if len(holding) == 1:
@@ -147,10 +144,7 @@ def _period(table: Table, column: str, formats: Sequence[str]) -> str:
 
 def _has_day_above_12(cells: pd.Series) -> bool:
     """Fast check of ISO dates: the last part is above 12 in some row, the middle one never."""
-    texts = distinct(cells)
-    dates: set[str] = set()
-    for begin in range(0, len(texts), PIECE):
-        dates.update(str(text)[:10] for text in texts.iloc[begin : begin + PIECE].tolist())
+    dates = distinct(cells).astype(str).str[:10].dropna().unique()
     month_days = [(int(match[1]), int(match[2])) for match in map(_ISO_DATE.match, dates) if match]
     return any(last > 12 for _, last in month_days) and not any(middle > 12 for middle, _ in month_days)
 
@@ -259,10 +253,10 @@ def in_zone(
 def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None) -> pd.DatetimeIndex:
     """Local times in a zone; NaT for times that do not exist in it."""
     keys = {"time": times} if groups is None else {"time": times, "group": groups}
-    occurrence = pd.DataFrame(keys).groupby(list(keys), sort=False, dropna=False).cumcount().to_numpy()
+    repeats = pd.DataFrame(keys).duplicated().to_numpy()
     present = times[times.notna()]
     goes_back = len(present) > 1 and present[0] > present[-1]
-    return times.tz_localize(zone, ambiguous=(occurrence > 0) if goes_back else occurrence == 0, nonexistent="NaT")
+    return times.tz_localize(zone, ambiguous=repeats if goes_back else ~repeats, nonexistent="NaT")
 
 
 def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
@@ -379,9 +373,6 @@ LAST_DAY = 2_958_466
 
 _LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 """Nanoseconds from 1970 to the end of YEARS."""
-
-PIECE = 1 << 16
-"""Number of cells converted to Python strings at once, since these take several times their space."""
 
 _END_OF_DAY = r"[ T]24(?:[:.]00)+"
 """A time that ISO 8601 allows for the start of the next day."""

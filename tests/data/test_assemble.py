@@ -158,7 +158,7 @@ def test_text_kept_once_is_looked_at_like_other_text(tmp_path: Path) -> None:
 def test_only_much_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if each of many small files costs the milliseconds of a call, or a large one leaves its memory in use."""
     calls: list[int] = []
-    monkeypatch.setattr(memory, "_c_library", lambda: SimpleNamespace(malloc_trim=calls.append))
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: SimpleNamespace(malloc_trim=calls.append))
     memory.release_free(memory.LARGE - 1)
     assert calls == []
     memory.release_free(memory.LARGE)

@@ -24,7 +24,7 @@ from informer.data.large import mapped_panel
 from informer.data.panel import LongTable, left_padded, read_panel, series_codes
 from informer.data.scaler import PanelScaler
 from informer.data.store import Cache
-from informer.read.cells import dictionary_encoded
+from informer.read.cells import dictionary_encoded, joined_names, key_cells
 from informer.read.frequency import Frequency
 from informer.read.series import Series, series_from_table
 from informer.read.table import Table, read_table, table_of_frame
@@ -504,3 +504,10 @@ def test_a_text_kept_once_that_is_empty() -> None:
     table = Table("t.csv", pd.DataFrame({"id": cells, "y": 0.0}), first_row=2)
     with pytest.raises(InputError, match="row 3, column 'id': expected the name of a series, found an empty cell"):
         series_codes(table, "id")
+
+
+def test_names_of_several_columns_are_read_back() -> None:
+    """Red if a line break, or a mark of CSV text, in a cell ends the name that is joined from several."""
+    cells = ["a\nb", "a\rb", 'a"b', "a,b", " a", "a"]
+    names = joined_names(pd.DataFrame({"x": cells, "y": "q"}))
+    assert [key_cells("[x,y]", name) for name in names] == [{"x": cell, "y": "q"} for cell in cells]

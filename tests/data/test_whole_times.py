@@ -136,6 +136,9 @@ def test_names_of_months_and_quarters(style: str, tmp_path: Path) -> None:
     times = pd.date_range("1949-01-01", periods=40, freq="MS")
     frame = parts(times, "year", "month").assign(month=times.strftime(style))
     assert list(read(frame, tmp_path).timestamps) == list(times)
+    frame.loc[5, "month"] = None
+    with pytest.raises(InputError, match="row 7, column 'month': expected 1 to 12, found an empty cell"):
+        read(frame, tmp_path)
     times = pd.date_range("1949-01-01", periods=40, freq="QS")
     frame = parts(times, "year", "quarter").assign(quarter=[f"Q{one}" for one in times.quarter])
     assert list(read(frame, tmp_path).timestamps) == list(times)
