@@ -369,8 +369,8 @@ class Frequency:
             InputError: they are beyond the range of the unit of `last`, the year 2262 for nanoseconds.
         """
         end, zone = self._clock(last, like=like)
-        with _countable(last):
-            return _in_zone(self._range(end + self.offset, n=n + 1), zone)[:n]
+        with _countable(last):  # n + 2, because pandas 3.0 makes no range of one from some offsets
+            return _in_zone(self._range(end + self.offset, n=n + 2), zone)[:n]
 
     def past(self, first: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
         """The n timestamps before `first`; `like` and errors as in `future`."""
