@@ -45,12 +45,6 @@ def nanos_of(offset: BaseOffset) -> int | None:
     return int(offset.nanos) if isinstance(offset, Tick) else None
 
 
-def canonical(offset: BaseOffset) -> BaseOffset:
-    """The canonical offset of a step: equal for steps of equal length."""
-    nanos = nanos_of(offset)
-    return offset if nanos is None else fixed(nanos)
-
-
 def fixed(nanos: int) -> BaseOffset:
     """The offset of a fixed length in nanoseconds, in the coarsest unit up to days."""
     code, size = next((code, size) for code, size in _SIZES.items() if nanos % size == 0)
@@ -59,11 +53,10 @@ def fixed(nanos: int) -> BaseOffset:
 
 def candidates(timestamps: pd.DatetimeIndex, gap: int) -> Iterator[BaseOffset]:
     """Possible steps given the most frequent distance between rows in nanoseconds, most likely first."""
-    first = timestamps[0]
     if gap >= 28 * DAY:
         yield from _month_steps(timestamps)
     if gap % (7 * DAY) == 0:
-        yield Week(gap // (7 * DAY), weekday=first.weekday())
+        yield Week(gap // (7 * DAY), weekday=timestamps[0].weekday())
     yield fixed(gap)
     if gap % DAY == 0 and gap < 7 * DAY:
         yield from _open_days(timestamps)
@@ -129,7 +122,7 @@ class Unit(Enum):
     minute = "minute"
     hour = "hour"
     day = "day"
-    business_day = "business_day"
+    business_day = "business day"
     week = "week"
     month = "month"
     quarter = "quarter"
@@ -284,9 +277,10 @@ class Frequency:
             ) from error
         if offset is None or offset.n < 1:
             raise InputError(f"frequency {text!r}: expected a step forward in time")
-        if (nanos_of(offset) or 0) > LONGEST * 366 * DAY or (nanos_of(offset) is None and offset.n > LONGEST):
+        nanos = nanos_of(offset)
+        if offset.n > LONGEST if nanos is None else nanos > LONGEST * 366 * DAY:
             raise InputError(f"frequency {text!r}: expected a step of at most {LONGEST} years")
-        return cls(canonical(offset))
+        return cls(offset if nanos is None else fixed(nanos))
 
     @classmethod
     def closest(cls, timestamps: pd.DatetimeIndex) -> tuple["Frequency", int]:
@@ -311,7 +305,7 @@ class Frequency:
     @classmethod
     def _candidates(cls, timestamps: pd.DatetimeIndex) -> Iterator["Frequency"]:
         gap = _usual_distance(timestamps) * UNIT_NANOS[timestamps.unit]
-        yield from (cls(canonical(offset)) for offset in candidates(timestamps, gap))
+        yield from map(cls, candidates(timestamps, gap))
         if (hours := _open_hours(timestamps, gap)) is not None:
             yield cls(fixed(gap), hours)
 
@@ -739,7 +733,7 @@ def adjective(frequency: Frequency) -> str:
         return f"{frequency.code}-step"
     if frequency.multiple == 1 and frequency.unit not in _LARGER:
         return {Unit.day: "daily", Unit.business_day: "business-day"}.get(frequency.unit, f"{frequency.unit.value}ly")
-    return f"{frequency.multiple}-{_name(frequency.unit)}"
+    return f"{frequency.multiple}-{frequency.unit.value}"
 
 
 def lasting(n: int, frequency: Frequency) -> str:
@@ -751,7 +745,7 @@ def lasting(n: int, frequency: Frequency) -> str:
         total, unit = total // _LARGER[unit][0], _LARGER[unit][1]
     if unit is Unit.hour and total > HOURS and total % 24 == 0:
         total, unit = total // 24, Unit.day
-    return counted(total, _name(unit))
+    return counted(total, unit.value)
 
 
 def _has_name(frequency: Frequency) -> bool:
@@ -759,7 +753,3 @@ def _has_name(frequency: Frequency) -> bool:
     if nanos is not None:
         return nanos % SECOND == 0
     return frequency.code.lstrip("0123456789").partition("-")[0] not in _UNNAMED
-
-
-def _name(unit: Unit) -> str:
-    return unit.value.replace("_", " ")

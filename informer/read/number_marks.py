@@ -121,10 +121,8 @@ def amounts(texts: pd.Series) -> tuple[np.ndarray, str] | None:
     written = parts["number"].str.strip()
     decimal, thousands, is_settled = find_marks("\n".join(["", *written]), "\t")
     if not is_settled and (either := written.str.extract(r"([.,])", expand=False).dropna()).any():
-        if (
-            not used[0] | {unit for unit in used[1] if re.fullmatch(_CURRENCY, unit)}
-            and not (parts["open"] == "(").any()
-        ):
+        currencies = used[0] | {unit for unit in used[1] if re.fullmatch(_CURRENCY, unit)}
+        if not currencies and not (parts["open"] == "(").any():
             return None
         thousands = either.iloc[0]  # money has no three decimals
         decimal = "." if thousands == "," else ","

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64
-from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
@@ -359,9 +358,7 @@ def with_labels(table: Table) -> Table:
 def with_amounts(table: Table, unchanged: Collection[str | None]) -> Table:
     """The table with numbers in place of text that is an amount or a number with a unit, see `amounts`."""
     changed, dialect = dict[str, np.ndarray](), table.dialect
-    for column, dtype in zip(table.frame.columns, table.frame.dtypes, strict=True):
-        if column in unchanged or is_numeric_dtype(dtype) or not len(table.frame):
-            continue
+    for column in without(table.not_numeric, unchanged) if len(table.frame) else ():
         cells = table.frame[column]
         if not may_be_amount(cells.iat[int(cells.notna().to_numpy().argmax())]):
             continue

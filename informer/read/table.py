@@ -293,6 +293,12 @@ class Table:
         return list(self.frame.columns)
 
     @property
+    def not_numeric(self) -> list[str]:
+        """The columns of other types than numeric ones; to select a hundred thousand one by one is slow."""
+        types = zip(self.columns, self.frame.dtypes.array, strict=True)
+        return [column for column, dtype in types if not is_numeric_dtype(dtype)]
+
+    @property
     def lines(self) -> Int[np.ndarray, "t"]:
         """Row numbers, as an editor shows them."""
         index = self.frame.index
@@ -387,7 +393,7 @@ def read_pieces(path: Path, config: DatasetConfig = USUAL) -> Iterator[Table]:
             known = replace(layout, n_before=layout.n_before + n_lines)
 
 
-def without(names: Sequence[str], excluded: Collection[str]) -> list[str]:
+def without(names: Sequence[str], excluded: Collection[str | None]) -> list[str]:
     """Names that are not excluded, in order."""
     excluded = set(excluded)
     return [name for name in names if name not in excluded]

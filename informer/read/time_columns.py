@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time
+from itertools import takewhile
 
 import numpy as np
 import pandas as pd
@@ -91,8 +92,7 @@ def usual_unit(cells: pd.Series) -> str | None:
 
 def are_years(column: str, cells: pd.Series) -> bool:
     """Whether a column has the name of a year, and all its cells are years of four digits."""
-    in_range = _part(column) == "year" and is_integer_dtype(cells) and len(cells) > 0
-    return in_range and bool(cells.between(YEARS.start, YEARS.stop - 1).all())
+    return _part(column) == "year" and len(cells) > 0 and repeats_calendar(column, cells)
 
 
 def numbered_periods(cells: pd.Series) -> str | None:
@@ -197,11 +197,7 @@ def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, 
     if "hour" in columns and of_the_day(hours := table.frame[columns["hour"]]) is not None and hours.max() >= 24:
         del columns["hour"]  # joined to the dates, see `find_clock_column`
     within = next((parts for parts in _DAYS if columns.keys() >= {"year", *parts}), ())
-    parts = ["year", *within]
-    for part in _SECONDS:
-        if part not in columns or within not in _DAYS[:2]:
-            break
-        parts.append(part)
+    parts = ["year", *within, *takewhile(columns.__contains__, _SECONDS if within in _DAYS[:2] else ())]
     if not within or any(part in columns for part in ("day", "hour") if part not in parts):
         return {}
     return {part: columns[part] for part in parts}
@@ -233,9 +229,7 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
             times = months.astype("datetime64[D]") + (numbers["day"] - 1)
             _check(table, parts, "day", times.astype("datetime64[M]") != months, "a day of its month")
     if "hour" in parts:
-        times = times.astype("datetime64[s]") + sum(
-            numbers[part] * _SECONDS[part] for part in _SECONDS if part in parts
-        )
+        times = times.astype("datetime64[s]") + sum(numbers[part] * n for part, n in _SECONDS.items() if part in parts)
     position = min(table.columns.index(column) for column in parts.values())
     frame = table.frame.drop(columns=list(parts.values()))
     name = next(name for name in ("date", "time", "timestamp", "_date") if name not in frame.columns)
@@ -321,10 +315,8 @@ _MIDNIGHT = r"[ T]00:00(?::00)?$"
 
 def with_starts(table: Table) -> Table:
     """The table with columns of intervals, such as 2024-01-01 00:00 - 01:00, replaced by their starts."""
-    # by types first: selecting a hundred thousand columns one by one is slow
-    types = zip(table.columns, table.frame.dtypes.array, strict=True)
     starts: dict[str, pd.Series] = {}
-    for column in [column for column, dtype in types if not is_numeric_dtype(dtype) and len(table.frame)]:
+    for column in table.not_numeric if len(table.frame) else ():
         cells = table.frame[column]
         first = str(cells.array[0]).strip()
         for to in _TO.finditer(first) if _is_text(cells) else ():
@@ -386,10 +378,8 @@ def _days(cells: pd.Series) -> pd.Series | None:
     if not len(cells) or (len(cells) > HEAD and _days(cells.iloc[:HEAD]) is None):
         return None
     if is_datetime64_any_dtype(cells):
-        are_days = cells.dt.tz is None and cells.iloc[0] == cells.iloc[0].normalize() and cells.notna().all()
-        return (
-            cells.dt.strftime("%Y-%m-%d").astype("str") if are_days and (cells == cells.dt.normalize()).all() else None
-        )
+        are_days = cells.dt.tz is None and (cells == cells.dt.normalize()).all()
+        return cells.dt.strftime("%Y-%m-%d").astype("str") if are_days else None
     if digits_format(cells) == "%Y%m%d":
         days = cells.dropna().unique().astype("int64")
         return cells.map({day: f"{day // 10_000}-{day // 100 % 100:02d}-{day % 100:02d}" for day in days}).astype("str")
@@ -584,9 +574,7 @@ def counts_rows(cells: pd.Series) -> bool:
 
 def dated_columns(table: Table) -> list[str]:
     """The columns whose first cell is a date, or whose cells are timestamps."""
-    # by types first: selecting a hundred thousand columns one by one is slow
-    types = zip(table.columns, table.frame.dtypes.array, strict=True)
-    return [column for column, dtype in types if not is_numeric_dtype(dtype) and looks_dated(table.frame[column])]
+    return [column for column in table.not_numeric if looks_dated(table.frame[column])]
 
 
 def looks_dated(cells: pd.Series) -> bool:
