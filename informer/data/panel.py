@@ -686,9 +686,7 @@ def timed(
     if config.timezone is not None and config.series_col in table.columns:  # local times of each series
         groups = table.frame[config.series_col].to_numpy()
     groups = issue_groups(table, groups) if config.timezone is not None else None
-    time_format, times = cache.times_of(
-        table, time_col, config.time_format, config.timezone, trained_format=trained_format, groups=groups
-    )
+    time_format, times = cache.times_of(table, time_col, config, trained_format, groups)
     if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
         frame = table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)})
         frame = frame if config.since is None else frame[from_date(times, config.since, table.name)]

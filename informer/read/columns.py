@@ -328,17 +328,15 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
     if config.columns is not None:
         _check_configured(table.name, config.columns, candidates)
         return tuple(config.columns)
-    selected = number_columns(table, candidates)
     # dates without letters might be numbers with signs
-    selected = tuple(
-        without(selected, [column for column in dated_columns(table) if has_only_dates(table.frame[column])])
-    )
+    dates = [column for column in dated_columns(table) if has_only_dates(table.frame[column])]
+    selected = without(number_columns(table, candidates), dates)
     unnamed = [column for column in selected if column == "" or column.startswith("Unnamed: ")]
     # spreadsheets leave empty columns, and pandas writes row numbers
     useless = [column for column in unnamed if not table.frame[column].notna().any()]
     if unnamed and unnamed[0] == table.columns[0] and counts_rows(table.frame[unnamed[0]]):
         useless.append(unnamed[0])
-    selected = tuple(without(selected, useless))
+    selected = without(selected, useless)
     candidates = without(candidates, useless)
     if without(unnamed, useless):
         raise InputError(f"{table.name}, row 1: a column has no name; name it, or list dataset.columns")
@@ -350,7 +348,7 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
     if passed_over:
         check_no_times(table, passed_over)
         log.info(_unused(table, passed_over, None if config.series_col else separating_column(table, time_col)))
-    return selected
+    return tuple(selected)
 
 
 def counting_column(table: Table, excluded: Collection[str]) -> str | None:

@@ -718,7 +718,7 @@ def _slots(past: Int[np.ndarray, "t"], nanos: float) -> Float64[np.ndarray, "t"]
     return np.concatenate([[0.0], np.round(np.diff(past) / nanos).cumsum()])
 
 
-_LARGER = {Unit.second: (60, Unit.minute), Unit.minute: (60, Unit.hour)}
+_LARGER = {Unit.second: Unit.minute, Unit.minute: Unit.hour}
 HOURS = 48
 """Longer spans of whole days are in days."""
 _UNNAMED = ("SME", "SMS", "HYE", "HYS", "BHYE", "BHYS")
@@ -741,8 +741,8 @@ def lasting(n: int, frequency: Frequency) -> str:
     if not _has_name(frequency) or frequency.hours is not None or frequency.is_numbered:
         return counted(n, "row")
     total, unit = n * frequency.multiple, frequency.unit
-    while unit in _LARGER and total % _LARGER[unit][0] == 0:
-        total, unit = total // _LARGER[unit][0], _LARGER[unit][1]
+    while unit in _LARGER and total % 60 == 0:
+        total, unit = total // 60, _LARGER[unit]
     if unit is Unit.hour and total > HOURS and total % 24 == 0:
         total, unit = total // 24, Unit.day
     return counted(total, unit.value)

@@ -552,14 +552,8 @@ def inspect_table(
         issues = None
         with report.gathering():
             # from all rows, since the last ones may be ambiguous
-            time_format, times = (times_cache or TimesCache()).times_of(
-                table,
-                time_col,
-                config.time_format,
-                config.timezone,
-                trained_format=trained_format,
-                groups=issue_groups(table),
-            )
+            cache = times_cache or TimesCache()
+            time_format, times = cache.times_of(table, time_col, config, trained_format, issue_groups(table))
             step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
             sums = config.duplicates is Duplicates.sum
             if table.issued is None and not is_numbered and not sums and (rounded := on_grid(times, step)) is not None:

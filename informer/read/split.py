@@ -1,6 +1,6 @@
 """Target rows of the training, validation and test part. They never overlap; rows after the test part are not used."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -71,8 +71,8 @@ def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitCo
         InputError: invalid bounds.
     """
     if config.kind is SplitKind.dates:
-        return _cut(_date_borders(timestamps, config))
-    return _cut(_count_borders(len(timestamps), frequency, config))
+        return _cut(*_date_borders(timestamps, config))
+    return _cut(*_count_borders(len(timestamps), frequency, config))
 
 
 def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, name: str) -> str | None:
@@ -105,12 +105,11 @@ def remedy(sizes: WindowSizes) -> str:
     return f"; {advice}, or change dataset.split, or, {skip}; {WITHOUT_TRAINING}"
 
 
-def _cut(borders: tuple[int, int, int]) -> Split:
-    train, val, test = borders
+def _cut(train: int, val: int, test: int) -> Split:
     return Split(range(train), range(train, val), range(val, test))
 
 
-def _count_borders(n: int, frequency: Frequency, config: SplitConfig) -> tuple[int, int, int]:
+def _count_borders(n: int, frequency: Frequency, config: SplitConfig) -> Sequence[int]:
     train, val, test = (_number(config, part) for part in ("train", "val", "test"))
     if config.kind is SplitKind.ratio:
         return _ratio_borders(n, train, val, test)
@@ -122,8 +121,7 @@ def _count_borders(n: int, frequency: Frequency, config: SplitConfig) -> tuple[i
                 "divide: use ratio, dates or rows"
             )
         per_unit = 30 * frequency.per_day
-    ends = (train, train + val, train + val + test)
-    return tuple(int(end * per_unit) for end in ends)  # type: ignore[return-value]
+    return [int(end * per_unit) for end in (train, train + val, train + val + test)]
 
 
 def _ratio_borders(n: int, train: float, val: float, test: float) -> tuple[int, int, int]:
@@ -143,7 +141,7 @@ def _number(config: SplitConfig, part: str) -> float:
     return float(value)
 
 
-def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[int, int, int]:
+def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> Sequence[int]:
     rows = []
     for part in ("train", "val", "test"):
         value: Bound = getattr(config, part)
@@ -159,7 +157,7 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
         raise InputError(
             f"dataset.split: expected train <= val <= test, found {config.train}, {config.val}, {config.test}"
         )
-    return rows[0], rows[1], rows[2]
+    return rows
 
 
 def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, prefix: str) -> pd.Timestamp:
@@ -186,7 +184,7 @@ def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | No
         for rows in count(max(n, fewest))
         if all(
             len(part) >= sizes.least_rows(part.start)
-            for split in [_cut(_ratio_borders(rows, *shares))]
+            for split in [_cut(*_ratio_borders(rows, *shares))]
             for part in (split.train, split.val, split.test)
         )
     )

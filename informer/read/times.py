@@ -454,26 +454,20 @@ class TimesCache:
     """Cells, settings, and result; replaced as a whole, so that it is safe with threads."""
 
     def times_of(
-        self,
-        table: Table,
-        column: str,
-        time_format: str | None,
-        timezone: str | None,
-        *,
-        trained_format: str | None,
-        groups: np.ndarray | None = None,
+        self, table: Table, column: str, config: DatasetConfig, trained_format: str | None, groups: np.ndarray | None
     ) -> tuple[str | None, pd.DatetimeIndex]:
         """Format and times of a column, from the cache if its cells are equal.
 
         Raises:
             InputError: see `find_format` and `parse_timestamps`.
         """
-        cells, settings, last = table.frame[column], (time_format, trained_format, timezone), self._last
+        cells, last = table.frame[column], self._last
+        settings = config.time_format, trained_format, config.timezone
         keeps = groups is None and isinstance(cells.dtype, pd.StringDtype) and len(cells) <= MOST_KEPT
         if keeps and last is not None and last[1] == settings and last[0].array.equals(cells.array):
             return last[2]
-        time_format = find_format(table, column, time_format, trained_format=trained_format)
-        parsed = time_format, parse_timestamps(table, column, time_format, timezone=timezone, groups=groups)
+        time_format = find_format(table, column, config.time_format, trained_format=trained_format)
+        parsed = time_format, parse_timestamps(table, column, time_format, timezone=config.timezone, groups=groups)
         if keeps:
             self._last = cells, settings, parsed
         return parsed
