@@ -565,7 +565,7 @@ def is_row_number(column: str) -> bool:
 
 def counts_rows(cells: pd.Series) -> bool:
     """Whether whole numbers rise by equal steps from row to row, from the first one again for each series."""
-    if len(cells) < 2 or not is_integer_dtype(cells):
+    if len(cells) < 2 or not is_integer_dtype(cells) or cells.hasnans:
         return False
     steps = cells.diff().iloc[1:]
     again = cells.iloc[1:][steps != steps.iloc[0]]

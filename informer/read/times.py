@@ -481,21 +481,22 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
     if digits := numbered_periods(cells) or digits_format(cells):
         return (digits,)
     if is_numeric_dtype(cells):
-        start = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
+        first = next(iter(cells[np.isfinite(cells.to_numpy(np.float64, na_value=np.nan))]), np.nan)
+        start = f"{table.name}, column {column!r}: expected dates, found numbers such as {first}"
         unit = usual_unit(cells)
         if unit == EXCEL:
-            begin = _of_days(cells.iloc[:1].to_numpy(np.float64))[0].round("s")
+            begin = _of_days(np.array([first], np.float64))[0].round("s")
             raise InputError(
                 f"{start}; if these are spreadsheet days, starting at {begin}, set dataset.time_format=excel; "
                 "otherwise name the time column with dataset.time_col"
             )
         if unit is not None:
-            begin = pd.Timestamp(int(cells.iloc[0]), unit=EPOCHS[unit])
+            begin = pd.Timestamp(int(first), unit=EPOCHS[unit])
             raise InputError(
                 f"{start}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
                 f"dataset.time_format={unit}; otherwise name the time column with dataset.time_col"
             )
-        if counts_rows(cells) and cells.iloc[0] < USUAL_DAYS[0] and cells.iloc[0] not in YEARS_SEEN:
+        if counts_rows(cells) and first < USUAL_DAYS[0] and first not in YEARS_SEEN:
             log.info("%s, column %r: numbers of rows instead of times (dataset.time_format=step)", table.name, column)
             return (STEP,)
         known = _set_formats(table, column)

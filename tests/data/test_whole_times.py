@@ -15,7 +15,7 @@ from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read.series import Series, prepared, series_from_table, table_of_file
 from informer.read.table import read_pieces, table_of_frame
-from informer.read.time_columns import find_time_column
+from informer.read.time_columns import counts_rows, find_time_column
 
 SIZES = ["seq_len=24", "label_len=12", "pred_len=3"]
 HOURS = pd.date_range("2023-12-30", periods=400, freq="h")
@@ -839,3 +839,14 @@ def test_opening_hours_that_differ_may_be_read_as_gaps(folder: Path) -> None:
     config = DatasetConfig(series_col="shop", frequency="h", fill=Fill.mask)
     one, other = read_panel([folder / "shops.csv"], config, None)
     assert [int(np.isfinite(series.values).sum()) for series in (one, other)] == [280, 336]
+
+
+@pytest.mark.parametrize("first", [np.nan, np.inf])
+def test_numbers_below_a_cell_without_one_are_told_apart(first: float, tmp_path: Path) -> None:
+    """Red if the first cell of a column decides, or breaks, what its numbers are proposed to be."""
+    seconds = [first, 1_577_836_800, 1_577_840_400]
+    with pytest.raises(InputError, match=r"starting at 2020-01-01 00:00:00 UTC, set dataset.time_format=s"):
+        read(pd.DataFrame({"time": seconds, "load": range(3)}), tmp_path)
+    with pytest.raises(InputError, match=r"starting at 2020-01-01 00:00:00, set dataset.time_format=excel"):
+        read(pd.DataFrame({"time": [first, 43_831, 43_832], "load": range(3)}), tmp_path)
+    assert not counts_rows(pd.Series([pd.NA, 1, 2], dtype="Int64"))
