@@ -132,13 +132,17 @@ def sample_paths(
     return np.maximum(paths, floor[:, None])
 
 
-def interval(sums: Float64[np.ndarray, "p *k"], level: int, blocks: int) -> Float64[np.ndarray, "2 *k"]:
+def interval(
+    sums: Float64[np.ndarray, "p *k"], center: float | Float64[np.ndarray, "*k"], level: int, blocks: int
+) -> Float64[np.ndarray, "2 *k"]:
     """Ends of the interval of a level in percent. As in conformal intervals, (n + 1) level / n of the paths are inside
-    with errors of n origins whose horizons do not overlap, and there is none (NaN) where that is more than all."""
+    with errors of n origins whose horizons do not overlap, and there is none (NaN) where that is more than all. The
+    forecast `center` is inside, also if nearly all errors have one sign."""
     if blocks < level / (100 - level):
         return np.full((2, *sums.shape[1:]), np.nan)
     inside = level / 100 * (blocks + 1) / blocks
-    return np.quantile(sums, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
+    low, high = np.quantile(sums, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
+    return np.stack([np.minimum(low, center), np.maximum(high, center)])
 
 
 @torch.inference_mode()
@@ -334,18 +338,19 @@ def totals(
         columns=[*groups.columns, *periods.columns, "column"],
     ).assign(value=values.ravel())
     for level in levels:
-        low, high = interval(by_path, level, held.blocks).reshape(2, -1)
+        low, high = interval(by_path, values, level, held.blocks).reshape(2, -1)
         table[f"lo{level}"], table[f"hi{level}"] = low, high
     for bound in settings.above:
         table[f"above_{bound:g}"] = 100 * (by_path > bound).mean(axis=0).ravel()
     main = columns.index(forecasts[0].main) if forecasts[0].main in columns else -1
-    ends = {level: interval(np.concatenate(whole)[:, main], level, held.blocks) for level in levels}
+    whole_paths, total = np.concatenate(whole)[:, main], center[..., main].sum()
+    ends = {level: interval(whole_paths, total, level, held.blocks) for level in levels}
     what = f"{columns[main]} of {len(names)} series" if columns != [TOTAL] else f"sum of {listed(names, 3)}"
     few = f"not known, errors of {held.blocks} horizons are too few"
     shown = ", ".join(
         f"{level} %: {few if np.isnan(low) else f'{low:,.6g} to {high:,.6g}'}" for level, (low, high) in ends.items()
     )
-    headline = f"{what}, {lasting(len(times), forecasts[0].series.frequency)}: {center[..., main].sum():,.6g} ({shown})"
+    headline = f"{what}, {lasting(len(times), forecasts[0].series.frequency)}: {total:,.6g} ({shown})"
     if tested:
         covered = "".join(f", {level} % intervals covered {share:.0f} %" for level, share in coverage.items())
         side = "high" if bias[main] >= 0 else "low"
@@ -380,7 +385,7 @@ def scores(
             later.forecast[w, there], later.units[w, there], errors[:, there], earlier.power[there], every, floor[there]
         )
         for level in levels:
-            low, high = interval(paths.sum(axis=(1, 2)), level, earlier.blocks)
+            low, high = interval(paths.sum(axis=(1, 2)), forecast, level, earlier.blocks)
             inside[level] += [] if np.isnan(low).all() else [(low <= actual) & (actual <= high)]
     with np.errstate(divide="ignore", invalid="ignore"):
         bias = (sums[0] - sums[1]) / np.abs(sums[1])

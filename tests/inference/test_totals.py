@@ -79,7 +79,7 @@ def test_the_interval_of_a_sum_is_that_of_its_distribution(tmp_path: Path) -> No
         assert row["value"] == pytest.approx(steps * level)
         assert width == pytest.approx(2 * z * exact, rel=0.07)
     whole = errors(4000, 3).sum(axis=(1, 2, 3))
-    low, high = interval(errors(W, 4).sum(axis=(1, 2, 3)), 80, W)
+    low, high = interval(errors(W, 4).sum(axis=(1, 2, 3)), 0.0, 80, W)
     assert np.mean((low <= whole) & (whole <= high)) == pytest.approx(0.8, abs=0.03)
     independent = np.sqrt(S * H * (COMMON**2 + OWN**2))
     added = S * H * (COMMON**2 + OWN**2) ** 0.5
@@ -97,9 +97,11 @@ def test_the_interval_of_a_sum_is_that_of_its_distribution(tmp_path: Path) -> No
 def test_few_horizons_give_no_wide_interval() -> None:
     """Red if the extremes of a handful of errors pass for an interval of 95 %."""
     values = np.arange(30.0)
-    assert np.isnan(interval(values, 95, 18)).all()
-    assert interval(values, 95, 19) == pytest.approx([0, 29])
-    assert interval(values, 80, 10_000) == pytest.approx(np.quantile(values, [0.1, 0.9]), abs=0.01)
+    center = 15.0
+    assert np.isnan(interval(values, center, 95, 18)).all()
+    assert interval(values, center, 95, 19) == pytest.approx([0, 29])
+    assert interval(values, center, 80, 10_000) == pytest.approx(np.quantile(values, [0.1, 0.9]), abs=0.01)
+    assert interval(values, -3.0, 80, 10_000)[0] == -3  # the forecast is inside
 
 
 def test_missing_errors_are_those_of_another_origin() -> None:
