@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from safetensors.torch import load_file
+from pretrain import load
 
 from informer.commands.actions import forecast, predict
 from informer.config.commands import ForecastConfig, PredictConfig
@@ -118,7 +118,7 @@ def zero(weights: Path | None) -> Method:
     """The network that comes trained."""
     model = ZeroModel()
     if weights:
-        model.network.load_state_dict(load_file(weights / "weights.safetensors"))
+        model.network = load(weights)[0].eval().to(model.device)
 
     def method(task: Task) -> Iterator[np.ndarray]:
         for left_out in task.left_out:

@@ -22,7 +22,7 @@ from informer.data.diagnosis import LEAST_COUNTED, seasons_of
 from informer.data.scaler import are_constant, is_amount
 from informer.data.seasonality import WEAKEST
 from informer.inference.model import Forecast
-from informer.linear.average import average_weights
+from informer.linear.average import average_weights, weights_in_words
 from informer.linear.theta import theta
 from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, at_level
 from informer.pretrained.weights import NEWEST, load
@@ -261,9 +261,7 @@ class ZeroModel:
     @property
     def name(self) -> str:
         """The forecast in words."""
-        parts = {"theta": self.theta, self.version: 1 - self.theta}
-        weighted = [(name, share) for name, share in parts.items() if share]
-        return " + ".join(f"{share:.0%} {name}" if len(weighted) > 1 else name for name, share in weighted)
+        return weights_in_words({"theta": self.theta, self.version: 1 - self.theta}).removeprefix("100% ")
 
     def _share(
         self,

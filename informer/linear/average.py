@@ -94,7 +94,12 @@ class CombinationWeights:
     @property
     def in_words(self) -> str:
         """The weights, without those that are zero."""
-        return " + ".join(f"{weight:.0%} {name}" for name, weight in self.by_name.items() if weight > 1e-9)
+        return weights_in_words(self.by_name)
+
+
+def weights_in_words(weights: Mapping[str, float]) -> str:
+    """Weights by name, without those that are zero."""
+    return " + ".join(f"{weight:.0%} {name}" for name, weight in weights.items() if weight > 1e-9)
 
 
 def members_of(

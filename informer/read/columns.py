@@ -34,7 +34,7 @@ from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
 from informer.read.cells import EMPTY_WORDS, distinct, is_encoded
 from informer.read.dialect import Dialect
-from informer.read.number_marks import without_thousands
+from informer.read.number_marks import APOSTROPHES, without_thousands
 from informer.read.table import Table, without
 from informer.read.time_columns import (
     counts_rows,
@@ -99,7 +99,7 @@ def has_words(table: Table, column: str) -> bool:
     cells = distinct(table.frame[column])
     if is_numeric_dtype(cells):
         return False
-    return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains("[^\\s\\d.,'\u2019+-]").any())
+    return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(rf"[^\s\d.,{APOSTROPHES}+-]").any())
 
 
 def check_no_times(table: Table, columns: Sequence[str]) -> None:

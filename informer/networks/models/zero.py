@@ -127,8 +127,8 @@ def read(
     available = torch.cat([exists[:, :, :1] | has_none[:, :, None], exists[:, :, 1:]], dim=2)
 
     moves, has_move = _moves(bounded, observed, season)
-    steps_back = (season, second, torch.ones_like(season))
-    change, second_change, row_change = (_mean_change(bounded, observed, each) for each in steps_back)
+    further = (_moves(bounded, observed, each) for each in (second, torch.ones_like(season)))
+    change, second_change, row_change = (_mean(x.abs(), pairs) for x, pairs in ((moves, has_move), *further))
     change = torch.where((second > 1) & (second_change > 0), torch.minimum(change, second_change), change)
     change = torch.where(change > 0, change, 1.0).clamp(min=LEAST_CHANGE)
 
@@ -233,16 +233,11 @@ def _moves(x: Tensor, observed: Tensor, season: Tensor) -> tuple[Tensor, Tensor]
     return (x - x.gather(1, index)) * pairs, pairs
 
 
-def _mean_change(x: Tensor, observed: Tensor, season: Tensor) -> Tensor:
-    """Mean |x_t - x_(t - season)|."""
-    moves, has_move = _moves(x, observed, season)
-    return _mean(moves.abs(), has_move)
-
-
 def _mean(x: Tensor, observed: Tensor, counted: Tensor | bool = True) -> Tensor:
     """Mean of the observed and counted rows of each series, 0 if there are none."""
     used = observed & counted
-    return (x * used).sum(1) / used.sum(1).clamp(min=1)
+    total = (x * used).sum(1, dtype=torch.float64)  # so that rows before the history do not change its rounding
+    return (total / used.sum(1).clamp(min=1)).to(x.dtype)
 
 
 def _phase_mean(x: Tensor, observed: Tensor, season: Tensor, index: Tensor, most: int) -> tuple[Tensor, Tensor]:
