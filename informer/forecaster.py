@@ -31,7 +31,7 @@ from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import series_column
-from informer.data.history import Future, Futures
+from informer.data.history import Future
 from informer.data.panel import attributes_from, read_panel
 from informer.inference.model import TrainedModel
 from informer.inference.reader import Reader
@@ -64,66 +64,9 @@ class OnClassOrInstance(Generic[Own]):
         return MethodType(self.method, owner() if instance is None else instance)
 
 
-def metrics_table(metrics: str | None) -> pd.DataFrame:
-    """Overall scores of a run, one row per units (scaled, original) and forecaster.
-
-    Args:
-        metrics: text of its metrics.json; None: there is none.
-
-    Raises:
-        InputError: no scores, or the file is damaged.
-    """
-    if metrics is None:
-        raise InputError("metrics: expected a fitted forecaster or one loaded from a run directory, found no scores")
-    try:
-        scores = json.loads(metrics)["scores"]
-        rows = {
-            (units, name): dict(by_units[units]["overall"])
-            for units in ("scaled", "original")
-            for name, by_units in scores.items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"metrics.json: cannot be read ({type(error).__name__}: {error})") from error
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["units", "model"])
-
-
-def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | str | None, stride: int | None) -> float:
-    """1 - MSE / MSE of the better baseline, over origins after the training rows.
-
-    Raises:
-        InputError: there is no such origin.
-    """
-    how = PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
-    valid_series, firsts, _ = with_origins(model, panel, how)
-    scores = RollingScores(model, valid_series, firsts, how)
-    tables = roll_panel(model, valid_series, how, first_rows=firsts, scores=scores)
-    assert sum(map(len, tables))
-    return scores.evaluation().skill
-
-
 def levels_of(intervals: int | Sequence[int]) -> Sequence[int]:
     """Levels as a sequence."""
     return (intervals,) if isinstance(intervals, int) else intervals
-
-
-def forecast_figure(
-    model: TrainedModel,
-    panel: Sequence[Series],
-    *,
-    series: str | None,
-    horizon: int | str | None,
-    levels: Sequence[int],
-) -> "Figure":
-    """Plot history, forecast and intervals of one series, by default the first.
-
-    Raises:
-        InputError: no such series, or it cannot be forecast.
-    """
-    chosen = [member for member in panel if series is None or member.name == series][:1]
-    if not chosen:
-        raise InputError(f"series={series}: expected one of {listed([member.name for member in panel])}")
-    (forecast,) = model.forecast(chosen, horizon=horizon, levels=levels)
-    return figure_of(forecast, title=chosen[0].name if len(panel) > 1 else "")
 
 
 def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
@@ -142,45 +85,13 @@ def known_attributes(attributes: Frame | None) -> pd.DataFrame | str | None:
     return str(attributes) if isinstance(attributes, str | Path) else frame_of(attributes, "attributes")
 
 
-def reader_with(reader: Reader, attributes: Frame | None) -> Reader:
-    """The reader, which also knows the given attributes of series. Errors as in `Reader.with_attributes`."""
-    parsed = known_attributes(attributes)
-    return reader if parsed is None else reader.with_attributes(parsed)
-
-
-def panel_of(
-    reader: Reader,
-    data: Frame,
-    name: str | None = None,
-    *,
-    dataset: Mapping[str, Any] | None = None,
-    ahead: int | None = None,
-) -> list[Series]:
-    """The series of what a user passes to be forecast.
-
-    Args:
-        data: a table, a series, or the path or address of a file.
-        name: name of a single series; None: that of the file, or `frame`.
-        dataset: how the data are written or repaired, if different from training.
-        ahead: see `Reader.frame`.
-
-    Raises:
-        InputError: they cannot be forecast.
-    """
-    written, path = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset))), path_of(data)
-    if path is not None:
-        return reader.file(path, written or InputFormat(), name or name_of(path), ahead=ahead)
-    name = name or "frame"
-    return reader.frame(frame_of(data, name), name, ahead=ahead, input_format=written)
-
-
-def panels_of(reader: Reader, frames: Mapping[Any, Frame] | Sequence[Frame]) -> dict[Any, list[Series]]:
-    """The series of each of these, by name; see `panel_of`."""
-    is_named = isinstance(frames, Mapping)
-    return {
-        name: panel_of(reader, frame, str(name) if is_named or path_of(frame) is None else None)
-        for name, frame in by_name(frames).items()
-    }
+def named_source(frame: Frame, name: str = "frame", *, is_named: bool = False) -> tuple[pd.DataFrame | Path, str]:
+    """What a `Reader` reads of what a user passes: a table, a series, or the path or address of a file; and its name,
+    which is that of the file unless `is_named`."""
+    path = path_of(frame)
+    if path is None:
+        return frame_of(frame, name), name
+    return path, name if is_named else name_of(path)
 
 
 def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame]:
@@ -200,34 +111,6 @@ def _activity() -> Iterator[None]:
         listening(lambda now: shown.update(now["doing"]) if "doing" in now else None),
     ):
         yield
-
-
-def known_ahead(
-    model: TrainedModel,
-    panels: Mapping[Any, Sequence[Series]],
-    frames: Mapping[Any, Frame],
-    futures: Mapping[Any, Frame] | None,
-) -> list[Future] | None:
-    """Future covariates of every series of these tables, in order: in other tables, or in the rows at their ends that
-    have no target. None if there are none, and the model reads none.
-
-    Raises:
-        InputError: a table has none, or they cannot be read.
-    """
-    own, futures = futures is None, frames if futures is None else futures
-    if own and not model.columns.future_covariates:
-        return None
-    absent = [str(name) for name in panels if name not in futures]
-    if absent:
-        raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-    label = "{}" if own else "future of {}"
-    covariates = {name: _future_of(model.reader, futures[name], label.format(name)) for name in panels}
-    return [covariates[name].of(series) for name, panel in panels.items() for series in panel]
-
-
-def _future_of(reader: Reader, frame: Frame, name: str) -> Futures:
-    path = path_of(frame)
-    return reader.future_frame(frame_of(frame, name), name) if path is None else reader.future_file(path, InputFormat())
 
 
 Key = TypeVar("Key")
@@ -364,16 +247,34 @@ class Forecaster:
         Raises:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
-        panel = panel_of(reader_with(self.trained.reader, attributes), frame, dataset=dataset)
         ahead = None if future is None else {"frame": future}
-        covariates = known_ahead(self.trained, {"frame": panel}, {"frame": frame}, ahead)
-        forecasts = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=covariates)
-        return like(frame, pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True))
+        (forecast,) = self._forecasts(
+            {"frame": frame}, ahead, horizon=horizon, intervals=intervals, attributes=attributes, dataset=dataset
+        )
+        return forecast
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """Scores of the model and the baselines on the test part; see `metrics_table`."""
-        return metrics_table(self._scores)
+        """Overall scores of the model and the baselines on the test part, one row per units (scaled, original) and
+        forecaster.
+
+        Raises:
+            InputError: no scores, or metrics.json is damaged.
+        """
+        if self._scores is None:
+            raise InputError(
+                "metrics: expected a fitted forecaster or one loaded from a run directory, found no scores"
+            )
+        try:
+            scores = json.loads(self._scores)["scores"]
+            rows = {
+                (units, name): dict(by_units[units]["overall"])
+                for units in ("scaled", "original")
+                for name, by_units in scores.items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"metrics.json: cannot be read ({type(error).__name__}: {error})") from error
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["units", "model"])
 
     def score(
         self,
@@ -383,9 +284,19 @@ class Forecaster:
         stride: int | None = None,
         attributes: Frame | None = None,
     ) -> float:
-        """Skill on the rows of `frame` after training, see `skill_of`; arguments as for `backtest`."""
-        panel = panel_of(reader_with(self.trained.reader, attributes), frame, ahead=self.trained.reach(horizon))
-        return skill_of(self.trained, panel, horizon=horizon, stride=stride)
+        """Skill on the rows of `frame` after training: 1 - MSE / MSE of the better baseline; arguments as for
+        `backtest`.
+
+        Raises:
+            InputError: there is no origin after the training rows.
+        """
+        model, how = self.trained, PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
+        panel = self._panel(frame, attributes, ahead=model.reach(horizon))
+        valid_series, firsts, _ = with_origins(model, panel, how)
+        scores = RollingScores(model, valid_series, firsts, how)
+        tables = roll_panel(model, valid_series, how, first_rows=firsts, scores=scores)
+        assert sum(map(len, tables))
+        return scores.evaluation().skill
 
     def plot(
         self,
@@ -396,9 +307,17 @@ class Forecaster:
         intervals: int | Sequence[int] = (),
         attributes: Frame | None = None,
     ) -> "Figure":
-        """Plot history, forecast and intervals of one series, by default the first; arguments as for `predict`."""
-        panel = panel_of(reader_with(self.trained.reader, attributes), frame)
-        return forecast_figure(self.trained, panel, series=series, horizon=horizon, levels=levels_of(intervals))
+        """Plot history, forecast and intervals of one series, by default the first; arguments as for `predict`.
+
+        Raises:
+            InputError: no such series, or it cannot be forecast.
+        """
+        panel = self._panel(frame, attributes)
+        chosen = [member for member in panel if series is None or member.name == series][:1]
+        if not chosen:
+            raise InputError(f"series={series}: expected one of {listed([member.name for member in panel])}")
+        (forecast,) = self.trained.forecast(chosen, horizon=horizon, levels=levels_of(intervals))
+        return figure_of(forecast, title=chosen[0].name if len(panel) > 1 else "")
 
     @overload
     def predict_many(
@@ -428,20 +347,60 @@ class Forecaster:
         Returns:
             Forecasts by the same names, or in the same order, each of the type of its table.
         """
-        tables, panels = by_name(frames), panels_of(reader_with(self.trained.reader, attributes), frames)
-        series = [member for panel in panels.values() for member in panel]
-        covariates = known_ahead(self.trained, panels, tables, None if futures is None else by_name(futures))
-        predicted = iter(
-            self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=covariates)
+        ahead = None if futures is None else by_name(futures)
+        are_named = isinstance(frames, Mapping)
+        forecasts = self._forecasts(
+            by_name(frames), ahead, horizon=horizon, intervals=intervals, attributes=attributes, are_named=are_named
         )
-        forecasts = [
-            like(
-                tables[name],
-                pd.concat([forecast.frame() for forecast in islice(predicted, len(panel))], ignore_index=True),
-            )
+        return dict(zip(frames, forecasts, strict=True)) if are_named else forecasts
+
+    def _reader(self, attributes: Frame | None) -> Reader:
+        """The reader, which also knows the given attributes of series. Errors as in `Reader.with_attributes`."""
+        parsed = known_attributes(attributes)
+        return self.trained.reader if parsed is None else self.trained.reader.with_attributes(parsed)
+
+    def _panel(self, frame: Frame, attributes: Frame | None, ahead: int | None = None) -> list[Series]:
+        """The series of a table; `ahead`: see `Reader.series`."""
+        return self._reader(attributes).series(*named_source(frame), ahead=ahead)
+
+    def _forecasts(
+        self,
+        frames: Mapping[Any, Frame],
+        futures: Mapping[Any, Frame] | None,
+        *,
+        horizon: int | str | None,
+        intervals: int | Sequence[int],
+        attributes: Frame | None,
+        dataset: Mapping[str, Any] | None = None,
+        are_named: bool = False,
+    ) -> list[Any]:
+        """The forecast of each table, of its type. Future covariates are in other tables by the same names, or in the
+        rows at their ends that have no target.
+
+        Args:
+            are_named: whether the names are those of single series; otherwise a file names its own.
+        """
+        model, reader = self.trained, self._reader(attributes)
+        written = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset)))
+        panels = {
+            name: reader.series(*named_source(frame, str(name), is_named=are_named), written)
+            for name, frame in frames.items()
+        }
+        is_own, futures = futures is None, frames if futures is None else futures
+        covariates: list[Future] | None = None
+        if not is_own or model.columns.future_covariates:
+            if absent := [str(name) for name in frames if name not in futures]:
+                raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
+            label = "{}" if is_own else "future of {}"
+            read = {name: model.reader.futures(*named_source(futures[name], label.format(name))) for name in frames}
+            covariates = [read[name].of(series) for name, panel in panels.items() for series in panel]
+        series = [member for panel in panels.values() for member in panel]
+        levels = levels_of(intervals)
+        predicted = iter(model.forecast(series, horizon=horizon, levels=levels, futures=covariates))
+        return [
+            like(frames[name], pd.concat([each.frame() for each in islice(predicted, len(panel))], ignore_index=True))
             for name, panel in panels.items()
         ]
-        return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts
 
     def backtest(
         self,
@@ -475,7 +434,7 @@ class Forecaster:
         model = self.trained.scored
         if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
-        panel = panel_of(reader_with(model.reader, attributes), frame, ahead=model.reach(horizon))
+        panel = self._panel(frame, attributes, ahead=model.reach(horizon))
         rows, levels = None if horizon is None else str(horizon), [*levels_of(intervals)]
         how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
         firsts = None if start is None else [first_origin(model, series, start) for series in panel]

@@ -157,7 +157,7 @@ def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
 
 def test_values_are_the_networks_in_the_datas_units(quantiled: Trained) -> None:
     saved, model = checkpoint.load(quantiled.run_dir), TrainedModel.load(quantiled.run_dir, device="cpu")
-    panel = model.reader.frame(sample(), "sample")
+    panel = model.reader.series(sample(), "sample")
     with torch.inference_mode():
         output = restore_model(saved)(*model._batch(panel, None)[:4])[0].numpy()
     assert output.shape == (6, 4, 4)

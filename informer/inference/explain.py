@@ -222,7 +222,7 @@ def _read(
 ) -> tuple[list[Series], list[Future] | None]:
     """The series of some files, and their future covariates, if any."""
     sources = name_sources(locations)
-    series = {source: model.reader.file(source.path, settings.dataset, source.name) for source in sources}
+    series = {source: model.reader.series(source.path, source.name, settings.dataset) for source in sources}
     paths = None if future is None else match_futures(future, sources)
     ahead = list[Future]()
     for source, panel in series.items():

@@ -93,7 +93,7 @@ def future_of(
     path = futures[source.name] if isinstance(futures, Mapping) else futures
     if path is None and model.columns.future_covariates:
         path = source.path
-    return None if path is None else model.reader.future_file(path, input_format)
+    return None if path is None else model.reader.futures(path, source.name, input_format)
 
 
 def _check_apart(pattern: str, paths: Sequence[Path] | None, output: Path) -> None:
@@ -347,7 +347,7 @@ class Job:
         if not self.is_rolling and self.future is not None:
             check_futures(model.columns, has_futures=True)
             if isinstance(self.future, Path):
-                model.reader.future_file(self.future, self.settings.dataset)
+                model.reader.futures(self.future, "future", self.settings.dataset)
 
     def name_in_long(self, source: InputFile, series: Series) -> str:
         """Name of a series in the table of all files (format=long)."""
@@ -429,7 +429,7 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
     histories: dict[InputFile, tuple[list[Series], list[Future]]] = {}
     for source in sources:
         with _noting(job, rows, source):
-            panel = model.reader.file(source.path, job.settings.dataset, source.name)
+            panel = model.reader.series(source.path, source.name, job.settings.dataset)
             rows[source] = rows[source].read(panel)
             futures = future_of(model, job.future, source, job.settings.dataset)
             ahead = [] if futures is None else [futures.of(series) for series in panel]
@@ -507,7 +507,7 @@ def _roll_file(model: TrainedModel, job: Job, source: InputFile) -> Row:
     of = job.settings
     rows = {source: Row.of(source)}
     with _noting(job, rows, source):
-        panel = model.reader.file(source.path, of.dataset, source.name, ahead=model.reach(of.horizon))
+        panel = model.reader.series(source.path, source.name, of.dataset, ahead=model.reach(of.horizon))
         rows[source] = rows[source].read(panel)
         output, left_out = write_rolled(model, panel, source.name, rolling=of, writer=job.writer)
         message = "\n".join(filter(None, [rows[source].message, *left_out]))

@@ -2,9 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -40,6 +38,9 @@ from informer.read.table import Table, cells_of_content, table_of_frame
 from informer.read.times import TimesCache
 
 log = logging.getLogger(__name__)
+
+Source = pd.DataFrame | Path | bytes
+"""A table, the path of a file, or CSV text."""
 
 LEFT_OUT = "left out"
 """Prefix of the message about series of a table that are not forecast."""
@@ -105,70 +106,62 @@ class Reader:
         reader._attributes = self._attributes.with_attributes(attributes_from(attributes, self._as_trained))
         return reader
 
-    def frame(
-        self, frame: pd.DataFrame, name: str, *, ahead: int | None = None, input_format: InputFormat | None = None
+    def series(
+        self, source: Source, name: str, input_format: InputFormat | None = None, *, ahead: int | None = None
     ) -> list[Series]:
-        """Read the series of a table to forecast.
+        """Read the series of a table to forecast, checked like training data; other columns than the model's are
+        ignored.
 
         The table is a single series, unless it has the column that named the series in training
         (`dataset.series_col`).
 
         Args:
-            frame: times are a column or the index.
+            source: a table whose times are a column or the index, a CSV, parquet or Excel file, or CSV text.
             name: name of the table in errors; if each series has its own scaler, it selects the scaler.
-            ahead: read all rows, to compare with forecasts of this many rows; None: only the last seq_len.
             input_format: format and repairs, if different from the training data.
+            ahead: read all rows, to compare with forecasts of this many rows; None: only the last seq_len.
 
         Raises:
             InputError: it cannot be forecast (columns, numbers, timestamps, step, rows).
         """
-        table, config = self._read(partial(_of_frame, frame, name), input_format or InputFormat())
-        return self._series(table, config, name, ahead=ahead)
+        input_format = input_format or InputFormat()
+        table, config = self._read(source, name, input_format)
+        return self._series(
+            table,
+            config,
+            name,
+            ahead=ahead,
+            named=input_format.series_col is not None,
+            lenient=isinstance(source, Path),
+        )
 
-    def file(self, path: Path, input_format: InputFormat, name: str, *, ahead: int | None = None) -> list[Series]:
-        """Read the series of a file, checked like training data; other columns than the model's are ignored.
+    def futures(self, source: Source, name: str, input_format: InputFormat | None = None) -> Futures:
+        """Read future covariates; the last file is kept, since all batches of a job need it.
 
         Args:
-            path: CSV, parquet or Excel file.
-            input_format: file format, if different from the training data.
-            name, ahead: see `frame`.
+            source, name, input_format: see `series`.
 
         Raises:
-            InputError: see `frame`.
+            InputError: they cannot be read, or have no times.
         """
-        table, config = self._read(partial(cells_of_file, path), input_format)
-        return self._series(table, config, name, ahead=ahead, named=input_format.series_col is not None, lenient=True)
-
-    def content(self, content: bytes, input_format: InputFormat, name: str) -> list[Series]:
-        """Read the series of CSV text. Errors as in `frame`."""
-        table, config = self._read(partial(cells_of_content, content, name), input_format)
-        return self._series(table, config, name, ahead=None, named=input_format.series_col is not None)
-
-    def future_frame(self, frame: pd.DataFrame, name: str) -> Futures:
-        """Read a table of future covariates; times are a column or the index.
-
-        Raises:
-            InputError: it has no times.
-        """
-        return self._futures(*self._read(partial(_of_frame, frame, name), InputFormat()))
-
-    def future_content(self, content: bytes, input_format: InputFormat, name: str) -> Futures:
-        """Read CSV text with future covariates. Errors as in `future_frame`."""
-        return self._futures(*self._read(partial(cells_of_content, content, name), input_format))
-
-    def future_file(self, path: Path, input_format: InputFormat) -> Futures:
-        """Read a file of future covariates; the last one is kept, since all batches of a job need it.
-
-        Raises:
-            InputError: it cannot be read, or has no times.
-        """
-        key = (path.resolve(), fingerprint(path), replace(input_format))
+        input_format = input_format or InputFormat()
+        if not isinstance(source, Path):
+            return self._futures(source, name, input_format)
+        key = (source.resolve(), fingerprint(source), replace(input_format))
         if self._last_future is None or self._last_future[0] != key:
-            self._last_future = key, self._futures(*self._read(partial(cells_of_file, path), input_format))
+            self._last_future = key, self._futures(source, name, input_format)
         return self._last_future[1]
 
-    def _read(self, read: Callable[[DatasetConfig], Table], input_format: InputFormat) -> tuple[Table, DatasetConfig]:
+    def _read(self, source: Source, name: str, input_format: InputFormat) -> tuple[Table, DatasetConfig]:
         """A table, prepared, and its settings, with the time column of training if it exists."""
+
+        def read(config: DatasetConfig) -> Table:
+            if isinstance(source, Path):
+                return cells_of_file(source, config)
+            if isinstance(source, bytes):
+                return cells_of_content(source, name, config)
+            return table_of_frame(source, name, config.time_col)
+
         config = input_format.applied_to(replace(self._as_trained, time_col=None))
         named = input_format.issued_at is not None
         if config.keeps_gaps and not self._reads_gaps:
@@ -265,7 +258,8 @@ class Reader:
             )
         return coded(table, self._labels)
 
-    def _futures(self, table: Table, config: DatasetConfig) -> Futures:
+    def _futures(self, source: Source, name: str, input_format: InputFormat) -> Futures:
+        table, config = self._read(source, name, input_format)
         return futures_of_table(self._coded(table), config, self._time_format)
 
     def _sparse(self, series: Series, config: DatasetConfig) -> str | None:
@@ -286,7 +280,3 @@ class Reader:
                 where = f"{series.name}: gaps in {listed(new)}, which had none in training"
                 log.warning(f"{where}; filled with the last observed value")
         return with_issues_of([series], self._future)[0]
-
-
-def _of_frame(frame: pd.DataFrame, name: str, config: DatasetConfig) -> Table:
-    return table_of_frame(frame, name, config.time_col)

@@ -85,15 +85,15 @@ def read_series(
             input_format.encoding = charset
             if problems := input_format.problems():
                 raise InputError(f"Content-Type: {problems[0]}")
-        series = model.reader.content(content, input_format, name)
+        series = model.reader.series(content, name, input_format)
         if model.columns.future_covariates:
-            futures = model.reader.future_content(content, input_format, name)
+            futures = model.reader.futures(content, name, input_format)
     else:
         frame, ahead = _json_tables(content, limits)
-        series = model.reader.frame(frame, name)
+        series = model.reader.series(frame, name)
         if ahead is None and model.columns.future_covariates:
             ahead = frame
-        futures = None if ahead is None else model.reader.future_frame(ahead, name if ahead is frame else FUTURE)
+        futures = None if ahead is None else model.reader.futures(ahead, name if ahead is frame else FUTURE)
     check_futures(model.columns, has_futures=futures is not None)
     return series, futures
 

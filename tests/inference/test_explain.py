@@ -11,7 +11,6 @@ from entry_points import call, done, refusal
 
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
-from informer.config.data import InputFormat
 from informer.inference.explain import MOST_REPEATS, sliders
 from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
@@ -220,8 +219,8 @@ def test_what_if_is_the_forecast_of_the_changed_file(name: str, files: Path) -> 
 def test_the_points_of_a_slider_are_forecasts(name: str, files: Path) -> None:
     """Red if a point of a model that is not linear is another change than that of a file, or a column has no slider."""
     model, (history, ahead) = TrainedModel.load(Path(run_of(name))), words_of(name)
-    (series,) = model.reader.file(Path("one.csv"), InputFormat(), "one")
-    future = model.reader.future_file(Path("ahead.csv"), InputFormat()).of(series)
+    (series,) = model.reader.series(Path("one.csv"), "one")
+    future = model.reader.futures(Path("ahead.csv"), "ahead").of(series)
     found, is_linear = sliders(model, [series], [future], horizon=None)
     assert [each["column"] for each in found] == ["promo", "price", "weather"]
     assert [each["labels"] for each in found] == [["0", "1"], None, ["rain", "sun"]]

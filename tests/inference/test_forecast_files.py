@@ -118,7 +118,7 @@ def test_the_time_column_of_training_is_taken_among_several(
     reader = saved["h"][0].trained.reader
     for more in ({}, {"date created": later}, {"timestamp": later[::-1]}):
         frame.assign(**more).to_csv(tmp_path / "f.csv", index=False)
-        (series,) = reader.file(tmp_path / "f.csv", InputFormat(), "f")
+        (series,) = reader.series(tmp_path / "f.csv", "f")
         assert series.time_col == "date"
         assert (series.timestamps == times[-12:]).all()
     assert caplog.messages == []

@@ -169,19 +169,19 @@ def test_whatever_a_file_does_the_others_are_forecast(
     (good / "other.csv").write_bytes((good / "good.csv").read_bytes())
     arguments = [f"checkpoint={trained.run_dir}", "input=in"]
     done("predict", *arguments, "output=whole")
-    read, forecast = Reader.file, predictor.TrainedModel.forecast
+    read, forecast = Reader.series, predictor.TrainedModel.forecast
 
-    def reading(self: Reader, path: Path, written: InputFormat, name: str, **more: bool) -> object:
+    def reading(self: Reader, path: Path, name: str, written: InputFormat, **more: bool) -> object:
         if where == "reading" and name == "other":
             raise fault("not foreseen")
-        return read(self, path, written, name, **more)
+        return read(self, path, name, written, **more)
 
     def forecasting(self: predictor.TrainedModel, series: list, **more: object) -> object:
         if where == "forecasting" and any(one.name == "other" for one in series):
             raise fault("not foreseen")
         return forecast(self, series, **more)
 
-    monkeypatch.setattr(Reader, "file", reading)
+    monkeypatch.setattr(Reader, "series", reading)
     monkeypatch.setattr(predictor.TrainedModel, "forecast", forecasting)
     outcome = call("predict", *arguments, "output=out")
     assert outcome.status == 1, outcome.err
