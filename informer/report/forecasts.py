@@ -25,7 +25,7 @@ from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.sources import BOUND, LEVEL
 from informer.inference.writing import LONG_FILE
 from informer.read.series import column_values
-from informer.report.page import Content, Origin, Profile, Track, signed, to_html
+from informer.report.page import Content, Profile, Track, signed, to_html
 from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
 
 Item = TypeVar("Item")
@@ -297,20 +297,22 @@ def iso(times: pd.DatetimeIndex) -> list[str]:
     return list(local.strftime("%Y-%m-%d" if bool((local == local.normalize()).all()) else "%Y-%m-%d %H:%M:%S"))
 
 
-def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, lines: Mapping[str, str], bands: Sequence[str]) -> Origin:
+def _origin(
+    rows: pd.DataFrame, grid: pd.DatetimeIndex, lines: Mapping[str, str], bands: Sequence[str]
+) -> dict[str, Any]:
     times = pd.DatetimeIndex(rows["time"])
     row = int(grid.searchsorted(times[0]))
     shared = len(grid) >= row + len(times) and bool((grid[row : row + len(times)] == times).all())
     known = [name for name in lines if rows[name].notna().any()]
-    return Origin(
-        row=row,
-        times=() if shared else iso(times),
-        lines={lines[name]: rows[name].tolist() for name in known},
-        bands={
+    return {
+        "row": row,
+        "times": [] if shared else iso(times),
+        "lines": {lines[name]: rows[name].tolist() for name in known},
+        "bands": {
             name: (rows[low].tolist(), rows[high].tolist())
             for name, low, high in paired_bands([name for name in bands if rows[name].notna().any()])
         },
-    )
+    }
 
 
 def paired_bands(ends: Sequence[str]) -> Iterator[tuple[str, str, str]]:

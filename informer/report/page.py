@@ -66,21 +66,6 @@ TONES = {Winner.model: Tone.good, Winner.baseline: Tone.bad, Winner.unknown: Ton
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRow:
-    """Overall scores of one forecaster.
-
-    Args:
-        name: name of the forecaster.
-        metrics: values by the names of `METRICS` and `WQL`, all in the same units; NaN if unknown.
-        skill: 1 - MSE / MSE of the model's best baseline; NaN for the model without one.
-    """
-
-    name: str
-    metrics: Mapping[str, float]
-    skill: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """Errors along one axis (steps ahead, columns, hours of the day, ...).
 
@@ -105,23 +90,6 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Forecasts from one origin.
-
-    Args:
-        row: index of the first step in the track's rows; may be one past the last row.
-        times: times of the steps if they are beyond the track's rows, otherwise empty.
-        lines: forecasts in data units by forecaster.
-        bands: lower and upper ends in data units by name (`80 %`).
-    """
-
-    row: int
-    times: Sequence[str] = ()
-    lines: Lines
-    bands: Mapping[str, tuple[Sequence[float], Sequence[float]]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
     """One column of one series with its forecasts, for display.
 
@@ -130,7 +98,9 @@ class Track:
         column: name of the column.
         times: index of its rows' timestamps in `Content.times`.
         actual: actual values in data units, one per row.
-        origins: origins, oldest first.
+        origins: of each origin, oldest first: `row`, index of the first step in the rows, may be one past the last;
+            `times` of the steps if they are beyond the rows, otherwise empty; forecasts in data units, `lines` by
+            forecaster; and `bands`, lower and upper ends by name (`80 %`).
         mse: scaled MSE of the model; NaN without actual values.
         skill: skill against the best baseline of this track.
     """
@@ -139,29 +109,9 @@ class Track:
     column: str
     times: int
     actual: Sequence[float]
-    origins: Sequence[Origin]
+    origins: Sequence[Mapping[str, Any]]
     mse: float = float("nan")
     skill: float = float("nan")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesScore:
-    """Scores of one column of one series, for the table of all.
-
-    Args:
-        series, column: names.
-        windows: number of scored windows of the series.
-        mse: scaled MSE of the model.
-        skill: skill against the best baseline.
-        track: index of its track; -1 if the page does not contain its values.
-    """
-
-    series: str
-    column: str
-    windows: int
-    mse: float
-    skill: float
-    track: int = -1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,7 +126,8 @@ class Content:
         model: name of the model among the forecasters.
         cards: figures at the top: label, value and hint of each.
         scored: heading of the first column of the score tables.
-        scaled, original: score tables in both units.
+        scaled, original: overall scores in both units, by forecaster: values by the names of `METRICS` and `WQL`, NaN
+            if unknown, and `skill`, 1 - MSE / MSE of the model's best baseline, NaN for the model without one.
         tables: further tables.
         remarks: notes on the scores.
         profiles: errors along each axis.
@@ -196,7 +147,8 @@ class Content:
             and `changes` of columns known ahead: `column`, `labels` of the values that it may have or None, `points`,
             and `differences` of the forecast at each.
         sources_note: how they were computed.
-        series: scores of every series and column.
+        series: of every `series` and `column` the number of scored `windows`, the scaled `mse` of the model, its
+            `skill` against the best baseline, and `track`, the index of its track, -1 if the page does not contain it.
         attention: weights of each layer on one window: `layer_name`, `lengths` (number of queries and of keys), and
             `heads`, a matrix each, thinned if long.
         attention_window: description of that window.
@@ -213,8 +165,8 @@ class Content:
     model: str = "informer"
     cards: list[tuple[str, str, str]] = field(default_factory=list)
     scored: str = "Forecaster"
-    scaled: list[ScoreRow] = field(default_factory=list)
-    original: list[ScoreRow] = field(default_factory=list)
+    scaled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    original: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     tables: list[TextTable] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
@@ -228,7 +180,7 @@ class Content:
     shown: str = ""
     sources: list[Mapping[str, Any]] = field(default_factory=list)
     sources_note: str = ""
-    series: list[SeriesScore] = field(default_factory=list)
+    series: Sequence[Mapping[str, Any]] = ()
     attention: list[Mapping[str, Any]] = field(default_factory=list)
     attention_window: str = ""
     problems: list[str] = field(default_factory=list)
@@ -415,16 +367,17 @@ def _grouped_rows(rows: Sequence[Sequence[str]]) -> str:
     return "".join(groups)
 
 
-def _score_table(title: str, rows: Sequence[ScoreRow], content: Content, without: Sequence[str]) -> str:
-    available = [name for name in HEADINGS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
+def _score_table(title: str, rows: Mapping[str, Mapping[str, float]], content: Content, without: Sequence[str]) -> str:
+    scores = rows.values()
+    available = [name for name in HEADINGS if any(not math.isnan(each.get(name, math.nan)) for each in scores)]
     names = [name for name in available if name not in without]
     head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
     body = ""
-    for row in rows:
-        cells = "".join(f'<td data-label="{HEADINGS[name]}">{shown(row.metrics[name])}</td>' for name in names)
-        skill = "" if math.isnan(row.skill) else signed(row.skill)
-        kind = ' class="own"' if row.name == content.model else ""
-        body += f'<tr{kind}><th scope="row">{escape(row.name)}</th>{cells}<td data-label="Skill">{skill}</td></tr>'
+    for forecaster, each in rows.items():
+        cells = "".join(f'<td data-label="{HEADINGS[name]}">{shown(each[name])}</td>' for name in names)
+        skill = "" if math.isnan(each["skill"]) else signed(each["skill"])
+        kind = ' class="own"' if forecaster == content.model else ""
+        body += f'<tr{kind}><th scope="row">{escape(forecaster)}</th>{cells}<td data-label="Skill">{skill}</td></tr>'
     head = f'<th scope="col">{content.scored}</th>{head}<th scope="col">Skill</th>'
     n = len(names) + 1
     across = n if n <= PHONE_COLUMNS else -(-n // 2)

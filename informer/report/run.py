@@ -44,8 +44,6 @@ from informer.report.page import (
     TONES,
     Content,
     Profile,
-    ScoreRow,
-    SeriesScore,
     TextTable,
     Tone,
     signed,
@@ -161,14 +159,14 @@ def _cards(metrics: Mapping[str, Any], interval: Interval, content: Content) -> 
     yield ("Test forecasts", f"{metrics['windows']:,}", "of rows not used in training")
 
 
-def _table(metrics: Mapping[str, Any], units: str) -> list[ScoreRow]:
+def _table(metrics: Mapping[str, Any], units: str) -> dict[str, dict[str, float]]:
     overall = {
         name: {metric: by_units[units]["overall"].get(metric, math.nan) for metric in HEADINGS}
         for name, by_units in metrics["scores"].items()
     }
     best = overall[metrics["best_baseline"]][metrics["metric"]]
     skills = {name: 1.0 - each[metrics["metric"]] / best if best > 0 else math.nan for name, each in overall.items()}
-    return [ScoreRow(name=name, metrics=each, skill=skills[name]) for name, each in overall.items()]
+    return {name: each | {"skill": skills[name]} for name, each in overall.items()}
 
 
 def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
@@ -355,19 +353,19 @@ def _add_tracks(content: Content, folder: Path, saved: Checkpoint, metrics: Mapp
     by_pair = frame[is_forecast].groupby(["series", "column"], sort=False)
     groups = [((str(key[0]), str(key[1])), rows) for key, rows in by_pair]
     all_scores = _series_scores(folder, metrics)
-    scores = {(score.series, score.column): score for score in all_scores}
-    ordered = sorted(groups, key=lambda group: scores[group[0]].mse, reverse=True)
+    scores = {(score["series"], score["column"]): score for score in all_scores}
+    ordered = sorted(groups, key=lambda group: scores[group[0]]["mse"], reverse=True)
     add_tracks(content, ordered, past, lines=lines, bands=bands)
     for place, (track, (key, _)) in enumerate(zip(content.tracks, ordered, strict=True)):
-        content.tracks[place] = replace(track, mse=scores[key].mse, skill=scores[key].skill)
-    places = {key: place for place, (key, _) in enumerate(ordered)}
-    content.series = [replace(each, track=places.get((each.series, each.column), -1)) for each in all_scores]
+        content.tracks[place] = replace(track, mse=scores[key]["mse"], skill=scores[key]["skill"])
+        scores[key]["track"] = place
+    content.series = all_scores
     content.shown = " ".join(_shown(len(ordered), content.series, saved.series))
 
 
-def _shown(n: int, scores: Sequence[SeriesScore], trained: Sequence[str]) -> Iterator[str]:
+def _shown(n: int, scores: Sequence[Mapping[str, Any]], trained: Sequence[str]) -> Iterator[str]:
     """How the `n` series and columns on the page were selected, and which series have no scores."""
-    names, columns = {score.series for score in scores}, {score.column for score in scores}
+    names, columns = ({score[key] for score in scores} for key in ("series", "column"))
     what = "series" if len(columns) == 1 else "columns" if len(names) == 1 else "pairs of series and column"
     if n < len(scores):
         third = n // 3
@@ -382,8 +380,8 @@ def _shown(n: int, scores: Sequence[SeriesScore], trained: Sequence[str]) -> Ite
         yield f"Too short for a test window: {listed(absent, MOST_NAMED)}."
 
 
-def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[SeriesScore]:
-    """Scores of every series and column, worst first."""
+def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Scores of every series and column, worst first, see `Content.series`."""
     model, by_column = metrics["model"], metrics["scores"][metrics["model"]]["scaled"]["by_column"]
     if (folder / BY_SERIES).exists():
         text = {"series": str, "column": str, "model": str}
@@ -398,8 +396,8 @@ def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[SeriesScore
             best, error = min(rival[column]["mse"] for rival in rivals), own["mse"]
             values.append(["", column, metrics["windows"], error, 1 - error / best if best > 0 else math.nan])
     keys = ("series", "column", "windows", "mse", "skill")
-    scores = [SeriesScore(**dict(zip(keys, each, strict=True))) for each in values]
-    return sorted(scores, key=lambda score: (math.isnan(score.mse), -score.mse))
+    scores = [dict(zip(keys, each, strict=True)) | {"track": -1} for each in values]
+    return sorted(scores, key=lambda score: (math.isnan(score["mse"]), -score["mse"]))
 
 
 def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = None) -> Path:

@@ -24,7 +24,7 @@ from informer.config.conversion import flat, read_saved_yaml, with_nan
 from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
 from informer.config.training import SLOTS
-from informer.report.page import OWN_PAGE, Content, Profile, ScoreRow, TextTable, Tone, to_html
+from informer.report.page import OWN_PAGE, Content, Profile, TextTable, Tone, to_html
 from informer.scoring.scores import shown
 from informer.training.sinks import ARTIFACTS, DATABASE
 
@@ -238,10 +238,7 @@ class Comparison:
             tone=Tone.neutral,
             model=names[0],
             scored="Run",
-            scaled=[
-                ScoreRow(name=name, metrics=run.metrics, skill=run.skill)
-                for name, run in zip(names, self.runs, strict=True)
-            ],
+            scaled={name: {**run.metrics, "skill": run.skill} for name, run in zip(names, self.runs, strict=True)},
             tables=[table for table in (self.over_seeds(), self.differing()) if table.rows],
             remarks=list(self.notes),
             profiles=[profile] if same else [],  # errors of different tasks are no curves of one chart

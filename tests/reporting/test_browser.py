@@ -15,7 +15,7 @@ from conftest import COLUMN, HOSTILE
 from entry_points import done
 
 from informer.inference.rescore import MAX_TRACKS
-from informer.report.page import Content, Origin, Profile, SeriesScore, Track, to_html
+from informer.report.page import Content, Profile, Track, to_html
 from informer.report.runs import compare_runs
 
 pytestmark = pytest.mark.slow
@@ -245,19 +245,20 @@ def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, 
     line = [123.456 + i / 7 for i in range(24)]
     lines = dict.fromkeys(("informer", "ridge", "seasonal naive", "without the network"), line)
     bands = {"95 %": (line, line), "80 %": (line, line)}
-    origins = [Origin(row=100 + 24 * i, lines=lines, bands=bands) for i in range(40)]
+    origins = [{"row": 100 + 24 * i, "times": [], "lines": lines, "bands": bands} for i in range(40)]
     tracks = [
         Track(series=f"store {i}", column="sales", times=i, actual=[123.456 + k / 7 for k in range(5000)],
               origins=origins, mse=1.0 - i / 100, skill=0.1)
         for i in range(MAX_TRACKS)
     ]  # fmt: skip
     error = {"informer": [1.0, 2.0]}
+    score = {"column": "sales", "windows": 9, "mse": 1.0, "skill": 0.1, "track": -1}
     content = Content(
         title="many",
         verdict="many series",
         times=[times] * MAX_TRACKS,
         tracks=tracks,
-        series=[SeriesScore(series=f"store {i}", column="sales", windows=9, mse=1.0, skill=0.1) for i in range(5000)],
+        series=[score | {"series": f"store {i}"} for i in range(5000)],
         profiles=[
             Profile(key=key, title=key, axis="a", labels=[1, 2], mse=error, mae=error) for key in ("step", "hour")
         ],

@@ -16,10 +16,7 @@ from informer.inference.rescore import MAX_TRACKS, chosen_pairs
 from informer.report.forecasts import paired_bands
 from informer.report.page import (
     Content,
-    Origin,
     Profile,
-    ScoreRow,
-    SeriesScore,
     TextTable,
     Track,
     json_in_html,
@@ -51,17 +48,19 @@ class Tags(HTMLParser):
 def hostile() -> Content:
     """Every text that may come from data is hostile."""
     lines = {HOSTILE: [1.0, float("nan")]}
+    origin = {"row": 0, "times": [], "lines": lines, "bands": {}}
+    score = {"series": HOSTILE, "column": HOSTILE, "windows": 1, "mse": 1.0, "skill": 0.1, "track": -1}
     return Content(
         title=HOSTILE, subtitle=HOSTILE, verdict=HOSTILE, model=HOSTILE, columns=[HOSTILE], shown=HOSTILE,
         cards=[(HOSTILE, HOSTILE, HOSTILE)],
-        scaled=[ScoreRow(name=HOSTILE, metrics={"mse": 1.0}, skill=0.5)],
+        scaled={HOSTILE: {"mse": 1.0, "skill": 0.5}},
         tables=[TextTable(title=HOSTILE, head=[HOSTILE], rows=[[HOSTILE]])],
         remarks=[HOSTILE], problems=[HOSTILE], attention_window=HOSTILE, command=HOSTILE,
         settings={HOSTILE: HOSTILE}, facts={HOSTILE: HOSTILE},
         profiles=[Profile(key="step", title=HOSTILE, axis=HOSTILE, labels=[HOSTILE, "b"], mse=lines, mae=lines)],
         times=[["2024-01-01", "2024-01-02"]],
-        tracks=[Track(series=HOSTILE, column=HOSTILE, times=0, actual=[1.0], origins=[Origin(row=0, lines=lines)])],
-        series=[SeriesScore(series=HOSTILE, column=HOSTILE, windows=1, mse=1.0, skill=0.1)] * 2,
+        tracks=[Track(series=HOSTILE, column=HOSTILE, times=0, actual=[1.0], origins=[origin])],
+        series=[score] * 2,
     )  # fmt: skip
 
 

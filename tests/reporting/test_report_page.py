@@ -21,7 +21,7 @@ from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
 from informer.networks.forecast_model import forecast_without_network, model_forecast
 from informer.report.forecasts import forecast_content
-from informer.report.page import Content, SeriesScore, Tone, to_html
+from informer.report.page import Content, Tone, to_html
 from informer.report.run import IDLE, _shown, add_scores, command_of, run_content
 from informer.scoring.scores import EDGES, adds_to_a_start
 
@@ -52,7 +52,7 @@ def test_quantile_losses_in_the_report_are_those_of_the_run(panel_run: Path, con
     """In both tables of the page, the last score before the skill; a run that saved none has no such column."""
     saved = json.loads((panel_run / "metrics.json").read_text())
     for rows, units in ((content.scaled, "scaled"), (content.original, "original")):
-        by_name = {row.name: row.metrics["wql"] for row in rows}
+        by_name = {name: row["wql"] for name, row in rows.items()}
         assert by_name == {name: scores[units]["overall"]["wql"] for name, scores in saved["scores"].items()}
     page = to_html(content)
     assert page.count('<th scope="col">WQL</th><th scope="col">Skill</th>') == 2
@@ -112,10 +112,11 @@ def test_the_colour_follows_the_interval_of_the_skill(panel_run: Path, skill, in
 
 def test_errors_by_hour_weekday_and_series_average_to_the_overall_error(content) -> None:
     """All test windows are counted once along each axis; red when a row is given to another hour or series."""
-    overall = {row.name: row.metrics["mse"] for row in content.scaled}
-    weights = {series.series: series.windows for series in content.series}
+    overall = {name: metrics["mse"] for name, metrics in content.scaled.items()}
+    weights = {row["series"]: row["windows"] for row in content.series}
     assert set(weights) == {"north", HOSTILE, "south"}
-    mean = sum(row.mse * row.windows for row in content.series) / sum(row.windows for row in content.series)
+    n = sum(row["windows"] for row in content.series)
+    mean = sum(row["mse"] * row["windows"] for row in content.series) / n
     assert mean == pytest.approx(overall["informer"], rel=1e-5)
     (by_hour,) = (each for each in content.profiles if each.key == "hour")
     assert list(by_hour.labels) == list(range(24))
@@ -146,7 +147,7 @@ def test_error_by_hour_window_by_window(panel_run: Path, content) -> None:
 
 def test_forecasts_in_the_report_are_those_of_rolling_mode(panel_run: Path, content, folder: Path) -> None:
     """The same windows by way of another command, in data units, with intervals and actual values."""
-    levels = [name.removesuffix(" %") for name in content.tracks[0].origins[0].bands]
+    levels = [name.removesuffix(" %") for name in content.tracks[0].origins[0]["bands"]]
     intervals = f"intervals=[{','.join(levels)}]"
     data = panel_run.parent / "data.csv"
     done("predict", f"checkpoint={panel_run}", f"input={data}", "mode=rolling", "stride=1", intervals)
@@ -155,10 +156,10 @@ def test_forecasts_in_the_report_are_those_of_rolling_mode(panel_run: Path, cont
         own = rolled[(rolled["store"] == track.series) & (rolled["column"] == track.column)]
         times = content.times[track.times]
         for origin in track.origins[:-1]:  # the last one is what follows the data
-            rows = own[own["origin"] == times[origin.row - 1]].sort_values("step")
-            assert origin.lines["informer"] == pytest.approx(rows["forecast"].tolist(), rel=1e-4, abs=1e-4)
-            assert track.actual[origin.row : origin.row + 6] == pytest.approx(rows["actual"].tolist())
-            for name, (low, high) in origin.bands.items():
+            rows = own[own["origin"] == times[origin["row"] - 1]].sort_values("step")
+            assert origin["lines"]["informer"] == pytest.approx(rows["forecast"].tolist(), rel=1e-4, abs=1e-4)
+            assert track.actual[origin["row"] : origin["row"] + 6] == pytest.approx(rows["actual"].tolist())
+            for name, (low, high) in origin["bands"].items():
                 level = name.removesuffix(" %")
                 assert low == pytest.approx(rows[f"lo{level}"].tolist(), rel=1e-4, abs=1e-4)
                 assert high == pytest.approx(rows[f"hi{level}"].tolist(), rel=1e-4, abs=1e-4)
@@ -166,18 +167,18 @@ def test_forecasts_in_the_report_are_those_of_rolling_mode(panel_run: Path, cont
 
 def test_the_last_forecast_in_the_report_is_the_one_that_predict_writes(panel_run: Path, content, folder: Path) -> None:
     """Red when the page shows forecasts of held-out rows only, or other ones than the file beyond the data."""
-    levels = [name.removesuffix(" %") for name in content.tracks[0].origins[-1].bands]
+    levels = [name.removesuffix(" %") for name in content.tracks[0].origins[-1]["bands"]]
     data = panel_run.parent / "data.csv"
     done("predict", f"checkpoint={panel_run}", f"input={data}", f"intervals=[{','.join(levels)}]")
     ahead = pd.read_csv("forecasts/data.forecast.csv")
     for track in content.tracks:
         rows, origin = ahead[ahead["store"] == track.series], track.origins[-1]
-        assert origin.row == len(track.actual)
-        assert pd.DatetimeIndex(origin.times).equals(pd.DatetimeIndex(rows["when"]))
-        assert origin.lines["informer"] == pytest.approx(rows[track.column].tolist(), rel=1e-4, abs=1e-4)
+        assert origin["row"] == len(track.actual)
+        assert pd.DatetimeIndex(origin["times"]).equals(pd.DatetimeIndex(rows["when"]))
+        assert origin["lines"]["informer"] == pytest.approx(rows[track.column].tolist(), rel=1e-4, abs=1e-4)
         for level in levels:
             ends = [rows[f"{track.column}_{end}{level}"].tolist() for end in ("lo", "hi")]
-            for drawn, expected in zip(origin.bands[f"{level} %"], ends, strict=True):
+            for drawn, expected in zip(origin["bands"][f"{level} %"], ends, strict=True):
                 assert drawn == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
@@ -224,7 +225,8 @@ def test_a_page_is_made_of_what_the_run_saved(panel_run: Path, folder: Path, mon
     assert page_data(folder / "run" / "report.html")["tracks"]
     Path("run/metrics.json").unlink()
     content = run_content(Path("run"))
-    assert content.tracks == [] == content.scaled
+    assert content.tracks == []
+    assert not content.scaled
     assert "informer eval checkpoint=run" in content.verdict
 
 
@@ -280,9 +282,9 @@ def test_every_origin_of_the_slider_is_within_the_rows_and_the_newest_is_one(
     assert len(track.actual) == len(times)
     newest = table["date"].max()
     for place, origin in enumerate(track.origins, start=1):
-        assert origin.times == ()  # all its rows are in the track
-        drawn = times[origin.row : origin.row + 6]
-        steps = np.array(origin.lines["forecast"]) - np.array(track.actual[origin.row : origin.row + 6])
+        assert origin["times"] == []  # all its rows are in the track
+        drawn = times[origin["row"] : origin["row"] + 6]
+        steps = np.array(origin["lines"]["forecast"]) - np.array(track.actual[origin["row"] : origin["row"] + 6])
         assert steps.tolist() == [1, 2, 3, 4, 5, 6]
         assert (pd.Timestamp(drawn[-1]) == newest) == (place == len(track.origins))
     shown = len(track.origins)
@@ -297,7 +299,7 @@ def test_origins_before_the_rows_that_fit_are_left_out(folder: Path, monkeypatch
     (track,) = forecast_content(Path("load.rolling.csv")).tracks
     assert len(track.actual) == 100
     assert 1 < len(track.origins) < 21
-    assert all(origin.row > 0 and origin.times == () for origin in track.origins)
+    assert all(origin["row"] > 0 and origin["times"] == [] for origin in track.origins)
 
 
 @pytest.mark.parametrize(
@@ -328,14 +330,14 @@ def test_local_times_of_forecasts_over_a_clock_change(folder: Path) -> None:
     content = forecast_content(
         Path("a.forecast.csv"), history="a.csv", input_format=InputFormat(timezone="Europe/Berlin")
     )
-    drawn = [*content.times[0], *content.tracks[0].origins[0].times]
+    drawn = [*content.times[0], *content.tracks[0].origins[0]["times"]]
     expected = before.append(times).tz_convert("UTC").tz_localize(None)
     assert list(pd.DatetimeIndex(drawn)) == list(expected)
     assert "Times are shown in UTC." in Path("page.html").read_text()
 
 
 def test_series_that_are_not_on_the_page_are_named() -> None:
-    scores = [SeriesScore(series=name, column="y", windows=2, mse=1.0, skill=0.0) for name in "ac"]
+    scores = [{"series": name, "column": "y"} for name in "ac"]
     assert list(_shown(2, scores, "abc")) == ["The page shows all 2 series.", "Too short for a test window: b."]
     (line,) = _shown(6, scores * 4, "ac")
     assert line.startswith("The page shows 6 of 8 series, so that it stays small: the 2 with the largest error, the 2")
@@ -408,7 +410,7 @@ def test_errors_and_intervals_on_the_page_are_those_of_the_values(folder: Path) 
     assert content.residuals["counts"] == np.histogram(np.clip(errors, -3, 3), bins=EDGES)[0].tolist()
     (track,) = content.tracks
     for origin in track.origins[:-1]:
-        rows = rolled[rolled["origin"] == content.times[0][origin.row - 1]]
-        assert origin.lines["informer"] == pytest.approx(rows["forecast"].tolist(), rel=5e-4)  # rounded to 4 digits
-        assert origin.bands["80 %"][0] == pytest.approx(rows["lo80"].tolist(), rel=5e-4, abs=5e-5)
-        assert origin.bands["80 %"][1] == pytest.approx(rows["hi80"].tolist(), rel=5e-4)
+        rows = rolled[rolled["origin"] == content.times[0][origin["row"] - 1]]
+        assert origin["lines"]["informer"] == pytest.approx(rows["forecast"].tolist(), rel=5e-4)  # rounded to 4 digits
+        assert origin["bands"]["80 %"][0] == pytest.approx(rows["lo80"].tolist(), rel=5e-4, abs=5e-5)
+        assert origin["bands"]["80 %"][1] == pytest.approx(rows["hi80"].tolist(), rel=5e-4)
