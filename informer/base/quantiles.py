@@ -1,7 +1,7 @@
 """Levels and names of forecast quantiles (Koenker & Bassett 1978, "Regression Quantiles")."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 MEDIAN = 0.5
@@ -45,3 +45,10 @@ def central_pairs(levels: Sequence[float]) -> list[tuple[float, float]]:
     """Pairs of levels symmetric around the median; (0.1, 0.9) encloses 80 %."""
     mirrored = ((level, round(1 - level, MAX_DECIMALS)) for level in levels if level < MEDIAN)
     return [(low, high) for low, high in mirrored if high in levels]
+
+
+def paired_bands(ends: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Name of each interval and the columns of its ends, `lo80` with `hi80` and `q10` with `q90`; widest first."""
+    names = bands_by_level(ends)
+    for low, high in central_pairs([*names]):
+        yield f"{100 * (high - low):g} %", names[low], names[high]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -45,29 +46,27 @@ from informer.commands.plan import (
     with_columns_ahead,
     with_future,
 )
-from informer.config.commands import ForecastConfig, Format, PredictConfig, ReportConfig
+from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import from_plain
 from informer.config.data import DatasetConfig
 from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
-from informer.data.dataset import Data
 from informer.data.diagnosis import Survey
 from informer.data.history import future_index
 from informer.data.panel import without_ended
 from informer.data.scaler import PanelScaler
 from informer.data.seasonality import WEAKEST
-from informer.data.windows import Windows
 from informer.inference.job import predict
-from informer.inference.model import Forecast, interval_notes, log_entry
-from informer.inference.totals import Totals, held_out_untrained, of_run, totals
+from informer.inference.model import Forecast, TrainedModel, interval_notes, log_entry
+from informer.inference.rescore import trained_data
+from informer.inference.totals import Totals, held_out, held_out_untrained, totals, units_of
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, network_seasons
-from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.zero import HISTORY
 from informer.read.files import files_sha256, list_files
 from informer.read.frequency import adjective, lasting
-from informer.read.series import keeping_cells
+from informer.read.series import column_values, keeping_cells
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
@@ -379,7 +378,7 @@ def _forecast_trained(
         )
         kept = list[Forecast]()
         predict(job, quiet, kept, forecasting)
-        sums = of_run(run, saved, kept, settings, dataset, subject.path, _before_test) if settings.sums else None
+        sums = _sums_of_run(run, saved, kept, settings, dataset, subject.path) if settings.sums else None
         if sums is not None:
             sums.save(run)
         progress.report("writing the report")
@@ -498,11 +497,28 @@ def _forecast_untrained(
     return _told(console, summary, [*filter(None, [scores.get("warning")])], facts)
 
 
-def _before_test(
-    saved: checkpoint.Checkpoint, model: ForecastModel, data: Data
-) -> Iterator[tuple[ForecastModel, Windows]]:
-    """Windows before the test part with models that were not fitted on them."""
-    return held_out_fits(model, from_plain(saved.config), data, finish=combiner(saved, data))
+def _sums_of_run(
+    run: Path,
+    saved: checkpoint.Checkpoint,
+    forecasts: Sequence[Forecast],
+    settings: ForecastConfig,
+    dataset: DatasetConfig,
+    path: str,
+) -> Totals:
+    """Sums of the forecasts of a run, with errors on its validation and test part; `dataset`, `path`: of the file."""
+    model = TrainedModel(saved, device=settings.device, warns=False)
+    with trained_data(saved, model.device, scratch=run, dataset=EvalDataset(path=path)) as data:
+        names = [forecast.series.name for forecast in forecasts]
+        before_test = held_out_fits(model.model, from_plain(saved.config), data, finish=combiner(saved, data))
+        earlier, later = (held_out(model, data, fits, names) for fits in (before_test, [(model.model, data.test)]))
+    floor = np.full(later.power.shape, -np.inf)
+    floor[:, list(model.model.non_negative)] = 0.0
+    positions, units = model.columns.positions(model.columns.targets), []
+    for forecast in forecasts:  # after the last rows of its series
+        rows = column_values(forecast.series, model.columns.inputs)[-model.sizes.seq_len :]
+        history = model.scaler.of(forecast.series.name, rows).transform(rows)[None, :, positions]
+        units.append(units_of(model, torch.from_numpy(history))[0])
+    return totals(forecasts, settings, earlier, later, np.stack(units), floor, dataset, path)
 
 
 def _total(sums: Totals | None, folder: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ The forecast of a sum is the sum of the forecasts (bottom-up), so that parts and
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -22,11 +22,10 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from informer import checkpoint
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import expanded, write_atomic
 from informer.checkpoint.paths import PATHS, TOTALS, TOTALS_FACTS
-from informer.config.commands import PERIODS, EvalDataset, ForecastConfig
+from informer.config.commands import PERIODS, ForecastConfig
 from informer.config.conversion import without_nan
 from informer.config.data import DatasetConfig
 from informer.data.dataset import Data
@@ -34,7 +33,6 @@ from informer.data.panel import read_attributes, series_codes
 from informer.data.scaler import powered
 from informer.data.windows import Windows
 from informer.inference.model import Forecast, TrainedModel
-from informer.inference.rescore import trained_data
 from informer.inference.zero import ZeroModel
 from informer.networks.forecast_model import ForecastModel, model_output
 from informer.read.columns import label
@@ -173,7 +171,7 @@ def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) 
             values = model.rows(batch, model_output(forecaster, batch)), batch.in_units(batch.target).cpu().numpy()
             keys = zip(origins[chosen], rank[series[chosen]], strict=True)
             found |= dict(
-                zip(keys, zip(*values, _units(model, batch.enc_x[:, :, positions]), strict=True), strict=True)
+                zip(keys, zip(*values, units_of(model, batch.enc_x[:, :, positions]), strict=True), strict=True)
             )
     used, at = np.unique([origin for origin, _ in found], return_inverse=True)
     where = at, np.array([place for _, place in found], dtype=int)
@@ -187,7 +185,8 @@ def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) 
     return HeldOut(forecast=forecast, actual=actual, units=units, power=power, blocks=max(len(used) * every // h, 1))
 
 
-def _units(model: TrainedModel, history: Tensor) -> Float64[np.ndarray, "b n"]:
+def units_of(model: TrainedModel, history: Tensor) -> Float64[np.ndarray, "b n"]:
+    """See `HeldOut.units`, after these scaled histories of the targets."""
     if model.calibration is None:
         return np.ones((len(history), history.shape[2]))
     variation = model.calibration.variation
@@ -253,39 +252,6 @@ class Totals:
             write_atomic(folder / PATHS, self.paths.to_parquet(index=False))
 
 
-def of_run(
-    run: Path,
-    saved: checkpoint.Checkpoint,
-    forecasts: Sequence[Forecast],
-    settings: ForecastConfig,
-    dataset: DatasetConfig,
-    path: str,
-    before_test: Callable[[checkpoint.Checkpoint, ForecastModel, Data], Fits],
-) -> Totals:
-    """Sums of the forecasts of a run, with errors on its validation and test part.
-
-    Args:
-        run, saved: its folder and its model.
-        forecasts: of the series to sum.
-        settings: sums, levels and paths; the seed of the paths.
-        dataset, path: of the file.
-        before_test: models and windows for errors before the test part.
-    """
-    model = TrainedModel(saved, device=settings.device, warns=False)
-    with trained_data(saved, model.device, scratch=run, dataset=EvalDataset(path=path)) as data:
-        names = [forecast.series.name for forecast in forecasts]
-        fits = before_test(saved, model.model, data), [(model.model, data.test)]
-        earlier, later = (held_out(model, data, each, names) for each in fits)
-    floor = np.full(later.power.shape, -np.inf)
-    floor[:, list(model.model.non_negative)] = 0.0
-    positions, units = model.columns.positions(model.columns.targets), []
-    for forecast in forecasts:  # after the last rows of its series
-        rows = column_values(forecast.series, model.columns.inputs)[-model.sizes.seq_len :]
-        history = model.scaler.of(forecast.series.name, rows).transform(rows)[None, :, positions]
-        units.append(_units(model, torch.from_numpy(history))[0])
-    return totals(forecasts, settings, earlier, later, np.stack(units), floor, dataset, path)
-
-
 def totals(
     forecasts: Sequence[Forecast],
     settings: ForecastConfig,
@@ -299,7 +265,9 @@ def totals(
     """Sums of forecasts.
 
     Args:
-        forecasts, settings, dataset, path: see `of_run`.
+        forecasts: of the series to sum.
+        settings: sums, levels and paths; the seed of the paths.
+        dataset, path: of the file.
         earlier, later: held-out forecasts; the totals of the later ones are scored with the errors of the earlier ones.
         units: see `HeldOut.units`, now.
         floor: least value of each series and column.

@@ -14,10 +14,12 @@ import pandas as pd
 
 from informer.base.errors import InputError, listed
 from informer.base.files import csv_text, file_stems, replacing, write_atomic
+from informer.base.quantiles import paired_bands
 from informer.config.commands import Format
 from informer.config.data import EPOCHS, EXCEL, QUARTER, SEASON
 from informer.inference.model import ROLLED, Forecast, key_columns, rounded
 from informer.read.frequency import Unit
+from informer.read.table import without
 from informer.read.times import EXCEL_TO_1970
 
 if TYPE_CHECKING:
@@ -243,10 +245,6 @@ def _text(rows: Sequence[Sequence[object]], *, separator: str = ",") -> str:
     return csv_text(rows, separator=separator, quoting=csv.QUOTE_NONNUMERIC) if "\r" in text else text
 
 
-MIDDLE, EQUAL = 50.0, 1e-6
-"""The median in percent, and the tolerance for the levels of a symmetric pair of quantiles."""
-
-
 def figure_of(forecast: Forecast, *, title: str) -> "Figure":
     """Plot history, forecast and every interval, in data units."""
     from informer.base.plots import plot_forecast  # imports matplotlib
@@ -260,18 +258,11 @@ def figure_of(forecast: Forecast, *, title: str) -> "Figure":
 
 def _bands(forecast: Forecast) -> "dict[str, Band]":
     """Intervals of all levels, then ranges between symmetric quantiles, each widest first."""
-    levels = sorted((int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")), reverse=True)
-    ends = {f"{level} % interval": (f"lo{level}", f"hi{level}") for level in levels}
-    quantiles = {float(suffix[1:]): suffix for suffix in forecast.bands if suffix.startswith("q")}
-    for low in sorted(quantiles):
-        high = next((quantile for quantile in quantiles if abs(quantile - (100 - low)) < EQUAL), None)
-        if low < MIDDLE and high is not None:
-            ends[f"{quantiles[low]} to {quantiles[high]}"] = quantiles[low], quantiles[high]
-    columns = list(forecast.targets)
-    return {
-        name: (
-            pd.DataFrame(forecast.bands[low_end], forecast.timestamps, columns),
-            pd.DataFrame(forecast.bands[high_end], forecast.timestamps, columns),
-        )
-        for name, (low_end, high_end) in ends.items()
-    }
+    quantiles = [suffix for suffix in forecast.bands if suffix.startswith("q")]
+    ends = {f"{level} interval": pair for level, *pair in paired_bands(without([*forecast.bands], quantiles))}
+    ends |= {f"{low} to {high}": [low, high] for _, low, high in paired_bands(quantiles)}
+
+    def frame(name: str) -> pd.DataFrame:
+        return pd.DataFrame(forecast.bands[name], forecast.timestamps, list(forecast.targets))
+
+    return {name: (frame(low), frame(high)) for name, (low, high) in ends.items()}

@@ -2,7 +2,7 @@
 `informer explain`: forecasts by source, and sliders for the columns known ahead."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from informer.base.console import say
 from informer.base.errors import InputError, counted, with_addresses
 from informer.base.files import write_atomic
-from informer.base.quantiles import BAND, bands_by_level, central_pairs
+from informer.base.quantiles import BAND, paired_bands
 from informer.checkpoint.paths import PAGE, SUMMARY, TOTALS_FACTS
 from informer.config.commands import ExplainConfig, Format
 from informer.config.conversion import read_json
@@ -313,13 +313,6 @@ def _origin(
             for name, low, high in paired_bands([name for name in bands if rows[name].notna().any()])
         },
     }
-
-
-def paired_bands(ends: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Name of each interval and the columns of its ends, `lo80` with `hi80` and `q10` with `q90`; widest first."""
-    names = bands_by_level(ends)
-    for low, high in central_pairs([*names]):
-        yield f"{100 * (high - low):g} %", names[low], names[high]
 
 
 def _by_step(frame: pd.DataFrame) -> Profile:

@@ -26,7 +26,7 @@ from informer.config.commands import EngineName
 from informer.config.data import OWN_PLACES
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command, to_display
-from informer.config.training import TrainConfig
+from informer.config.training import TrainConfig, check
 from informer.data.dataset import Source
 from informer.data.recorded import find_again, own_cache
 from informer.scoring.scores import Evaluation
@@ -35,7 +35,7 @@ from informer.search.space import Values, cheapest, comparable, fixed_values, le
 from informer.search.trials import Record, TrialRunner, trial_engine
 from informer.training.folder import LENGTH, RunFolder
 from informer.training.run import RunContext, SearchResult, prepare, run_context, train_and_score, with_transform
-from informer.training.state import check_goes_on, check_training, extended, resumable
+from informer.training.state import check_goes_on, check_training, resumable
 
 Read = Callable[[WindowSizes], Source]
 """Reads the series of a dataset; the argument is the size of the shortest windows that will be used."""
@@ -123,14 +123,18 @@ def settings_to_resume(
         requested, set_keys: see `resume`.
 
     Raises:
-        InputError: files of the run are damaged or belong to another run, or its data are missing.
+        InputError: files of the run are damaged or belong to another run, its data are missing, or a value is out of
+            range.
     """
     settings = folder.settings()
     if last is not None:
         folder.check_own(settings, last, LAST)
         check_training(last.training or {})
-    if set(LENGTH) & set(set_keys):
-        settings = extended(settings, requested, set_keys)
+    if length := [key.partition(".")[2] for key in LENGTH if key in set_keys]:
+        if settings.search:
+            raise InputError("resume: the search of model=auto is not finished; continue it first, without other keys")
+        trainer = replace(settings.trainer, **{name: getattr(requested.trainer, name) for name in length})
+        settings = check(replace(settings, trainer=trainer))
         check_goes_on(settings, last)
     if "device" in set_keys:
         settings = replace(settings, device=requested.device)

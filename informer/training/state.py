@@ -6,9 +6,9 @@ It is saved between two steps, and on request the run stops there; a finished ru
 import logging
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
 import torch
@@ -19,10 +19,10 @@ from informer.base.start import Interrupted, StopRequest
 from informer.checkpoint.format import Checkpoint
 from informer.config import conversion
 from informer.config.overrides import shell_command
-from informer.config.training import Schedule, TrainConfig, check
+from informer.config.training import Schedule, TrainConfig
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import Network, network_class
-from informer.training.folder import LENGTH, RunFolder
+from informer.training.folder import RunFolder
 from informer.training.optim import EarlyStopping, GuardedAdam, WeightAverage, learning_rate
 from informer.training.processes import Processes
 
@@ -225,24 +225,6 @@ class Checkpointer:
         self._saved_at = self.clock()
         if self._signal:
             raise Interrupted(self._signal)
-
-
-def extended(settings: TrainConfig, requested: TrainConfig, set_keys: Collection[str]) -> TrainConfig:
-    """The configuration of a run with new values of the keys in `LENGTH`.
-
-    Args:
-        settings: saved configuration of the run.
-        requested: configuration with the new values.
-        set_keys: keys that the user set.
-
-    Raises:
-        InputError: a value out of range, or the run's search is not finished.
-    """
-    if settings.search:
-        raise InputError("resume: the search of model=auto is not finished; continue it first, without other keys")
-    names = [key.partition(".")[2] for key in LENGTH if key in set_keys]
-    trainer = replace(settings.trainer, **{name: getattr(requested.trainer, name) for name in names})
-    return check(replace(settings, trainer=trainer))
 
 
 def check_goes_on(settings: TrainConfig, last: Checkpoint | None) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from informer.base.quantiles import paired_bands
 from informer.inference.rescore import MAX_TRACKS, chosen_pairs
-from informer.report.forecasts import paired_bands
 from informer.report.page import (
     Content,
     Profile,
