@@ -95,7 +95,7 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
     trend, has_trend = _trend(draw, u, rows)
     state, has_state = _state(draw, rows, season, history, horizon)
     wave, has_wave = _wave(draw, t, rows)
-    is_walk = (rows < 120) & draw.chance(0.25)
+    is_walk = (rows < 120) & (draw.chance(0.25) | (season == 1) & draw.chance(0.55))
     trend[is_walk], state[is_walk], wave[is_walk] = 0, _walk(draw, u, rows, is_walk), 0
     noise[is_walk] *= draw.log_between(0.01, 1)[is_walk, None]
     times = draw.chance(0.15) & has_wave & ~is_walk  # the wave changes the size of the season
