@@ -99,8 +99,10 @@ _CURRENCY = (
 _SIGN, MINUS = r"[+\u2212\u2013-]?", "\u2212\u2013-"
 _AMOUNT = (
     rf"\s*(?P<below>(?:<\s?)?)(?P<open>\(?)(?P<sign>{_SIGN})(?P<currency>(?:{_CURRENCY})?)\s?(?P<inner>{_SIGN})(?P<number>\.?\d[\d{GROUPING}]*?)"
-    rf"(?P<unit>(?:\s?(?:{_CURRENCY}|[%\u2030]|\u00b0[CF]?)|\s[^\W\d_]+(?:/[^\W\d_]+|[23\u00b2\u00b3])?)?)(?P<last>-?)\)?\s*"
+    rf"(?P<scale>[kKMBT]?)(?P<unit>(?:\s?(?:{_CURRENCY}|[%\u2030]|\u00b0[CF]?)|\s[^\W\d_]+(?:/[^\W\d_]+|[23\u00b2\u00b3])?)?)(?P<last>-?)\)?\s*"
 )
+_SCALES = {"k": 3, "K": 3, "M": 6, "B": 9, "T": 12}
+"""Digits that a letter after a number stands for, as in 45.2K."""
 _OF_TIME = {"AM", "PM", "am", "pm", "h", "H", "Uhr"}
 _MARKED = rf"[^\d\s{GROUPING}+eE-]|\d-\s*$"
 
@@ -108,8 +110,9 @@ _MARKED = rf"[^\d\s{GROUPING}+eE-]|\d-\s*$"
 def amounts(texts: pd.Series) -> tuple[np.ndarray, str] | None:
     """Amounts of money and numbers with a unit, in brackets or with a minus sign of print, and what is left out.
 
-    Percents stay percents; of a value below a limit, such as <1, half the limit is read. None if a text is no such
-    number, if currencies or units differ, or if the marks of the numbers are ambiguous.
+    Percents stay percents; of a value below a limit, such as <1, half the limit is read; 45.2K are 45,200. None if a
+    text is no such number, if currencies or units differ, if the marks of the numbers are ambiguous, or if all numbers
+    before a K, M, B or T are whole, as in 3M for months.
     """
     if not texts.str.contains(_MARKED).any():
         return None
@@ -119,6 +122,9 @@ def amounts(texts: pd.Series) -> tuple[np.ndarray, str] | None:
     if not used or any(len(each) > 1 for each in used) or used[1] & _OF_TIME:
         return None
     written = parts["number"].str.strip()
+    is_scaled = parts["scale"] != ""
+    if is_scaled.any() and not written[is_scaled].str.contains("[.,]").any():
+        return None
     decimal, thousands, is_settled = find_marks("\n".join(["", *written]), "\t")
     if not is_settled and (either := written.str.extract(r"([.,])", expand=False).dropna()).any():
         currencies = used[0] | {unit for unit in used[1] if re.fullmatch(_CURRENCY, unit)}
@@ -127,12 +133,15 @@ def amounts(texts: pd.Series) -> tuple[np.ndarray, str] | None:
         thousands = either.iloc[0]  # money has no three decimals
         decimal = "." if thousands == "," else ","
     values = pd.to_numeric(without_thousands(written, thousands, decimal), errors="coerce").to_numpy(np.float64)
+    values = values * 10.0 ** parts["scale"].map(_SCALES).fillna(0).to_numpy()
     is_negative = parts["open"] == "("
     for name in ("sign", "inner", "last"):
         is_negative |= parts[name].isin([*MINUS])
     is_below = parts["below"] != ""
     said = " and ".join(filter(None, sorted(used[0] | used[1]))) or "brackets or signs of print"
     said = f"{texts[is_below].iloc[0].strip()} as half of it" if is_below.any() else f"without {said}"
+    if is_scaled.any():
+        said = ", ".join(f"{letter} as 10^{_SCALES[letter]}" for letter in sorted({*parts["scale"][is_scaled]}))
     return None if np.isnan(values).any() else (np.where(is_negative, -values, values) / (1 + is_below), said)
 
 

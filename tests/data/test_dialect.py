@@ -384,6 +384,18 @@ def test_values_below_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert "column 'y' is read as numbers, <1 as half of it" in caplog.text
 
 
+def test_letters_for_thousands_and_millions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Red if a letter is left out as a unit is, or months such as 3M become millions."""
+    caplog.set_level("INFO", "informer")
+    volume = ["1.5M", "20K", "950", "2.25B", "-0.5k", *["1.25T"] * 19]
+    frame = pd.DataFrame({"date": DAYS[:24], "y": volume, "term": ["3M", "6M"] * 12})
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    assert series.columns == ("y",)
+    np.testing.assert_allclose(series.values[:, 0], [1.5e6, 2e4, 950, 2.25e9, -500, *[1.25e12] * 19])
+    assert "column 'y' is read as numbers, B as 10^9, K as 10^3, M as 10^6, T as 10^12, k as 10^3" in caplog.text
+
+
 @pytest.mark.parametrize("mark", [".", "..", ":", ": ", "…"])
 def test_marks_of_missing_values(mark: str, tmp_path: Path) -> None:
     """Red if a column of numbers becomes text."""
