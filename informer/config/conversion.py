@@ -98,14 +98,19 @@ def node_of(schema: type[Node], plain: Mapping[str, Any]) -> Node:
 
 
 def _merged(plain: Mapping[str, Any], *classes: type) -> Any:
-    """A saved node merged into `node(*classes)`, as its dataclass."""
+    """A saved node, checked and `filled`."""
     try:
         check_values(plain, *classes)
-        return OmegaConf.to_object(OmegaConf.merge(node(*classes), dict(plain)))
+        return filled(plain, *classes)
     except InputError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError) as error:  # values of types that no run saves
         raise InputError(f"{SAVED}: {reason_of(error)}") from error
+
+
+def filled(plain: Mapping[str, Any], *classes: type) -> Any:
+    """The values merged into `node(*classes)`, as its dataclass."""
+    return OmegaConf.to_object(OmegaConf.merge(node(*classes), dict(plain)))
 
 
 def check_values(plain: Mapping[Any, Any], schema: Any, *model: type, prefix: str = "") -> None:

@@ -54,7 +54,7 @@ def to_typed(composed: Any) -> TrainConfig:
     left_open = [key for key, value in unresolved.items() if isinstance(value, str) and value.startswith(OPEN)]
     if left_open:
         plain["search"] = left_open
-    return check(cast(TrainConfig, OmegaConf.to_object(OmegaConf.merge(conversion.node(*classes), escaped(plain)))))
+    return check(cast(TrainConfig, conversion.filled(cast(dict[str, Any], escaped(plain)), *classes)))
 
 
 def compose(settings: Mapping[str, Any]) -> TrainConfig:
