@@ -79,13 +79,17 @@ def _merged(self: ConfigLoaderImpl, defaults: list[Any], repo: Any) -> Any:
 
 
 def _filled(plain: Mapping[str, Any], *classes: type) -> Any:
-    nodes = {key: value for key, value in plain.items() if isinstance(value, dict)}
-    key = repr(nodes), classes
+    """Nodes within others first: of many runs only values outside of them differ."""
+    key = repr(plain), classes
     if key not in _nodes:
-        _nodes[key] = pickle.dumps(OmegaConf.merge(conversion.node(*classes), nodes))
-    merged = pickle.loads(_nodes[key])
-    merged.merge_with({key: value for key, value in plain.items() if key not in nodes})
-    return OmegaConf.to_object(merged)
+        inner = {name: value for name, value in plain.items() if isinstance(value, dict)}
+        part = repr(inner), classes, "merged"
+        if part not in _nodes:
+            _nodes[part] = pickle.dumps(OmegaConf.merge(conversion.node(*classes), inner))
+        merged = pickle.loads(_nodes[part])
+        merged.merge_with({name: value for name, value in plain.items() if name not in inner})
+        _nodes[key] = pickle.dumps(OmegaConf.to_object(merged))
+    return pickle.loads(_nodes[key])
 
 
 def _rule(self: OverridesParser, s: str, rule_name: str) -> Any:
