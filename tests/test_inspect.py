@@ -187,6 +187,7 @@ def test_names_of_columns_that_mean_something_to_a_shell(folder: Path) -> None:
     [
         ("date,a\n01/02/2010,1\n02/02/2010,2\n03/02/2010,3\n", ["problems: 1", "dataset.time_format='%d/%m/%Y' or"]),
         ("date,a\nx,1\ny,2\n", ["expected a date such as"]),
+        ("Tag,a\n24|12|2023,1\n25|12|2023,2\n", ["column 'Tag': expected a date", "dataset.time_format='%d|%m|%Y'"]),
         ("a,b\n1,2\n", ["no time column found"]),
         ("date,a\n", ["a header without rows"]),
         ("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", ["3 rows are too few to train on"]),

@@ -8,6 +8,7 @@ import pytest
 import torch
 from entry_points import ROOT
 
+from informer import synthetic
 from informer.networks.models.zero import HISTORY, HORIZON, Inputs, read
 from informer.synthetic import SHORTEST, Generated, generate
 
@@ -74,6 +75,15 @@ def test_seasons_of_all_usual_steps_occur_and_repeat(made):
     explained = np.array(explained)
     usual = (made.season >= 4) & (made.season <= 52)
     assert np.median(explained[usual & seasonal]) > 3 * np.median(explained[usual & ~seasonal])
+
+
+def test_a_season_has_mean_zero_and_deviation_one():
+    """Red if one of the kinds is missing: the rarest are 8 in a hundred."""
+    lengths = np.repeat([7, 24, 200], 400)
+    shapes = synthetic._template(synthetic._Draws(1200, np.random.default_rng(0)), lengths, 200)
+    moments = np.array([(shape[:n].mean(), shape[:n].std()) for shape, n in zip(shapes, lengths, strict=True)])
+    np.testing.assert_allclose(moments[:, 0], 0, atol=1e-4)
+    assert (np.abs(moments[:, 1] - 1) < 1e-3).mean() > 0.97  # spikes may have none
 
 
 def test_some_series_are_counts_and_some_repeat_almost_exactly(made):

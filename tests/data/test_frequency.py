@@ -322,6 +322,7 @@ def test_weeks_dated_a_day_off(code: str, clock: str) -> None:
     few = on_grid(shifted[3:6], Frequency.parse(code))
     assert few is not None
     assert few[0].equals(weeks[3:6])
+    assert [on_grid(shifted[:n], None) is None for n in (9, 10)] == [True, False]  # without one, ten show the weekday
     assert on_grid(weeks, None) is None
     assert on_grid(weeks + pd.to_timedelta(np.arange(60) % 7 * (np.arange(60) % 2), unit="D"), None) is None
     double = shifted.insert(0, weeks[0] + pd.Timedelta("1D"))  # two rows in a week

@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from informer.base.errors import InputError
 from informer.config.data import ScalerConfig, ScalerKind, Transform
+from informer.data.columns import Columns
 from informer.data.scaler import PanelScaler, Scaler
 from informer.data.windows import DataUnits
 from informer.scoring.metrics import Errors, MaseScale
@@ -71,6 +72,12 @@ def test_a_series_alone_gives_its_scaler_to_all() -> None:
     scaled = fitted.of("newer", VALUES[:3]).transform(VALUES)
     np.testing.assert_allclose(scaled, expected(ScalerKind.standard, VALUES), atol=1e-12)
     assert not fitted.is_new("newer")
+
+
+def test_constants_are_named_with_their_series() -> None:
+    parts = {name: np.full((9, 1), 2.0) for name in "abcd"} | {"e": VALUES[:9, :1]}
+    note = PanelScaler.fit(ScalerConfig(per_series=True), parts).constant_note(Columns(inputs=("y",), targets=("y",)))
+    assert note.startswith("y of a, b, c and 1 more: constant in training, ")
 
 
 @pytest.mark.parametrize(("part", "value"), [("center", -1.0), ("center", -(2.0**63)), ("scale", 0.5)])

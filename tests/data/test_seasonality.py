@@ -77,6 +77,8 @@ def test_the_calendars_period_is_preferred_only_to_those_that_look_the_same() ->
     assert not found & {23, 25, 48, 72, 96, 120}
     tides = np.sin(2 * np.pi * TIME / 25) + np.random.default_rng(1).normal(0, 0.3, len(TIME))
     assert find_seasons(tides, usual_periods=[24, 168])[0].period == 25
+    short = [wave(23)[:300] + np.random.default_rng(seed).normal(0, 0.5, 300) for seed in range(40)]
+    assert sum(find_seasons(values, usual_periods=[24])[0].period == 24 for values in short) < 15
 
 
 @pytest.mark.parametrize(

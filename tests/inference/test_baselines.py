@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
+from informer.scoring import baselines
 from informer.scoring.baselines import best_seasonal_naive, fit_ridge, seasonal_naive
 from informer.scoring.scores import compare, evaluate, fit_baselines, training_scale
 
@@ -213,7 +214,7 @@ def test_a_season_that_the_step_does_not_suggest(freq, usual, tmp_path):
     assert baseline.note.endswith("than the last value" if usual == 1 else f"than the last {usual} steps")
 
 
-def test_each_column_has_its_own_season(tmp_path):
+def test_each_column_has_its_own_season(tmp_path, monkeypatch):
     """Red if one season serves all: the forecast is compared with a loop."""
     rng, rows = np.random.default_rng(2), np.arange(800)
     waves = {
@@ -224,6 +225,8 @@ def test_each_column_has_its_own_season(tmp_path):
     data = load(DatasetConfig(name="f", file="f.csv"), tmp_path, seq_len=30, pred_len=20)
     naive = best_seasonal_naive(data)
     assert naive.seasons == (24, 7)
+    monkeypatch.setattr(baselines, "MOST_WINDOWS", 20)
+    assert best_seasonal_naive(data) == naive  # also by every n-th window
     assert naive.note == "seasonal naive: the last 24 steps repeated, except where better on validation: 7 for x"
     batch = next(data.test.batches(3))
     for place, season in enumerate((24, 7)):

@@ -19,6 +19,7 @@ from informer.search.space import (
     least_sizes,
     lengths,
     networks,
+    patch_len,
     variants,
     with_values,
 )
@@ -121,6 +122,8 @@ def test_tokens_are_cut_where_the_horizon_allows(folder: Path) -> None:
     widths = {values["model.patch_len"] for values in networks(config, 336, n_targets=4)}
     assert widths == {1, 8}
     assert all(math.gcd(24, 336) % width == 0 for width in widths)
+    # the widest has 48 rows: 49 are a divisor, but too many
+    assert [patch_len(composed("model=auto", f"pred_len={n}"), 42 * n) for n in (48, 49)] == [48, 7]
     alone = {values["model.channel_independent"] for values in networks(config, 336, n_targets=1)}
     assert alone == {False}, "one column has none to be apart from"
 

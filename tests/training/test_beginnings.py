@@ -37,6 +37,16 @@ def test_a_warm_start_begins_with_all_weights(folder: Path, trained: Trained) ->
     assert f"{len(older)} tensors kept, 0 fresh" in outcome.out
 
 
+def test_a_warm_start_of_maps_fits_none(folder: Path) -> None:
+    """Red if a model without a network is fitted to its own rows, or takes the maps of other columns."""
+    linear = ["dataset=sample", *SMALL[1:], "model=linear"]
+    done("train", *linear, "dataset.split.train=150", "run_dir=older")
+    done("train", *linear, "init_from=older", "run_dir=run")
+    assert not changed(weights("older"), weights("run"))
+    error = refusal("train", *linear, "target=price", "init_from=older", "run_dir=other")
+    assert "init_from: expected the targets" in error
+
+
 def test_other_columns_keep_all_but_value_embedding_and_head(folder: Path, trained: Trained) -> None:
     frame = pd.read_csv(Path(__file__).parents[2] / "data" / "sample.csv").iloc[:400]
     frame.rename(columns={frame.columns[1]: "renamed"}).drop(columns=frame.columns[2]).to_csv("mine.csv", index=False)

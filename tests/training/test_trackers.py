@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from entry_points import CSV, SMALL, Trained, call, done, killed, launch, refusal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import backend_context, plugin_data_pb2
@@ -18,6 +19,7 @@ from informer import checkpoint
 from informer.base.errors import InputError
 from informer.build import build_data
 from informer.checkpoint.restore import restore_model
+from informer.config.conversion import flat
 from informer.config.hydra_compose import compose
 from informer.config.training import LossConfig, LossKind
 from informer.data.dataset import Data
@@ -228,6 +230,8 @@ def test_mlflow_has_each_point_once_also_after_a_resume(folder: Path, tracked: P
     (run,) = client.search_runs([client.get_experiment_by_name("informer").experiment_id])
     assert (run.info.run_name, run.info.status) == ("stopped", "FINISHED")
     assert (run_dir / "mlflow_run.txt").read_text() == run.info.run_id + "\n"
+    settings = flat(yaml.safe_load((run_dir / "config.yaml").read_text()))
+    assert {*run.data.params} == {*settings} - {"defaults"}  # which is Hydra's
     assert run.data.params["model.d_model"] == "8"
     whole = without_speed([point for point in read_csv(tracked) if not point[0].startswith("weights/")])
     for tag in {point[0] for point in whole}:

@@ -145,15 +145,16 @@ def test_the_verdict_is_the_gravest() -> None:
     assert findings(inside=0.6).decide()[0] is Verdict.recalibrate
     assert findings(inside=0.77).decide()[0] is Verdict.ok
     moved = "level moved: y by -2.0 standard deviations, seen at now (1 of 1 tests)"
-    assert findings(inside=0.6, alarm=30).decide() == (Verdict.update, moved)
+    assert findings(inside=0.6, alarm=1).decide() == (Verdict.update, moved)
     assert findings(own=1.5, alarm=30, inside=0.6).decide()[0] is Verdict.retrain
     assert findings(own=1.5).skill == pytest.approx(-0.5, abs=0.1)
 
 
 def test_intervals_of_few_horizons_decide_little() -> None:
-    """Red if the standard deviation of a few similar horizons is used without a minimum."""
-    for inside, verdict in ((np.full(8, 0.9), Verdict.ok), (np.full(100, 0.9), Verdict.recalibrate)):
-        assert replace(findings(), coverage=inside).decide()[0] is verdict
+    """Red if the standard deviation of a few similar horizons is used without a minimum, or seven horizons decide."""
+    for n, share, verdict in ((7, 0.3, "ok"), (8, 0.3, "recalibrate"), (8, 0.9, "ok"), (100, 0.9, "recalibrate")):
+        assert replace(findings(), coverage=np.full(n, share)).decide()[0].name == verdict
+    assert replace(findings(inside=0.6), level=None).decide()[0] is Verdict.ok
 
 
 def test_rows_of_training_are_read_again_or_named(folder: Path) -> None:

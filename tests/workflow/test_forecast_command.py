@@ -534,6 +534,16 @@ def test_long_series_are_split_as_usual() -> None:
     assert split_for(1000, 24) == SplitConfig()
 
 
+@pytest.mark.parametrize(("rows", "is_named"), [(100, True), (1000, False)])
+def test_another_split_than_usual_is_named(rows: int, is_named: bool, tmp_path: Path) -> None:
+    path, days = tmp_path / "file.csv", pd.date_range("2020-01-01", periods=rows)
+    pd.DataFrame({"date": days, "y": np.random.default_rng(0).normal(size=rows)}).to_csv(path, index=False)
+    asked = ForecastConfig(input=str(path))
+    (subject,), _ = find_subjects(asked)
+    *_, notes = plan(subject, asked, minutes=1.0, run_dir=tmp_path / "run")
+    assert any(f"since {rows} rows are too few for the default" in note for note in notes) == is_named
+
+
 @pytest.mark.parametrize(("rows", "horizon"), [(144, 12), (100, 10), (60, 6), (300, 60), (40, 10)])
 def test_every_part_of_a_short_series_holds_a_window(rows: int, horizon: int) -> None:
     """The borders are those of `data.split`: training and test are rounded down, validation takes the rest."""
