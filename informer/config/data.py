@@ -29,7 +29,8 @@ class Fill(Enum):
 
 class Duplicates(Enum):
     """What to keep of rows with the same timestamp: the first row, their mean, or their sum. With sum, the rows between
-    two times of `dataset.frequency` are one, and times without rows are 0."""
+    two times of `dataset.frequency` are one, and times without rows are 0. With mean too if times are not at its steps,
+    but times without rows are missing."""
 
     first = "first"
     mean = "mean"

@@ -188,7 +188,7 @@ _CODE = re.compile(r"-?(?:9{2,}(?:\.9+)?|7{3,}|8{3,}|32767|32768|65535|214748364
 LEAST_REPEATED, FAR_NUMBER = 3, 4
 """Minimum number of cells with such a number, and distance in units of the range of the others; see `check_far`."""
 
-_WORD = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*|[-*.?/]+|#[A-Z/0]+[!?]")
+_WORD = re.compile(r"[^\W\d]+(?:[ _/-][^\W\d]+)*|[-*.?/]+|#[A-Z/0]+[!?]")
 """Words without digits, signs, and errors of spreadsheets such as #DIV/0!; not numbers with units or other marks."""
 
 
@@ -439,9 +439,11 @@ def check_steps(
             *([Repair("fill", fill)] if fills and config.fill is None else []),
         )
     if len(uneven):
+        sums = _settings_of_sums(rows)
+        of_periods = f", or set {sums}, or, for means, such as of readings, {sums.replace('=sum', '=mean')}"
         report.add(
             f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}; "
-            f"write rows at equal steps{'' if has_step else f', or, for sums, set {_settings_of_sums(rows)}'}"
+            f"write rows at equal steps{'' if has_step else of_periods}"
         )
     return missing
 
@@ -768,8 +770,8 @@ def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bo
         rows: the rows with a time.
         report: receives what was repaired.
     """
-    if config.duplicates is Duplicates.sum and len(rows):
-        rows = _summed(rows, config, report)
+    if joins_rows(rows.timestamps, config):
+        rows = _joined(rows, config, report)
     elif (config.sort or config.duplicates is not None) and not rows.is_increasing and not len(misplaced_end(rows)):
         back = np.flatnonzero(np.diff(rows.timestamps.asi8) < 0) + 1
         if config.sort and len(back):
@@ -792,8 +794,16 @@ def repair(rows: Rows, config: DatasetConfig, report: Report, *, is_numbered: bo
     return _filled(rows, new, config.fill, config, report)
 
 
-def _summed(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
-    """A row with the sums of each period, see `Duplicates`; missing values where one is, unless they are filled with 0.
+def joins_rows(times: pd.DatetimeIndex, config: DatasetConfig) -> bool:
+    """Whether the rows of a period become one, see `Duplicates`."""
+    if config.duplicates is not Duplicates.mean or config.frequency is None:
+        return config.duplicates is Duplicates.sum and len(times) > 0
+    return bool((Frequency.parse(config.frequency).strides(times.dropna().unique().sort_values()) == 0).any())
+
+
+def _joined(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
+    """A row with the sums or means of each period, see `Duplicates`. A sum with an empty cell is missing, unless these
+    are filled with 0.
 
     Codes of categories are those of the period's first row, or of the one before. Rows with a wrong year at the end are
     left to the checks.
@@ -809,19 +819,27 @@ def _summed(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
         )
     times, codes = step.periods(rows.timestamps)
     empty, every, n = np.isnan(rows.values), np.arange(len(times)), len(times)
-    sums = [np.bincount(codes, each, n) for each in np.where(empty, 0.0, rows.values).T]
-    values = np.stack(sums, axis=1) if sums else np.empty((n, 0))
-    if config.fill is not Fill.zero:
-        values[np.stack([np.bincount(codes, each, n) > 0 for each in empty.T], axis=1)] = np.nan
+
+    def totals(numbers: np.ndarray) -> Float64[np.ndarray, "n c"]:
+        return np.array([np.bincount(codes, each, n) for each in numbers.T]).reshape(-1, n).T
+
+    values, are_sums = totals(np.where(empty, 0.0, rows.values)), config.duplicates is Duplicates.sum
+    if not are_sums:
+        counts = totals(~empty)
+        values = np.where(counts > 0, values / np.maximum(counts, 1), np.nan)
+    elif config.fill is not Fill.zero:
+        values[totals(empty) > 0] = np.nan
     order = np.lexsort((~empty.any(axis=1), codes))  # an empty cell is reported in its row
     present, firsts = np.unique(codes[order], return_index=True)
     firsts, place = order[firsts], np.searchsorted(present, every)
     fixed = rows.positions([*config.categorical, *config.static_covariates])
     values[:, fixed] = rows.values[firsts[np.searchsorted(present, every, side="right") - 1]][:, fixed]
-    report.repairs.append(
-        f"{rows.name}: duplicates=sum: {n} sums ({step.code}) of {len(rows)} rows from {rows.timestamps.min()} to "
-        f"{rows.timestamps.max()}, {n - len(present)} without rows are 0"
-    )
+    period = f"({step.code}) of {len(rows)} rows from {rows.timestamps.min()} to {rows.timestamps.max()}"
+    if not are_sums:
+        report.repairs.append(f"{rows.name}: duplicates=mean: {len(present)} means {period}")
+        return replace(rows, timestamps=times[present], values=values[present], lines=rows.lines[firsts])
+    without_rows = f"{n - len(present)} without rows are 0"
+    report.repairs.append(f"{rows.name}: duplicates=sum: {n} sums {period}, {without_rows}")
     # seconds from the time of each period to its last row; of series, some are seldom sold
     lasts = (pd.Series(rows.timestamps).groupby(codes).max() - times[present]).dt.total_seconds().to_numpy()
     if config.series_col is None and n > LEAST_VALUES and lasts[-1] < np.quantile(lasts[:-1], EARLY_END):

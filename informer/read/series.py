@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float64
 
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
-from informer.config.data import STEP, DatasetConfig, Duplicates, Fill, Short, key_columns, settings_that
+from informer.config.data import STEP, DatasetConfig, Fill, Short, key_columns, settings_that
 from informer.config.model import WindowSizes
 from informer.read.cells import decoded, dictionary_encoded, joined_names, key_cells, without_words
 from informer.read.checks import (
@@ -41,6 +41,7 @@ from informer.read.checks import (
     constant_columns,
     ends_without,
     fill_for,
+    joins_rows,
     read_cells,
     repair,
     until_observed,
@@ -555,8 +556,8 @@ def inspect_table(
             cache = times_cache or TimesCache()
             time_format, times = cache.times_of(table, time_col, config, trained_format, issue_groups(table))
             step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
-            sums = config.duplicates is Duplicates.sum
-            if table.issued is None and not is_numbered and not sums and (rounded := on_grid(times, step)) is not None:
+            joins = joins_rows(times, config)
+            if table.issued is None and not is_numbered and not joins and (rounded := on_grid(times, step)) is not None:
                 times, note = rounded
                 report.repairs.append(f"{table.name}: {note}")
             rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
@@ -564,7 +565,7 @@ def inspect_table(
             if table.issued is not None:
                 check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
                 rows, issues, text = *as_known(rows, *issue_times(table, times), config, report), {}
-            if sums:  # a row with text has no row of its own any more
+            if joins:  # a row with text has no row of its own any more
                 check_cells(rows, text, replace(config, fill=Fill.mask), report)
                 rows, text = with_zeros(rows, text), {}
             rows, ahead = until_observed(rows, text, config)

@@ -33,22 +33,21 @@ YEARS = range(1000, 9000)
 PART_NAMES = {
     "year": {
         *("year", "yr", "yyyy", "jahr", "annee", "année", "año", "anno", "ano", "jaar", "år", "年"),
-        *("iso_year", "isoyear", "iso year", "meldejahr"),
+        *("isoyear", "meldejahr"),
     },
     "quarter": {"quarter", "qtr", "quartal", "trimestre", "kwartaal", "kvartal"},
     "month": {"month", "mnth", "mon", "mo", "mm", "monat", "mois", "mes", "mês", "mese", "maand", "måned", "月"},
-    "day": {"day", "dd", "dy", "tag", "jour", "dia", "día", "giorno", "dag", "day of month", "day_of_month", "日"},
+    "day": {"day", "dd", "dy", "tag", "jour", "dia", "día", "giorno", "dag", "dayofmonth", "日"},
     "week": {
-        *("week", "wk", "kw", "iso_week", "isoweek", "iso week", "week_number", "weeknumber", "week number", "weeknum"),
-        *("week of year", "week_of_year", "weekofyear", "woche", "kalenderwoche", "meldewoche", "semaine"),
-        *("semana", "settimana", "uge", "uke", "vecka"),
+        *("week", "wk", "kw", "isoweek", "weeknumber", "weeknum", "weekofyear", "woche", "kalenderwoche", "meldewoche"),
+        *("semaine", "semana", "settimana", "uge", "uke", "vecka"),
     },
-    "day of year": {"dayofyear", "day of year", "day_of_year", "doy", "yday", "julian day", "julian_day", "jday"},
+    "day of year": {"dayofyear", "doy", "yday", "julianday", "jday"},
     "hour": {"hour", "hr", "hours", "hh", "stunde", "heure", "hora", "ora", "uur"},
     "minute": {"minute", "minutes"},
     "second": {"second", "seconds"},
 }
-"""Column names (any case) of each part of a time."""
+"""Names of columns for each part of a time, as `_plain` has them."""
 
 RANGES = {
     "year": YEARS,
@@ -69,7 +68,7 @@ _DAYS = (("month", "day"), ("day of year",), ("week",), ("month",), ("quarter",)
 _SECONDS = {"hour": 3600, "minute": 60, "second": 1}
 """Parts that follow a day; each needs those before it."""
 
-_MARKED = {"quarter": r"^q(\d)$", "week": r"^k?w ?(\d\d?)$"}
+_MARKED = {"quarter": r"^q(\d)$", "month": r"^m(\d\d)$", "week": r"^k?w ?(\d\d?)$"}
 """Numbers of a part with its mark, in small letters."""
 
 
@@ -194,6 +193,8 @@ def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, 
             if part in columns:  # which of the two?
                 return {}
             columns[part] = column
+    if columns.keys() == {"year"}:  # the next part may have any name if its cells have its mark, as M01 to M12
+        columns |= {part: column for column in table.not_numeric if (part := _marked_part(table.frame[column]))}
     if "hour" in columns and of_the_day(hours := table.frame[columns["hour"]]) is not None and hours.max() >= 24:
         del columns["hour"]  # joined to the dates, see `find_clock_column`
     within = next((parts for parts in _DAYS if columns.keys() >= {"year", *parts}), ())
@@ -258,20 +259,25 @@ def _check(table: Table, parts: Mapping[str, str], part: str, wrong: np.ndarray,
 
 def _part(column: str) -> str | None:
     """The part of a time that a column is named after."""
-    name = column.strip().lower()
-    return next((part for part, names in PART_NAMES.items() if name in names), None)
+    return next((part for part, names in PART_NAMES.items() if _plain(column) in names), None)
+
+
+def _marked_part(cells: pd.Series) -> str | None:
+    """The part of a time that all cells are, each with its mark; None if there is none, or only one number."""
+    texts = distinct(cells).dropna().astype("str").drop_duplicates().str.strip().str.lower()
+    found = (part for part, pattern in _MARKED.items() if texts.str.fullmatch(pattern).all())
+    return next(found, None) if 1 < len(texts) <= RANGES["week"].stop else None
 
 
 def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
-    """The cells of a part as whole numbers; names of months and Q1 to Q4 are numbers too."""
+    """The cells of a part as whole numbers; names of months and numbers with a mark, such as Q1, are numbers too."""
     cells, allowed = decoded(table.frame[column]), RANGES[part]
     if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:
         cells = cells.astype(str).str.strip().str.lower()
-        if part == "month":
-            months = {name: month_of(name) or name for name in cells.dropna().unique()}
-            cells = cells.map(months)
-        elif part in _MARKED:
+        if part in _MARKED:
             cells = cells.str.replace(_MARKED[part], r"\1", regex=True)
+        if part == "month":
+            cells = cells.map({name: month_of(name) or name for name in cells.dropna().unique()})
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     wrong = ~((numbers >= allowed.start) & (numbers < allowed.stop) & (numbers == np.floor(numbers)))
     if wrong.any():
@@ -300,11 +306,11 @@ _HOUR_NAME = re.compile(
 """Names of columns for the hours of a day."""
 
 CLOCK_NAMES = {
-    *("time", "clock", "time of day", "zeit", "uhrzeit", "tijd", "tid", "klockslag", "interval", "he", "hour ending"),
-    *("settlement period", "settlement_period", "trading period", "trading_period", "period"),
+    *("time", "clock", "timeofday", "zeit", "uhrzeit", "tijd", "tid", "klockslag", "interval", "he", "hourending"),
+    *("settlementperiod", "tradingperiod", "period"),
     *PART_NAMES["hour"],
 }
-"""Column names (any case) for a time of day; the column right after the dates may have any name."""
+"""Names of columns for a time of day, as `_plain` has them; the one right after the dates may have any name."""
 
 _TO = re.compile(r" - | ?\u2013 ?| to |/(?=\d{4}-)|-(?=\d{1,2}:\d{2}(?::\d{2})?$)")
 """What may be between the ends of an interval in one cell."""
@@ -356,7 +362,12 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
 
 def is_clock_name(column: str) -> bool:
     """Whether a column is named after a time of day."""
-    return column.strip().lower() in CLOCK_NAMES
+    return _plain(column) in CLOCK_NAMES
+
+
+def _plain(column: str) -> str:
+    """The name of a column in small letters, without blanks and other marks between words."""
+    return re.sub(r"[\s_.-]+", "", column).lower()
 
 
 def joined(table: Table, time_col: str, clock_col: str, *, keeps_digits: bool) -> Table:

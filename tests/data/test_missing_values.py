@@ -104,7 +104,7 @@ def test_numbers_next_to_words_stay_ambiguous(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
-        (["closed"] * 3, ["closed"]),
+        (["closed", "n/e", "closed"], ["closed", "n/e"]),
         (["off line", "-", "closed"], ["off line", "-", "closed"]),
         (["a", "b", "c", "d"], []),
         (["12 kW"], []),

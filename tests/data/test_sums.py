@@ -28,7 +28,7 @@ def sales(n: int = 1500, days: int = 200) -> pd.DataFrame:
 
 def read(frame: pd.DataFrame, folder: Path, **settings: object) -> pd.DataFrame:
     frame.to_csv(folder / "f.csv", index=False)
-    series = read_series(folder / "f.csv", DatasetConfig(duplicates=Duplicates.sum, **settings))
+    series = read_series(folder / "f.csv", DatasetConfig(**{"duplicates": Duplicates.sum} | settings))
     return pd.DataFrame(series.values, index=series.timestamps, columns=series.columns)
 
 
@@ -43,6 +43,25 @@ def test_sums_of_periods(code: str, zone: str | None, tmp_path: Path) -> None:
     if zone is not None:  # a day has 23 hours
         oracle = wall.tz_localize(zone, nonexistent="shift_forward").resample(code).sum()
     pd.testing.assert_frame_equal(found, oracle, check_freq=False, check_dtype=False, check_names=False)
+
+
+@pytest.mark.parametrize("code", ["h", "6h", "D", "W", "MS"])
+def test_means_of_readings(code: str, tmp_path: Path) -> None:
+    """Red if readings at irregular times are not averaged as pandas does, or a period without any is no gap."""
+    frame = sales()[["sold", "amount", "pieces"]].sample(frac=1, random_state=0).astype({"pieces": float})
+    frame.loc[frame.index[5:400], "amount"] = np.nan
+    found = read(frame, tmp_path, duplicates=Duplicates.mean, frequency=code, fill=Fill.mask)
+    oracle = frame.set_index("sold").resample(code).mean()
+    pd.testing.assert_frame_equal(found, oracle, check_freq=False, check_names=False)
+
+
+def test_regular_readings_keep_their_times(tmp_path: Path) -> None:
+    """Red if hourly rows at half past move to the full hour, or one that is there twice is not averaged."""
+    times = pd.date_range("2024-01-01 00:30", periods=48, freq="h")
+    frame = pd.DataFrame({"time": times.insert(7, times[7]), "y": np.arange(49.0)})
+    found = read(frame, tmp_path, duplicates=Duplicates.mean, frequency="h", confirm=["duplicates"])
+    np.testing.assert_array_equal(found["y"], frame.groupby("time")["y"].mean())
+    assert (found.index == times).all()
 
 
 def test_sums_of_dates_in_any_order(tmp_path: Path) -> None:

@@ -66,6 +66,23 @@ def test_years_and_iso_weeks(year: str, week: str, style: str, tmp_path: Path) -
         read(frame, tmp_path)
 
 
+@pytest.mark.parametrize(("style", "freq"), [("M{0.month:02d}", "MS"), ("Q{0.quarter}", "QS")])
+def test_marked_numbers_next_to_years(style: str, freq: str, tmp_path: Path) -> None:
+    """Red if a column of any name with M01 to M12 is text, as statistical offices write months."""
+    times = pd.date_range("2015-01-01", periods=60, freq=freq)
+    frame = pd.DataFrame({"id": "CUUR0000SA0", "Year": times.year, "Period": [*map(style.format, times)], "Value": 1.5})
+    assert list(read(frame, tmp_path).timestamps) == list(times)
+
+
+@pytest.mark.parametrize("name", ["SettlementPeriod", "settlement_period", "Trading Period"])
+def test_half_hours_next_to_dates(name: str, tmp_path: Path) -> None:
+    """Red if names are known in one spelling only, and each half hour becomes a series."""
+    times = pd.date_range("2024-01-01", periods=480, freq="30min")
+    numbers = 2 * times.hour + times.minute // 30 + 1
+    frame = pd.DataFrame({"SettlementDate": times.date, "price": np.arange(480.0), name: numbers})
+    assert list(read(frame, tmp_path).timestamps) == list(times)
+
+
 def test_years_and_days_of_the_year(tmp_path: Path) -> None:
     """Red if day 60 of a leap year is in March, or hours are left out."""
     frame = pd.DataFrame({"Year": HOURS.year, "DOY": HOURS.day_of_year, "Hour": HOURS.hour, "load": LOAD})
