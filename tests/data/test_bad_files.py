@@ -98,7 +98,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "mixed day and month": (
         "date,a\n13/01/2010,1\n01/14/2010,2\n",
-        "row 3, column 'date': day and month are swapped, '01/14/2010' against '13/01/2010' in row 2",
+        "row 3, column 'date': day and month are swapped, '01/14/2010' against '13/01/2010' in row 2; use one order",
     ),
     "two-digit year": ("date,a\n13/01/10,1\n14/01/10,2\n", "year is ambiguous in all rows, such as '13/01/10'"),
     "years as numbers": ("date,a\n2010,1\n2011,2\n", "expected dates, found numbers such as 2010; set dataset.time_f"),

@@ -49,23 +49,35 @@ def test_names_of_months(language: str, style: str, tmp_path: Path) -> None:
 
 
 PERIODS = {
-    "QS": ["{y}T{q}", "T{q} {y}", "Q{q} FY{y}", "FY{y}-Q{q}", "{y}:{q}", "{q}T{yy:02}", "Q{q}'{yy:02}"],
+    "QS": [
+        *("{y}T{q}", "T{q} {y}", "Q{q} FY{y}", "FY{y}-Q{q}", "{y}:{q}", "{q}T{yy:02}", "Q{q}'{yy:02}", "{y}Q{q}"),
+        *("{y}-Q{q}", "{y} Q{q}", "Q{q} {y}", "Q{q}/{y}", "Q{q}{y}", "{y}-{q}", "{q}/{y}", "{y}q{q}", "{y}:Q{q}"),
+        *("{y}-{q}{th} Quarter", "{q}{th} quarter {y}", "{q}. Quartal {y}", "Q{q}-{yy:02}", "{q}Q{yy:02}", "{q}Q{y}"),
+        "{yy:02}Q{q}",
+    ],
     "MS": ["{y}M{m:02}", "M{m:02}/{y}", "{y}{m:02}", "{y}.{m:02}", "{y}:{m:02}"],
-    "W-MON": ["{g}{w:02}", "S{w:02}-{g}", "semana {w:02} {g}", "{g}W{w:02}"],
+    "W-MON": ["{g}{w:02}", "S{w:02}-{g}", "semana {w:02} {g}", "{g}W{w:02}", "{g}-W{w:02}"],
 }
 
 
 @pytest.mark.parametrize(("freq", "style"), [(freq, style) for freq, styles in PERIODS.items() for style in styles])
 def test_numbers_of_periods(freq: str, style: str, tmp_path: Path) -> None:
     """Red if a way in which statistics and firms write quarters, months and weeks is not read, or not written back."""
-    times = pd.date_range("2009-03-30", periods=120, freq=freq)
-    cells = [
-        style.format(y=time.year, yy=time.year % 100, q=time.quarter, m=time.month, g=iso.year, w=iso.week)
-        for time, iso in ((time, time.isocalendar()) for time in times)
-    ]
-    series = read(cells[:116], tmp_path)
-    assert list(series.timestamps) == list(times[:116])
-    assert stamps(Forecast(series=series, targets=("sales",), values=np.zeros((4, 1)), pred_len=4)) == cells[116:]
+    times = pd.date_range("1986-06-30", periods=130, freq=freq)
+    facts = [{"y": t.year, "yy": t.year % 100, "q": t.quarter, "m": t.month} for t in times]
+    facts = [one | {"th": ("st", "nd", "rd", "th")[one["q"] - 1]} for one in facts]
+    weeks = [{"g": iso.year, "w": iso.week} for iso in (time.isocalendar() for time in times)]
+    cells = [style.format(**one, **week) for one, week in zip(facts, weeks, strict=True)]
+    series = read(cells[:126], tmp_path)
+    assert list(series.timestamps) == list(times[:126])
+    assert stamps(Forecast(series=series, targets=("sales",), values=np.zeros((4, 1)), pred_len=4)) == cells[126:]
+
+
+@pytest.mark.parametrize("style", ["{y}Q{q}", "{y}-Q{q}", "{y} Q{q}", "Q{q} {y}", "Q{q}/{y}", "Q{q}{y}"])
+def test_there_is_no_seventh_quarter(style: str, tmp_path: Path) -> None:
+    cells = [style.format(y=2000 + k // 4, q=7 if k == 5 else k % 4 + 1) for k in range(12)]
+    with pytest.raises(InputError, match=r"f\.csv, row 7, column 'Tag': expected a date"):
+        read(cells, tmp_path)
 
 
 @pytest.mark.parametrize("first", [201001, 180010, 2010.01])
@@ -132,10 +144,10 @@ def test_counts_since_1970_need_one_setting(unit: str, tmp_path: Path) -> None:
     times = pd.date_range("2023-01-01", periods=100, freq="h").as_unit(unit)
     frame = pd.DataFrame({"id": range(100), "logged": times.asi8, "load": np.arange(100.0) % 24})
     frame.to_csv(tmp_path / "f.csv", index=False)
-    with pytest.raises(InputError, match=rf"column 'logged': .*set dataset\.time_format={unit};"):
-        read_series(tmp_path / "f.csv", DatasetConfig())
     frame.drop(columns="id")[::-1].to_csv(tmp_path / "falls.csv", index=False)
-    with pytest.raises(InputError, match=rf"column 'logged': .*set dataset\.time_format={unit};"):
-        read_series(tmp_path / "falls.csv", DatasetConfig())
+    for name, first in (("f", times[0]), ("falls", times[-1])):
+        named = rf"counts of {unit} since 1970, starting at {first} UTC, set dataset\.time_format={unit};"
+        with pytest.raises(InputError, match=f"column 'logged': .*{named}"):
+            read_series(tmp_path / f"{name}.csv", DatasetConfig())
     series = read_series(tmp_path / "f.csv", DatasetConfig(time_format=unit))
     assert (list(series.timestamps), series.columns) == (list(times), ("load",))

@@ -4,7 +4,6 @@ import gzip
 from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,27 +18,9 @@ from informer.config.model import WindowSizes
 from informer.data.diagnosis import survey_file
 from informer.data.history import future_index
 from informer.data.panel import read_panel
-from informer.inference.writing import stamps
-from informer.read.series import cells_of_file, inspect_table, keeping_cells, series_from_table
+from informer.read.series import cells_of_file, inspect_table, keeping_cells
 from informer.read.table import read_table, table_of_frame
 from informer.read.times import TimesCache
-
-FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
-FORMATS += ["%d.%m.%Y %H:%M", "%m-%d-%Y %I:%M %p", "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %H:%M:%S.%f"]
-
-
-@pytest.mark.parametrize("time_format", FORMATS)
-def test_dates_that_the_file_settles(time_format: str, tmp_path: Path) -> None:
-    """Twenty days, so that some day is above 12."""
-    frame = made(480)
-    written = frame.assign(date=frame["date"].dt.strftime(time_format))
-    series = read_series(write(written, tmp_path / "f.csv"), DatasetConfig())
-    assert (series.timestamps == pd.DatetimeIndex(frame["date"])).all()
-    assert (series.name, series.columns, series.frequency.code, series.time_col) == ("f", ("a", "b", "c"), "h", "date")
-    np.testing.assert_array_equal(series.values, frame[["a", "b", "c"]])
-    # the format that was found reads a file that settles nothing
-    short = read_series(write(written.head(5), tmp_path / "short.csv"), DatasetConfig(time_format=series.time_format))
-    assert (short.timestamps == series.timestamps[:5]).all()
 
 
 @pytest.mark.parametrize("time_format", ["%d %b %Y", "%d %B %Y", "%B %d, %Y %H:%M"])
@@ -56,21 +37,6 @@ def test_a_file_that_begins_in_may(rows: int, time_format: str, tmp_path: Path) 
 def test_dates_without_leading_zeros(cells: list[str], tmp_path: Path) -> None:
     series = read_series(write(pd.DataFrame({"date": cells, "a": [1, 2]}), tmp_path / "f.csv"), DatasetConfig())
     assert series.timestamps.tolist() == [pd.Timestamp("2010-09-30 09:00"), pd.Timestamp("2010-09-30 10:00")]
-
-
-@pytest.mark.parametrize(
-    ("cells", "config"),
-    [
-        (["1/2/2010 0:00", "1/2/2010 1:00"], DatasetConfig(time_format="%d/%m/%Y %H:%M")),
-        ([1264982400, 1264986000], DatasetConfig(time_format="s")),
-        ([1264982400000, 1264986000000], DatasetConfig(time_format="ms")),
-        ([2010020100, 2010020101], DatasetConfig(time_format="%Y%m%d%H")),
-    ],
-)
-def test_a_format_that_is_given(cells: list[object], config: DatasetConfig, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"date": cells, "a": [1, 2]})
-    series = read_series(write(frame, tmp_path / "f.csv"), config)
-    assert series.timestamps.tolist() == [pd.Timestamp("2010-02-01 00:00"), pd.Timestamp("2010-02-01 01:00")]
 
 
 @pytest.mark.parametrize(
@@ -110,51 +76,6 @@ def test_the_time_column_is_found_by_name_or_by_content(name: str, tmp_path: Pat
     assert series.timestamps[0] == pd.Timestamp("2020-01-01")
 
 
-@pytest.mark.parametrize("written", ["{y}Q{q}", "{y}-Q{q}", "{y} Q{q}", "Q{q} {y}", "Q{q}/{y}", "Q{q}{y}"])
-def test_quarters(written: str, tmp_path: Path) -> None:
-    """Red if a quarter is another month; pandas' own periods are the oracle."""
-    periods = pd.period_range("1999Q3", periods=12, freq="Q")
-    cells = [written.format(y=one.year, q=one.quarter) for one in periods]
-    path = write(pd.DataFrame({"quarter": cells, "a": range(12)}), tmp_path / "f.csv")
-    series = read_series(path, DatasetConfig())
-    assert list(series.timestamps) == list(periods.start_time)
-    forecast = SimpleNamespace(series=series, timestamps=future_index(series, 3))
-    expected = [written.format(y=one.year, q=one.quarter) for one in pd.period_range("2002Q3", periods=3, freq="Q")]
-    assert stamps(forecast) == expected
-    wrong = written.format(y=2000, q=7)
-    write(pd.DataFrame({"quarter": [*cells[:5], wrong, *cells[6:]], "a": range(12)}), path)
-    with pytest.raises(InputError, match=r"f\.csv, row 7, column 'quarter': expected a date"):
-        read_series(path, DatasetConfig())
-
-
-@pytest.mark.parametrize("time_format", ["%G-W%V", "%GW%V"])
-def test_iso_weeks(time_format: str, tmp_path: Path) -> None:
-    """Over years of 52 and 53 weeks; red if a week begins on another day, or in another year."""
-    days = pd.date_range("2019-12-16", periods=110, freq="7D")
-    path = write(pd.DataFrame({"week": days.strftime(time_format), "a": range(110)}), tmp_path / "f.csv")
-    series = read_series(path, DatasetConfig())
-    assert series.timestamps.equals(days)
-    ahead = SimpleNamespace(series=series, timestamps=days[:3] + pd.Timedelta(days=1001))
-    assert stamps(ahead) == list((days[:3] + pd.Timedelta(days=1001)).strftime(time_format))
-
-
-@pytest.mark.parametrize(
-    ("unit", "first", "begin"),
-    [("s", 1_700_000_000, "2023-11-14 22:13:20"), ("ms", 1_700_000_000_000, "2023-11-14 22:13:20")],
-)
-def test_counts_since_1970_are_recognised_and_not_guessed(unit: str, first: int, begin: str, tmp_path: Path) -> None:
-    """Red if they are read without being asked for, or if hours written as digits are taken for seconds."""
-    path, step = tmp_path / "f.csv", 3600 * (first // 1_700_000_000)
-    path.write_text("time,a\n" + "".join(f"{first + i * step},{i}.5\n" for i in range(8)))
-    with pytest.raises(
-        InputError, match=f"counts of {unit} since 1970, starting at {begin} UTC, set dataset.time_form"
-    ):
-        read_series(path, DatasetConfig())
-    assert read_series(path, DatasetConfig(time_format=unit)).timestamps[0] == pd.Timestamp(begin)
-    path.write_text("time,a\n" + "".join(f"20240131{i:02d},{i}.5\n" for i in range(8)))
-    assert read_series(path, DatasetConfig()).timestamps[1] == pd.Timestamp("2024-01-31 01:00")
-
-
 def test_row_numbers_without_a_name_are_no_values(tmp_path: Path) -> None:
     """As pandas writes a frame, also in the rows of a series that take turns with others; red if they are a column."""
     frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=9, freq="h"), "a": np.arange(9) ** 2})
@@ -179,26 +100,6 @@ def test_columns_text_beside_them_and_their_order(tmp_path: Path) -> None:
     # what is not asked for is not looked at
     frame.loc[7, "b"] = np.nan
     assert len(read_series(write(frame, path), DatasetConfig(columns=["c", "a"]))) == 30
-
-
-def test_spreadsheet_dialect(tmp_path: Path) -> None:
-    """Byte order mark, semicolons, decimal commas, umlauts, carriage returns, blank lines at the end."""
-    text = "Datum;Größe;n\r\n2020-01-01;1,5;1\r\n2020-01-02;-2,25;2\r\n2020-01-03;1,0e3;3\r\n\r\n\r\n"
-    path = tmp_path / "f.csv"
-    for encoding, config in (("utf-8-sig", DatasetConfig()), ("latin-1", DatasetConfig(encoding="latin-1"))):
-        path.write_bytes(text.encode(encoding))
-        config.separator, config.decimal = ";", ","
-        series = read_series(path, config)
-        assert series.columns == ("Größe", "n")
-        assert series.values.tolist() == [[1.5, 1], [-2.25, 2], [1000, 3]]
-
-
-def test_zones_are_kept(tmp_path: Path) -> None:
-    frame = made(30)
-    path = write(frame.assign(date=frame["date"].dt.tz_localize("UTC")), tmp_path / "f.csv")
-    assert (
-        read_series(path, DatasetConfig()).timestamps == pd.date_range("2020-01-01", periods=30, freq="h", tz="UTC")
-    ).all()
 
 
 @pytest.mark.parametrize(
@@ -239,31 +140,19 @@ def test_a_frame_is_the_file(tmp_path: Path) -> None:
     assert list(frame.columns) == ["date", "a", "b", "c"]
 
 
-def test_times_of_the_last_file_are_taken_for_the_same_cells_only() -> None:
-    """Red if the times of another file, or of another zone, are taken."""
-    frame = made(30).astype({"date": "str"})
-    later = frame.assign(date=pd.date_range("2021-01-13", periods=30, freq="h").astype("str"))
-    known = TimesCache()
-    for own, zone in ((frame, None), (frame, None), (later, None), (later, "Europe/Berlin"), (frame, None)):
-        config = DatasetConfig(timezone=zone)
-        series = series_from_table(table_of_frame(own, "f"), config, "f", history=10, times_cache=known)
-        whole = series_from_table(table_of_frame(own, "f"), config, "f", history=10)
-        assert series.timestamps.equals(whole.timestamps)
-        assert series.timestamps.tz == whole.timestamps.tz
-        assert series.time_format == whole.time_format
-
-
 def test_times_that_were_checked_before_are_not_taken_for_others() -> None:
-    """Red if the checks of the last file's times are left out for other times, settings or histories, or if those of
-    its numbers are."""
+    """Red if the times of another file or zone are taken, if their checks are left out for other times, settings or
+    histories, or if those of its numbers are."""
     frame = made(30).astype({"date": "str"})
     gap, twice = frame.drop(index=20), pd.concat([frame, frame.tail(1)], ignore_index=True)
     empty = frame.assign(a=[*frame["a"][:-1], np.nan])
+    later = frame.assign(date=pd.date_range("2021-01-13", periods=30, freq="h").astype("str"))
     configs = [DatasetConfig(), DatasetConfig(frequency="30min"), DatasetConfig(fill=Fill.linear)]
+    configs.append(DatasetConfig(timezone="Europe/Berlin"))
     known, n_problems = TimesCache(), 0
     for config in configs:
         for history in (10, 5, None):
-            for own in (frame, frame, empty, gap, gap, twice, empty, frame):
+            for own in (frame, frame, empty, gap, gap, twice, later, empty, frame):
                 table = table_of_frame(own, "f")
                 series, report = inspect_table(table, config, "f", history=history, times_cache=known)
                 alone, expected = inspect_table(table, config, "f", history=history)
@@ -271,7 +160,7 @@ def test_times_that_were_checked_before_are_not_taken_for_others() -> None:
                 assert (series is None) == (alone is None)
                 if series is not None and alone is not None:
                     assert series.timestamps.equals(alone.timestamps)
-                    assert series.frequency == alone.frequency
+                    assert (series.frequency, series.time_format) == (alone.frequency, alone.time_format)
                     np.testing.assert_array_equal(series.values, alone.values)
                 n_problems += len(report.problems)
     assert n_problems > 20
