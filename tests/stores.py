@@ -20,10 +20,17 @@ STANDARD = {"scaler": ScalerConfig(), "calendar": Calendar(CalendarEmbed.timeF),
 
 
 def load_data(
-    dataset: DatasetConfig, sizes: WindowSizes, roles: Roles | None = None, folder: Path | None = None, **how: Any
+    dataset: DatasetConfig,
+    sizes: WindowSizes,
+    roles: Roles | None = None,
+    folder: Path | None = None,
+    *,
+    frame: pd.DataFrame | None = None,
+    **how: Any,
 ) -> Data:
-    """Read, split, scale and cut a dataset."""
-    source = read_source(dataset, sizes=sizes, roles=roles or Roles(), data_dir=folder or Path())
+    """Read, split, scale and cut a dataset, or a frame in its place."""
+    table = None if frame is None else table_of_frame(frame, "t")
+    source = read_source(dataset, sizes=sizes, roles=roles or Roles(), data_dir=folder or Path(), table=table)
     return lay_out(source, dataset, sizes=sizes, **(STANDARD | how))
 
 
@@ -52,6 +59,12 @@ def series_from_frame(
     """A frame whose time is a column, or its DatetimeIndex."""
     table = table_of_frame(frame, name, config.time_col)
     return series_from_table(table, config, name, history=history, trained_format=trained_format)
+
+
+def read_written(frame: pd.DataFrame, folder: Path, **settings: object) -> Series:
+    """A frame that was written as CSV."""
+    frame.to_csv(folder / "f.csv", index=False)
+    return read_series(folder / "f.csv", DatasetConfig(**settings))
 
 
 def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None = None) -> Series:

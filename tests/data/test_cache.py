@@ -129,12 +129,12 @@ def test_a_cache_of_other_settings_is_not_used(
     assert shared[0] != shared[1]
 
 
-def test_the_name_of_a_file_is_in_the_key(tmp_path: Path) -> None:
+def test_name_and_content_of_a_file_are_in_the_key(tmp_path: Path) -> None:
     """Series are named after their files: a copy with another name is another series."""
-    for name in ("one", "two"):
-        write(made(), tmp_path / f"{name}.csv")
+    for name, n in (("one", 300), ("two", 300), ("two", 301)):
+        write(made(n), tmp_path / f"{name}.csv")
         dataset = DatasetConfig(path=str(tmp_path / f"{name}.csv"), memmap=True, cache_dir=str(tmp_path / "cache"))
-        assert [series.name for series in read(dataset)] == [name]
+        assert [(series.name, len(series)) for series in read(dataset)] == [(name, n)]
 
 
 def test_values_of_attributes_are_in_the_key(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import load_data
 
 from informer.base.errors import InputError
-from informer.config.data import Calendar, DatasetConfig, Duplicates, Fill, ScalerConfig, SplitConfig, SplitKind
-from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.data import DatasetConfig, Duplicates, Fill, ScalerConfig, SplitConfig, SplitKind
+from informer.config.model import WindowSizes
 from informer.data.columns import Roles
-from informer.data.dataset import Data, lay_out, read_source
+from informer.data.dataset import Data
 from informer.read.columns import coded, label, unknown
 from informer.read.table import table_of_frame
 
@@ -27,10 +28,7 @@ def frame_of(cells: list[object], **more: object) -> pd.DataFrame:
 
 
 def data_of(frame: pd.DataFrame, config: DatasetConfig = CONFIG, roles: Roles | None = None) -> Data:
-    roles = roles or Roles(past_covariates=["kind"])
-    source = read_source(config, sizes=SIZES, roles=roles, table=table_of_frame(frame, "t"))
-    calendar = Calendar(CalendarEmbed.none)
-    return lay_out(source, config, sizes=SIZES, scaler=ScalerConfig(), calendar=calendar, device="cpu")
+    return load_data(config, SIZES, roles or Roles(past_covariates=["kind"]), frame=frame)
 
 
 @settings(deadline=None, max_examples=60)
@@ -124,9 +122,7 @@ def test_the_scaler_leaves_codes_as_they_are(per_series: bool) -> None:
     """After loading a checkpoint too, and for a series that training did not have."""
     both = pd.concat([frame_of(["b", "a"] * 20, id=one) for one in ("one", "two")])
     config, roles = replace(CONFIG, series_col="id"), Roles(past_covariates=["kind"])
-    source = read_source(config, sizes=SIZES, roles=roles, table=table_of_frame(both, "t"))
-    scaler = ScalerConfig(per_series=per_series)
-    data = lay_out(source, config, sizes=SIZES, scaler=scaler, calendar=Calendar(CalendarEmbed.none), device="cpu")
+    data = load_data(config, SIZES, roles, frame=both, scaler=ScalerConfig(per_series=per_series))
     restored = type(data.scaler).from_state(data.scaler.state())
     rows = np.array([[1.0, 3.0], [2.0, 5.0]])
     for name in ("one", "new"):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import load_data
 
 from informer.base.errors import InputError
 from informer.config.data import (
@@ -21,8 +22,7 @@ from informer.config.data import (
 )
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
-from informer.data.dataset import Data, lay_out, read_source
-from informer.read.table import table_of_frame
+from informer.data.dataset import Data
 
 SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=3)
 TRAIN, VAL, TEST = 24, 12, 14
@@ -101,10 +101,9 @@ def read(case: Case, frame: pd.DataFrame) -> Data:
         targets=["y"], past_covariates=case.names(ahead=False), future_covariates=case.names(ahead=True),
         static_covariates=case.static,
     )  # fmt: skip
-    source = read_source(config, sizes=SIZES, roles=roles, table=table_of_frame(frame, "t"))
     marks = Calendar(CalendarEmbed.timeF, case.fields or ("weekday",), ("US",) if case.holidays else ())
     scaler = ScalerConfig(kind=ScalerKind.standard, per_series=case.per_series)
-    return lay_out(source, config, sizes=SIZES, scaler=scaler, calendar=marks, device="cpu")
+    return load_data(config, SIZES, roles, frame=frame, scaler=scaler, calendar=marks)
 
 
 def by_hand(case: Case, frame: pd.DataFrame, inputs: tuple[str, ...]) -> dict[str, np.ndarray]:

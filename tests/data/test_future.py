@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 import torch
 from dataset_cases import SIZES, made, write
-from stores import future_from_frame, series_from_frame
+from stores import STANDARD, future_from_frame, series_from_frame
 
 from informer.base.errors import InputError
-from informer.config.data import Calendar, DatasetConfig, ScalerConfig
-from informer.config.model import CalendarEmbed
+from informer.config.data import DatasetConfig, ScalerConfig
 from informer.data.columns import Columns
 from informer.data.history import Future, future_of_table, history_batch
 from informer.data.scaler import PanelScaler
@@ -25,16 +24,9 @@ CONFIG = DatasetConfig()
 
 
 def batch(futures: list[Future] | None, columns: Columns = COLUMNS, pad: bool = False, rows: int = 40) -> Batch:
-    return history_batch(
-        [series_from_frame(FRAME[40 - rows : 40], CONFIG, "mine")],
-        columns=columns,
-        scaler=PanelScaler.fit(ScalerConfig(), {"x": FRAME[["a", "b", "c"]].to_numpy()[:30]}),
-        sizes=SIZES,
-        calendar=Calendar(CalendarEmbed.timeF),
-        device="cpu",
-        futures=futures,
-        pad=pad,
-    )
+    scaler = PanelScaler.fit(ScalerConfig(), {"x": FRAME[["a", "b", "c"]].to_numpy()[:30]})
+    series, how = series_from_frame(FRAME[40 - rows : 40], CONFIG, "mine"), STANDARD | {"scaler": scaler}
+    return history_batch([series], columns=columns, sizes=SIZES, futures=futures, pad=pad, **how)
 
 
 @pytest.mark.parametrize("rows", [slice(40, 44), slice(None), slice(None, None, -1), slice(38, 47)])

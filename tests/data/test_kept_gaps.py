@@ -35,13 +35,14 @@ def test_gaps_are_read_as_they_are(tmp_path: Path, caplog: pytest.LogCaptureFixt
     )
 
 
-def test_text_and_infinity_are_no_gaps() -> None:
+@pytest.mark.parametrize("fill", [Fill.mask, Fill.zero])
+def test_text_and_infinity_are_no_gaps(fill: Fill) -> None:
     frame = made(60).astype({"a": object})
     frame.loc[7, "a"] = "x"
     frame.loc[9, "b"] = np.inf
     frame.loc[11, "c"] = np.nan
     with pytest.raises(ReportError) as error:
-        series_from_frame(frame, MASK, "mine")
+        series_from_frame(frame, DatasetConfig(fill=fill), "mine")
     assert [line.split(":")[0] for line in error.value.lines] == ["mine, row 7, column 'a'", "mine, row 9, column 'b'"]
 
 

@@ -138,25 +138,6 @@ def test_files_are_written_once_and_anew_where_they_changed(tmp_path: Path, capl
     }
 
 
-def test_other_data_or_another_way_of_reading_are_other_files(tmp_path: Path) -> None:
-    config = replace(one_file(tmp_path), memmap=True, cache_dir=str(tmp_path / "cache"))
-    load(config, Roles(), ScalerConfig())
-    n_files = len(written(tmp_path))
-    load(replace(config, columns=["a", "b"]), Roles(), ScalerConfig())
-    assert len(written(tmp_path)) == 2 * n_files
-    write(made(302), tmp_path / "one.csv")
-    assert len(load(config, Roles(), ScalerConfig()).panel[0]) == 302
-
-
-def test_the_same_bytes_read_otherwise_are_other_files(tmp_path: Path) -> None:
-    """Fails if the encoding is not part of the key of a mapped file."""
-    made(301).rename(columns={"a": "\u00e3"}).to_csv(tmp_path / "one.csv", index=False, encoding="latin-1")
-    config = DatasetConfig(path=str(tmp_path / "one.csv"), memmap=True, cache_dir=str(tmp_path / "cache"))
-    for encoding, name in (("latin-1", "\u00e3"), ("cp1250", "\u0103")):
-        read = load(replace(config, encoding=encoding), Roles(), ScalerConfig())
-        assert read.inputs[0] == name
-
-
 def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     def blocks() -> list[np.ndarray]:
         raise InputError("stop")

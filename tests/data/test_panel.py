@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from dataset_cases import SIZES, made, write
-from stores import load_data, series_from_frame
+from stores import STANDARD, load_data, series_from_frame
 
 from informer.base.errors import InputError, ReportError
 from informer.config.data import Calendar, DatasetConfig, ScalerConfig, Short, SplitConfig, SplitKind
@@ -111,15 +111,6 @@ def test_windows_never_cross_series(stored: Callable[[Frames, Path], DatasetConf
     check(data, series, lambda name: everything)
 
 
-@pytest.mark.parametrize("stored", [folder, interleaved])
-def test_a_scaler_for_each_series(stored: Callable[[Frames, Path], DatasetConfig], tmp_path: Path) -> None:
-    series = frames()
-    data = load(stored(series, tmp_path), ScalerConfig(per_series=True))
-    check(data, series, lambda name: series[name][: int(len(series[name]) * 0.6)])
-    again = load(stored(series, tmp_path), PanelScaler.from_state(data.scaler.state()))
-    assert torch.equal(again.test.store.values, data.test.store.values)
-
-
 def test_series_at_the_same_times_share_their_marks(tmp_path: Path) -> None:
     series = {name: frame for name, frame in frames().items() if name != "t"}
     data = load(folder(series, tmp_path))
@@ -148,13 +139,9 @@ def test_prediction_scales_a_known_series_as_training_did(kind: str, tmp_path: P
     name = "q" if kind == "known" else "elsewhere"
     history = series["q"].tail(20)
     batch = history_batch(
-        [series_from_frame(history, DatasetConfig(), name)],
-        columns=data.columns,
-        scaler=data.scaler,
-        sizes=SIZES,
-        calendar=Calendar(CalendarEmbed.timeF),
-        device="cpu",
-    )
+        [series_from_frame(history, DatasetConfig(), name)], columns=data.columns, sizes=SIZES,
+        **STANDARD | {"scaler": data.scaler},
+    )  # fmt: skip
     rows = series["q"][:36] if kind == "known" else history.tail(SEQ)
     values = ["a", "b", "c"]
     scaled = (history.tail(SEQ)[values] - rows[values].mean()) / rows[values].std(ddof=0)

@@ -99,10 +99,6 @@ def test_rows_out_of_order_are_reported(tmp_path: Path) -> None:
     assert "dataset.sort=true" in outcome.err
 
 
-def read(folder: Path) -> None:
-    table_of_file(folder, DatasetConfig(max_file_mb=0.01))
-
-
 def test_a_store_with_partitions(tmp_path: Path) -> None:
     """Red if only the files next to the partitions are copied."""
     fsspec = pytest.importorskip("fsspec")
@@ -145,5 +141,5 @@ def test_one_line_for_each_fault(fault: str, tmp_path: Path) -> None:
         for path in folder.rglob("*.parquet"):
             path.unlink()
     with pytest.raises(InputError, match=expected) as caught:
-        read(folder)
+        table_of_file(folder, DatasetConfig(max_file_mb=0.01))
     assert len(str(caught.value).splitlines()) == 1

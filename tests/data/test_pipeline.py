@@ -9,12 +9,11 @@ import pytest
 import torch
 from dataset_cases import SIZES, dataset, made, write
 from published_files import published_folder
-from stores import load_data, read_series, series_from_frame
+from stores import STANDARD, load_data, read_series, series_from_frame
 
 from informer.base.errors import InputError
 from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, SplitConfig, SplitKind
 from informer.config.model import CalendarEmbed, WindowSizes
-from informer.data.calendar import calendar_marks
 from informer.data.columns import Columns, Roles
 from informer.data.dataset import Data
 from informer.data.history import future_index, history_batch
@@ -35,43 +34,6 @@ def load(
 ) -> Data:
     roles, scaler = Roles(features=features, target=target), ScalerConfig(kind=kind)
     return load_data(config, sizes, roles, folder, scaler=scaler, calendar=Calendar(calendar))
-
-
-def load_made(
-    tmp_path: Path, frame: pd.DataFrame, features: FeatureMode = FeatureMode.M, target: str | None = None
-) -> Data:
-    config = DatasetConfig(name="made", path=str(write(frame, tmp_path / "made.csv")), split=ROWS)
-    return load(config, tmp_path, features=features, target=target)
-
-
-@pytest.mark.parametrize("features", FeatureMode)
-@pytest.mark.parametrize("target", ["a", "b", "c"])
-def test_windows_are_slices_of_the_scaled_frame(features: FeatureMode, target: str, tmp_path: Path) -> None:
-    frame = made()
-    data = load_made(tmp_path, frame, features, target)
-    inputs = [target] if features is FeatureMode.S else ["a", "b", "c"]
-    targets = inputs if features is FeatureMode.M else [target]
-    assert (data.inputs, data.targets) == (tuple(inputs), tuple(targets))
-    training = frame.iloc[:150]
-    scaled = (frame[["a", "b", "c"]] - training[["a", "b", "c"]].mean()) / training[["a", "b", "c"]].std(ddof=0)
-    marks = calendar_marks(pd.DatetimeIndex(frame["date"]), data.frequency, Calendar(CalendarEmbed.timeF))
-    seq_len, label_len, pred_len = 13, 5, 4
-    for windows, first, last in ((data.train, 13, 150), (data.val, 150, 210), (data.test, 210, 280)):
-        firsts = range(first, last - pred_len + 1)
-        assert windows.starts.tolist() == [row - seq_len for row in firsts]
-        batch = windows.batch(torch.arange(len(windows)))
-
-        def cut(table: np.ndarray, before: int, after: int, rows: range = firsts) -> np.ndarray:
-            return np.stack([table[row - before : row + after] for row in rows])
-
-        read, wanted = scaled[inputs].to_numpy(), scaled[targets].to_numpy()
-        close = {"rtol": 1e-5, "atol": 1e-6}
-        np.testing.assert_allclose(batch.enc_x, cut(read, seq_len, 0), **close)
-        np.testing.assert_allclose(batch.dec_x[:, :label_len], cut(read, label_len, 0), **close)
-        assert not batch.dec_x[:, label_len:].any()
-        np.testing.assert_allclose(batch.target, cut(wanted, 0, pred_len), **close)
-        np.testing.assert_array_equal(batch.enc_mark, cut(marks, seq_len, 0))
-        np.testing.assert_array_equal(batch.dec_mark, cut(marks, label_len, pred_len))
 
 
 @pytest.mark.parametrize("kind", ScalerKind)
@@ -127,14 +89,9 @@ def test_what_prediction_cannot_use() -> None:
     scaler = PanelScaler.fit(ScalerConfig(), {"x": data[["a", "b", "c"]].to_numpy()})
 
     def batch(frame: pd.DataFrame) -> None:
-        history_batch(
-            [series_from_frame(frame, DatasetConfig(), "mine")],
-            columns=Columns(inputs=("a", "b", "c"), targets=("b",)),
-            scaler=scaler,
-            sizes=SIZES,
-            calendar=Calendar(CalendarEmbed.timeF),
-            device="cpu",
-        )
+        columns = Columns(inputs=("a", "b", "c"), targets=("b",))
+        series = series_from_frame(frame, DatasetConfig(), "mine")
+        history_batch([series], columns=columns, sizes=SIZES, **STANDARD | {"scaler": scaler})
 
     batch(data.tail(13))
     with pytest.raises(InputError, match="mine: expected at least seq_len=13 rows of history, found 12"):

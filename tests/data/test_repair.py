@@ -94,13 +94,6 @@ def test_there_is_nothing_to_fill_from_at_the_ends() -> None:
             series_from_frame(frame, DatasetConfig(fill=fill), "mine")
 
 
-def test_text_is_not_a_hole() -> None:
-    frame = made(60).astype({"a": object})
-    frame.loc[7, "a"] = "x"
-    with pytest.raises(ReportError, match="row 7, column 'a': expected a number, found 'x'; fix the cell"):
-        series_from_frame(frame, DatasetConfig(fill=Fill.zero), "mine")
-
-
 @pytest.mark.parametrize("duplicates", Duplicates)
 def test_rows_of_one_time_become_one(duplicates: Duplicates) -> None:
     frame = made(40)

@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 from entry_points import SMALL, call, done
 from stores import read_series, series_from_frame
+from stores import read_written as read
 
 from informer import Forecaster
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.read.series import Series, prepared, series_from_table, table_of_file
+from informer.read.series import prepared, series_from_table, table_of_file
 from informer.read.table import read_pieces, table_of_frame
 from informer.read.time_columns import counts_rows, find_time_column
 
@@ -25,11 +26,6 @@ LOAD = np.arange(400.0) % 24 + np.arange(400) / 100
 def parts(times: pd.DatetimeIndex, *names: str) -> pd.DataFrame:
     """A table with the parts of each time, named `year` or `Year`, and a column of values."""
     return pd.DataFrame({name: getattr(times, name.lower()) for name in names} | {"load": np.arange(len(times)) + 0.5})
-
-
-def read(frame: pd.DataFrame, folder: Path, **settings: object) -> Series:
-    frame.to_csv(folder / "f.csv", index=False)
-    return read_series(folder / "f.csv", DatasetConfig(**settings))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from stores import one_series
 
 from informer.base.errors import InputError
 from informer.config.model import WindowSizes
-from informer.data.windows import Batch, DataUnits, Store, Windows
+from informer.data.windows import Batch, Store, Windows
 from informer.scoring.baselines import fit_ridge, seasonal_naive
 
 
@@ -103,14 +103,8 @@ SIZES = WindowSizes(seq_len=5, label_len=2, pred_len=3, offset=4)
 
 
 def shifted_over(n: int, starts: range, values: torch.Tensor | None = None) -> Windows:
-    store = Store(
-        values=torch.arange(n).float()[:, None] if values is None else values,
-        marks=100 + torch.arange(n).float()[:, None],
-        first_rows=torch.tensor([0]),
-        mark_shift=torch.tensor([0]),
-        units=DataUnits(torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)),
-        numbers=torch.tensor([0]),
-    )
+    count = torch.arange(n).float()[:, None]
+    store = one_series(count if values is None else values, 100 + count)
     return Windows(store, starts=torch.tensor(starts), sizes=SIZES, targets=[0])
 
 

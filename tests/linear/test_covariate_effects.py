@@ -10,6 +10,7 @@ import pytest
 import torch
 from entry_points import done
 from sklearn.linear_model import LinearRegression
+from stores import one_series
 from test_closed_form import HOURLY, windows_of
 from test_family import DIMS
 
@@ -36,16 +37,9 @@ def known_store(seed: int = 0) -> Store:
     date = (np.arange(ROWS) == ROWS - 40).astype(float)
     season = np.sin(2 * np.pi * np.arange(ROWS) / SEASON)[:, None] * [1.0, 2.0]
     targets = season + noise + promotion[:, None] * [0.7, -0.3] + 9 * date[:, None]
-    units = torch.ones(1, 5, dtype=torch.float64)
     stamps = pd.date_range("2021-03-01", periods=ROWS, freq="h")
-    return Store(
-        values=torch.from_numpy(np.column_stack([targets, promotion, idle, date])).float(),
-        marks=torch.from_numpy(calendar_marks(stamps, HOURLY, Calendar(CalendarEmbed.timeF))),
-        first_rows=torch.tensor([0]),
-        mark_shift=torch.tensor([0]),
-        units=DataUnits(0 * units, units),
-        numbers=torch.tensor([0]),
-    )
+    marks = torch.from_numpy(calendar_marks(stamps, HOURLY, Calendar(CalendarEmbed.timeF)))
+    return one_series(torch.from_numpy(np.column_stack([targets, promotion, idle, date])).float(), marks)
 
 
 def test_effects_are_those_of_least_squares_on_seasonal_changes() -> None:
