@@ -61,9 +61,9 @@ def series_from_frame(
     return series_from_table(table, config, name, history=history, trained_format=trained_format)
 
 
-def read_written(frame: pd.DataFrame, folder: Path, **settings: object) -> Series:
-    """A frame that was written as CSV."""
-    frame.to_csv(folder / "f.csv", index=False)
+def read_written(table: pd.DataFrame | str, folder: Path, **settings: object) -> Series:
+    """A frame, or the text of a file, that was written as f.csv."""
+    (folder / "f.csv").write_text(table if isinstance(table, str) else table.to_csv(index=False), encoding="utf-8")
     return read_series(folder / "f.csv", DatasetConfig(**settings))
 
 

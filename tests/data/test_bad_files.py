@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
-from stores import read_series, series_from_frame
+from stores import read_series, read_written, series_from_frame
 
 from informer.base.errors import InputError, ReportError
 from informer.config.data import DatasetConfig
@@ -177,9 +177,8 @@ def test_months_missing_and_business_days_missing_are_seen_in_their_own_step(tmp
     for code, missing in (("MS", "2020-06-01 00:00:00"), ("B", "2020-01-08 00:00:00"), ("ME", "2020-06-30 00:00:00")):
         dates = pd.date_range("2020-01-01", periods=24, freq=code)
         frame = pd.DataFrame({"date": dates, "a": 1.0})[dates != missing]
-        frame.to_csv(tmp_path / "f.csv", index=False)
         with pytest.raises(InputError, match=rf"row 7, .*expected {missing} \(step {code}\)"):
-            read_series(tmp_path / "f.csv", DatasetConfig())
+            read_written(frame, tmp_path)
 
 
 def test_a_frame_is_checked_as_a_file_is() -> None:
@@ -284,7 +283,7 @@ def test_columns_without_a_name_and_without_cells_are_nothing(tmp_path: Path) ->
 
 def test_constant_columns_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     frame = made(30).assign(flag=2.5)
-    series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
+    series = read_written(frame, tmp_path)
     assert len(series) == 30
     assert caplog.messages == [
         "f.csv, column 'flag': 2.5 in every row; exclude it with dataset.exclude unless it will change"

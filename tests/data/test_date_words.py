@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stores import read_series
+from stores import read_series, read_written
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
@@ -44,8 +44,7 @@ def test_names_of_months(language: str, style: str, tmp_path: Path) -> None:
     cells = [f"{names[month.month - 1]} {month.year}" for month in MONTHS]
     assert list(read(cells, tmp_path).timestamps) == list(MONTHS)
     frame = pd.DataFrame({"Jahr": MONTHS.year, "Monat": [names[month.month - 1] for month in MONTHS], "sales": 1.5})
-    frame.to_csv(tmp_path / "f.csv", index=False)
-    assert list(read_series(tmp_path / "f.csv", DatasetConfig()).timestamps) == list(MONTHS)
+    assert list(read_written(frame, tmp_path).timestamps) == list(MONTHS)
 
 
 PERIODS = {

@@ -10,7 +10,7 @@ import pytest
 from dataset_cases import made, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import read_series
+from stores import read_series, read_written
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
@@ -19,7 +19,7 @@ from informer.data.panel import read_panel
 from informer.read.dialect import Dialect, find_encoding, find_layout
 from informer.read.number_marks import find_marks
 from informer.read.series import Series, series_from_table
-from informer.read.table import cells_of_content, read_pieces, read_table
+from informer.read.table import Table, cells_of_content, read_pieces, read_table
 
 HEADERS = {
     "utf-8": ["größe", "温度", "c"],
@@ -29,6 +29,11 @@ HEADERS = {
     "cp1252": ["größe", "precio €", "año"],
     "gbk": ["时间序列", "温度（℃）", "c"],
 }
+
+
+def table_of(text: str, folder: Path, **settings: object) -> Table:
+    (folder / "f.csv").write_text(text)
+    return read_table(folder / "f.csv", DatasetConfig(**settings))
 
 
 def same(series: Series, frame: pd.DataFrame) -> None:
@@ -135,8 +140,7 @@ def test_parquet(index: str | None, tmp_path: Path) -> None:
 def test_blank_rows_at_the_end(blank: str, tmp_path: Path) -> None:
     """Numbers keep their columns, rows before the end are not passed over."""
     frame = made(40)
-    (tmp_path / "f.csv").write_text(frame.to_csv(index=False) + blank)
-    same(read_series(tmp_path / "f.csv", DatasetConfig()), frame)
+    same(read_written(frame.to_csv(index=False) + blank, tmp_path), frame)
 
 
 NUMBERS = (
@@ -187,8 +191,7 @@ def test_names_of_columns_are_those_of_pandas(header: str, start: str, end: str,
 def test_text_columns_keep_their_cells(tmp_path: Path) -> None:
     """Red if `as_text` reaches another column than the named one, with numbered columns or with pandas' names."""
     for header in ("date,store,a", 'date,store,"a"'):
-        (tmp_path / "f.csv").write_text(f"{header}\n2020-01-01,001,NA\n2020-01-02,NA,2\n")
-        frame = read_table(tmp_path / "f.csv", DatasetConfig(categorical=["store"])).frame
+        frame = table_of(f"{header}\n2020-01-01,001,NA\n2020-01-02,NA,2\n", tmp_path, categorical=["store"]).frame
         assert list(frame["store"]) == ["001", "NA"]
         np.testing.assert_array_equal(frame["a"], [np.nan, 2.0])
 
@@ -279,8 +282,7 @@ def test_lines_that_are_no_rows_in_pieces(what: str, tmp_path: Path, monkeypatch
 def test_blanks_separate_decimal_commas_between_a_title_and_a_note(tmp_path: Path) -> None:
     """Red if decimals are read as a column of whole numbers, with the title as names."""
     rows = "".join(f"{day}   0,{442 + i}\n" for i, day in enumerate(DAYS))
-    (tmp_path / "f.csv").write_text(f"Sales; by region, all\ndate   a\n{rows}Total\n")
-    frame = read_table(tmp_path / "f.csv").frame
+    frame = table_of(f"Sales; by region, all\ndate   a\n{rows}Total\n", tmp_path).frame
     assert frame["date"].tolist() == DAYS
     np.testing.assert_allclose(frame["a"], [0.442 + i / 1000 for i in range(30)])
 
@@ -289,8 +291,7 @@ def test_blanks_separate_decimal_commas_between_a_title_and_a_note(tmp_path: Pat
 def test_several_blanks_separate_numbers_with_blanks_between_thousands(tmp_path: Path, note: str) -> None:
     """Fails if such a number is taken for text with another separator, or the note for a row."""
     rows = "".join(f"2018-09-{day:02}   -{day} 652,{day}   {day},5\n" for day in range(11, 21))
-    (tmp_path / "f.csv").write_text(f"date   a   b\n{rows}{note}")
-    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    series = read_written(f"date   a   b\n{rows}{note}", tmp_path)
     assert series.columns == ("a", "b")
     np.testing.assert_allclose(series.values[:, 0], [-(day * 1000 + 652 + day / 100) for day in range(11, 21)])
 
@@ -298,51 +299,44 @@ def test_several_blanks_separate_numbers_with_blanks_between_thousands(tmp_path:
 def test_names_with_unquoted_separators_are_no_reason_to_separate_at_blanks(tmp_path: Path) -> None:
     """Red if months of dates become the numbers of rows."""
     rows = "".join(f"{month:02d} 01 2022 00.00Z,{month}\n" for month in (4, 7, 10))
-    (tmp_path / "f.csv").write_text(f"date, date,a, a\n{rows}")
     with pytest.raises(InputError):
-        read_series(tmp_path / "f.csv", DatasetConfig())
+        read_written(f"date, date,a, a\n{rows}", tmp_path)
 
 
 def test_sums_without_a_name_are_no_row(tmp_path: Path) -> None:
     """Red if a last row of sums is a row without a date, or another one without a date is left out."""
     sums = f",{sum(0.5 + i for i in range(30))},7.5\n"
-    (tmp_path / "f.csv").write_text(f"date,a,b\n{ROWS}{sums}")
-    table = read_table(tmp_path / "f.csv")
+    table = table_of(f"date,a,b\n{ROWS}{sums}", tmp_path)
     assert table.frame["date"].tolist() == DAYS
     assert "last row not read: '450" in table.dialect.uncommon()
     for last in (",449.0,7.5\n", ",,\n2024-02-01,450.0,1\n"):
-        (tmp_path / "f.csv").write_text(f"date,a,b\n{ROWS}{last}")
-        assert len(read_table(tmp_path / "f.csv").frame) == 31
+        assert len(table_of(f"date,a,b\n{ROWS}{last}", tmp_path).frame) == 31
     flags = "".join(f"{day},{int(i == 3)}\n" for i, day in enumerate(DAYS))
-    (tmp_path / "f.csv").write_text(f"date,a\n{flags},1\n")
-    assert len(read_table(tmp_path / "f.csv").frame) == 31
+    assert len(table_of(f"date,a\n{flags},1\n", tmp_path).frame) == 31
 
 
 def test_rows_that_might_be_notes_are_kept(tmp_path: Path) -> None:
     """Red if a row of data is left out."""
     for last in ("Total,,\n" * 40, "2024-02-0,5,6\n", "sometime,5,6\n", "2024-01-31,,\n"):
-        (tmp_path / "f.csv").write_text(f"date,a,b\n{ROWS}{last}")
-        assert len(read_table(tmp_path / "f.csv").frame) > 30
+        assert len(table_of(f"date,a,b\n{ROWS}{last}", tmp_path).frame) > 30
     named = "".join(f"Total,2024,{i}\nOther,2024,{i}\n" for i in range(20)) + "Total,2025,3\n"
-    (tmp_path / "f.csv").write_text(f"name,year,a\n{named}")
-    assert len(read_table(tmp_path / "f.csv").frame) == 41
+    assert len(table_of(f"name,year,a\n{named}", tmp_path).frame) == 41
 
 
 @pytest.mark.parametrize(
     ("text", "hints", "columns"),
     [
-        (f"one,two,three\nx,y,z\n{ROWS}", DatasetConfig(skip_rows=1), ["x", "y", "z"]),
-        (f"Year,A,A\n,low,high\n{ROWS}", DatasetConfig(header=2), ["Year", "A low", "A high"]),
-        (f"Year,A,A\n,low,high\n{ROWS}", DatasetConfig(), ["Year", "A low", "A high"]),
-        (f"\tA\tB\nYear\tlow\tlow\n{ROWS}".replace(",", "\t"), DatasetConfig(), ["Year", "A low", "B low"]),
-        (f",A,\nYear,low,high\n{ROWS}", DatasetConfig(header=2, skip_rows=0), ["Year", "A low", "A high"]),
-        (ROWS, DatasetConfig(header=0), ["column_1", "column_2", "column_3"]),
-        (f"Report\n{ROWS}", DatasetConfig(header=0, skip_rows=1), ["column_1", "column_2", "column_3"]),
+        (f"one,two,three\nx,y,z\n{ROWS}", {"skip_rows": 1}, ["x", "y", "z"]),
+        (f"Year,A,A\n,low,high\n{ROWS}", {"header": 2}, ["Year", "A low", "A high"]),
+        (f"Year,A,A\n,low,high\n{ROWS}", {}, ["Year", "A low", "A high"]),
+        (f"\tA\tB\nYear\tlow\tlow\n{ROWS}".replace(",", "\t"), {}, ["Year", "A low", "B low"]),
+        (f",A,\nYear,low,high\n{ROWS}", {"header": 2, "skip_rows": 0}, ["Year", "A low", "A high"]),
+        (ROWS, {"header": 0}, ["column_1", "column_2", "column_3"]),
+        (f"Report\n{ROWS}", {"header": 0, "skip_rows": 1}, ["column_1", "column_2", "column_3"]),
     ],
 )
-def test_the_place_of_the_names_can_be_set(text: str, hints: DatasetConfig, columns: list[str], tmp_path: Path) -> None:
-    (tmp_path / "f.csv").write_text(text)
-    table = read_table(tmp_path / "f.csv", hints)
+def test_the_place_of_the_names_can_be_set(text: str, hints: dict, columns: list[str], tmp_path: Path) -> None:
+    table = table_of(text, tmp_path, **hints)
     assert (table.columns, len(table.frame)) == (columns, 30)
 
 
@@ -377,8 +371,7 @@ def test_values_below_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     """Red if <1 stays text, or is read in silence."""
     caplog.set_level("INFO", "informer")
     cells = ["5", "<1", "3", "< 0.5", *map(str, range(20))]
-    pd.DataFrame({"date": DAYS[:24], "y": cells}).to_csv(tmp_path / "f.csv", index=False)
-    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    series = read_written(pd.DataFrame({"date": DAYS[:24], "y": cells}), tmp_path)
     np.testing.assert_array_equal(series.values[:, 0], [5, 0.5, 3, 0.25, *range(20)])
     assert series.dialect.note == "y: <1 as half of it"
     assert "column 'y' is read as numbers, <1 as half of it" in caplog.text
@@ -389,8 +382,7 @@ def test_letters_for_thousands_and_millions(tmp_path: Path, caplog: pytest.LogCa
     caplog.set_level("INFO", "informer")
     volume = ["1.5M", "20K", "950", "2.25B", "-0.5k", *["1.25T"] * 19]
     frame = pd.DataFrame({"date": DAYS[:24], "y": volume, "term": ["3M", "6M"] * 12})
-    frame.to_csv(tmp_path / "f.csv", index=False)
-    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    series = read_written(frame, tmp_path)
     assert series.columns == ("y",)
     np.testing.assert_allclose(series.values[:, 0], [1.5e6, 2e4, 950, 2.25e9, -500, *[1.25e12] * 19])
     assert "column 'y' is read as numbers, B as 10^9, K as 10^3, M as 10^6, T as 10^12, k as 10^3" in caplog.text
@@ -399,40 +391,34 @@ def test_letters_for_thousands_and_millions(tmp_path: Path, caplog: pytest.LogCa
 @pytest.mark.parametrize("mark", [".", "..", ":", ": ", "…"])
 def test_marks_of_missing_values(mark: str, tmp_path: Path) -> None:
     """Red if a column of numbers becomes text."""
-    pd.DataFrame({"date": DAYS[:24], "y": [1.5, mark, *range(22)]}).to_csv(tmp_path / "f.csv", index=False)
-    values = read_series(tmp_path / "f.csv", DatasetConfig(fill=Fill.mask)).values[:, 0]
+    frame = pd.DataFrame({"date": DAYS[:24], "y": [1.5, mark, *range(22)]})
+    values = read_written(frame, tmp_path, fill=Fill.mask).values[:, 0]
     np.testing.assert_array_equal(values, [1.5, np.nan, *range(22)])
 
 
 def test_empty_cells_within_borders(tmp_path: Path) -> None:
     """Red if cells move to the left where the first is empty."""
-    path = tmp_path / "f.csv"
     rows = "".join(f"| {day if day != 5 else ''} | 2024-01-{day:02d} | {day % 7 or ''} |\n" for day in range(1, 31))
-    path.write_text(f"| a | date | b |\n|---|---|---|\n{rows}")
-    frame = read_table(path).frame
+    frame = table_of(f"| a | date | b |\n|---|---|---|\n{rows}", tmp_path).frame
     assert list(frame.columns) == ["a", "date", "b"]
-    assert frame["date"].tolist() == [f"2024-01-{day:02d}" for day in range(1, 31)]
+    assert frame["date"].tolist() == DAYS
     assert frame["a"].isna().to_numpy().nonzero()[0].tolist() == [4]
     assert frame["b"].isna().sum() == 4
 
 
 def test_numbers_of_meters_may_be_names(tmp_path: Path) -> None:
     """Red if names of eight digits above numbers of eight digits are taken for data, unless both are dates."""
-    path = tmp_path / "f.csv"
-    path.write_text(
-        "date,10203040,20481234\n" + "".join(f"2024-01-{day},532012{day},302012{day}\n" for day in range(10, 31))
-    )
-    assert list(read_table(path).frame.columns) == ["date", "10203040", "20481234"]
-    path.write_text("".join(f"DE,202401{day},5.5\n" for day in range(10, 31)))
+    names = "date,10203040,20481234"
+    rows = "".join(f"2024-01-{day},532012{day},302012{day}\n" for day in range(10, 31))
+    assert table_of(f"{names}\n{rows}", tmp_path).columns == names.split(",")
     with pytest.raises(InputError, match=r"expected column names, found 'DE, 20240110, 5.5'"):
-        read_table(path)
+        table_of("".join(f"DE,202401{day},5.5\n" for day in range(10, 31)), tmp_path)
 
 
 def test_a_header_again_between_the_rows(tmp_path: Path) -> None:
     """Files written one after the other into one: red if a header is a row, or later rows get other numbers."""
     parts = [pd.DataFrame({"date": DAYS[k : k + 10], "y": np.arange(k, k + 10)}) for k in (0, 10, 20)]
-    (tmp_path / "f.csv").write_text("\n".join(part.to_csv(index=False) for part in parts) + "\nTotal,435\n")
-    table = read_table(tmp_path / "f.csv", DatasetConfig())
+    table = table_of("\n".join(part.to_csv(index=False) for part in parts) + "\nTotal,435\n", tmp_path)
     np.testing.assert_array_equal(table.frame["y"], np.arange(30))
     assert [*table.lines[[0, 9, 10, 20, 29]]] == [2, 11, 14, 26, 35]
     assert table.dialect.note == "rows 13, 25 not read: the header again, last row not read: 'Total,435'"
@@ -442,11 +428,9 @@ def test_a_header_again_between_the_rows(tmp_path: Path) -> None:
 def test_what_is_no_number_decides_no_mark(line: str, tmp_path: Path) -> None:
     """Red if a missing value or a header, which have a point, hide that 1.250 may be 1250."""
     rows = [f"{day};{1 + i % 9}.{100 + 7 * i}" for i, day in enumerate(DAYS)]
-    (tmp_path / "f.csv").write_text("\n".join(["day;load.kw", *rows[:9], line, *rows[9:]]))
-    assert [*read_table(tmp_path / "f.csv", DatasetConfig()).doubts] == ["load.kw"]
+    assert [*table_of("\n".join(["day;load.kw", *rows[:9], line, *rows[9:]]), tmp_path).doubts] == ["load.kw"]
     commas = [row.replace(".", ",") + "5" for row in rows]
-    (tmp_path / "f.csv").write_text("\n".join(["day;load.kw", *commas[:9], line, *commas[9:]]))
-    assert read_table(tmp_path / "f.csv", DatasetConfig()).dialect.decimal == ","
+    assert table_of("\n".join(["day;load.kw", *commas[:9], line, *commas[9:]]), tmp_path).dialect.decimal == ","
 
 
 @pytest.mark.parametrize(
@@ -455,8 +439,7 @@ def test_what_is_no_number_decides_no_mark(line: str, tmp_path: Path) -> None:
 def test_labels_are_no_amounts(written: str, tmp_path: Path) -> None:
     """Red if names become numbers."""
     cells = [written.format(number % 9) for number in range(24)]
-    pd.DataFrame({"date": DAYS[:24], "y": range(24), "z": cells}).to_csv(tmp_path / "f.csv", index=False)
-    assert read_series(tmp_path / "f.csv", DatasetConfig()).columns == ("y",)
+    assert read_written(pd.DataFrame({"date": DAYS[:24], "y": range(24), "z": cells}), tmp_path).columns == ("y",)
     pd.DataFrame({"date": DAYS[:24], "z": [f"{i} {'kWMW'[i % 2 * 2 :][:2]}" for i in range(24)]}).to_csv(
         tmp_path / "f.csv", index=False
     )

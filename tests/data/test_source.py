@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
-from stores import read_series, series_from_frame
+from stores import read_series, read_written, series_from_frame
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill, settings_that
@@ -29,13 +29,13 @@ def test_a_file_that_begins_in_may(rows: int, time_format: str, tmp_path: Path) 
     """Fails if May, whose short name is its full name, decides how months are written."""
     dates = pd.date_range("2020-05-29", periods=rows, freq="D")
     frame = pd.DataFrame({"date": dates.strftime(time_format), "a": range(rows)})
-    series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig(frequency="D"))
+    series = read_written(frame, tmp_path, frequency="D")
     assert list(series.timestamps) == list(dates)
 
 
 @pytest.mark.parametrize("cells", [["2010/9/30 9:00", "2010/9/30 10:00"], ["2010-9-30 9:00", "2010-9-30 10:00"]])
 def test_dates_without_leading_zeros(cells: list[str], tmp_path: Path) -> None:
-    series = read_series(write(pd.DataFrame({"date": cells, "a": [1, 2]}), tmp_path / "f.csv"), DatasetConfig())
+    series = read_written(pd.DataFrame({"date": cells, "a": [1, 2]}), tmp_path)
     assert series.timestamps.tolist() == [pd.Timestamp("2010-09-30 09:00"), pd.Timestamp("2010-09-30 10:00")]
 
 
@@ -49,8 +49,7 @@ def test_counts_with_fractions(unit: str, step: str, start: str, tmp_path: Path)
     ticks = (times - pd.Timestamp(0)) // pd.Timedelta("1us")
     digits = {"s": 6, "ms": 3, "us": 0}[unit]
     cells = [format(Decimal(int(tick)).scaleb(-digits), "f") for tick in ticks]
-    path = write(pd.DataFrame({"date": cells, "a": range(300)}), tmp_path / "f.csv")
-    series = read_series(path, DatasetConfig(time_format=unit))
+    series = read_written(pd.DataFrame({"date": cells, "a": range(300)}), tmp_path, time_format=unit)
     assert (series.timestamps == times).all()
     assert series.frequency.code == {"1us": "us"}.get(step, step)
 
@@ -58,20 +57,20 @@ def test_counts_with_fractions(unit: str, step: str, start: str, tmp_path: Path)
 def test_whole_counts_keep_every_digit(tmp_path: Path) -> None:
     """Fails if integer counts are rounded like floats."""
     cells = [1700000000000000000 + 7 * i for i in range(30)]
-    path = write(pd.DataFrame({"date": cells, "a": range(30)}), tmp_path / "f.csv")
-    assert read_series(path, DatasetConfig(time_format="ns")).timestamps.asi8.tolist() == cells
+    series = read_written(pd.DataFrame({"date": cells, "a": range(30)}), tmp_path, time_format="ns")
+    assert series.timestamps.asi8.tolist() == cells
 
 
 def test_counts_that_are_no_time(tmp_path: Path) -> None:
-    path = write(pd.DataFrame({"date": ["0.5", "1e40", "", "2.5"], "a": range(4)}), tmp_path / "f.csv")
+    frame = pd.DataFrame({"date": ["0.5", "1e40", "", "2.5"], "a": range(4)})
     with pytest.raises(InputError, match=r"row 3, column 'date': expected a date.*2 such cells"):
-        read_series(path, DatasetConfig(time_format="s", frequency="s"))
+        read_written(frame, tmp_path, time_format="s", frequency="s")
 
 
 @pytest.mark.parametrize("name", ["date", "Date", "ds", "Timestamp", "DATETIME", "when", ""])
 def test_the_time_column_is_found_by_name_or_by_content(name: str, tmp_path: Path) -> None:
     frame = made(30).rename(columns={"date": name})[["a", name, "b"]]
-    series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
+    series = read_written(frame, tmp_path)
     assert series.columns == ("a", "b")
     assert series.timestamps[0] == pd.Timestamp("2020-01-01")
 
@@ -117,19 +116,17 @@ def test_columns_text_beside_them_and_their_order(tmp_path: Path) -> None:
     ],
 )
 def test_a_given_step_takes_the_anchor_of_the_file(given: str, freq: str, found: str, tmp_path: Path) -> None:
-    path = write(made(40, freq), tmp_path / "f.csv")
-    assert read_series(path, DatasetConfig(frequency=given)).frequency.code == found
+    assert read_written(made(40, freq), tmp_path, frequency=given).frequency.code == found
 
 
 def test_a_week_without_weekends_is_business_days_where_that_is_said(tmp_path: Path) -> None:
-    path = write(made(5, start="2020-01-06", freq="B"), tmp_path / "f.csv")
-    series = read_series(path, DatasetConfig(frequency="B"))
+    series = read_written(made(5, start="2020-01-06", freq="B"), tmp_path, frequency="B")
     assert series.frequency.future(series.timestamps[-1], 1)[0] == pd.Timestamp("2020-01-13")
 
 
 def test_a_frame_is_the_file(tmp_path: Path) -> None:
     frame = made(40)
-    read = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
+    read = read_written(frame, tmp_path)
     indexed = frame.set_index("date")
     nullable = frame.convert_dtypes()
     for given in (frame, indexed, indexed.rename_axis(None), nullable, frame.astype({"date": str})):

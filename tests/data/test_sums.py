@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import call, done
-from stores import read_series
+from stores import read_written
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Duplicates, Fill
@@ -27,8 +27,7 @@ def sales(n: int = 1500, days: int = 200) -> pd.DataFrame:
 
 
 def read(frame: pd.DataFrame, folder: Path, **settings: object) -> pd.DataFrame:
-    frame.to_csv(folder / "f.csv", index=False)
-    series = read_series(folder / "f.csv", DatasetConfig(**{"duplicates": Duplicates.sum} | settings))
+    series = read_written(frame, folder, **{"duplicates": Duplicates.sum} | settings)
     return pd.DataFrame(series.values, index=series.timestamps, columns=series.columns)
 
 

@@ -357,8 +357,7 @@ def test_parts_of_times_next_to_a_blank_row(tmp_path: Path) -> None:
     """Red if the rows after it get the times of others."""
     frame = parts(pd.date_range("2020-01-01", periods=40, freq="MS"), "year", "month")
     lines = frame.to_csv(index=False).splitlines(keepends=True)
-    (tmp_path / "f.csv").write_text("".join([*lines[:9], "\n", *lines[9:]]))
-    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    series = read("".join([*lines[:9], "\n", *lines[9:]]), tmp_path)
     assert list(series.timestamps) == list(pd.date_range("2020-01-01", periods=40, freq="MS"))
 
 
@@ -549,9 +548,8 @@ def test_times_at_which_rows_were_written_are_not_taken(tmp_path: Path) -> None:
 
 def test_numbers_that_look_like_months_are_still_an_error(tmp_path: Path) -> None:
     """Red if a column of numbers with another decimal mark is left out as one of dates (12.2015 may be 122,015)."""
-    (tmp_path / "f.csv").write_text("date;a;b\n" + "".join(f"{day:%Y-%m-%d};1,5;12.2015\n" for day in HOURS[::24]))
     with pytest.raises(InputError, match=r"column 'b': expected a number, found '12\.2015'"):
-        read_series(tmp_path / "f.csv", DatasetConfig())
+        read("date;a;b\n" + "".join(f"{day:%Y-%m-%d};1,5;12.2015\n" for day in HOURS[::24]), tmp_path)
 
 
 def test_late_rows_are_on_their_grid(folder: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stores import read_series
+from stores import read_series, read_written
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Short, SplitConfig
@@ -183,6 +183,5 @@ def test_an_hour_written_twice_beside_its_date(tmp_path: Path) -> None:
     times = pd.date_range("2023-10-20", "2023-11-12", freq="h", tz="Europe/Berlin", inclusive="left")
     frame = pd.DataFrame({"date": times.strftime("%Y-%m-%d"), "hour": times.hour, "load": np.arange(len(times)) + 0.5})
     for first in (0, 1):
-        frame.assign(hour=frame["hour"] + first).to_csv(tmp_path / "f.csv", index=False)
-        series = read_series(tmp_path / "f.csv", DatasetConfig(timezone="Europe/Berlin"))
+        series = read_written(frame.assign(hour=frame["hour"] + first), tmp_path, timezone="Europe/Berlin")
         assert list(series.timestamps) == list(times)

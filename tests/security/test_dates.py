@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import SMALL, Trained, call, done, refusal
-from stores import read_series, series_from_frame
+from stores import read_series, read_written, series_from_frame
 
 from informer import Forecaster
 from informer.base.errors import InputError
@@ -256,8 +256,7 @@ def test_times_of_day_before_the_dates(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"Time": TIMES.strftime("%I:%M:%S %p"), "a": 1.5, "Date": TIMES.strftime("%Y-%m-%d"), "b": LOAD}
     )
-    frame.to_csv(tmp_path / "f.csv", index=False)
-    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    series = read_written(frame, tmp_path)
     assert list(series.timestamps) == list(TIMES)
     assert series.time_col == "Date"
 
@@ -266,8 +265,7 @@ def test_a_time_of_day_for_each_date_is_no_part_of_the_time(tmp_path: Path) -> N
     """Red if the hour of sunrise becomes the time of a daily row; named, it does."""
     days = pd.date_range("2024-03-04", periods=60)
     frame = pd.DataFrame({"date": days.astype(str), "sunrise": [f"06:{59 - i:02}" for i in range(60)], "a": 1.5})
-    frame.to_csv(tmp_path / "f.csv", index=False)
-    assert list(read_series(tmp_path / "f.csv", DatasetConfig()).timestamps) == list(days)
+    assert list(read_written(frame, tmp_path).timestamps) == list(days)
     with pytest.raises(InputError, match="expected steps of D, found steps of 1439min"):
         read_series(tmp_path / "f.csv", DatasetConfig(clock_col="sunrise", frequency="D"))
     with pytest.raises(InputError, match=r"dataset\.clock_col=noon: f.csv has no such column"):
@@ -307,8 +305,8 @@ def test_a_spreadsheets_days(step: str, digits: int, tmp_path: Path) -> None:
     """The oracle: 45355 is 2024-03-04, as every spreadsheet shows it."""
     times = pd.date_range("2024-03-04", periods=50, freq=step)
     days = 45355 + (times - times[0]) / pd.Timedelta("1D")
-    pd.DataFrame({"date": [f"{day:.{digits}f}" for day in days], "a": 1.5}).to_csv(tmp_path / "f.csv", index=False)
-    assert list(read_series(tmp_path / "f.csv", DatasetConfig(time_format="excel")).timestamps) == list(times)
+    frame = pd.DataFrame({"date": [f"{day:.{digits}f}" for day in days], "a": 1.5})
+    assert list(read_written(frame, tmp_path, time_format="excel").timestamps) == list(times)
     with pytest.raises(
         InputError, match=r"numbers such as 45355.*starting at 2024-03-04 00:00:00, set dataset\.time_format=excel"
     ):
@@ -318,8 +316,7 @@ def test_a_spreadsheets_days(step: str, digits: int, tmp_path: Path) -> None:
 def test_columns_left_out_by_name(tmp_path: Path) -> None:
     frame = pd.DataFrame({"date": TIMES, "a": LOAD, "b": "x", "c": LOAD, "d": 1.5})
     frame.loc[3, "a"] = np.nan
-    frame.to_csv(tmp_path / "f.csv", index=False)
-    assert read_series(tmp_path / "f.csv", DatasetConfig(exclude=["a", "d"])).columns == ("c",)
+    assert read_written(frame, tmp_path, exclude=["a", "d"]).columns == ("c",)
     with pytest.raises(InputError, match=r"dataset\.exclude=e: f.csv has no such column"):
         read_series(tmp_path / "f.csv", DatasetConfig(exclude=["a", "e"]))
     with pytest.raises(InputError, match="columns missing: a"):

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from entry_points import SMALL, Trained, call, done
 from rich.console import Console
-from stores import read_series
+from stores import read_written
 
 from informer.base.console import logging_to, say
 from informer.base.errors import MOST_SIGNS, InputError, ReportError, printable
@@ -21,7 +21,6 @@ from informer.base.runtime import resource
 from informer.config.commands import PredictConfig
 from informer.config.compose import split_positional
 from informer.config.conversion import text_keys
-from informer.config.data import DatasetConfig
 from informer.inference.writing import _text
 from informer.read.table import listed, shown
 
@@ -165,9 +164,8 @@ def test_messages_are_bounded(tmp_path: Path) -> None:
     frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=40).astype(str), long: 1.5, "b": 2.5})
     frame["b"] = frame["b"].astype(object)
     frame.loc[3, "b"] = long
-    frame.to_csv(tmp_path / "f.csv", index=False)
     with pytest.raises(InputError) as error:
-        read_series(tmp_path / "f.csv", DatasetConfig())
+        read_written(frame, tmp_path)
     assert all(len(line) <= MOST_SIGNS for line in str(error.value).splitlines())
 
 
