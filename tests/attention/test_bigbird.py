@@ -73,24 +73,6 @@ def test_every_free_key_is_equally_likely():
     assert (share - expected).abs().max() < 6 * (expected * (1 - expected) / 4000) ** 0.5
 
 
-def test_the_draw_depends_on_seed_and_layer_alone():
-    def drawn(seed, layer_index):
-        torch.rand(1)  # the global generator is not used
-        return BigBirdAttention(AttentionSpec(2, 3, 60, 60, layer_index=layer_index), seed=seed).random_keys
-
-    assert torch.equal(drawn(3, 1), drawn(3, 1))
-    assert not torch.equal(drawn(3, 1), drawn(4, 1))
-    assert not torch.equal(drawn(3, 1), drawn(3, 2))
-    assert not torch.equal(drawn(3, 1)[0], drawn(3, 1)[1])
-
-
-def test_random_keys_travel_with_the_weights():
-    spec = AttentionSpec(2, 3, 60, 60)
-    stored, other = BigBirdAttention(spec, seed=1), BigBirdAttention(spec, seed=2)
-    other.load_state_dict(stored.state_dict())
-    assert torch.equal(stored.random_keys, other.random_keys)
-
-
 @pytest.mark.parametrize("params", PARAMS)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_etc_form_equals_the_formula(sizes, params):

@@ -6,8 +6,6 @@ import torch
 from naive import SELF, assert_realises, assert_same, draw, results, softmax, spec_of
 
 from informer.networks.attention import reformer
-from informer.networks.attention.base import AttentionSpec
-from informer.networks.attention.full import FullAttention
 from informer.networks.attention.reformer import ReformerAttention
 
 LONG = (1, 2, 97, 97, 5, 4)
@@ -68,12 +66,6 @@ def test_crowded_buckets(crowded, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_one_bucket_is_full_attention(causal):
-    attn, (q, k, v) = make(LONG, causal=causal, n_buckets=1), draw(LONG)
-    assert_realises(attn, q, k, v, FullAttention(spec_of(LONG, causal=causal)).weights(q, k))
-
-
-@pytest.mark.parametrize("causal", [False, True])
 def test_runs_of_tiles_change_nothing(monkeypatch, causal):
     attn, operands = make(LONG, causal=causal, n_buckets=8), draw(LONG)
     whole = results(attn, *operands)
@@ -97,18 +89,6 @@ def test_the_backward_pass_drops_what_the_forward_pass_dropped():
     torch.rand(1)
     (gradient,) = torch.autograd.grad(out.sum(), v)
     torch.testing.assert_close((gradient * v).sum(), out.sum())  # linear in v
-
-
-def test_rotations_depend_on_seed_and_layer_alone():
-    def rotations(seed, layer):
-        return ReformerAttention(AttentionSpec(2, 5, 9, 9, layer_index=layer), seed=seed, n_buckets=4).rotations
-
-    torch.manual_seed(1)
-    first = rotations(0, 0)
-    torch.manual_seed(2)
-    assert torch.equal(first, rotations(0, 0))
-    assert not torch.equal(first, rotations(1, 0))
-    assert not torch.equal(first, rotations(0, 1))
 
 
 def test_number_of_buckets():

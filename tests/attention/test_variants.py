@@ -188,6 +188,23 @@ def test_takes_the_type_of_its_inputs(name, params):
     assert all(x.isfinite().all() for x in (out, *gradients) if x is not None)
 
 
+@pytest.mark.parametrize(
+    ("name", "params", "drawn"), [("bigbird", {}, "random_keys"), ("reformer", {"n_buckets": 4}, "rotations")]
+)
+def test_what_is_drawn_depends_on_seed_and_layer_alone(name, params, drawn):
+    """Red if it is drawn from the global generator."""
+
+    def draw_of(seed, layer):
+        torch.rand(1)
+        spec = AttentionSpec(2, 4, 60, 60, layer_index=layer)
+        return getattr(build_attention(name, spec, seed=seed, **params), drawn)
+
+    assert torch.equal(draw_of(3, 1), draw_of(3, 1))
+    assert not torch.equal(draw_of(3, 1), draw_of(4, 1))
+    assert not torch.equal(draw_of(3, 1), draw_of(3, 2))
+    assert not torch.equal(draw_of(3, 1)[0], draw_of(3, 1)[1])
+
+
 @pytest.mark.parametrize("found", [(7, 7), (7, 5), (5, 7)])
 @pytest.mark.parametrize("name", ["longformer", "bigbird", "bigbird_etc", "linformer", "synthesizer"])
 def test_another_length_than_it_was_built_for_is_refused(name, found):
