@@ -27,17 +27,7 @@ from informer.config.overrides import changed_settings, shell_command, to_displa
 from informer.data.panel import LongTable, panel_tables, read_attributes, series_reader
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import Season, find_seasons
-from informer.read.checks import (
-    FEW_ALIKE,
-    MANY_MISSING,
-    MOST_ALIKE,
-    Problem,
-    Report,
-    count_note,
-    grouped,
-    outlier_text,
-    outliers,
-)
+from informer.read import checks
 from informer.read.columns import (
     CategoryReader,
     is_text,
@@ -74,7 +64,7 @@ class Diagnosis:
     """
 
     series: Series | None
-    report: Report
+    report: checks.Report
     repairs: Sequence[Repair] | None
     repaired: Series | None
 
@@ -105,7 +95,7 @@ def diagnose(table: Table, config: DatasetConfig, name: str, *, sizes: WindowSiz
 
 def _read(
     table: Table, config: DatasetConfig, name: str, sizes: WindowSizes | None = None
-) -> tuple[Series | None, Report]:
+) -> tuple[Series | None, checks.Report]:
     """As `inspect_table`, with outliers as problems."""
     series, report = inspect_table(table, config, name, sizes=sizes)
     report.problems += report.outliers
@@ -191,7 +181,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     if codes:  # with which the cells are read as text
         coded = survey_file(path, repaired(dataset, codes))
         log = [*dict.fromkeys(_without_rows(path.name, codes)), *coded.log]
-        return replace(coded, repairs=[*codes, *coded.repairs], problems=grouped(problems), log=log)
+        return replace(coded, repairs=[*codes, *coded.repairs], problems=checks.grouped(problems), log=log)
     repairs = [repair for diagnosis in diagnoses for repair in diagnosis.repairs or ()]
     with_far = [diagnosis.report for diagnosis in diagnoses if diagnosis.report.far]
     far = union_of([report.far for report in with_far])
@@ -213,12 +203,12 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         dataset=repaired(dataset, repairs),
         repairs=repairs,
         panel=read,
-        problems=grouped(problems),
+        problems=checks.grouped(problems),
         asks=any(problem.asks for problem in problems),
         log=log,
         unused=_unused(table, dataset, read),
         dropped=list(dict.fromkeys(name for diagnosis in diagnoses for name in diagnosis.dropped)) if read else [],
-        warnings=[f"{line}{count_note(len(warnings), 'such series')}" for line in warnings[:1]],
+        warnings=[f"{line}{checks.count_note(len(warnings), 'such series')}" for line in warnings[:1]],
         far=Repair("missing_values", far) if far else None,
     )
 
@@ -234,7 +224,7 @@ def _diagnosed(long: LongTable, config: DatasetConfig) -> Iterator[Diagnosis]:
     reader = series_reader(long, config, read)
     for k in range(len(long.names)):
         series = reader(k)
-        yield found.get(k) or Diagnosis(series, Report(), [], series)
+        yield found.get(k) or Diagnosis(series, checks.Report(), [], series)
 
 
 def _without_rows(name: str, repairs: Sequence[Repair]) -> Iterator[str]:
@@ -343,8 +333,8 @@ def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], freque
         if seasons:
             alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
     for group in alike.values():
-        if len(group) > FEW_ALIKE:
-            yield f"{heading} {listed(list(group), MOST_ALIKE)} repeat every {_in_words(group, frequency)}"
+        if len(group) > checks.FEW_ALIKE:
+            yield f"{heading} {listed(list(group), checks.MOST_ALIKE)} repeat every {_in_words(group, frequency)}"
             continue
         for name, seasons in group.items():
             yield f"{heading} {name} repeats every {_in_words({name: seasons}, frequency)}"
@@ -549,7 +539,7 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
         *(f"repaired: {line}" for line in report.repairs),
         *(f"warning:  {line}" for line in report.warnings),
         f"problems: {len(report.problems) or 'none'}",
-        *grouped(report.problems),
+        *checks.grouped(report.problems),
         *_gap_lines(diagnosis, dataset),
         *(
             f"calendar: {listed(each.value)} repeat the time; dataset.exclude={to_display(each.value)} leaves them out"
@@ -572,7 +562,7 @@ def _gap_lines(diagnosis: Diagnosis, dataset: DatasetConfig) -> Iterator[str]:
     is_masked = dataset.fill is None and Repair("fill", Fill.mask) in (diagnosis.repairs or ())
     if not is_masked or diagnosis.repaired is None:
         return
-    if (share := float(np.isnan(diagnosis.repaired.values).mean())) >= MANY_MISSING:
+    if (share := float(np.isnan(diagnosis.repaired.values).mean())) >= checks.MANY_MISSING:
         yield (
             f"gaps:     {share:.0%} of the values are missing; dataset.fill=mask keeps them missing, where "
             "dataset.fill=linear would invent them"
@@ -583,7 +573,7 @@ def _columns_of(keys: Sequence[str]) -> str:
     return f"column {keys[0]!r}" if len(keys) == 1 else f"columns {listed(keys)}"
 
 
-def _within_series(table: Table, key: str, report: Report) -> list[Problem]:
+def _within_series(table: Table, key: str, report: checks.Report) -> list[checks.Problem]:
     """Problems of a file of several series: one for its repeated times, and those of its columns."""
     columns = _columns_of(key_columns(key))
     line = f"{table.name}: times repeat, once for each series of {columns}; set dataset.series_col={key}"
@@ -595,7 +585,7 @@ def _within_series(table: Table, key: str, report: Report) -> list[Problem]:
         for problem in report.problems
         if not of_times & {repair.setting for repair in problem.repairs} and "duplicate timestamp" not in problem.line
     ]
-    return [Problem(line), *others]
+    return [checks.Problem(line), *others]
 
 
 def _summary(findings: Sequence[Finding]) -> RichTable:
@@ -720,10 +710,10 @@ def _all_columns(data: "Data") -> Iterator[tuple[float, str]]:
             train, test = (array[~np.isnan(array)] for array in values)
             if len(train) and len(test):
                 yield from _of_column(where, train, test)
-            far = outliers(series.values[:, c])
+            far = checks.outliers(series.values[:, c])
             for row in far[:1]:
                 others = f" ({len(far)} such values)" if len(far) > 1 else ""
-                yield 10, f"{where}, {series.timestamps[row]}: {outlier_text(series.values[:, c], far)}{others}"
+                yield 10, f"{where}, {series.timestamps[row]}: {checks.outlier_text(series.values[:, c], far)}{others}"
 
 
 def _of_column(

@@ -20,14 +20,6 @@ from itertools import chain, combinations
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
-from pandas.api.types import (
-    is_bool_dtype,
-    is_complex_dtype,
-    is_float_dtype,
-    is_numeric_dtype,
-    is_object_dtype,
-    is_string_dtype,
-)
 
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, key_columns
@@ -89,7 +81,7 @@ def number_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
 def has_numbers(table: Table, column: str) -> bool:
     """Whether some cell is a number."""
     cells = distinct(table.frame[column])
-    if is_numeric_dtype(cells):
+    if pd.api.types.is_numeric_dtype(cells):
         return bool(cells.notna().any())
     return _may_be_text(cells) and not np.isnan(_to_numbers(cells.dropna(), table.dialect)).all()
 
@@ -97,7 +89,7 @@ def has_numbers(table: Table, column: str) -> bool:
 def has_words(table: Table, column: str) -> bool:
     """Whether some cell has a letter, or all are of a type other than text and numbers, such as times."""
     cells = distinct(table.frame[column])
-    if is_numeric_dtype(cells):
+    if pd.api.types.is_numeric_dtype(cells):
         return False
     return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(rf"[^\s\d.,{APOSTROPHES}+-]").any())
 
@@ -118,7 +110,7 @@ def check_no_times(table: Table, columns: Sequence[str]) -> None:
 
 
 def _may_be_text(cells: pd.Series) -> bool:
-    return is_string_dtype(cells) or is_object_dtype(cells)
+    return pd.api.types.is_string_dtype(cells) or pd.api.types.is_object_dtype(cells)
 
 
 def _is_plain(dtype: object) -> bool:
@@ -132,9 +124,9 @@ def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
     if is_encoded(cells):
         codes, texts = pd.factorize(cells)
         return np.append(_to_numbers(pd.Series(texts.astype(str)), dialect), np.nan)[codes]
-    if is_bool_dtype(cells):
+    if pd.api.types.is_bool_dtype(cells):
         cells = cells.astype("float64")
-    elif not is_numeric_dtype(cells):
+    elif not pd.api.types.is_numeric_dtype(cells):
         if not _may_be_text(cells):  # times and durations, which pandas would convert to counts
             return np.full(len(cells), np.nan)
         if dialect.thousands:
@@ -142,7 +134,7 @@ def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
         elif dialect.decimal != ".":
             # swap both marks, so that a point is not read as a decimal mark
             cells = cells.astype(str).str.translate(str.maketrans(f"{dialect.decimal}.", f".{dialect.decimal}"))
-    elif is_complex_dtype(cells):
+    elif pd.api.types.is_complex_dtype(cells):
         return np.full(len(cells), np.nan)
     try:
         read = pd.to_numeric(cells, errors="coerce")
@@ -178,17 +170,18 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
         return None
     candidates = [name for name in table.columns if name not in (time_col, target) and not is_clock_name(name)]
     if len(rows) < 2 * n_times:  # series that hardly overlap: a column of numbers may differ by chance
-        candidates = [name for name in candidates if not is_numeric_dtype(rows[name])]
+        candidates = [name for name in candidates if not pd.api.types.is_numeric_dtype(rows[name])]
     few = [name for name in candidates if rows[name].nunique() * FEW <= len(rows)]
     # a number that is not whole is in no name
-    fractional = [name for name in few if is_float_dtype(rows[name]) and (rows[name].dropna() % 1 != 0).any()]
+    floats = [name for name in few if pd.api.types.is_float_dtype(rows[name])]
+    fractional = [name for name in floats if (rows[name].dropna() % 1 != 0).any()]
     codes = {name: pd.factorize(rows[name])[0] for name in few if name not in fractional}
     for n in range(1, MOST_KEYS + 1):
         separate: dict[tuple[str, ...], tuple[float, int]] = {}
         for names in combinations([*codes][:MOST_CANDIDATES] if n > 1 else codes, n):
             key = pd.DataFrame({name: codes[name] for name in names})
             repeated = float(key.assign(time=times).duplicated().mean())
-            n_numeric = sum(is_numeric_dtype(rows[name]) for name in names)
+            n_numeric = sum(pd.api.types.is_numeric_dtype(rows[name]) for name in names)
             if repeated <= MOST_REPEATED and (not n_numeric or _share_covered(key, times) >= LEAST_COVERED):
                 # of columns that separate equally well, text is a name, a number rather an attribute such as a size
                 separate[names] = repeated, n_numeric

@@ -23,30 +23,8 @@ from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
 from informer.config.data import STEP, DatasetConfig, Fill, Short, key_columns, settings_that
 from informer.config.model import WindowSizes
+from informer.read import checks, time_columns
 from informer.read.cells import decoded, dictionary_encoded, joined_names, key_cells, without_words
-from informer.read.checks import (
-    Report,
-    Rows,
-    are_sound,
-    as_known,
-    check_cells,
-    check_clock_changes,
-    check_doubts,
-    check_far,
-    check_order,
-    check_outliers,
-    check_steps,
-    check_times,
-    choose_step,
-    constant_columns,
-    ends_without,
-    fill_for,
-    joins_rows,
-    read_cells,
-    repair,
-    until_observed,
-    with_zeros,
-)
 from informer.read.columns import are_plain, counting_column, number_columns, value_columns
 from informer.read.date_text import date_formats
 from informer.read.dialect import COMMON, TOTAL, Dialect
@@ -57,20 +35,6 @@ from informer.read.limits import LIMITS
 from informer.read.number_marks import amounts, may_be_amount
 from informer.read.split import split_rows
 from informer.read.table import Table, are_dates, read_table, without
-from informer.read.time_columns import (
-    TIME_NAMES,
-    are_years,
-    calendar_parts,
-    dated_columns,
-    find_calendar_columns,
-    find_clock_column,
-    find_time_column,
-    hour_columns,
-    joined,
-    joined_calendar,
-    month_columns,
-    with_starts,
-)
 from informer.read.times import TimesCache, clocks_of_hours
 
 log = logging.getLogger(__name__)
@@ -286,30 +250,30 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
         raise table.missing("dataset.clock_col", config.clock_col)
     table = table.without(config.exclude) if config.exclude else table
     table = with_labels(with_issues(with_missing_values(table, config), config))
-    table = with_starts(with_series_names(table, config.series_col))
+    table = time_columns.with_starts(with_series_names(table, config.series_col))
     table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})
     table = with_parts_as_rows(table, config)
     if config.time_col is None and (dates := dates_as_columns(table)):
         table = one_row_per_date(table, dates)
     named_columns = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
-    dated = dated_columns(table) if config.time_col is None else []
-    if config.time_col is None and not dated and (parts := find_calendar_columns(table, named_columns)):
+    dated = time_columns.dated_columns(table) if config.time_col is None else []
+    if config.time_col is None and not dated and (parts := time_columns.find_calendar_columns(table, named_columns)):
         log.info("%s: times are joined from the columns %s", table.name, listed(list(parts.values())))
-        table = joined_calendar(table, parts)
+        table = time_columns.joined_calendar(table, parts)
     try:
-        time_col = find_time_column(table, config.time_col)
+        time_col = time_columns.find_time_column(table, config.time_col)
     except InputError:  # reported with all other problems of the table
         return table
     if (counting := counting_column(table, [time_col, *named_columns])) is not None:
         log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
         table = table.without([counting])
-    clock_col = config.clock_col or find_clock_column(table, time_col, named_columns)
+    clock_col = config.clock_col or time_columns.find_clock_column(table, time_col, named_columns)
     if clock_col in table.columns and clock_col != time_col:
         log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
         with suppress(InputError):  # reported with all other problems of the table
             if (clocks := clocks_of_hours(table, time_col, clock_col, config)) is not None:
                 table = replace(table, frame=table.frame.assign(**{clock_col: clocks}))
-        return joined(table, time_col, clock_col, keeps_digits=config.time_format is not None)
+        return time_columns.joined(table, time_col, clock_col, keeps_digits=config.time_format is not None)
     if unused := without(dated, [time_col]):
         log.info(
             "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(unused)
@@ -389,9 +353,9 @@ def dates_as_columns(table: Table) -> dict[str, str]:
     if len(dates) < LEAST_DATES or len(dates) <= len(others) or without([*dates], number_columns(table, [*dates])):
         return {}
     rest = table.without(dates)
-    has_times = dated_columns(rest) or calendar_parts(others)
-    is_named = any(name.strip().lower() in TIME_NAMES for name in others)
-    are_months = any(month_columns([*map(str, rest.frame[name])]) for name in others)
+    has_times = time_columns.dated_columns(rest) or time_columns.calendar_parts(others)
+    is_named = any(name.strip().lower() in time_columns.TIME_NAMES for name in others)
+    are_months = any(time_columns.month_columns([*map(str, rest.frame[name])]) for name in others)
     return {} if has_times or is_named or are_months else dates
 
 
@@ -403,17 +367,17 @@ def with_parts_as_rows(table: Table, config: DatasetConfig) -> Table:
     where they are empty. If rows are months and columns years, they change places first.
     """
     table = table if config.time_col else _years_as_rows(table)
-    name, columns, parts = "month", month_columns(table.columns), list[int | str](range(1, 13))
+    name, columns, parts = "month", time_columns.month_columns(table.columns), list[int | str](range(1, 13))
     if not columns:
-        name, (columns, parts) = "hour", hour_columns(table.columns)
+        name, (columns, parts) = "hour", time_columns.hour_columns(table.columns)
     if not columns or {*columns} & {*(config.columns or []), *config.as_text, config.target}:
         return table
     rest = table.without(columns)
     if name == "month":
-        years = [each for each in calendar_parts(rest.columns) if are_years(each, rest.frame[each])]
-        has_times = config.time_col is None and bool(years)
+        parts_of_time = time_columns.calendar_parts(rest.columns)
+        has_times = config.time_col is None and any(time_columns.are_years(x, rest.frame[x]) for x in parts_of_time)
     else:
-        dated = dated_columns(rest)
+        dated = time_columns.dated_columns(rest)
         has_times = config.clock_col is None and bool(dated) and config.time_col in (None, *dated)
     if not has_times or name in rest.columns or without(columns, number_columns(table, columns)):
         return table
@@ -432,7 +396,7 @@ def _years_as_rows(table: Table) -> Table:
     """The table with a row for each year and a column for each month, if it has them the other way round."""
     years = {column: int(year[1]) for column in table.columns if (year := _YEAR_NAME.fullmatch(column.strip()))}
     others = without(table.columns, years)
-    if not years or len(others) != 1 or not month_columns([*map(str, decoded(table.frame[others[0]]))]):
+    if not years or len(others) != 1 or not time_columns.month_columns([*map(str, decoded(table.frame[others[0]]))]):
         return table
     turned = table.frame.set_index(others[0])[[*years]].T.rename_axis(columns=None).rename(columns=str)
     turned.insert(0, "year", [*years.values()])
@@ -521,7 +485,7 @@ def inspect_table(
     kept: int | None = None,
     trained_format: str | None = None,
     times_cache: TimesCache | None = None,
-) -> tuple[Series | None, Report]:
+) -> tuple[Series | None, checks.Report]:
     """Read, repair and check the rows: the series, None if it cannot be read, and all problems, warnings and repairs.
 
     Args:
@@ -533,22 +497,22 @@ def inspect_table(
         trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
         times_cache: cache of time columns.
     """
-    report, last = Report(), kept or history
+    report, last = checks.Report(), kept or history
     with report.gathering():
         if not len(table.frame):
             raise table.without_rows()
         table = with_missing_values(table, config)
-        time_col = find_time_column(table, config.time_col)
+        time_col = time_columns.find_time_column(table, config.time_col)
         if repeated := [
             name for name in table.repeated if config.columns is None or name in (time_col, *config.columns)
         ]:
             report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
         columns = value_columns(table, time_col, config)
-        check_doubts(table, columns, report)
+        checks.check_doubts(table, columns, report)
         # repairs may move rows, or fill from older ones; issues may be in any order
         reads_all = last is None or config.repairs_rows or config.since is not None
-        reads_all |= table.issued is not None or ends_without(table, config.target)
-        reads_all |= all(ends_without(table, name) for name in columns)
+        reads_all |= table.issued is not None or checks.ends_without(table, config.target)
+        reads_all |= all(checks.ends_without(table, name) for name in columns)
         n = len(table.frame) if reads_all else min(last or 0, len(table.frame))
         issues = None
         with report.gathering():
@@ -556,45 +520,47 @@ def inspect_table(
             cache = times_cache or TimesCache()
             time_format, times = cache.times_of(table, time_col, config, trained_format, issue_groups(table))
             step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
-            joins = joins_rows(times, config)
+            joins = checks.joins_rows(times, config)
             if table.issued is None and not is_numbered and not joins and (rounded := on_grid(times, step)) is not None:
                 times, note = rounded
                 report.repairs.append(f"{table.name}: {note}")
-            rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
+            rows, text = checks.read_cells(table, time_col, columns, times[len(times) - n :])
             rows = rows if config.since is None else rows.take(from_date(rows.timestamps, config.since, table.name))
             if table.issued is not None:
-                check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
-                rows, issues, text = *as_known(rows, *issue_times(table, times), config, report), {}
+                checks.check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
+                rows, issues, text = *checks.as_known(rows, *issue_times(table, times), config, report), {}
             if joins:  # a row with text has no row of its own any more
-                check_cells(rows, text, replace(config, fill=Fill.mask), report)
-                rows, text = with_zeros(rows, text), {}
-            rows, ahead = until_observed(rows, text, config)
+                checks.check_cells(rows, text, replace(config, fill=Fill.mask), report)
+                rows, text = checks.with_zeros(rows, text), {}
+            rows, ahead = checks.until_observed(rows, text, config)
             if ahead:
                 report.repairs.append(f"{table.name}: {ahead}")
-            read = repair(rows.timed, config, report, is_numbered=is_numbered)
-            unread = check_times(table, time_col, times, time_format, report)
+            read = checks.repair(rows.timed, config, report, is_numbered=is_numbered)
+            unread = checks.check_times(table, time_col, times, time_format, report)
             # the last rows are the latest only if all are sorted
             lines = rows.lines if len(rows) == len(times) else table.lines
-            all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
+            all_rows = checks.Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
             every = read if n == len(times) else all_rows.timed
-            has_steps = not check_clock_changes(every, report) and check_order(every, config, report)
+            has_steps = not checks.check_clock_changes(every, report) and checks.check_order(every, config, report)
             read = read if last is None else read.end(last)
             ordered, frequency, missing, n_rows = read.in_order(), None, 0, len(read) + len(unread)
             with report.gathering():
                 if len(ordered):
-                    frequency = choose_step(ordered, config.frequency, is_numbered=is_numbered)
+                    frequency = checks.choose_step(ordered, config.frequency, is_numbered=is_numbered)
                     if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
-                        missing = check_steps(ordered, frequency, unread, config, report)
-            fill = fill_for(ordered, missing) if len(ordered) and not are_sound(ordered.values).all() else Fill.linear
-            check_cells(read, text, config, report, fill)
-            check_outliers(read, config, report)
+                        missing = checks.check_steps(ordered, frequency, unread, config, report)
+            is_sound = not len(ordered) or checks.are_sound(ordered.values).all()
+            fill = Fill.linear if is_sound else checks.fill_for(ordered, missing)
+            checks.check_cells(read, text, config, report, fill)
+            checks.check_outliers(read, config, report)
             if history is not None and n_rows < history and config.short is not Short.pad:
                 report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {n_rows}")
             if frequency is None:
                 return None, report
             if history is None:
-                check_far(ordered, config, report)
-                report.warnings += constant_columns(ordered, [*config.categorical, *config.static_covariates, *text])
+                checks.check_far(ordered, config, report)
+                fixed = [*config.categorical, *config.static_covariates, *text]
+                report.warnings += checks.constant_columns(ordered, fixed)
             if sizes is not None:
                 with report.gathering():
                     grid = frequency.grid(ordered.timestamps[0], n_rows)
@@ -612,6 +578,6 @@ def inspect_table(
                 issues=issues,
             )
             return series, report
-        rows, text = read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
-        check_cells(rows, text, config, report, fill_for(rows, 0) if len(rows) else None)
+        rows, text = checks.read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
+        checks.check_cells(rows, text, config, report, checks.fill_for(rows, 0) if len(rows) else None)
     return None, report

@@ -27,23 +27,11 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 
 from informer.base.errors import InputError, Repair
 from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, SEASON, STEP, WEEK, DatasetConfig, format_problems
+from informer.read import time_columns
 from informer.read.cells import PIECE, codes_of, decoded, distinct, is_encoded
 from informer.read.date_text import HALF, date_formats, in_english, is_season, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
-from informer.read.time_columns import (
-    HEAD,
-    USUAL_DAYS,
-    YEARS,
-    are_whole,
-    are_years,
-    counts_rows,
-    digits_format,
-    numbered_periods,
-    of_the_day,
-    parts_of_hour,
-    usual_unit,
-)
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +73,7 @@ def _settled(table: Table, column: str, formats: Sequence[str], trained_format: 
         return _period(table, column, formats) if trained_format not in formats else str(trained_format)
     if formats[0] == ISO and trained_format in (None, ISO) and _has_day_above_12(cells):
         return ISO
-    for sample in (cells.iloc[:HEAD], cells):  # the first ones suffice for most columns
+    for sample in (cells.iloc[: time_columns.HEAD], cells):  # the first ones suffice for most columns
         times = {time_format: _read_as(table, column, sample, time_format) for time_format in formats}
         holding = _holding(table, column, sample, times)
         if len(holding) == 1:
@@ -110,7 +98,7 @@ def _may_be_days(table: Table, column: str, time_format: str) -> bool:
     """Whether cells such as Jan-19, a month with a number, have the same month in most consecutive rows."""
     if "%d" in time_format or "%y" not in time_format or not re.search("%[bB]", time_format):
         return False
-    times = _read_as(table, column, table.frame[column].iloc[:HEAD], time_format).dropna()
+    times = _read_as(table, column, table.frame[column].iloc[: time_columns.HEAD], time_format).dropna()
     changes = np.diff(times.year * 12 + times.month)
     return 2 * int((changes % 12 == 0).sum() - (changes == 0).sum()) > int((changes != 0).sum())
 
@@ -262,10 +250,10 @@ def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None) ->
 def clocks_of_hours(table: Table, time_col: str, clock_col: str, config: DatasetConfig) -> pd.Series | None:
     """Local times for the numbers of the hours of each day, or of their halves or quarters, of which some day has 23
     or 25 hours; None without such a day, or if no zone has days of these lengths."""
-    dates, hours = table.frame[time_col], of_the_day(table.frame[clock_col])
+    dates, hours = table.frame[time_col], time_columns.of_the_day(table.frame[clock_col])
     if hours is None:
         return None
-    lengths, parts = hours.groupby(pd.factorize(dates)[0]).max(), parts_of_hour(hours)
+    lengths, parts = hours.groupby(pd.factorize(dates)[0]).max(), time_columns.parts_of_hour(hours)
     if (lengths.iloc[1:-1] == 24 * parts).all() and lengths.max() <= 24 * parts:
         return None
     time_format = find_format(table, time_col, config.time_format)
@@ -371,7 +359,7 @@ EXCEL_TO_1970 = 25_569
 LAST_DAY = 2_958_466
 """First spreadsheet day after the year 9999."""
 
-_LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
+_LAST = 1e9 * 86_400 * 365.25 * (time_columns.YEARS.stop - 1970)
 """Nanoseconds from 1970 to the end of YEARS."""
 
 _END_OF_DAY = r"[ T]24(?:[:.]00)+"
@@ -402,7 +390,7 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
         return configured
 
     may_be_days = is_numeric_dtype(table.frame[column]) and (table.of_sheet or trained_format == EXCEL)
-    if may_be_days and usual_unit(table.frame[column]) == EXCEL:
+    if may_be_days and time_columns.usual_unit(table.frame[column]) == EXCEL:
         log.info(f"{table.name}, column {column!r}: numbers of days since 1899-12-30 (dataset.time_format=excel)")
         return EXCEL
     if trained_format == STEP and is_integer_dtype(table.frame[column]):
@@ -437,8 +425,8 @@ def parse_timestamps(
         times = _parse(table, column, time_format)
     counts = times.asi8  # their extremes need no copy, unlike those of times; a missing time is the smallest
     ends = [times[int(place)] for place in (counts.argmin(), counts.argmax())] if len(times) else []
-    if not all(pd.notna(end) and end.year in YEARS for end in ends):
-        times = pd.DatetimeIndex(times.where(times.year.isin(YEARS)))
+    if not all(pd.notna(end) and end.year in time_columns.YEARS for end in ends):
+        times = pd.DatetimeIndex(times.where(times.year.isin(time_columns.YEARS)))
     return times if timezone is None else in_zone(times, timezone, table, column, groups)
 
 
@@ -476,14 +464,14 @@ class TimesCache:
 def _formats(table: Table, column: str) -> tuple[str, ...]:
     """Possible formats of the first cell."""
     cells = table.frame[column]
-    if are_years(column, cells):
+    if time_columns.are_years(column, cells):
         return ("%Y",)
-    if digits := numbered_periods(cells) or digits_format(cells):
+    if digits := time_columns.numbered_periods(cells) or time_columns.digits_format(cells):
         return (digits,)
     if is_numeric_dtype(cells):
         first = next(iter(cells[np.isfinite(cells.to_numpy(np.float64, na_value=np.nan))]), np.nan)
         start = f"{table.name}, column {column!r}: expected dates, found numbers such as {first}"
-        unit = usual_unit(cells)
+        unit = time_columns.usual_unit(cells)
         if unit == EXCEL:
             begin = _of_days(np.array([first], np.float64))[0].round("s")
             raise InputError(
@@ -496,7 +484,7 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
                 f"{start}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
                 f"dataset.time_format={unit}; otherwise name the time column with dataset.time_col"
             )
-        if counts_rows(cells) and first < USUAL_DAYS[0] and first not in YEARS_SEEN:
+        if time_columns.counts_rows(cells) and first < time_columns.USUAL_DAYS[0] and first not in YEARS_SEEN:
             log.info("%s, column %r: numbers of rows instead of times (dataset.time_format=step)", table.name, column)
             return (STEP,)
         known = _set_formats(table, column)
@@ -593,7 +581,7 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
     cells = table.frame[column]
     if is_float_dtype(cells) and time_format == "%Y.%m":  # a number has lost the last zero of October
         cells = cells.map("{:.2f}".format)
-    if (width := digits_of(time_format)) and are_whole(cells):  # a number has lost its leading zeros
+    if (width := digits_of(time_format)) and time_columns.are_whole(cells):  # a number has lost its leading zeros
         cells = cells.astype("Int64").astype("str").str.zfill(width)
     if time_format.endswith("%Z"):
         return _with_names(decoded(cells).astype("str"), time_format, table, column)
