@@ -417,7 +417,7 @@ def check_future(subject: Survey, settings: ForecastConfig, horizon: int) -> Non
     for series in without_ended(subject.panel, config.ended)[0]:
         ahead = future_index(series, rows_ahead(series, settings, horizon))
         # categories are checked when they are forecast from, as codes
-        futures.of(series).at(ahead, without(settings.future_covariates, config.categorical))
+        futures(series).at(ahead, without(settings.future_covariates, config.categorical))
 
 
 def targets_of(series: Series, settings: ForecastConfig) -> list[str]:

@@ -23,7 +23,7 @@ from informer.base.errors import InputError, listed, reason_of
 from informer.base.runtime import resource
 from informer.config.data import without_location
 from informer.config.model import ModelConfig, config_class, family_of
-from informer.config.overrides import REFERENCE, TextKey, escaped
+from informer.config.overrides import REFERENCE, TextKey, escaped, mapped
 from informer.config.training import TrainConfig, check
 
 Node = TypeVar("Node")
@@ -46,15 +46,8 @@ def node(schema: type, *model: type) -> Any:
 
 def to_plain(config: TrainConfig) -> dict[str, Any]:
     """Plain containers for yaml and checkpoints; text is `escaped`, so that it contains no references."""
-    return cast(dict[str, Any], escaped(_named_enums(asdict(config))))
-
-
-def _named_enums(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _named_enums(child) for key, child in value.items()}
-    if isinstance(value, list):
-        return [_named_enums(child) for child in value]
-    return value.name if isinstance(value, Enum) else value
+    named = mapped(asdict(config), lambda value: value.name if isinstance(value, Enum) else value)
+    return cast(dict[str, Any], escaped(named))
 
 
 SAVED = "saved configuration"
@@ -75,8 +68,7 @@ def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
     settings = {key: value for key, value in plain.items() if key not in RECORDED}
     if isinstance(settings.get("dataset"), Mapping):
         settings["dataset"] = without_location(settings["dataset"])
-    model = config_class(family_of(settings.get("model")))
-    return check(cast(TrainConfig, _merged(settings, TrainConfig, model)))
+    return check(cast(TrainConfig, _merged(settings, TrainConfig, config_class(family_of(settings.get("model"))))))
 
 
 def model_of(plain: Mapping[str, Any]) -> ModelConfig:
@@ -327,20 +319,12 @@ def read_text(path: Path) -> str:
 
 def without_nan(value: Any) -> Any:
     """Plain containers with None instead of NaN and infinity, which JSON cannot represent."""
-    if isinstance(value, dict):
-        return {key: without_nan(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return mapped(value, lambda item: None if isinstance(item, float) and not math.isfinite(item) else item)
 
 
 def with_nan(value: Any) -> Any:
     """Numbers saved by `without_nan`, with NaN in place of None."""
-    if isinstance(value, dict):
-        return {key: with_nan(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_nan(item) for item in value]
-    return math.nan if value is None else value
+    return mapped(value, lambda item: math.nan if item is None else item)
 
 
 @contextmanager

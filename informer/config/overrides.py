@@ -18,7 +18,7 @@ OmegaConf replaces `${...}` in any text by other values, including environment v
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple
@@ -56,6 +56,15 @@ def escaped(node: Any) -> Any:
     if isinstance(node, list | tuple):
         return [escaped(element) for element in node]
     return node
+
+
+def mapped(node: Any, change: Callable[[Any], Any]) -> Any:
+    """Plain containers with every value in them changed."""
+    if isinstance(node, dict):
+        return {key: mapped(value, change) for key, value in node.items()}
+    if isinstance(node, list):
+        return [mapped(element, change) for element in node]
+    return change(node)
 
 
 def unescaped(text: str) -> str:

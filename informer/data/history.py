@@ -5,8 +5,8 @@ It uses the same store and windows as training, so equal rows give equal scaled 
 Covariates known ahead: a table of their future values.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import lru_cache
 
@@ -101,34 +101,24 @@ class Future:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Futures:
-    """Future covariates of one table: shared by all series, or one table per series name."""
-
-    name: str
-    shared: Future | None = None
-    by_series: Mapping[str, Future] = field(default_factory=dict)
-
-    def of(self, series: Series) -> Future:
-        """The future covariates of a series, as they were issued by the end of its history.
-
-        Raises:
-            InputError: there are none.
-        """
-        future = self.by_series.get(series.name, self.shared)
-        if future is None:
-            raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
-        return future.by(series.timestamps[-1])
+Futures = Callable[[Series], Future]
+"""The future covariates of a series, as they were issued by the end of its history; an InputError if there are none."""
 
 
 def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Futures:
     """Future covariates of each series that a table names, or of all series; errors as of `future_of_table`."""
     if config.series_col not in table.columns:
-        return Futures(name=table.name, shared=future_of_table(table, config, trained_format))
+        shared = future_of_table(table, config, trained_format)
+        return lambda series: shared.by(series.timestamps[-1])
     pieces = LongTable.of(table, config.series_col).tables()
-    return Futures(
-        name=table.name, by_series={key: future_of_table(piece, config, trained_format) for piece, key in pieces}
-    )
+    by_series = {key: future_of_table(piece, config, trained_format) for piece, key in pieces}
+
+    def of(series: Series) -> Future:
+        if series.name not in by_series:
+            raise InputError(f"{table.name}: expected future covariates of the series {series.name}, found none")
+        return by_series[series.name].by(series.timestamps[-1])
+
+    return of
 
 
 def future_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Future:

@@ -227,7 +227,7 @@ def _read(
     ahead = list[Future]()
     for source, panel in series.items():
         if (futures := future_of(model, paths, source, settings.dataset)) is not None:
-            ahead += [futures.of(each) for each in panel]
+            ahead += [futures(each) for each in panel]
     return [each for panel in series.values() for each in panel], ahead or None
 
 

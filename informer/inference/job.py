@@ -432,7 +432,7 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
             panel = model.reader.series(source.path, source.name, job.settings.dataset)
             rows[source] = rows[source].read(panel)
             futures = future_of(model, job.future, source, job.settings.dataset)
-            ahead = [] if futures is None else [futures.of(series) for series in panel]
+            ahead = [] if futures is None else [futures(series) for series in panel]
             for series, future in zip(panel, ahead, strict=False):
                 model.check_future(series, future, job.settings.ahead)
             histories[source] = panel, ahead

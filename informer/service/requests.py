@@ -251,7 +251,7 @@ class Service:
             series, futures = read_series(model, content, content_type, settings.dataset, limits, name=name or FRAME)
             for history in series:
                 self._check_rows(horizon, history)
-            ahead = [] if futures is None else [futures.of(history) for history in series]
+            ahead = [] if futures is None else [futures(history) for history in series]
             for history, future in zip(series, ahead, strict=False):
                 model.check_future(history, future, horizon)
             forecasts: list[Forecast] = []
