@@ -57,11 +57,6 @@ def mark_fields(frequency: Frequency, calendar: Calendar) -> tuple[str, ...]:
     return (*(calendar.fields or usual), *(HOLIDAY + region for region in calendar.holidays))
 
 
-def holiday_marks(frequency: Frequency, calendar: Calendar) -> list[int]:
-    """Positions of the mark columns for holidays."""
-    return [position for position, name in enumerate(mark_fields(frequency, calendar)) if name.startswith(HOLIDAY)]
-
-
 def mark_sizes(frequency: Frequency, calendar: Calendar) -> tuple[int, ...]:
     """Size of the embedding table of each mark column; 1 if it is linear (timeF)."""
     fields = mark_fields(frequency, calendar)

@@ -21,7 +21,7 @@ from informer.base.errors import InputError, listed
 from informer.config.data import Calendar, DatasetConfig, ScalerConfig
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
-from informer.data.calendar import holiday_marks
+from informer.data.calendar import HOLIDAY, mark_fields
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.large import mapped_panel
 from informer.data.panel import Attributes, divide, read_attributes, read_panel, training_rows
@@ -221,7 +221,8 @@ class Data:
     @property
     def holidays(self) -> list[int]:
         """Positions of the calendar marks for holidays."""
-        return holiday_marks(self.frequency, self.calendar)
+        fields = mark_fields(self.frequency, self.calendar)
+        return [position for position, name in enumerate(fields) if name.startswith(HOLIDAY)]
 
 
 def lay_out(

@@ -115,7 +115,9 @@ def fit_known(
     runs = runs_of(train)
     columns, marks = list(columns)[:MOST], list(marks)[: max(MOST - len(columns), 0)]
     counts = _counts(train, runs, codes)
-    categories = _usual(counts)[: max(MOST - len(columns) - len(marks), 0)]
+    # all but the most frequent one of each column, the most frequent ones first
+    n_rows = {(column, code): by_code[code] for column, by_code in counts.items() for code in [*by_code][1:]}
+    categories = sorted(n_rows, key=lambda category: -n_rows[category])[: max(MOST - len(columns) - len(marks), 0)]
     k = len(columns) + len(marks) + len(categories)
     effects = KnownEffects(columns, marks, np.zeros((k, len(positions))), categories)
     if not k or not runs:
@@ -142,12 +144,6 @@ def _counts(windows: Windows, runs: Sequence[WindowRun], columns: Sequence[int])
             counter.update(dict(enumerate(np.bincount(rows.astype(np.int64)).tolist())))
         counts[column] = {code: n for code, n in counter.most_common() if code and n}
     return counts
-
-
-def _usual(counts: Mapping[int, Mapping[int, int]]) -> list[tuple[int, int]]:
-    """(position, code) of all categories but the most frequent one of each column, the most frequent ones first."""
-    n_rows = {(column, code): by_code[code] for column, by_code in counts.items() for code in [*by_code][1:]}
-    return sorted(n_rows, key=lambda category: -n_rows[category])
 
 
 def _with_unknown(effects: KnownEffects, counts: Mapping[int, Mapping[int, int]]) -> KnownEffects:

@@ -400,10 +400,7 @@ class MomentSource:
 
     def _chunks(self, runs: Sequence[WindowRun]) -> Iterator[WindowRun]:
         """The windows as runs whose rows fit into one Fourier transform."""
-        most = self._size - self.seq_len - self.reach + 1
-        for run in runs:
-            for first in range(run.first, run.stop, most):
-                yield WindowRun(run.series, first, min(first + most, run.stop))
+        return _parts(runs, self._size - self.seq_len - self.reach + 1)
 
     def pooled(self, runs: Sequence[WindowRun], columns: Sequence[int], weights: Float64[np.ndarray, "s c"]) -> Moments:
         """Weighted sum of the moments of several columns and of all series, as `of` gives them one by one.
@@ -458,10 +455,8 @@ class MomentSource:
     def _alike(self, runs: Sequence[WindowRun]) -> Iterator[list[WindowRun]]:
         """The windows as runs of at most as many windows as a window has rows, those of one length together."""
         most, by_length = self.seq_len + self.reach, dict[int, list[WindowRun]]()
-        for run in runs:
-            for first in range(run.first, run.stop, most):
-                part = WindowRun(run.series, first, min(first + most, run.stop))
-                by_length.setdefault(len(part), []).append(part)
+        for part in _parts(runs, most):
+            by_length.setdefault(len(part), []).append(part)
         for length, parts in by_length.items():
             size = max(1, _BATCH // ((length + most) * self.store.values.shape[1]))
             yield from (parts[first : first + size] for first in range(0, len(parts), size))
@@ -499,6 +494,13 @@ class MomentSource:
         rows = torch.from_numpy(carried_rows(rows.numpy()))[run.first - first :, self.features.columns]
         recent = _recent(rows[None], self.seq_len, k)[0]
         return self.features.compose(recent, store.marks[last : last + len(run)].cpu()).numpy()
+
+
+def _parts(runs: Sequence[WindowRun], most: int) -> Iterator[WindowRun]:
+    """The windows as runs of at most this many."""
+    for run in runs:
+        for first in range(run.first, run.stop, most):
+            yield WindowRun(run.series, first, min(first + most, run.stop))
 
 
 def _recent(rows: Float64[Tensor, "b t c"], seq_len: int, k: int) -> Float64[Tensor, "b w k c"]:

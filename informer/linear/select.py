@@ -354,8 +354,9 @@ def fold_moments(
         channel = channels[position]
         held_out = [moments(channel, block.held) for block in blocks]
         between = [moments(channel, block.between) for block in blocks]
-        summed = reduce(add, held_out)
-        fitted = [_without(summed, block_moments, near) for block_moments, near in zip(held_out, between, strict=True)]
+        rest = [reduce(add, held_out) - (held + near) for held, near in zip(held_out, between, strict=True)]
+        # exactly zero if there are no such windows
+        fitted = [each if each.is_known else Moments(np.zeros_like(each.products), 0) for each in rest]
         by_channel[channel] = list(zip(fitted, held_out, strict=True))
     used_channels = [channel for channel in channels if channel in by_channel]
     by_fold = zip(*(by_channel[channel] for channel in used_channels), strict=True)
@@ -369,9 +370,3 @@ def evenly_ordered(n: int) -> list[int]:
         order += range(step // 2, n, step)
         step //= 2
     return order
-
-
-def _without(summed: Moments, *excluded: Moments) -> Moments:
-    """Moments of windows in none of the parts; exactly zero if there are no such windows."""
-    remaining = summed - reduce(add, excluded)
-    return remaining if remaining.is_known else Moments(np.zeros_like(remaining.products), 0)
