@@ -308,11 +308,9 @@ def only_writer_of_new(folder: Path, setting: str) -> Iterator[Path]:
     missing = [place for place in folder.parents if not place.exists()]
     try:
         created = _made(folder)
-        try:
-            with _locked(created, setting):
-                yield created
-        finally:
-            _remove_empty([created])
+        missing.insert(0, created)
+        with _locked(created, setting):
+            yield created
     finally:
         _remove_empty(missing)
 

@@ -75,7 +75,11 @@ def plot_forecast(
         _line(axes, _times(recent), recent[column], "history", HISTORY)
         for place, (name, band) in enumerate((bands or {}).items()):
             low, high = (end[column].to_numpy(dtype=float) for end in band)
-            _band(axes, _times(forecast), low, high, name=name, place=place)
+            times, look = _times(forecast), {"color": FORECAST, "label": name}
+            if len(times) == 1:  # a filled area would have no width
+                axes.vlines(times, low, high, alpha=0.4, linewidth=3 + 3 * place, **look)
+            else:  # narrower intervals, which come later, are darker
+                axes.fill_between(times, low, high, alpha=min(0.16 + 0.1 * place, 0.5), linewidth=0, **look)
         _line(axes, _times(forecast), forecast[column], "forecast", FORECAST)
     if isinstance(forecast.index, pd.DatetimeIndex):
         locator = AutoDateLocator(tz=forecast.index.tz)
@@ -263,14 +267,6 @@ def _line(axes: Axes, x: np.ndarray, y: ArrayLike, label: str, colour: str) -> N
     marker = "o" if len(x) == 1 else None
     width = 1.6 if colour == FORECAST else 1.1
     axes.plot(x, y, label=label, color=colour, linewidth=width, marker=marker, markersize=4)
-
-
-def _band(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, *, name: str, place: int) -> None:
-    """Draw an interval; with a larger `place`, for narrower intervals, it is darker."""
-    if len(x) == 1:  # a filled area would have no width
-        axes.vlines(x, low, high, color=FORECAST, alpha=0.4, linewidth=3 + 3 * place, label=name)
-    else:
-        axes.fill_between(x, low, high, color=FORECAST, alpha=min(0.16 + 0.1 * place, 0.5), linewidth=0, label=name)
 
 
 def _legend(figure: Figure, axes: Axes) -> None:

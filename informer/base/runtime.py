@@ -140,8 +140,10 @@ def provenance() -> dict[str, Any]:
     """Provenance of a result: command, versions, commit, machine, time."""
     import torch
 
+    path = Path(sys.argv[0])  # a script that calls the package is `python NAME`, a command has its name
+    is_script = path.suffix == ".py" and PACKAGE.resolve() not in path.resolve().parents
     return {
-        "command": [*_program(Path(sys.argv[0])), *(_SIGNATURE.sub(r"\1", word) for word in sys.argv[1:])],
+        "command": ["python"] * is_script + [path.name, *(_SIGNATURE.sub(r"\1", word) for word in sys.argv[1:])],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "versions": versions(),
@@ -150,12 +152,6 @@ def provenance() -> dict[str, Any]:
         "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
         "platform": platform.platform(),
     }
-
-
-def _program(path: Path) -> list[str]:
-    """The first words of a command: a script that calls the package as `python NAME`, a command by its name."""
-    is_script = path.suffix == ".py" and PACKAGE.resolve() not in path.resolve().parents
-    return ["python", path.name] if is_script else [path.name]
 
 
 def versions() -> dict[str, str | None]:

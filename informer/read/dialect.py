@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
-from pathlib import Path
 from textwrap import shorten
 
 import pandas as pd
@@ -90,11 +89,6 @@ class Dialect:
 
 
 COMMON = Dialect()
-
-
-def known_marks(dialect: Dialect) -> list[str] | None:
-    """Decimal and thousands separator, if unambiguous in the file: stored in checkpoints."""
-    return [dialect.decimal, dialect.thousands] if dialect.is_settled else None
 
 
 _WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
@@ -180,7 +174,9 @@ def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
         by_tabs = max((len(head.names) for head in fitting if head.mark == "\t"), default=0)
         heads = [*fitting, *blank] if blank and len(blank[0].names) > by_tabs else heads
     heads = heads or [_Head.of(sampled, given or ",", config)]
-    head = max(heads, key=lambda each: each.agreement) if len(heads) > 1 else heads[0]
+    if len(heads) > 1:
+        heads.sort(key=lambda each: (-each.fit, -each._whole(each.below), not each.is_above, -len(each.names)))
+    head = heads[0]
     if config.header != 0 and not head.has_names:
         raise InputError(
             f"{file}, row {start + head.ends[head.header]}: expected column names, found "
@@ -292,16 +288,8 @@ class _Head:
         """Whether no line between the names and the rows is left out."""
         return not any(map(any, self.rows[self.header + 1 : self.first]))
 
-    @property
-    def agreement(self) -> tuple[float, float, bool, int]:
-        """Share of rows with as many cells as the header, share of their cells that are whole, `is_above`, and the
-        number of columns.
-
-        A cell is whole if it is a number, a date, empty or text without another separator.
-        """
-        return self.fit, self._whole(self.below), self.is_above, len(self.names)
-
     def _whole(self, rows: Sequence[Sequence[str]]) -> float:
+        """Share of cells that are numbers, dates, empty or text without another separator."""
         cells = [cell for row in rows for cell in row]
         others = SEPARATORS.replace(self.mark, "")
         return sum(not any(mark in cell for mark in others) or is_value(cell) for cell in cells) / max(len(cells), 1)
@@ -452,25 +440,6 @@ def is_note(row: Sequence[str], kinds: Mapping[int, str]) -> bool:
 
 
 _NUMBER = re.compile(rf"[+-]?[\d{GROUPING}]*\d[\d{GROUPING}]*(?:[eE][+-]?\d+)?")
-
-ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""First bytes of zip archives (including .xlsx and .ods) and of old workbooks (.xls)."""
-
-
-def check_is_text(path: Path, head: bytes, text: str) -> None:
-    """Check that a file is text.
-
-    Args:
-        path: the file, for errors.
-        head, text: its first bytes, raw and decoded.
-
-    Raises:
-        InputError: it is a workbook, an archive or another binary file.
-    """
-    is_archive = head.startswith(ARCHIVES)
-    if is_archive or "\0" in text:
-        advice = "; save the sheet of an older workbook as .xlsx or CSV, or unpack the archive" if is_archive else ""
-        raise InputError(f"{path}: a binary file, expected CSV text, parquet or an Excel workbook (.xlsx){advice}")
 
 
 def may_be_names(names: Sequence[str], first_row: Sequence[str]) -> bool:

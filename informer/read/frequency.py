@@ -51,19 +51,6 @@ def fixed(nanos: int) -> BaseOffset:
     return to_offset(f"{nanos // size}{code}")
 
 
-def candidates(timestamps: pd.DatetimeIndex, gap: int) -> Iterator[BaseOffset]:
-    """Possible steps given the most frequent distance between rows in nanoseconds, most likely first."""
-    if gap >= 28 * DAY:
-        yield from _month_steps(timestamps)
-    if gap % (7 * DAY) == 0:
-        yield Week(gap // (7 * DAY), weekday=timestamps[0].weekday())
-    yield fixed(gap)
-    if gap % DAY == 0 and gap < 7 * DAY:
-        yield from _open_days(timestamps)
-    if 13 * DAY <= gap <= 16 * DAY:
-        yield from (to_offset("SMS"), to_offset("SME"))
-
-
 def _usual_distance(timestamps: pd.DatetimeIndex) -> int:
     """The most frequent distance between rows, in the unit of the timestamps."""
     distances = np.diff(timestamps.asi8)
@@ -98,14 +85,6 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 CLOSED_WEEKS = 3
 """Number of weeks without rows on a weekday after which it is taken for closed."""
-
-
-def _open_days(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
-    """Steps from one open day to the next: business days, or the weekdays that have rows."""
-    yield to_offset("B")
-    days = [WEEKDAYS[day] for day in np.unique(timestamps.day_of_week)]
-    if 1 < len(days) < 7 and timestamps[-1] - timestamps[0] >= pd.Timedelta(weeks=CLOSED_WEEKS):
-        yield CustomBusinessDay(weekmask="".join(days))
 
 
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
@@ -304,8 +283,20 @@ class Frequency:
 
     @classmethod
     def _candidates(cls, timestamps: pd.DatetimeIndex) -> Iterator["Frequency"]:
+        """Possible steps given the most frequent distance between rows, most likely first."""
         gap = _usual_distance(timestamps) * UNIT_NANOS[timestamps.unit]
-        yield from map(cls, candidates(timestamps, gap))
+        if gap >= 28 * DAY:
+            yield from map(cls, _month_steps(timestamps))
+        if gap % (7 * DAY) == 0:
+            yield cls(Week(gap // (7 * DAY), weekday=timestamps[0].weekday()))
+        yield cls(fixed(gap))
+        if gap % DAY == 0 and gap < 7 * DAY:  # from one open day to the next: business days, or weekdays that have rows
+            yield cls(to_offset("B"))
+            days = [WEEKDAYS[day] for day in np.unique(timestamps.day_of_week)]
+            if 1 < len(days) < 7 and timestamps[-1] - timestamps[0] >= pd.Timedelta(weeks=CLOSED_WEEKS):
+                yield cls(CustomBusinessDay(weekmask="".join(days)))
+        if 13 * DAY <= gap <= 16 * DAY:
+            yield from (cls(to_offset("SMS")), cls(to_offset("SME")))
         if (hours := _open_hours(timestamps, gap)) is not None:
             yield cls(fixed(gap), hours)
 

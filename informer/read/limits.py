@@ -110,12 +110,8 @@ class _Bounded(io.RawIOBase):
         buffer[: len(content)] = content
         self._total += len(content)
         check_size(self._path, self._total, self._limits)
-        self._count_line(content)
-        return len(content)
-
-    def _count_line(self, content: bytes) -> None:
         if self._line is None:
-            return
+            return len(content)
         mark = b"\n" if b"\n" in content else b"\r"
         first = content.find(mark)
         longest = self._line + (len(content) if first < 0 else first)
@@ -125,3 +121,4 @@ class _Bounded(io.RawIOBase):
                 f"{self._path}: a line of more than {self._limits.line_mb:g} MB; expected a table with one line per "
                 "time; raise dataset.max_line_mb if it is one"
             )
+        return len(content)

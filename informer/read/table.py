@@ -56,7 +56,6 @@ from informer.read.dialect import (
     SAMPLED_LINES,
     Dialect,
     Layout,
-    check_is_text,
     column_kinds,
     find_encoding,
     find_layout,
@@ -241,20 +240,11 @@ def _is_exact(cells: pd.Series) -> bool:
     return bool(cells.min() > -EXACT and cells.max() < EXACT)
 
 
-def without_blank_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame without rows that have no cells, which spreadsheets leave at the end; the others keep their numbers."""
-    if not (first := frame.iloc[:, 0].isna().to_numpy()).any():
-        return frame
-    candidates = np.flatnonzero(first)
-    blank = candidates[frame.iloc[candidates].isna().all(axis=1)]
-    n = len(frame) - len(blank)
-    if (blank >= n).all():  # none, or all at the end
-        return frame.iloc[:n]
-    return frame.drop(index=frame.index[blank])
-
-
 HEAD = 1 << 16
 """Bytes at the start of a file from which its dialect is detected."""
+
+ARCHIVES = (ZIP, b"\xd0\xcf\x11\xe0")
+"""First bytes of zip archives (including .xlsx and .ods) and of old workbooks (.xls)."""
 
 PIECE = 1 << 25
 """Bytes per piece of a file that is read in pieces."""
@@ -424,7 +414,10 @@ def _csv_piece(
             content = io.BytesIO(head)
         if not text or text.isspace():
             raise EmptyDataError
-        check_is_text(path, head, text)
+        is_archive = head.startswith(ARCHIVES)
+        if is_archive or "\0" in text:
+            cure = "; save the sheet of an older workbook as .xlsx or CSV, or unpack the archive" if is_archive else ""
+            raise InputError(f"{path}: a binary file, expected CSV text, parquet or an Excel workbook (.xlsx){cure}")
         layout = known or find_layout(path.name, text, replace(config, encoding=encoding))
         n_lines = 0 if known else layout.n_before
         begin = sum(map(len, head.splitlines(keepends=True)[:n_lines]))
@@ -536,7 +529,8 @@ def _parse(content: io.BufferedIOBase, begin: int, layout: Layout, **special: An
         frame = _frame(content, begin, layout, chunksize=ROWS, **special)
     except MixedColumnError:
         frame = _frame(content, begin, layout, **special)
-    frame = without_blank_rows(frame)
+    if frame.iloc[:, 0].hasnans:  # rows without cells, which spreadsheets leave at the end
+        frame = frame.dropna(how="all")
     # lookups in an index of Arrow strings are slow
     names = pd.Index(_distinct(layout.names), dtype=object)
     return frame.set_axis(names[frame.columns], axis="columns")

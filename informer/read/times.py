@@ -36,19 +36,6 @@ from informer.read.table import Table, shown
 log = logging.getLogger(__name__)
 
 
-def joined(pieces: Sequence[pd.DatetimeIndex]) -> pd.DatetimeIndex:
-    """Pieces of times one after the other.
-
-    Raises:
-        ValueError: they have several offsets from UTC.
-    """
-    if len({str(piece.tz) for piece in pieces}) > 1:
-        raise ValueError("several offsets from UTC")
-    times = pieces[0].append(list(pieces[1:])) if len(pieces) > 1 else pieces[0]
-    assert isinstance(times, pd.DatetimeIndex)  # all have one zone
-    return times
-
-
 FEWEST = 3
 """Minimum number of distinct times that determine a step."""
 
@@ -591,7 +578,9 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
         texts = pd.Series([*once.astype(str), None], dtype="str")  # the last for empty cells (code -1)
     begins = range(0, max(len(texts), 1), PIECE)
     try:
-        times = joined([_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins])
+        first, *others = (_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins)
+        if not isinstance(times := first.append(others) if others else first, pd.DatetimeIndex):
+            raise ValueError("several offsets from UTC")
     except ValueError:
         if time_format != ISO and "%z" not in time_format:
             raise

@@ -71,7 +71,6 @@ from informer.linear.select import folds, starts_of
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.linear import maps_config
 from informer.networks.models.zero import HORIZON, ZeroConfig
-from informer.read.dialect import known_marks
 from informer.scoring import intervals
 from informer.scoring.baselines import FittedBaseline, fit_ridge
 from informer.scoring.bootstrap import Winner
@@ -214,7 +213,7 @@ def data_facts(data: Data) -> dict[str, Any]:
     """Source, format and size of the data, in plain containers."""
     path = str(data.provenance.path)
     where = with_addresses(path)  # an address, if `path` is the copy of one
-    parts = list(zip(data.panel, data.splits, strict=True))
+    parts, dialect = list(zip(data.panel, data.splits, strict=True)), data.panel[0].dialect
     return {
         "path": where,
         "absolute": str(data.provenance.path.absolute()) if where == path else where,
@@ -226,7 +225,7 @@ def data_facts(data: Data) -> dict[str, Any]:
         "timezone": getattr(data.panel[0].timestamps.tz, "key", None),
         "trained_until": str(max(series.timestamps[split.val.stop - 1] for series, split in parts)),
         UNTIL: str(max(series.timestamps[split.test.stop - 1] for series, split in parts)),
-        "marks": known_marks(data.panel[0].dialect),
+        "marks": [dialect.decimal, dialect.thousands] if dialect.is_settled else None,
         "windows": window_counts(data),
         **({ATTRIBUTES: data.attributes.columns} if data.attributes else {}),
     }
