@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,7 +76,7 @@ def plot_forecast(
         _line(axes, _times(recent), recent[column], "history", HISTORY)
         for place, (name, band) in enumerate((bands or {}).items()):
             low, high = (end[column].to_numpy(dtype=float) for end in band)
-            times, look = _times(forecast), {"color": FORECAST, "label": name}
+            times, look = _times(forecast), dict[str, Any](color=FORECAST, label=name)
             if len(times) == 1:  # a filled area would have no width
                 axes.vlines(times, low, high, alpha=0.4, linewidth=3 + 3 * place, **look)
             else:  # narrower intervals, which come later, are darker

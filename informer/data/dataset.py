@@ -288,14 +288,12 @@ def _scalers(
     if isinstance(scaler, PanelScaler):
         fitted = scaler
     else:
-        codes = source.columns.positions(list(source.labels))
-        static = [
-            position for position in source.columns.positions(source.columns.static_covariates) if position not in codes
-        ]
-        targets = source.columns.positions(source.columns.targets)
+        columns = source.columns
+        codes, targets = columns.positions(list(source.labels)), columns.positions(columns.targets)
+        static = [place for place in columns.positions(columns.static_covariates) if place not in codes]
         fitted = PanelScaler.fit(scaler, rows, codes=codes, static=static, targets=targets)
         positions = {position for scaler in fitted.all for position in scaler.unknown}
-        if unknown := sorted(source.columns.inputs[position] for position in positions):
+        if unknown := sorted(columns.inputs[position] for position in positions):
             raise InputError(
                 f"dataset.fill=mask: no value is observed of {listed(unknown)} in the training rows; leave it out with "
                 "dataset.exclude, or change dataset.split"

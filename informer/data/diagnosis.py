@@ -241,16 +241,10 @@ def _without_rows(name: str, repairs: Sequence[Repair]) -> Iterator[str]:
 def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> list[str]:
     if not panel or dataset.columns is not None:
         return []
-    used = {
-        panel[0].time_col,
-        *key_columns(dataset.series_col),
-        dataset.series_col,
-        *panel[0].columns,
-        *dataset.static_covariates,
-    }
-    columns = [column for column in table.columns if not column.startswith("Unnamed: ")]  # without row numbers
-    unused = {column: table.frame[column] for column in columns if column not in used}
-    return [column for column, cells in unused.items() if not looks_dated(cells)]
+    keys = {*key_columns(dataset.series_col), dataset.series_col, panel[0].time_col}
+    used = keys | {*panel[0].columns, *dataset.static_covariates}
+    unused = [column for column in table.columns if column not in used and not column.startswith("Unnamed: ")]
+    return [column for column in unused if not looks_dated(table.frame[column])]
 
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
@@ -414,11 +408,8 @@ def inspect(settings: InspectConfig, console: Console) -> "list[Finding]":
     n_reports = 0
     for path in [expanded(source)] if files is None else files:
         for finding in _findings_of(path, settings, console, is_single=files is None):
-            if (
-                files is not None
-                or len(findings) < MOST_REPORTS
-                or (not finding.is_sound and n_reports < 2 * MOST_REPORTS)
-            ):
+            is_reported = not finding.is_sound and n_reports < 2 * MOST_REPORTS
+            if files is not None or len(findings) < MOST_REPORTS or is_reported:
                 say(console, "\n".join([*finding.lines, *([""] if several else [])]))
                 n_reports += 1
             findings.append(finding if len(findings) < MOST_REPORTS else replace(finding, lines=()))
@@ -590,9 +581,8 @@ def _within_series(table: Table, key: str, report: checks.Report) -> list[checks
 
 def _summary(findings: Sequence[Finding]) -> RichTable:
     """One row per finding."""
-    table = RichTable(
-        title=f"{len(findings)} in all, {sum(finding.is_sound for finding in findings)} sound", title_justify="left"
-    )
+    n_sound = sum(finding.is_sound for finding in findings)
+    table = RichTable(title=f"{len(findings)} in all, {n_sound} sound", title_justify="left")
     for heading in ("", "rows", "columns", "problems", "from", "to", "step"):
         table.add_column(heading, overflow="fold")
     rows, n_files = findings, len({finding.name.split(", ")[0] for finding in findings})
@@ -719,8 +709,7 @@ def _all_columns(data: "Data") -> Iterator[tuple[float, str]]:
 def _of_column(
     where: str, train: Float64[np.ndarray, "a"], test: Float64[np.ndarray, "b"]
 ) -> Iterator[tuple[float, str]]:
-    spread = standard_deviation(train)
-    if spread == 0.0:
+    if (spread := standard_deviation(train)) == 0.0:
         yield 1e3, f"{where}: constant in the training rows ({train[0]:.6g}); the model cannot learn from it"
         return
     shift = float(test.mean() - train.mean()) / spread
@@ -728,20 +717,13 @@ def _of_column(
         yield 100 + shift, f"{where}: never falls, as a counter; its differences say more, and can be forecast instead"
     elif abs(shift) > DRIFT:
         way = "above" if shift > 0 else "below"
-        yield (
-            100 + abs(shift),
-            (
-                f"{where}: the mean of the test rows is {abs(shift):.1f} training standard deviations {way} that "
-                "of the training rows; models fitted on old rows may be off"
-            ),
-        )
+        line = f"{where}: the mean of the test rows is {abs(shift):.1f} training standard deviations {way} that of the "
+        yield 100 + abs(shift), f"{line}training rows; models fitted on old rows may be off"
     if len(np.unique(train)) > len(train) / 20:
         starts = np.flatnonzero(np.append(True, np.diff(train) != 0))
         _, value, stretches = np.unique(train[starts], return_inverse=True, return_counts=True)
         repeats = np.diff(starts, append=len(train)) - 1
         still = float(repeats[stretches[value] <= MOST_STRETCHES].sum() / (len(train) - 1))
         if still > STUCK:
-            yield (
-                50 + still,
-                f"{where}: {still:.0%} of the training rows repeat the previous value; possibly a stuck sensor",
-            )
+            line = f"{where}: {still:.0%} of the training rows repeat the previous value; possibly a stuck sensor"
+            yield 50 + still, line

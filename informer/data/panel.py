@@ -295,25 +295,17 @@ class Attributes:
             codes, names = series_codes(table, series_col)
         unknown = [series for series in names if series not in self.frame.index]
         if unknown and not all(column in (labels or {}) for column in added):
-            raise self._lacking(table, series_col, names.index(unknown[0]), codes, unknown, added)
+            row, note = int((codes == names.index(unknown[0])).argmax()), count_note(len(unknown), "such series")
+            at = table.name if series_col is None or series_col not in table.columns else table.at(row, series_col)
+            lacking = f"no {listed(added)} of the series {shown(unknown[0])}, which training did not have{note}"
+            cure = f"add these columns, or name a file with a row for it: {SETTING}=FILE"
+            if self.where is not None:
+                lacking = f"no row for the series {shown(unknown[0])} in {self.where}{note}"
+                cure = "add one, or leave the series out"
+            raise InputError(f"{at}: {lacking}; {cure}")
         cells = self.frame[added].astype(object).reindex(names, fill_value=UNKNOWN).infer_objects()
         more = cells.iloc[codes].set_axis(table.frame.index)
         return replace(table, frame=pd.concat([table.frame, more], axis="columns"))
-
-    def _lacking(
-        self, table: Table, series_col: str | None, code: int, codes: np.ndarray, unknown: list[str], added: list[str]
-    ) -> InputError:
-        row = int((codes == code).argmax())
-        at = table.name if series_col is None or series_col not in table.columns else table.at(row, series_col)
-        more = count_note(len(unknown), "such series")
-        if self.where is None:
-            return InputError(
-                f"{at}: no {listed(added)} of the series {shown(unknown[0])}, which training did not have{more}; add "
-                f"these columns, or name a file with a row for it: {SETTING}=FILE"
-            )
-        return InputError(
-            f"{at}: no row for the series {shown(unknown[0])} in {self.where}{more}; add one, or leave the series out"
-        )
 
     @property
     def sha256(self) -> str:
@@ -427,21 +419,11 @@ def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes
         raise InputError(f"{table.name}: a header without rows, expected one row for each series")
     codes, names = series_codes(table, key)
     if len(names) < len(codes):
-        repeated = np.flatnonzero(pd.Series(codes).duplicated())
-        row = int(repeated[0])
+        again = np.flatnonzero(pd.Series(codes).duplicated())
         raise InputError(
-            f"{table.at(row, key)}: a second row for the series {shown(names[codes[row]])}"
-            f"{count_note(len(repeated), 'rows repeat a series')}; keep one row per series"
+            f"{table.at(int(again[0]), key)}: a second row for the series {shown(names[codes[again[0]]])}"
+            f"{count_note(len(again), 'rows repeat a series')}; keep one row per series"
         )
-    columns = _columns(table, config, key, where)
-    report = Report()
-    check_doubts(table, columns, report)
-    report.refuse()
-    cells = {column: _cells(table, column, config) for column in columns}
-    return Attributes(where, pd.DataFrame(cells, index=pd.Index(names, dtype=object), dtype=object))
-
-
-def _columns(table: Table, config: DatasetConfig, key: str, where: str) -> list[str]:
     candidates = [column for column in table.columns if column != key]
     if repeated := [column for column in table.repeated if column in candidates]:
         raise InputError(f"{table.name}, row 1: column names repeat: {listed(repeated)}; rename them")
@@ -449,7 +431,11 @@ def _columns(table: Table, config: DatasetConfig, key: str, where: str) -> list[
     if not columns:
         expected = listed(config.static_covariates) if config.static_covariates else f"attributes next to {key!r}"
         raise InputError(f"{where}: expected columns {expected}, found {listed(candidates)}; add one")
-    return columns
+    report = Report()
+    check_doubts(table, columns, report)
+    report.refuse()
+    cells = {column: _cells(table, column, config) for column in columns}
+    return Attributes(where, pd.DataFrame(cells, index=pd.Index(names, dtype=object), dtype=object))
 
 
 def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str]:

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, final
 
 from informer.base.errors import InputError
-from informer.base.files import expanded, writing
+from informer.base.files import expanded, make_folder, writing
 from informer.base.runtime import resource
 from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import PUBLISHED, DatasetConfig, is_plain_name
@@ -163,8 +163,8 @@ def own_cache(dataset: DatasetConfig, folder: Path) -> Iterator[DatasetConfig]:
     if not dataset.memmap or dataset.cache_dir is not None:
         yield dataset
         return
+    make_folder(folder)
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         scratch = TemporaryDirectory(dir=folder, prefix=".cache-", ignore_cleanup_errors=True)
     with scratch as cache_dir:
         yield replace(dataset, cache_dir=cache_dir)

@@ -232,11 +232,8 @@ class PanelScaler:
             "kind": self.kind.value,
             "shared": self.shared and self.shared.state(),
             "own": {name: scaler.state() for name, scaler in self.by_series.items()},
-            **{
-                name: list(positions)
-                for name, positions in (("codes", self.codes), ("static", self.static))
-                if positions
-            },
+            **({"codes": [*self.codes]} if self.codes else {}),
+            **({"static": [*self.static]} if self.static else {}),
         }
 
     @classmethod
@@ -305,13 +302,8 @@ def _fitted(
     if kind is ScalerKind.minmax:
         return low, width
     if kind is ScalerKind.robust:  # quantiles need all rows, so one column at a time
-        quartiles = np.stack(
-            [
-                np.quantile(np.concatenate([table[:, column] for table in tables]), (0.25, 0.5, 0.75))
-                for column in range(len(low))
-            ],
-            axis=1,
-        )
+        columns = (np.concatenate([table[:, column] for table in tables]) for column in range(len(low)))
+        quartiles = np.stack([np.quantile(column, (0.25, 0.5, 0.75)) for column in columns], axis=1)
         scale = quartiles[2] - quartiles[0]
         if (equal := are_constant(quartiles[0], quartiles[2])).any():
             scale[equal] = _fitted(ScalerKind.standard, tables, low, width)[1][equal]

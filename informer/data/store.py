@@ -154,7 +154,6 @@ def build_store(
     marks, first_marks = _shared_marks(panel, calendar, cache)
     values, home = _scaled(panel, scalers, cache), "cpu" if cache else device
     first_rows = np.cumsum([0, *map(len, panel[:-1])])
-    issued = _issued(panel, scalers).items()
     return Store(
         values=torch.from_numpy(values).to(home),
         marks=torch.from_numpy(marks).to(home),
@@ -163,7 +162,7 @@ def build_store(
         units=_units(scalers, torch.device(device)),
         numbers=torch.from_numpy(series_numbers(panel, trained)).to(device),
         has_gaps=cache is None and bool(np.isnan(values).any()),  # cache files never have gaps
-        issued={place: Issued(*(part.to(device) for part in each)) for place, each in issued},
+        issued=_issued(panel, scalers, device),
     )
 
 
@@ -213,16 +212,14 @@ def with_issues_of(panel: Sequence[Series], known: Sequence[str]) -> list[Series
     ]
 
 
-def _issued(panel: Sequence[Series], scalers: Sequence[Scaler]) -> dict[int, Issued]:
+def _issued(panel: Sequence[Series], scalers: Sequence[Scaler], device: torch.device | str) -> dict[int, Issued]:
     """The issues of each column that has any, as rows of the store; of the rows that they are ahead of."""
     parts: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     span, first = sum(map(len, panel)), 0
     for series, scaler in zip(panel, scalers, strict=True):
         if (issues := series.issues) is not None:
-            row, known_from = (
-                series.timestamps.get_indexer(issues.timestamps),
-                series.timestamps.searchsorted(issues.issued),
-            )
+            row = series.timestamps.get_indexer(issues.timestamps)
+            known_from = series.timestamps.searchsorted(issues.issued)
             values = np.full((len(row), len(series.columns)), np.nan)
             places = [series.columns.index(column) for column in issues.columns]
             values[:, places] = issues.values
@@ -232,7 +229,7 @@ def _issued(panel: Sequence[Series], scalers: Sequence[Scaler]) -> dict[int, Iss
                 parts.setdefault(place, []).append((keys[is_ahead], column[is_ahead]))
         first += len(series)
     return {
-        place: Issued(*(torch.from_numpy(np.concatenate(each)) for each in zip(*pairs, strict=True)))
+        place: Issued(*(torch.from_numpy(np.concatenate(each)).to(device) for each in zip(*pairs, strict=True)))
         for place, pairs in parts.items()
     }
 
