@@ -88,16 +88,17 @@ def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
     """Raise an InputError if a cell or a column name is too long."""
     for i, column in enumerate(frame.columns):
         cells = distinct(frame.iloc[:, i])
-        is_text = is_string_dtype(cells) or is_object_dtype(cells)
-        if len(str(column)) > limits.cell or (is_text and _longest(cells) > limits.cell):
+        # in pieces, since the lengths of all cells can take as much memory as the text
+        begins = range(0, len(cells) if may_be_text(cells) else 0, PIECE)
+        pieces = (cells.iloc[begin : begin + PIECE] for begin in begins)
+        lengths = (piece.astype(str).str.len().max() for piece in pieces)  # pandas keeps long whole numbers as objects
+        if len(str(column)) > limits.cell or any(length > limits.cell for length in lengths if pd.notna(length)):
             raise long_cell(path, limits.cell)
 
 
-def _longest(cells: pd.Series) -> float:
-    """Characters of the longest text; in pieces, since the lengths of all cells can take as much memory as the text."""
-    pieces = (cells.iloc[begin : begin + PIECE] for begin in range(0, len(cells), PIECE))
-    lengths = (piece.astype(str).str.len().max() for piece in pieces)  # pandas keeps long whole numbers as objects
-    return max((float(length) for length in lengths if pd.notna(length)), default=0.0)
+def may_be_text(cells: pd.Series) -> bool:
+    """Whether cells are text or objects, which may be text."""
+    return is_string_dtype(cells) or is_object_dtype(cells)
 
 
 def read_csv_options(
@@ -120,7 +121,7 @@ def without_words(frame: pd.DataFrame, words: Sequence[str], unchanged: Collecti
     changed: dict[str, pd.Series] = {}
     for column in [column for column in frame.columns if column not in unchanged]:
         cells = frame[column]
-        if is_encoded(cells) or is_string_dtype(cells) or is_object_dtype(cells):
+        if is_encoded(cells) or may_be_text(cells):
             cells = decoded(cells)
             missing = cells.isin([*words, *listed_numbers])
         elif listed_numbers and is_numeric_dtype(cells) and not is_bool_dtype(cells):

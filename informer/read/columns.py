@@ -24,7 +24,7 @@ from jaxtyping import Float64
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
-from informer.read.cells import EMPTY_WORDS, distinct, is_encoded
+from informer.read.cells import EMPTY_WORDS, distinct, is_encoded, may_be_text
 from informer.read.dialect import Dialect
 from informer.read.number_marks import APOSTROPHES, without_thousands
 from informer.read.table import Table, without
@@ -83,7 +83,7 @@ def has_numbers(table: Table, column: str) -> bool:
     cells = distinct(table.frame[column])
     if pd.api.types.is_numeric_dtype(cells):
         return bool(cells.notna().any())
-    return _may_be_text(cells) and not np.isnan(_to_numbers(cells.dropna(), table.dialect)).all()
+    return may_be_text(cells) and not np.isnan(_to_numbers(cells.dropna(), table.dialect)).all()
 
 
 def has_words(table: Table, column: str) -> bool:
@@ -91,7 +91,7 @@ def has_words(table: Table, column: str) -> bool:
     cells = distinct(table.frame[column])
     if pd.api.types.is_numeric_dtype(cells):
         return False
-    return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(rf"[^\s\d.,{APOSTROPHES}+-]").any())
+    return not may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(rf"[^\s\d.,{APOSTROPHES}+-]").any())
 
 
 def check_no_times(table: Table, columns: Sequence[str]) -> None:
@@ -109,10 +109,6 @@ def check_no_times(table: Table, columns: Sequence[str]) -> None:
             )
 
 
-def _may_be_text(cells: pd.Series) -> bool:
-    return pd.api.types.is_string_dtype(cells) or pd.api.types.is_object_dtype(cells)
-
-
 def _is_plain(dtype: object) -> bool:
     """Whether it is a numeric numpy type: possibly NaN, never text."""
     return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
@@ -127,7 +123,7 @@ def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
     if pd.api.types.is_bool_dtype(cells):
         cells = cells.astype("float64")
     elif not pd.api.types.is_numeric_dtype(cells):
-        if not _may_be_text(cells):  # times and durations, which pandas would convert to counts
+        if not may_be_text(cells):  # times and durations, which pandas would convert to counts
             return np.full(len(cells), np.nan)
         if dialect.thousands:
             cells = without_thousands(cells, dialect.thousands, dialect.decimal)
@@ -319,7 +315,12 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
     """
     candidates = [column for column in table.columns if column != time_col]
     if config.columns is not None:
-        _check_configured(table.name, config.columns, candidates)
+        missing = without(config.columns, candidates)
+        if missing or not config.columns:
+            lacking = listed(missing) if missing else "dataset.columns lists none"
+            raise InputError(f"{table.name}: columns missing: {lacking}; its value columns are {listed(candidates)}")
+        if repeated := [column for column, n in Counter(config.columns).items() if n > 1]:
+            raise InputError(f"dataset.columns: {listed(repeated)} is given twice")
         return tuple(config.columns)
     # dates without letters might be numbers with signs
     dates = [column for column in dated_columns(table) if has_only_dates(table.frame[column])]
@@ -370,13 +371,3 @@ def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
     text = [column for column in columns if not looks_dated(table.frame[column])]
     numbers = {column: table.frame[column].nunique(dropna=False) for column in text}
     return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
-
-
-def _check_configured(name: str, configured: list[str], columns: list[str]) -> None:
-    missing = without(configured, columns)
-    if missing or not configured:
-        lacking = listed(missing) if configured else "dataset.columns lists none"
-        raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(columns)}")
-    repeated = [column for column, n in Counter(configured).items() if n > 1]
-    if repeated:
-        raise InputError(f"dataset.columns: {listed(repeated)} is given twice")

@@ -98,7 +98,13 @@ def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
     for path in files:
         with open_regular(path):  # raises an error for pipes and devices
             pass
-    keys = _keys(folder, files)
+    paths = {tuple(name.partition("=")[0] for name in path.relative_to(folder).parts[:-1]): path for path in files}
+    keys, *others = paths
+    if others:
+        raise InputError(
+            f"{folder}: expected the same keys in all partitions, found {listed(keys)} in {paths[keys].parent}, "
+            f"{listed(others[0])} in {paths[others[0]].parent}"
+        )
     names = dataset.partitioning(pyarrow.schema([(key, pyarrow.string()) for key in keys]), flavor="hive")
     try:
         metadata = [pyarrow.parquet.read_metadata(path) for path in files]
@@ -123,18 +129,6 @@ def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
     except pyarrow.ArrowException as error:
         raise InputError(f"{folder}: cannot be read as one partitioned table ({reason_of(error)})") from error
     return frame
-
-
-def _keys(folder: Path, files: Sequence[Path]) -> list[str]:
-    """The partition keys, which must be the same for all files."""
-    paths = {tuple(name.partition("=")[0] for name in path.relative_to(folder).parts[:-1]): path for path in files}
-    first, *others = paths
-    if others:
-        raise InputError(
-            f"{folder}: expected the same keys in all partitions, found {listed(first)} in {paths[first].parent}, "
-            f"{listed(others[0])} in {paths[others[0]].parent}"
-        )
-    return list(first)
 
 
 Settings = TypeVar("Settings", bound="DataclassInstance")

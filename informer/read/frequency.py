@@ -140,10 +140,11 @@ MOST_CLOSED, LEAST_CLOSED = 0.1, 7
 night of a week, since fewer are gaps."""
 
 
-def _own_offset(n: int, day: str | None, weekdays: str | None) -> BaseOffset:
-    if day is not None:
-        return DateOffset(n=n, months=1, day=int(day)) if int(day) > 1 else to_offset(f"{n}MS")
-    days = [name for name in WEEKDAYS if name in str(weekdays)]
+def _own_offset(match: re.Match[str]) -> BaseOffset:
+    n = int(match["n"] or 1)
+    if match["day"]:
+        return DateOffset(n=n, months=1, day=int(match["day"])) if int(match["day"]) > 1 else to_offset(f"{n}MS")
+    days = [name for name in WEEKDAYS if name in match["weekdays"]]
     return to_offset(f"{n}B") if days == [*WEEKDAYS[:5]] else CustomBusinessDay(n, weekmask="".join(days))
 
 
@@ -197,15 +198,6 @@ def _end_of(date: str, first: pd.Timestamp) -> pd.Timestamp:
     return end.tz_localize(None) if first.tz is None else end.tz_convert(first.tz)
 
 
-def _hours_code(hours: OpenHours) -> str:
-    days: dict[tuple[int, int], str] = {}
-    for name, ends in zip(WEEKDAYS, hours, strict=True):
-        if ends is not None:
-            days[ends] = days.get(ends, "") + name
-    times = {ends: "-".join(f"{at // 60:02}{at % 60:02}" for at in ends) for ends in days}
-    return "-".join(names + times[ends] for ends, names in days.items())
-
-
 LONGEST = 100
 """Maximum length of a step in years, and maximum multiple of a calendar step."""
 
@@ -248,8 +240,7 @@ class Frequency:
             return cls(step.offset, _hours(text[start.start() :]))
         modern = re.sub(r"(?<![-A-Za-z])[A-Za-z]+", lambda alias: MODERN.get(alias[0], alias[0]), text.strip())
         try:
-            own = _OWN.fullmatch(text.strip())
-            offset = to_offset(modern) if own is None else _own_offset(int(own["n"] or 1), own["day"], own["weekdays"])
+            offset = _own_offset(own) if (own := _OWN.fullmatch(text.strip())) else to_offset(modern)
         except (ValueError, TypeError, OverflowError) as error:
             raise InputError(
                 f"frequency {text!r}: expected a pandas offset such as h, 15min, D, B, W, MS, ME, QS or YE"
@@ -441,7 +432,12 @@ class Frequency:
         if self.is_numbered:
             return f"{self.multiple if self.multiple > 1 else ''}step"
         if self.hours is not None:
-            return f"{Frequency(self.offset).code}-{_hours_code(self.hours)}"
+            days: dict[tuple[int, int], str] = {}
+            for name, ends in zip(WEEKDAYS, self.hours, strict=True):
+                if ends is not None:
+                    days[ends] = days.get(ends, "") + name
+            times = {ends: "-".join(f"{at // 60:02}{at % 60:02}" for at in ends) for ends in days}
+            return "-".join([Frequency(self.offset).code, *(names + times[ends] for ends, names in days.items())])
         if self._on_a_day:
             return f"{n}MS-{self.offset.kwds['day']}"
         # pandas' own weekdays, if none are given, have blanks between them

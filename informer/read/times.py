@@ -568,7 +568,9 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
     cells = table.frame[column]
     if is_float_dtype(cells) and time_format == "%Y.%m":  # a number has lost the last zero of October
         cells = cells.map("{:.2f}".format)
-    if (width := digits_of(time_format)) and time_columns.are_whole(cells):  # a number has lost its leading zeros
+    if re.fullmatch("(?:%[YymdHMSj])+", time_format) and time_columns.are_whole(cells):
+        # a number has lost its leading zeros
+        width = sum({"Y": 4, "j": 3}.get(letter, 2) for letter in time_format[1::2])
         cells = cells.astype("Int64").astype("str").str.zfill(width)
     if time_format.endswith("%Z"):
         return _with_names(decoded(cells).astype("str"), time_format, table, column)
@@ -603,13 +605,6 @@ def _with_names(text: pd.Series, time_format: str, table: Table, column: str) ->
     numbered += names.map(offsets)
     times = with_offsets(numbered, time_format.replace("%Z", "%z"), table, column)
     return times if names.nunique() > 1 else times.tz_convert("UTC")
-
-
-def digits_of(time_format: str) -> int:
-    """Number of digits of the times in a format of digits only, such as %d%m%Y; 0 for other formats."""
-    letters = re.fullmatch("(?:%[YymdHMSj])+", time_format)
-    widths = {"Y": 4, "j": 3}
-    return sum(widths.get(letter, 2) for letter in time_format[1::2]) if letters else 0
 
 
 def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
