@@ -54,11 +54,12 @@ class InputError(ValueError):
 
     Args:
         repairs: settings that fix it.
+        column: the column it is in, if it is in one.
     """
 
-    def __init__(self, line: str, *repairs: Repair) -> None:
+    def __init__(self, line: str, *repairs: Repair, column: str | None = None) -> None:
         super().__init__(printable(line, MOST_SIGNS))
-        self.repairs = repairs
+        self.repairs, self.column = repairs, column
 
 
 class ReportError(InputError):

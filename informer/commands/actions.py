@@ -46,7 +46,7 @@ class Answer(NamedTuple):
 def forecast(settings: commands.ForecastConfig) -> Answer:
     """Forecast a file or the files of a folder: read, repair on request, choose a model, forecast, report."""
     settings = replace(settings, dataset=files.without_signature(settings.dataset))
-    settings = files.copied_here(settings, ("input",), settings.dataset.limits)
+    settings = files.copied_here(settings, ("input",), settings.dataset)
     files.check_input(settings.input or "")
     _check_log(settings)
     from informer.commands.workflow import forecast as forecast_all
@@ -61,7 +61,7 @@ def forecast(settings: commands.ForecastConfig) -> Answer:
 
 def inspect(settings: commands.InspectConfig) -> Answer:
     """Show what files contain; exits with 2 if they cannot be used for training without changes."""
-    settings = files.copied_here(settings, ("input",), settings.dataset.limits)
+    settings = files.copied_here(settings, ("input",), settings.dataset)
     files.check_input(settings.input or "")
     from informer.data import diagnosis
 
@@ -156,7 +156,7 @@ def _local_copies(settings: commands.PredictConfig) -> Iterator[commands.Predict
         InputError: an address cannot be read or written, or a forecast would overwrite or become an input.
     """
     limit = settings.dataset.max_file_mb
-    limits = LIMITS if limit is None else replace(LIMITS, file_mb=limit)
+    limits = LIMITS if limit is None else replace(LIMITS, max_file_mb=limit)
     locations = [
         location for location in (settings.input, settings.future, settings.dataset.attributes) if location is not None
     ]

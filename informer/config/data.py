@@ -56,21 +56,6 @@ LONGEST_CELL = 131_072
 """Longest cell, in characters, that Python's csv module can read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of a data file's size.
-
-    Args:
-        file_mb: uncompressed size in MB; infinite for files that are read in pieces.
-        line_mb: size of one line in MB.
-        cell: characters of one cell, at most LONGEST_CELL.
-    """
-
-    file_mb: float = 4096.0
-    line_mb: float = 64.0
-    cell: int = LONGEST_CELL
-
-
 DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", "'", " ")
 """Characters allowed in numbers."""
 
@@ -420,7 +405,8 @@ class DatasetConfig(Checked):
         min_observed: with fill=mask, windows are left out if a smaller share of rows than this has an observed target,
             in the lookback window or in the horizon.
         confirm: repairs that may drop more than 0.5 % of the rows (duplicates).
-        max_file_mb, max_line_mb, max_cell: limits of a file's size (see `Limits`); with memmap max_file_mb is not used.
+        max_file_mb, max_line_mb, max_cell: limits of a file's uncompressed size in MB, of the size of one line in MB,
+            and of the characters of one cell; with memmap max_file_mb is not used.
     """
 
     NODE: ClassVar[str] = "dataset."
@@ -481,11 +467,6 @@ class DatasetConfig(Checked):
     def marked(self, kind: CalendarEmbed) -> Calendar:
         """The calendar marks of each row, encoded as `kind`."""
         return Calendar(kind, tuple(self.calendar or ()), regions_of(self.holidays))
-
-    @property
-    def limits(self) -> Limits:
-        """Limits of the file's size."""
-        return Limits(file_mb=self.max_file_mb, line_mb=self.max_line_mb, cell=self.max_cell)
 
     @property
     def repairs_rows(self) -> bool:

@@ -204,7 +204,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         repairs=repairs,
         panel=read,
         problems=checks.grouped(problems),
-        asks=any(problem.asks for problem in problems),
+        asks=any(checks.CONFIRM in problem.repairs for problem in problems),
         log=log,
         unused=_unused(table, dataset, read),
         dropped=list(dict.fromkeys(name for diagnosis in diagnoses for name in diagnosis.dropped)) if read else [],
@@ -564,7 +564,7 @@ def _columns_of(keys: Sequence[str]) -> str:
     return f"column {keys[0]!r}" if len(keys) == 1 else f"columns {listed(keys)}"
 
 
-def _within_series(table: Table, key: str, report: checks.Report) -> list[checks.Problem]:
+def _within_series(table: Table, key: str, report: checks.Report) -> list[InputError]:
     """Problems of a file of several series: one for its repeated times, and those of its columns."""
     columns = _columns_of(key_columns(key))
     line = f"{table.name}: times repeat, once for each series of {columns}; set dataset.series_col={key}"
@@ -574,9 +574,9 @@ def _within_series(table: Table, key: str, report: checks.Report) -> list[checks
     others = [
         problem
         for problem in report.problems
-        if not of_times & {repair.setting for repair in problem.repairs} and "duplicate timestamp" not in problem.line
+        if not of_times & {repair.setting for repair in problem.repairs} and "duplicate timestamp" not in str(problem)
     ]
-    return [checks.Problem(line), *others]
+    return [InputError(line), *others]
 
 
 def _summary(findings: Sequence[Finding]) -> RichTable:

@@ -380,7 +380,7 @@ def read_attributes(config: DatasetConfig) -> Attributes | None:
     """
     if config.attributes is None:
         return None
-    path = expanded(local_path(SETTING, config.attributes, config.limits))
+    path = expanded(local_path(SETTING, config.attributes, config))
     table = read_table(path, replace(config, sheet=None, skip_rows=None, header=None))
     return attributes_of(table, config, f"{SETTING}={without_query(config.attributes)}")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
 
-from informer.config.data import Limits, key_columns
+from informer.config.data import DatasetConfig, key_columns
 from informer.read.limits import long_cell
 
 EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan"}
@@ -84,16 +84,17 @@ def distinct(cells: pd.Series) -> pd.Series:
     return pd.Series(cells.unique()).astype(str) if is_encoded(cells) else cells
 
 
-def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
+def check_lengths(path: Path, frame: pd.DataFrame, limits: DatasetConfig) -> None:
     """Raise an InputError if a cell or a column name is too long."""
     for i, column in enumerate(frame.columns):
         cells = distinct(frame.iloc[:, i])
         # in pieces, since the lengths of all cells can take as much memory as the text
         begins = range(0, len(cells) if may_be_text(cells) else 0, PIECE)
         pieces = (cells.iloc[begin : begin + PIECE] for begin in begins)
-        lengths = (piece.astype(str).str.len().max() for piece in pieces)  # pandas keeps long whole numbers as objects
-        if len(str(column)) > limits.cell or any(length > limits.cell for length in lengths if pd.notna(length)):
-            raise long_cell(path, limits.cell)
+        # pandas keeps long whole numbers as objects
+        lengths = [len(str(column)), *(piece.astype(str).str.len().max() for piece in pieces)]
+        if any(length > limits.max_cell for length in lengths if pd.notna(length)):
+            raise long_cell(path, limits.max_cell)
 
 
 def may_be_text(cells: pd.Series) -> bool:

@@ -92,35 +92,21 @@ MOST_LINES = 50
 """Maximum number of problems listed; the rest are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem: the line for the user, the settings that repair it, and the column it is in, if it is in one."""
-
-    line: str
-    repairs: tuple[Repair, ...] = ()
-    column: str | None = None
-
-    @property
-    def asks(self) -> bool:
-        """Whether the user must confirm its repair."""
-        return CONFIRM in self.repairs
-
-
 @dataclass(slots=True)
 class Report:
     """Problems, which are errors; readings far from all others, which are errors to a forecast and otherwise warnings;
     warnings and repairs, for the log."""
 
-    problems: list[Problem] = field(default_factory=list)
-    outliers: list[Problem] = field(default_factory=list)
+    problems: list[InputError] = field(default_factory=list)
+    outliers: list[InputError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
     far: list[str] = field(default_factory=list)
     """Numbers far from the others that may mean a missing value, see `check_far`."""
 
     def add(self, line: str, *repairs: Repair, column: str | None = None) -> None:
-        """Record a problem; see `Problem`."""
-        self.problems.append(Problem(line, repairs, column))
+        """Record a problem; see `InputError`."""
+        self.problems.append(InputError(line, *repairs, column=column))
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
@@ -128,9 +114,9 @@ class Report:
         try:
             yield
         except ReportError as error:
-            self.problems += map(Problem, error.lines)
+            self.problems += map(InputError, error.lines)
         except InputError as error:
-            self.problems.append(Problem(str(error), error.repairs))
+            self.add(str(error), *error.repairs)  # without the traceback, which would keep the rows in memory
 
     def warn(self) -> None:
         """Log the warnings."""
@@ -151,19 +137,19 @@ class Report:
             raise ReportError(lines)
 
 
-def grouped(problems: Sequence[Problem]) -> list[str]:
+def grouped(problems: Sequence[InputError]) -> list[str]:
     """Lines of problems; if many columns of a table have the same repair, the first and the names of the others."""
-    alike: dict[object, list[Problem]] = {}
+    alike: dict[object, list[InputError]] = {}
     for index, problem in enumerate(problems):
         is_of_column = any(repair.setting in ("fill", "missing_values", "outliers") for repair in problem.repairs)
-        where = problem.line.partition(", row ")[0]
+        where = str(problem).partition(", row ")[0]
         alike.setdefault((where, str(problem.repairs)) if is_of_column and problem.column else index, []).append(
             problem
         )
-    lines = []
+    lines: list[str] = []
     for group in alike.values():
         few = len(group) <= FEW_ALIKE
-        lines += [problem.line for problem in (group if few else group[:1])]
+        lines += map(str, group if few else group[:1])
         if not few:
             names = listed([str(problem.column) for problem in group[1:]], MOST_ALIKE)
             lines.append(f"the same in {len(group) - 1} more columns: {names}")
@@ -679,7 +665,7 @@ def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
             f"{count_note(len(far), 'such cells')}; if it is wrong, set dataset.outliers=missing"
             f"{'' if config.fill else ' with dataset.fill=mask or ffill'}, if it is right, dataset.outliers=keep"
         )
-        report.outliers.append(Problem(line, (Repair("outliers", Outliers.missing),), column))
+        report.outliers.append(InputError(line, Repair("outliers", Outliers.missing), column=column))
 
 
 def _without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from informer.base.errors import SHOWN_AS, InputError, listed, reason_of
 from informer.base.files import expanded, make_folder, missing_file, reading, write_atomic
 from informer.base.runtime import resource
-from informer.config.data import DatasetConfig, Limits, is_plain_name
+from informer.config.data import DatasetConfig, is_plain_name
 from informer.config.fields import SCHEMES
 from informer.read.limits import LIMITS, check_size, open_regular
 
@@ -80,7 +80,7 @@ def _place(name: str) -> list[tuple[bool, int, str]]:
     return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words]
 
 
-def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
+def partitioned_frame(folder: Path, limits: DatasetConfig) -> "pd.DataFrame":
     """The rows of all files, with the partition keys as text columns, spelled as in the folder names.
 
     Raises:
@@ -177,7 +177,7 @@ def without_signature(dataset: DatasetConfig) -> DatasetConfig:
     return replace(dataset, path=path, attributes=attributes)
 
 
-def local_path(setting: str, location: str, limits: Limits) -> str:
+def local_path(setting: str, location: str, limits: DatasetConfig) -> str:
     """Copy the file, the tables of a folder, or the files of a pattern at an address; returns the local path.
 
     Other paths are returned unchanged. An address is copied once per process.
@@ -185,7 +185,7 @@ def local_path(setting: str, location: str, limits: Limits) -> str:
     Args:
         setting: the key, for errors.
         location: its value.
-        limits: `file_mb` limits each file.
+        limits: its `max_file_mb` limits each file.
 
     Raises:
         InputError: the address cannot be reached, has no files, or a file is too large.
@@ -193,13 +193,13 @@ def local_path(setting: str, location: str, limits: Limits) -> str:
     if not is_remote(location):
         return location
     address = without_query(location)
-    key = address, limits.file_mb
+    key = address, limits.max_file_mb
     if key not in _copies:
         _copies[key] = _copied(setting, address, limits)
     return _copies[key]
 
 
-def copied_here(settings: Settings, keys: Sequence[str], limits: Limits = LIMITS) -> Settings:
+def copied_here(settings: Settings, keys: Sequence[str], limits: DatasetConfig = LIMITS) -> Settings:
     """A configuration with local paths, see `local_path`, instead of the addresses under these keys, such as
     `dataset.attributes`."""
     for key in keys:
@@ -219,7 +219,7 @@ def new_folder(address: str) -> Path:
     return Path(folder)
 
 
-def _copied(setting: str, address: str, limits: Limits) -> str:
+def _copied(setting: str, address: str, limits: DatasetConfig) -> str:
     store, path = store_of(address)
     with reaching(address):
         if _ADDRESS.fullmatch(address)[1] not in WEB:  # type: ignore[index]
@@ -243,7 +243,7 @@ def _tables(store: Any, folder: str) -> list[str]:
     return [path for path, name in inside.items() if not name.startswith(".")]
 
 
-def _copy_all(setting: str, store: Any, source: str, names: Sequence[str], top: str, limits: Limits) -> Path:
+def _copy_all(setting: str, store: Any, source: str, names: Sequence[str], top: str, limits: DatasetConfig) -> Path:
     if not names:
         raise InputError(f"{setting}={source}: expected files there, found none")
     folder, (_, path) = new_folder(top), store_of(top)
@@ -252,11 +252,11 @@ def _copy_all(setting: str, store: Any, source: str, names: Sequence[str], top: 
             inside = name.strip("/").removeprefix(path.strip("/")).strip("/")
             address = f"{top.rstrip('/')}/{inside}"
             _copy(store, name, folder / inside, address, limits)
-            _copies[address, limits.file_mb] = str(folder / inside)
+            _copies[address, limits.max_file_mb] = str(folder / inside)
     return folder
 
 
-def _copy(store: Any, path: str, target: Path, address: str, limits: Limits) -> None:
+def _copy(store: Any, path: str, target: Path, address: str, limits: DatasetConfig) -> None:
     """Copy a file in pieces, so that a file above the limit is not downloaded completely."""
     if target.name in ("", ".", "..") or ".." in target.parts:
         raise InputError(f"{address}: expected the name of a file at the end of the address")
@@ -338,7 +338,7 @@ def find_files(config: DatasetConfig, data_dir: Path) -> list[Path]:
 
 def dataset_path(config: DatasetConfig) -> str:
     """Local path of `dataset.path`; remote files are copied first. Errors as in `local_path`."""
-    limits = replace(config.limits, file_mb=math.inf) if config.memmap else config.limits
+    limits = replace(config, max_file_mb=math.inf) if config.memmap else config
     return local_path("dataset.path", str(config.path), limits)
 
 

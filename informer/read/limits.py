@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from informer.base.errors import InputError
-from informer.config.data import Limits
+from informer.config.data import DatasetConfig
 
 MB = 1_000_000
 GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
-LIMITS = Limits()
+LIMITS = DatasetConfig()
+"""Settings of a dataset with the usual limits, `max_file_mb`, `max_line_mb` and `max_cell`."""
 
 BUFFER = 1 << 17
 """Bytes read at once. Larger buffers are new memory of the system for each file, which costs more than opening it."""
@@ -45,7 +46,7 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
 
 
 @contextmanager
-def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedReader, bytes]]:
+def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple[io.BufferedReader, bytes]]:
     """Open a file; yields its content, decompressed and within limits, and its first four bytes, which show its type.
 
     Raises:
@@ -59,17 +60,16 @@ def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedReader, 
             yield file, start
 
 
-def bounded(content: io.BufferedIOBase, path: Path, limits: Limits) -> io.BufferedReader:
+def bounded(content: io.BufferedIOBase, path: Path, limits: DatasetConfig) -> io.BufferedReader:
     """A stream that raises an InputError if it exceeds a limit; `path` is its name in the error."""
     return io.BufferedReader(_Bounded(content, path, limits), buffer_size=BUFFER)
 
 
-def check_size(path: Path, n_bytes: int, limits: Limits) -> None:
+def check_size(path: Path, n_bytes: int, limits: DatasetConfig) -> None:
     """Raise an InputError if the content exceeds the size limit."""
-    if n_bytes > limits.file_mb * MB:
-        raise InputError(
-            f"{path}: more than {limits.file_mb:g} MB uncompressed; use a smaller file, or raise dataset.max_file_mb"
-        )
+    if n_bytes > limits.max_file_mb * MB:
+        most = f"{limits.max_file_mb:g} MB uncompressed"
+        raise InputError(f"{path}: more than {most}; use a smaller file, or raise dataset.max_file_mb")
 
 
 class _Bounded(io.RawIOBase):
@@ -78,7 +78,7 @@ class _Bounded(io.RawIOBase):
     After a seek to a position other than the start, as for parquet, lines are not checked.
     """
 
-    def __init__(self, content: io.BufferedIOBase, path: Path, limits: Limits) -> None:
+    def __init__(self, content: io.BufferedIOBase, path: Path, limits: DatasetConfig) -> None:
         self._content = content
         self._path = path
         self._limits = limits
@@ -87,21 +87,17 @@ class _Bounded(io.RawIOBase):
         """Bytes since the last line end; None if unknown."""
 
     def readable(self) -> bool:
-        """True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Change the position."""
         self._total = self._content.seek(offset, whence)
         self._line = None if self._total else 0
         return self._total
 
     def tell(self) -> int:
-        """The position."""
         return self._content.tell()
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
@@ -116,9 +112,9 @@ class _Bounded(io.RawIOBase):
         first = content.find(mark)
         longest = self._line + (len(content) if first < 0 else first)
         self._line = longest if first < 0 else len(content) - 1 - content.rfind(mark)
-        if max(longest, self._line) > self._limits.line_mb * MB:
+        if max(longest, self._line) > self._limits.max_line_mb * MB:
             raise InputError(
-                f"{self._path}: a line of more than {self._limits.line_mb:g} MB; expected a table with one line per "
-                "time; raise dataset.max_line_mb if it is one"
+                f"{self._path}: a line of more than {self._limits.max_line_mb:g} MB; expected a table with one line "
+                "per time; raise dataset.max_line_mb if it is one"
             )
         return len(content)

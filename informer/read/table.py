@@ -64,7 +64,7 @@ from informer.read.dialect import (
     without_blanks,
 )
 from informer.read.files import is_partitioned, partitioned_frame
-from informer.read.limits import PARQUET, ZIP, bounded, check_size, long_cell, open_table
+from informer.read.limits import LIMITS, PARQUET, ZIP, bounded, check_size, long_cell, open_table
 from informer.read.number_marks import find_doubts, may_be_thousands
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
@@ -249,8 +249,6 @@ ARCHIVES = (ZIP, b"\xd0\xcf\x11\xe0")
 PIECE = 1 << 25
 """Bytes per piece of a file that is read in pieces."""
 
-USUAL = DatasetConfig()
-
 _NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
 
 
@@ -336,7 +334,7 @@ def name_of(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).stem
 
 
-def read_table(path: Path, config: DatasetConfig = USUAL) -> Table:
+def read_table(path: Path, config: DatasetConfig = LIMITS) -> Table:
     """The cells of a CSV file with a header, gzipped or not, a parquet file or partitioned folder, or a workbook.
 
     Args:
@@ -348,16 +346,16 @@ def read_table(path: Path, config: DatasetConfig = USUAL) -> Table:
         InputError: no such file, empty, not text, no header, rows longer than the header, or more than `limits`.
     """
     if is_partitioned(path):
-        return table_of_frame(partitioned_frame(path, config.limits), path.name)
-    with read_errors(path, config.encoding), open_table(path, config.limits) as (file, start):
+        return table_of_frame(partitioned_frame(path, config), path.name)
+    with read_errors(path, config.encoding), open_table(path, config) as (file, start):
         typed = _typed_table(path, file, start, config)
         table = typed or _csv_piece(path, file, config)[0]
-        if typed is not None or file.tell() > config.limits.cell:  # no cell is longer than its file
-            check_lengths(path, table.frame, config.limits)
+        if typed is not None or file.tell() > config.max_cell:  # no cell is longer than its file
+            check_lengths(path, table.frame, config)
     return table
 
 
-def read_pieces(path: Path, config: DatasetConfig = USUAL) -> Iterator[Table]:
+def read_pieces(path: Path, config: DatasetConfig = LIMITS) -> Iterator[Table]:
     """A CSV file without line breaks in cells, in pieces of PIECE bytes, in the first's dialect; others as one piece.
 
     Raises:
@@ -365,9 +363,9 @@ def read_pieces(path: Path, config: DatasetConfig = USUAL) -> Iterator[Table]:
     """
     config = replace(config, max_file_mb=inf)
     if is_partitioned(path):
-        yield table_of_frame(partitioned_frame(path, config.limits), path.name)
+        yield table_of_frame(partitioned_frame(path, config), path.name)
         return
-    with read_errors(path, config.encoding), open_table(path, config.limits) as (file, start):
+    with read_errors(path, config.encoding), open_table(path, config) as (file, start):
         if (typed := _typed_table(path, file, start, config)) is not None:
             yield typed
             return
@@ -376,7 +374,7 @@ def read_pieces(path: Path, config: DatasetConfig = USUAL) -> Iterator[Table]:
             with read_errors(path, known.dialect.encoding if known else config.encoding):
                 content = io.BytesIO(b"".join(lines))
                 table, layout = _csv_piece(path, content, config, known, is_last=not file.peek(1))
-                check_lengths(path, table.frame, config.limits)
+                check_lengths(path, table.frame, config)
             if len(table.frame) or known is None:  # blank rows at the end of the file may form a piece
                 yield table
             n_lines = len(lines) if known else max(len(lines) - layout.n_before, 0)
@@ -586,12 +584,12 @@ def _typed_table(path: Path, file: io.BufferedIOBase, start: bytes, config: Data
         try:
             about = pyarrow.parquet.read_metadata(file)
             # compressed, equal cells take no space
-            check_size(path, about.num_rows * about.num_columns * 8, config.limits)
+            check_size(path, about.num_rows * about.num_columns * 8, config)
             return table_of_frame(pd.read_parquet(file, engine="pyarrow"), path.name)
         except pyarrow.ArrowException as error:
             raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
     if start == ZIP and is_workbook(file):
-        content, skipped = sheet_text(path, file, config.sheet, config.limits)
+        content, skipped = sheet_text(path, file, config)
         above = None if config.skip_rows is None else max(config.skip_rows - skipped, 0)
         table = _csv_piece(path, content, replace(config, **WRITTEN, skip_rows=above))[0]
         return replace(table, first_row=table.first_row + skipped, of_sheet=True)
@@ -644,7 +642,7 @@ def cells_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
         InputError: see `read_table`.
     """
     label = Path(name)
-    with read_errors(label, config.encoding), bounded(io.BytesIO(content), label, config.limits) as file:
+    with read_errors(label, config.encoding), bounded(io.BytesIO(content), label, config) as file:
         table = _csv_piece(label, file, config)[0]
-        check_lengths(label, table.frame, config.limits)
+        check_lengths(label, table.frame, config)
     return table

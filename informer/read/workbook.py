@@ -14,7 +14,7 @@ from typing import Any
 from warnings import catch_warnings
 
 from informer.base.errors import InputError, listed, reason_of
-from informer.config.data import Limits
+from informer.config.data import DatasetConfig
 from informer.read.limits import check_size
 
 log = logging.getLogger(__name__)
@@ -42,25 +42,24 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
         file.seek(0)
 
 
-def sheet_text(path: Path, file: io.BufferedIOBase, sheet_name: str | None, limits: Limits) -> tuple[io.BytesIO, int]:
+def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tuple[io.BytesIO, int]:
     """A sheet as CSV text, and the number of blank rows before its first row.
 
     Dates are written as ISO 8601, formulas as their saved values.
 
     Args:
         path, file: the workbook; `path` is for errors.
-        sheet_name: name of the sheet, or its number from 1 if no sheet has that name; None: the first with rows of
-            numbers or dates, or else the first.
-        limits: limits on its content.
+        config: its `sheet` is the name of the sheet, or its number from 1 if no sheet has that name; None: the first
+            with rows of numbers or dates, or else the first.
 
     Raises:
-        InputError: the workbook is damaged, empty or without that sheet, or more than `limits`.
+        InputError: the workbook is damaged, empty or without that sheet, or more than the limits of `config`.
     """
-    text, skipped, n_cells, has_blanks = io.StringIO(), None, 0, False
+    text, skipped, n_cells, has_blanks, sheet_name = io.StringIO(), None, 0, False, config.sheet
     writer = csv.writer(text, lineterminator="\n")
     with _errors(path):
         with zipfile.ZipFile(file) as archive:  # no part is read beyond the size it declares
-            check_size(path, sum(entry.file_size for entry in archive.infolist()), limits)
+            check_size(path, sum(entry.file_size for entry in archive.infolist()), config)
         file.seek(0)
         for number, row in enumerate(_rows(path, file, sheet_name)):
             if number >= MOST_ROWS:
@@ -70,7 +69,7 @@ def sheet_text(path: Path, file: io.BufferedIOBase, sheet_name: str | None, limi
             while cells and not cells[-1]:
                 cells.pop()
             n_cells += max(len(row), 1)
-            check_size(path, 8 * n_cells, limits)
+            check_size(path, 8 * n_cells, config)
             if skipped is None and cells:
                 skipped = number
             if skipped is not None:

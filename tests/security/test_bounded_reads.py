@@ -16,7 +16,7 @@ from stores import read_series
 
 from informer.base.errors import InputError
 from informer.base.runtime import resource
-from informer.config.data import DatasetConfig, InputFormat, Limits
+from informer.config.data import DatasetConfig, InputFormat, settings_that
 from informer.inference import model as predictor
 from informer.inference.job import LONGEST, Row
 from informer.inference.reader import Reader
@@ -94,7 +94,7 @@ def test_the_limit_of_a_line_counts_lines(packed: bool, end: str, tmp_path: Path
     """Lines of 22 bytes in pieces of a megabyte: red where what is left of a line is carried wrongly."""
     path, content = tmp_path / "a.csv", table(100_000, end)
     path.write_bytes(gzip.compress(content, 1) if packed else content)
-    limits = Limits(line_mb=25e-6)
+    limits = DatasetConfig(max_line_mb=25e-6)
     with open_table(path, limits) as (file, _):
         assert file.read() == content
         assert file.seek(0) == 0
@@ -127,7 +127,7 @@ def test_rows_of_a_parquet_file_are_counted_before_they_are_read(tmp_path: Path)
 def test_the_limit_of_a_cell(row: int, tmp_path: Path) -> None:
     """In the header, in the lines that show the dialect, and after them."""
     lines = table(4000).splitlines()
-    lines[row] = lines[row] + b"x" * (LIMITS.cell + 1)
+    lines[row] = lines[row] + b"x" * (LIMITS.max_cell + 1)
     (tmp_path / "a.csv").write_bytes(b"\n".join(lines))
     with pytest.raises(InputError, match="a cell of more than 131072 characters") as error:
         read_table(tmp_path / "a.csv")
@@ -199,5 +199,6 @@ def test_whatever_a_file_does_the_others_are_forecast(
 def test_a_model_does_not_raise_the_limits() -> None:
     """They are the user's; a checkpoint may be from anyone."""
     of_model = DatasetConfig(max_file_mb=1e9, max_line_mb=1e9, max_cell=1)
-    assert InputFormat().applied_to(of_model).limits == LIMITS
-    assert InputFormat(max_line_mb=3.0).applied_to(of_model).limits == Limits(line_mb=3.0)
+    for given, expected in ((InputFormat(), LIMITS), (InputFormat(max_line_mb=3.0), DatasetConfig(max_line_mb=3.0))):
+        used = given.applied_to(of_model)
+        assert all(getattr(used, name) == getattr(expected, name) for name in settings_that(is_limit=True))
