@@ -347,7 +347,6 @@ def _locked(folder: Path, setting: str) -> Iterator[None]:
 
 
 def _taken(path: Path, setting: str) -> BinaryIO:
-    """The lock file, locked."""
     while True:
         # do not follow a link: the folder may be from anyone
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)

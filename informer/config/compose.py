@@ -195,7 +195,6 @@ def one_line(error: BaseException) -> str:
 
 
 def _unknown_key(error: BaseException, cause: OmegaConfBaseException, keys: list[str]) -> str:
-    """The message for an unknown key."""
     quoted = re.match(r"Could not .*'\+*([\w.@/]+)'", str(error))
     key = quoted[1] if quoted else str(cause.full_key)
     if key.rpartition(".")[0] in SLOTS and not (slot := cause.parent_node):

@@ -580,7 +580,6 @@ def _within_series(table: Table, key: str, report: checks.Report) -> list[InputE
 
 
 def _summary(findings: Sequence[Finding]) -> RichTable:
-    """One row per finding."""
     n_sound = sum(finding.is_sound for finding in findings)
     table = RichTable(title=f"{len(findings)} in all, {n_sound} sound", title_justify="left")
     for heading in ("", "rows", "columns", "problems", "from", "to", "step"):

@@ -83,7 +83,6 @@ class _Reader:
                 yield self._take(series, rows)
 
     def facts(self) -> dict[str, Any]:
-        """Plain containers."""
         assert self.first is not None
         return {
             "columns": self.first.columns,

@@ -195,7 +195,6 @@ def _summed(changes: Iterable[Float64[np.ndarray, "t k_and_n"]], n_blocks: int, 
 
 
 def _effects(products: Normal, covariates: Sequence[int]) -> Float64[np.ndarray, "c n"]:
-    """Least-squares effects of some covariates."""
     selected = products.reading(covariates)
     return selected.ridge(PENALTY * selected.gram.diagonal())
 

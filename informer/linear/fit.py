@@ -444,12 +444,10 @@ class LinearFit:
         return weights <= MOST_WEIGHTS and weights * inputs + len(self.channels) * inputs**3 / 3 <= MOST_FLOPS
 
     def _thinned(self, size: int) -> list[Channel]:
-        channels = self.channels
         affordable = max(12, SELECTION_FLOPS / (BLOCKS * size**3))
         most = min(SELECTION_BYTES / (16 * BLOCKS * size**2), affordable, MOST_CHANNELS)
-        return channels[:: -(-len(channels) // max(int(most), 1))]
+        return self.channels[:: -(-len(self.channels) // max(int(most), 1))]
 
     def _of(self, source: MomentSource, runs: Sequence[WindowRun], channel: Channel) -> Moments:
-        """Moments of one channel."""
         series_runs = source.of_series(runs, channel[0])
         return source.of(channel[1], series_runs, source.feature_products(series_runs))

@@ -411,7 +411,8 @@ class MomentSource:
         n, kept = self.seq_len + self.reach, self.kept
         along, mixed = np.zeros((n, n)), np.zeros((len(self.features.groups), n))
         squares, windows, others = np.zeros((len(mixed), len(mixed))), 0.0, list[Moments]()
-        with_gaps = self._with_gaps
+        gaps = self.store.values.isnan().any(dim=1) if self.store.has_gaps else torch.zeros(0)
+        with_gaps = {*self.store.series_of(gaps.nonzero().flatten()).tolist()}
         for run_series in sorted(with_gaps & {run.series for run in runs}):
             own = self.of_series(runs, run_series)
             products = self.feature_products(own)
@@ -444,13 +445,6 @@ class MomentSource:
             own_products[row, row:] = own_products[row:, row] = along[: n - row, row]
         own_products, mixed = own_products[np.ix_(kept, kept)], mixed[:, kept]
         return sum(others, Moments(np.block([[own_products, mixed.T], [mixed, squares]]), windows))
-
-    @property
-    def _with_gaps(self) -> set[int]:
-        """Series with a missing value."""
-        if not self.store.has_gaps:
-            return set()
-        return {*self.store.series_of(self.store.values.isnan().any(dim=1).nonzero().flatten()).tolist()}
 
     def _alike(self, runs: Sequence[WindowRun]) -> Iterator[list[WindowRun]]:
         """The windows as runs of at most as many windows as a window has rows, those of one length together."""

@@ -74,7 +74,6 @@ class OriginFeatures:
         return self._days(mark, cycle) / _DAYS[cycle]
 
     def _days(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
-        """Days since the cycle began."""
         known = {name: self._field(mark, name) for name in self.fields if name in RANGES}
         if "minute" in known:
             known.pop("quarter_hour", None)

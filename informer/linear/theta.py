@@ -83,7 +83,6 @@ def theta(
 
 
 def _theta(y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"], horizon: int) -> Float64[Tensor, "n horizon"]:
-    """Forecasts of series without a season."""
     alpha = ALPHAS.to(y.device)
     n = mean = slope = y.new_zeros(len(y), 1)
     level = y.new_zeros(len(y), len(alpha))  # without the part of l_0, which is c l_0

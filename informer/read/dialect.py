@@ -260,7 +260,6 @@ class _Head:
 
     @property
     def below(self) -> Sequence[Sequence[str]]:
-        """The data rows."""
         return self.rows[self.first :]
 
     @property

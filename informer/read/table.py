@@ -488,7 +488,6 @@ def _headers_again(frame: pd.DataFrame, names: Sequence[str]) -> list[int]:
 
 
 def _n_notes(frame: pd.DataFrame) -> int:
-    """Number of last rows that are notes or totals."""
     if _ends_with_sums(frame):
         return 1
     columns = range(min(len(frame.columns), SAMPLED_COLUMNS) if len(frame) else 0)

@@ -125,7 +125,6 @@ def _has_rows(sheet: Any) -> bool:
 
 
 def _place(path: Path, names: Sequence[str], sheet_name: str) -> int:
-    """Index of the sheet with this name or number."""
     if sheet_name in names:
         return names.index(sheet_name)
     if sheet_name.isdecimal() and len(sheet_name) < 5 and 1 <= int(sheet_name) <= len(names):
