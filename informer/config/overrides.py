@@ -33,8 +33,8 @@ class TextKey(NamedTuple):
 
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
-_PLAIN, _WORDS = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*"), ("null", "true", "false", "nan", "inf")
-"""Text that Hydra's grammar reads literally, and the words that it does not."""
+_WORDS = ("null", "true", "false", "nan", "inf")
+"""Words that Hydra's grammar does not read literally."""
 _WORD = re.compile(r"[A-Za-z_]\w*|-?\d+(\.\d+)?")
 """Elements of a list that are displayed without quotes."""
 _END = re.compile(r"\s*(,|$)")
@@ -96,20 +96,11 @@ def read_text(typed: str, key: TextKey, *, is_sweep: bool = False) -> str:
     if is_sweep and _FUNCTION.fullmatch(typed):
         return typed
     parts = _split(typed) if is_sweep and not _is_existing(typed, key) else [typed]
-    return ",".join(_short(escaped(text_value(part, key))) for part in parts)
+    return ",".join(to_hydra(escaped(text_value(part, key))) for part in parts)
 
 
 def _is_existing(typed: str, key: TextKey) -> bool:
     return key.is_path and bool(typed) and os.path.lexists(os.path.expanduser(typed))
-
-
-def _short(value: list[str] | str | None) -> str:
-    """`to_hydra` with quotes only where they are needed."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_short, value))}]"
-    if value is None or not _PLAIN.fullmatch(value) or value.lower() in _WORDS:
-        return to_hydra(value)
-    return value
 
 
 def text_value(typed: str, key: TextKey) -> list[str] | str | None:
