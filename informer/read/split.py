@@ -1,6 +1,6 @@
 """Target rows of the training, validation and test part. They never overlap; rows after the test part are not used."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -30,16 +30,10 @@ class Split:
     val: range
     test: range
 
-    def clip(self, n: int) -> "Split":
-        """A copy limited to the first n rows."""
-        return self._each(lambda rows: range(min(rows.start, n), min(rows.stop, n)))
-
-    def shift(self, n: int) -> "Split":
-        """A copy shifted by n rows."""
-        return self._each(lambda rows: range(rows.start + n, rows.stop + n))
-
-    def _each(self, change: Callable[[range], range]) -> "Split":
-        return Split(change(self.train), change(self.val), change(self.test))
+    def shifted(self, by: int, n: int) -> "Split":
+        """A copy of the first n rows, shifted by other rows before them."""
+        parts = (self.train, self.val, self.test)
+        return Split(*(range(min(rows.start, n) + by, min(rows.stop, n) + by) for rows in parts))
 
 
 def split_rows(
