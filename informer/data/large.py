@@ -19,7 +19,7 @@ from informer.data.panel import Attributes, aligned, series_codes, series_names
 from informer.data.store import Cache, is_whole, write_checked
 from informer.read.columns import text_columns
 from informer.read.frequency import Frequency
-from informer.read.series import Series, inspect_table, prepared
+from informer.read.series import Series, prepared, series_from_table
 from informer.read.table import Table, read_pieces
 from informer.read.time_columns import find_time_column
 from informer.read.times import find_format
@@ -76,11 +76,7 @@ class _Reader:
             time_format = None if self.first is None else self.first.time_format
             pieces = partial(_pieces, path, file_name, self.as_given, self._attributes)
             for rows, name, config in _parts(pieces, file_name, self.as_given, time_format):
-                series, report = inspect_table(rows, replace(config, frequency=self.frequency), name)
-                report.refuse()
-                report.warn()
-                assert series is not None  # otherwise the report has raised
-                yield self._take(series, rows)
+                yield self._take(series_from_table(rows, replace(config, frequency=self.frequency), name), rows)
 
     def facts(self) -> dict[str, Any]:
         assert self.first is not None

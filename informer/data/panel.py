@@ -566,7 +566,7 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
         if lacking is None or (is_early and config.short is not Short.skip):
             usable.append((series, split))
         elif config.short is Short.pad and n > sizes.pred_len:
-            usable.append((left_padded(series, sizes.seq_len - 1), split.shifted(sizes.seq_len - 1, n)))
+            usable.append((left_padded(series, sizes.seq_len - 1), split.clip(n, shift=sizes.seq_len - 1)))
         else:
             left_out.append(lacking)
     if left_out and (config.short is Short.error or not usable):

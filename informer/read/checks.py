@@ -22,7 +22,7 @@ from informer.read.columns import numbers
 from informer.read.date_text import date_formats
 from informer.read.frequency import Frequency
 from informer.read.issues import Issues, in_order, issued_twice, newest
-from informer.read.number_marks import are_smoother_as_thousands, grouping_advice
+from informer.read.number_marks import are_smoother_as_thousands, mark_advice
 from informer.read.table import Table, shown
 from informer.read.times import changing_zone, leaves_hours_out, parse_timestamps, zone_advice
 
@@ -514,7 +514,7 @@ def _check_column(
                 advice += f", if all cells are names of categories dataset.categorical={to_display([column])}"
             report.add(
                 f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(n_bad, 'such cells')}; "
-                f"{advice if words else _decimal_advice(cell)}{leave_out}",
+                f"{advice if words else mark_advice(cell[1:-1])}{leave_out}",
                 *([cure] if words else without),
                 column=column,
             )
@@ -735,12 +735,6 @@ def far_numbers(values: Float64[np.ndarray, "t"]) -> list[str]:
         else:
             break
     return found
-
-
-def _decimal_advice(cell: str) -> str:
-    comma = re.fullmatch(r"'\s*[+-]?\d+,\d+\s*'", cell) is not None
-    of_commas = "if the comma is its decimal mark, set dataset.decimal=','" if comma else "fix the cell"
-    return grouping_advice(cell.strip("'\"")) or of_commas
 
 
 def _unexpected(rows: Rows, frequency: Frequency, row: int) -> str:

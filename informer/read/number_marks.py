@@ -196,11 +196,12 @@ def are_smoother_as_thousands(values: np.ndarray, marked: np.ndarray) -> bool:
     return bool(jumps[1] < jumps[0])
 
 
-def grouping_advice(cell: str) -> str | None:
-    """Setting for a cell that is a number except for its thousands separator; None for other cells."""
+def mark_advice(cell: str) -> str:
+    """What to do about a cell that is no number, but may be one with another decimal mark or thousands separator."""
     grouped = _GROUPED.fullmatch(cell.strip().lstrip("+-"))
     if grouped is None:
-        return None
+        is_decimal = re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell)
+        return "if the comma is its decimal mark, set dataset.decimal=','" if is_decimal else "fix the cell"
     mark = _kind(grouped["mark"])
     or_decimal = f", if it is the decimal mark dataset.decimal='{mark}'" if mark in ".," and not grouped["more"] else ""
     return f'if {mark!r} groups thousands, set dataset.thousands="{mark}"{or_decimal}'

@@ -30,10 +30,10 @@ class Split:
     val: range
     test: range
 
-    def shifted(self, by: int, n: int) -> "Split":
-        """A copy of the first n rows, shifted by other rows before them."""
+    def clip(self, n: int, *, shift: int = 0) -> "Split":
+        """A copy limited to the first n rows, after `shift` others."""
         parts = (self.train, self.val, self.test)
-        return Split(*(range(min(rows.start, n) + by, min(rows.stop, n) + by) for rows in parts))
+        return Split(*(range(min(rows.start, n) + shift, min(rows.stop, n) + shift) for rows in parts))
 
 
 def split_rows(
