@@ -246,7 +246,7 @@ def test_no_repair_loses_rows_with_a_wrong_year(
     table = table_of_frame(frame[::step].reset_index(drop=True), "mine")
     diagnosis = diagnose(table, DatasetConfig(), "mine")
     assert diagnosis.repairs is None
-    assert any("wrong year" in problem.line for problem in diagnosis.report.problems) or freq in ("W", "B")
+    assert any("wrong year" in str(problem) for problem in diagnosis.report.problems) or freq in ("W", "B")
     asked = DatasetConfig(sort=True, duplicates=Duplicates.mean, confirm=["duplicates"])
     _, report = inspect_table(table, asked, "mine")
     assert report.problems
@@ -313,17 +313,17 @@ def test_a_proposed_cure_cures(kind: str) -> None:
     problems = inspect_table(table, DatasetConfig(), "mine")[1].problems
     assert problems
     for problem in problems:
-        cause, _, advice = problem.line.partition("; ")
+        cause, _, advice = str(problem).partition("; ")
         cures = [repaired(DatasetConfig(), problem.repairs)] if problem.repairs else []
         if "dataset.fill=" in advice:
             words = advice.partition("dataset.fill=")[2].partition(", which keeps gaps")[0]
             cures += [DatasetConfig(fill=fill) for fill in Fill if fill.value in words]
         for cure in cures:
-            remaining = [other.line.partition("; ")[0] for other in inspect_table(table, cure, "mine")[1].problems]
+            remaining = [str(other).partition("; ")[0] for other in inspect_table(table, cure, "mine")[1].problems]
             assert cause not in remaining
     if kind in ("one row", "only an empty column", "uneven", "far date"):
         assert not any(problem.repairs for problem in problems)
-        assert not any("set dataset.f" in problem.line for problem in problems)
+        assert not any("set dataset.f" in str(problem) for problem in problems)
 
 
 RNG = np.random.default_rng(0)
