@@ -67,38 +67,32 @@ class Future:
             InputError: a column or time is missing, a timestamp occurs twice, or a cell is not a number.
         """
         is_needed = np.full(len(timestamps), True) if self.until is None else timestamps <= self.until
-        self._check(timestamps[is_needed], columns)
+        name, needed = self.table.name, timestamps[is_needed]
+        if lacking := [column for column in columns if column not in self.table.columns]:
+            raise InputError(
+                f"{name}: future covariates missing: {listed(lacking)}; found the columns {listed(self.table.columns)}"
+            )
+        check_zones(name, self.timestamps.tz, timestamps.tz, "the history")
+        if len(repeated := self.timestamps[self.timestamps.duplicated()]):
+            raise InputError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
+        if len(absent := needed.difference(self.timestamps)):
+            n_known = int(needed.isin(self.timestamps).argmin())
+            cure = f"horizon={n_known} needs only what is there"
+            raise InputError(
+                f"{name}: expected future covariates for {len(needed)} times, {needed[0]} to {needed[-1]}; "
+                f"missing: {listed([str(time) for time in absent], 3)}; "
+                + (cure if n_known else f"add rows with {listed(columns)}, or name those that have them in future")
+            )
         rows = self.timestamps.get_indexer(timestamps)
         cells, text = read_cells(self.table, self.time_col, columns, self.timestamps)
         if self.until is not None:
             is_absent = (rows < 0) | np.isnan(cells.values[rows]).any(axis=1)
-            rows[is_absent & ~is_needed] = self.timestamps.get_indexer(timestamps[is_needed][-1:])[0]
+            rows[is_absent & ~is_needed] = self.timestamps.get_indexer(needed[-1:])[0]
         report = Report()
         check_doubts(self.table, columns, report)
         check_cells(cells.take(rows), text, DatasetConfig(), report)
         report.refuse()
         return cells.values[rows]
-
-    def _check(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> None:
-        name = self.table.name
-        lacking = [column for column in columns if column not in self.table.columns]
-        if lacking:
-            raise InputError(
-                f"{name}: future covariates missing: {listed(lacking)}; found the columns {listed(self.table.columns)}"
-            )
-        check_zones(name, self.timestamps.tz, timestamps.tz, "the history")
-        repeated = self.timestamps[self.timestamps.duplicated()]
-        if len(repeated):
-            raise InputError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
-        absent = timestamps.difference(self.timestamps)
-        if len(absent):
-            n_known = int(timestamps.isin(self.timestamps).argmin())
-            cure = f"horizon={n_known} needs only what is there"
-            raise InputError(
-                f"{name}: expected future covariates for {len(timestamps)} times, {timestamps[0]} to {timestamps[-1]}; "
-                f"missing: {listed([str(time) for time in absent], 3)}; "
-                + (cure if n_known else f"add rows with {listed(columns)}, or name those that have them in future")
-            )
 
 
 Futures = Callable[[Series], Future]

@@ -55,7 +55,7 @@ def mapped_panel(
     reader = _Reader(config, attributes)
     values = cache.array(VALUES, lambda: reader.blocks(paths), dtype=np.float64)
     if reader.first is not None:
-        write_checked(facts_file, json.dumps(reader.facts()))
+        write_checked(facts_file, [json.dumps(reader.facts()).encode()])
     return _panel(json.loads(facts_file.read_text()), values)
 
 

@@ -64,7 +64,7 @@ class Cache:
         """
         path = self._path(key, dtype)
         if not is_whole(path):
-            _write(path, (np.ascontiguousarray(block, dtype=dtype).tobytes() for block in blocks()))
+            write_checked(path, (np.ascontiguousarray(block, dtype=dtype).tobytes() for block in blocks()))
         # copy on write: torch requires writable memory
         return np.memmap(path, dtype=dtype, mode="c")
 
@@ -84,12 +84,6 @@ def _digest(key: Any) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 
-def write_checked(path: Path, content: str) -> None:
-    """Write text with a checksum for `is_whole`."""
-    write_atomic(path, content)
-    write_atomic(_checksum(path), hashlib.sha256(content.encode()).hexdigest())
-
-
 def is_whole(path: Path) -> bool:
     """Whether a file is unchanged since it was written; damage is logged, because cached content can be recomputed."""
     checksum = _checksum(path)
@@ -105,7 +99,8 @@ def is_whole(path: Path) -> bool:
     return unchanged
 
 
-def _write(path: Path, blocks: Iterable[bytes]) -> None:
+def write_checked(path: Path, blocks: Iterable[bytes]) -> None:
+    """Write a file with a checksum for `is_whole`."""
     digest = hashlib.sha256()
     with replacing(path, cure="set dataset.cache_dir") as temporary, temporary.open("xb") as file:
         for block in blocks:
