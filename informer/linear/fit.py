@@ -327,13 +327,13 @@ class LinearFit:
         used = {series for series, _ in channels}
         runs = in_order([run for run in [*self.train, *self.val] if run.series in used])
         blocks = folds(runs, BLOCKS, self.sizes.pred_len)
-        channels, by_fold = fold_moments(blocks, channels, lambda channel, runs: self._of(source, runs, channel), left)
+        channels, by_fold = fold_moments(blocks, channels, source.of_channel, left)
         lookbacks = list(self.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
         if isfinite(most_seconds):
             # of all moments at the longest lookback, from one channel with cached features
-            self._of(source, self.train, self.channels[0])
+            source.of_channel(self.channels[0], self.train)
             before = left()
-            self._of(source, self.train, self.channels[0])
+            source.of_channel(self.channels[0], self.train)
             seconds = len(self.channels) * (before - left())
             shares = [((rows + self.sizes.pred_len) / self.sizes.rows) ** 2 for rows in lookbacks]
             in_time = [rows for rows, share in zip(lookbacks, shares, strict=True) if share * seconds <= most_seconds]
@@ -360,7 +360,7 @@ class LinearFit:
             return self._fit(strengths, source.pooled(runs, self.positions, weights))
 
         def moments(channel: Channel) -> Moments:
-            found = kept[channel] if channel in kept else self._of(source, runs, channel)
+            found = kept[channel] if channel in kept else source.of_channel(channel, runs)
             if len(kept) < self._room:
                 kept[channel] = found
             return found
@@ -385,7 +385,7 @@ class LinearFit:
             yield from ((block, self.fit(strengths, block.fitted)) for block in compress(blocks, usable))
             return
         source = self._source(np.arange(self.sizes.pred_len))
-        _, by_fold = fold_moments(blocks, channels, lambda channel, runs: self._of(source, runs, channel), lambda: inf)
+        _, by_fold = fold_moments(blocks, channels, source.of_channel, lambda: inf)
         for block, moments in compress(zip(blocks, by_fold, strict=True), usable):
             by_channel = dict(zip(channels, moments.fitted, strict=True))
             yield block, self._fit(strengths, self._total(by_channel.__getitem__), by_channel.__getitem__)
@@ -447,7 +447,3 @@ class LinearFit:
         affordable = max(12, SELECTION_FLOPS / (BLOCKS * size**3))
         most = min(SELECTION_BYTES / (16 * BLOCKS * size**2), affordable, MOST_CHANNELS)
         return self.channels[:: -(-len(self.channels) // max(int(most), 1))]
-
-    def _of(self, source: MomentSource, runs: Sequence[WindowRun], channel: Channel) -> Moments:
-        series_runs = source.of_series(runs, channel[0])
-        return source.of(channel[1], series_runs, source.feature_products(series_runs))

@@ -326,8 +326,12 @@ class MomentSource:
             self._squares[key] = total
         return self._squares[key]
 
-    def of(self, column: int, runs: Sequence[WindowRun], feature_products: Float64[np.ndarray, "e e"]) -> Moments:
-        """Moments of one column over runs of one series; `feature_products` must be of the same runs."""
+    def of_channel(self, channel: tuple[int, int], runs: Sequence[WindowRun]) -> Moments:
+        """Moments of a column of a series over its runs among these; `runs` must not change."""
+        return self.of(channel[1], self.of_series(runs, channel[0]))
+
+    def of(self, column: int, runs: Sequence[WindowRun]) -> Moments:
+        """Moments of one column over runs of one series."""
         rows = self._rows_of(column, runs)
         if rows is not None:
             return self._observed(rows, runs)
@@ -336,7 +340,7 @@ class MomentSource:
         for run in runs:
             own_products += window_products(self._rows(run, column), n, kept)
         mixed = self._mixed(column, runs)[:, kept]
-        products = np.block([[own_products, mixed.T], [mixed, feature_products]])
+        products = np.block([[own_products, mixed.T], [mixed, self.feature_products(runs)]])
         return Moments(products, sum(map(len, runs)))
 
     def _observed(self, rows: ObservedRows, runs: Sequence[WindowRun]) -> Moments:
@@ -414,12 +418,8 @@ class MomentSource:
         gaps = self.store.values.isnan().any(dim=1) if self.store.has_gaps else torch.zeros(0)
         with_gaps = {*self.store.series_of(gaps.nonzero().flatten()).tolist()}
         for run_series in sorted(with_gaps & {run.series for run in runs}):
-            own = self.of_series(runs, run_series)
-            products = self.feature_products(own)
-            others += (
-                self.of(column, own, products).times(weight)
-                for column, weight in zip(columns, weights[run_series].tolist(), strict=True)
-            )
+            for column, weight in zip(columns, weights[run_series].tolist(), strict=True):
+                others.append(self.of_channel((run_series, column), runs).times(weight))
         for batch in self._alike([run for run in runs if run.series not in with_gaps]):
             length, series = len(batch[0]), [run.series for run in batch]
             firsts = torch.tensor([run.first for run in batch])

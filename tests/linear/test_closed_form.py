@@ -182,7 +182,7 @@ def test_products_with_features_are_those_of_the_materialised_ones(few, monkeypa
         rows = data.values[:, column].double().numpy()
         windows = np.concatenate([sliding_window_view(rows[run.first : run.stop + n - 1], n) for run in runs])
         every = np.hstack([windows, e])
-        moments = source.of(column, runs, source.feature_products(runs))
+        moments = source.of(column, runs)
         np.testing.assert_allclose(moments.products, every.T @ every, rtol=1e-9, atol=1e-7)
         assert moments.windows == len(every)
 
@@ -201,7 +201,7 @@ def test_pooled_moments_are_the_weighted_sum_of_those_of_each_series_and_column(
     runs = runs_of(windows_of(data, [*range(20), 25, *range(40, 67), *range(80, 100), *range(113, 190)]))
     columns, weights = [2, 1], np.random.default_rng(0).uniform(1, 2, size=(4, 2))
     each = [
-        source.of(column, own, source.feature_products(own)).times(weights[series, place])
+        source.of(column, own).times(weights[series, place])
         for series in range(4)
         for own in [source.of_series(runs, series)]
         for place, column in enumerate(columns)
@@ -263,7 +263,7 @@ def test_maps_equal_least_squares_on_rows(strengths):
     windows = windows_of(data, [*range(100), *range(110, 130)])
     source = MomentSource(data, SEQ, PRED, FEATURES)
     runs = runs_of(windows)
-    moments = [source.of(column, runs, source.feature_products(runs)) for column in range(COLUMNS)]
+    moments = [source.of(column, runs) for column in range(COLUMNS)]
     shared = fit_shared(moments[0] + moments[1] + moments[2], LAYOUT, strengths)
     batch = everything(windows)
     expected, own = explicit_maps([(batch, column) for column in range(COLUMNS)], strengths)
@@ -280,7 +280,7 @@ def test_a_fold_from_moments_equals_refitting_without_the_block(strengths):
     parts = folds(runs, 3, PRED)
 
     def moments(chosen):
-        return [source.of(column, chosen, source.feature_products(chosen)) for column in range(COLUMNS)]
+        return [source.of(column, chosen) for column in range(COLUMNS)]
 
     losses = CrossValidation(
         [FoldMoments(moments(fold.fitted), moments(fold.held)) for fold in parts], range(COLUMNS), LAYOUT
@@ -308,7 +308,7 @@ def test_a_column_that_varies_in_one_block_only(strengths, level):
     source = MomentSource(data, SEQ, PRED, FEATURES)
 
     def of(channel, runs):
-        return source.of(channel[1], runs, source.feature_products(runs))
+        return source.of(channel[1], runs)
 
     channels = [(0, column) for column in range(COLUMNS)]
     parts = folds(runs_of(windows_of(data, range(225))), 3, PRED)
@@ -331,7 +331,7 @@ def test_a_column_that_is_constant_but_for_one_row_far_back():
     values[2, 2] = 1e4
     data = replace(data, values=values)
     source, runs = MomentSource(data, SEQ, PRED, FEATURES), runs_of(windows_of(data, range(2900)))
-    moments = source.of(2, runs, source.feature_products(runs))
+    moments = source.of(2, runs)
     for last in (False, True):
         strengths = MapSettings(lookback=5, last=last, own=1e-3, groups={Group.bias: 1.0})
         features = LAYOUT.read(2, strengths)
@@ -434,7 +434,7 @@ def test_a_share_of_the_seasonal_naive_is_mixed_in():
     strengths = MapSettings(lookback=7, shared=2.0, own=inf, taper=0.0, naive=0.25)
     runs = runs_of(windows_of(data, range(100)))
     source = MomentSource(data, SEQ, PRED, FEATURES, np.array([0, 2, 3]))
-    moments = source.of(0, runs, source.feature_products(runs))
+    moments = source.of(0, runs)
     plain = fit_shared(moments, layout, strengths)
     mixed = blended(plain, layout, strengths)
     batch = everything(windows_of(data, range(100)))

@@ -29,7 +29,7 @@ def test_sums_count_what_is_observed() -> None:
     """Window by window, pair by pair. Red if a missing row of the future counts, or a window with hardly any rows."""
     data, runs = store(0.2), [WindowRun(0, 0, 30), WindowRun(0, 33, 51)]
     source = MomentSource(data, SEQ, PRED, FEATURES)
-    moments = source.of(0, runs, source.feature_products(runs))
+    moments = source.of(0, runs)
     raw, filled = data.values.double().numpy(), pd.DataFrame(data.values.double().numpy()).ffill().bfill().to_numpy()
     least = LEAST_SHARE * (~np.isnan(raw[:, 0])).mean()
     size = SEQ + PRED + len(FEATURES.groups)
@@ -60,10 +60,7 @@ def test_a_complete_column_has_the_sums_that_it_had() -> None:
     data = store(0.2)
     complete = one_series(data.values.nan_to_num(0.0))
     runs = [WindowRun(0, 0, 50)]
-    moments, before = (
-        MomentSource(one, SEQ, PRED, FEATURES).of(1, runs, np.zeros((len(FEATURES.groups),) * 2)).products
-        for one in (data, complete)
-    )
+    moments, before = (MomentSource(one, SEQ, PRED, FEATURES).of(1, runs).products for one in (data, complete))
     np.testing.assert_array_equal(moments[: SEQ + PRED, : SEQ + PRED], before[: SEQ + PRED, : SEQ + PRED])
 
 
