@@ -393,7 +393,7 @@ class Forecaster:
                 raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
             label = "{}" if is_own else "future of {}"
             read = {name: model.reader.futures(*named_source(futures[name], label.format(name))) for name in frames}
-            covariates = [read[name].of(series) for name, panel in panels.items() for series in panel]
+            covariates = [read[name](series) for name, panel in panels.items() for series in panel]
         series = [member for panel in panels.values() for member in panel]
         levels = levels_of(intervals)
         predicted = iter(model.forecast(series, horizon=horizon, levels=levels, futures=covariates))
