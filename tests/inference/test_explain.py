@@ -220,7 +220,7 @@ def test_the_points_of_a_slider_are_forecasts(name: str, files: Path) -> None:
     """Red if a point of a model that is not linear is another change than that of a file, or a column has no slider."""
     model, (history, ahead) = TrainedModel.load(Path(run_of(name))), words_of(name)
     (series,) = model.reader.series(Path("one.csv"), "one")
-    future = model.reader.futures(Path("ahead.csv"), "ahead").of(series)
+    future = model.reader.futures(Path("ahead.csv"), "ahead")(series)
     found, is_linear = sliders(model, [series], [future], horizon=None)
     assert [each["column"] for each in found] == ["promo", "price", "weather"]
     assert [each["labels"] for each in found] == [["0", "1"], None, ["rain", "sun"]]
