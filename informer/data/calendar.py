@@ -88,8 +88,6 @@ def calendar_marks(
 
 def _holidays(timestamps: pd.DatetimeIndex, region: str) -> Float64[np.ndarray, "t"]:
     """1 on holidays of a country or part of a country (DE-BY), 0 on other days."""
-    if not len(timestamps):
-        return np.zeros(0)
     from holidays import country_holidays  # an optional dependency, slow to import
 
     country, _, subdivision = region.partition("-")

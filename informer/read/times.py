@@ -334,8 +334,6 @@ def check_zones(name: str, zone: tzinfo | str | None, other: tzinfo | str | None
 def leaves_hours_out(times: pd.DatetimeIndex) -> bool:
     """Whether steps are equal but for some that are an hour longer, as when clocks are set forward."""
     steps, hour = np.diff(times.asi8), HOUR // UNIT_NANOS[times.unit]
-    if not len(steps):
-        return False
     low, high = steps.min(), steps.max()
     return bool(0 < low <= hour and high == low + hour and ((steps == low) | (steps == high)).all())
 
