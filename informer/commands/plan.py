@@ -369,6 +369,8 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
         table = table_of_file(files[0], config)
     except InputError:  # reported with all other problems of the file
         return settings, [], []
+    if target not in table.columns:  # columns named after dates have become rows
+        return settings, [], []
     key = config.series_col or series_column(table, config) or ""
     frame = with_series_names(table, key or None).frame
     names = frame[key] if key in frame.columns else pd.Series("", index=frame.index)

@@ -284,6 +284,16 @@ def test_problems_are_reported_with_their_repair_and_nothing_is_written(folder: 
     assert "fill=linear" in Path("out/train.log").read_text()
 
 
+def test_a_gap_in_the_last_row_of_a_table_with_dates_as_columns(folder: Path) -> None:
+    """Red if the column of a date is taken for a target that is to be forecast from the others."""
+    table = pd.DataFrame(np.arange(3 * 60.0).reshape(3, 60), columns=pd.date_range("2020-01-01", periods=60, freq="MS"))
+    table.iloc[2, 10] = np.nan
+    table.set_axis([*"abc"]).to_csv("my.csv", index_label="shop")
+    outcome = forecast("my.csv", "dataset.series_col=shop")
+    assert outcome.status == 2
+    assert outcome.err.endswith("add repair=auto, which sets dataset.fill=linear\n")
+
+
 def test_an_impossible_last_reading_is_not_continued(folder: Path) -> None:
     """Red if the forecast starts from it, if the other column changes, or if it is said in only one place."""
     clean = hourly()
