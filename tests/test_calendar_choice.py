@@ -108,8 +108,8 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame
     from holidays import country_holidays
 
     folder = tmp_path_factory.mktemp("closed")
-    times = pd.date_range("2019-01-01", "2023-12-22")
-    shut = np.isin(times.date, list(country_holidays("DE", years=range(2019, 2025))))
+    times = pd.date_range("2021-01-01", "2023-12-22")
+    shut = np.isin(times.date, list(country_holidays("DE", years=range(2021, 2025))))
     rng = np.random.default_rng(5)
     frame = pd.concat(
         pd.DataFrame({"shop": shop, "day": times, "sales": level - level * shut + rng.normal(size=len(times))})

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import shortcuts
 from entry_points import ROOT, call
 from rich.console import Console
 from test_model_auto import SAMPLE
@@ -379,6 +380,7 @@ def test_trials_n_parallel_share_the_time(folder: Path, monkeypatch: pytest.Monk
 def test_on_ray_the_choice_is_that_of_this_process(folder: Path) -> None:
     """Red if settings, data or seed do not reach the workers, if results are mixed up, or if a worker that dies takes
     its trial with it."""
+    shortcuts.switch(Path("golden"))  # the workers choose among all settings of linear maps
     keys = [*SAMPLE, "trainer.time_budget_minutes=null"]
     assert call("train", *keys, "run_dir=here").status == 0
     command = [sys.executable, str(PROGRAM), *keys, "run_dir=there", "engine=ray", "workers=2"]

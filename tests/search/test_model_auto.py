@@ -31,7 +31,7 @@ AUTO = [
     *SMALL[3:-1],
 ]  # fmt: skip
 SAMPLE = ["dataset=sample", *AUTO]
-BRIEF = "trainer.time_budget_minutes=0.03"
+BRIEF = "trainer.time_budget_minutes=0.01"
 """For what does not depend on how much is tried."""
 ALONE = [BRIEF, "trainer.combine=[]"]
 """Nor on an average with the network that comes trained, whose forecasts of all windows take seconds."""
@@ -41,7 +41,7 @@ ALONE = [BRIEF, "trainer.combine=[]"]
 def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
     """Red if resume, eval or predict would search again."""
     outcome = done("train", *SAMPLE, *ALONE, "run_dir=runs/one")
-    assert "within 0.03 minutes, the run that follows included (trainer.time_budget_minutes)" in outcome.out
+    assert "within 0.01 minutes, the run that follows included (trainer.time_budget_minutes)" in outcome.out
     assert "kept as given: model.d_model=8 trainer.max_steps=2" in outcome.out
     assert outcome.out.count("\nchosen: ") == 1
     heads = next(line for line in outcome.out.splitlines() if "val loss" in line).split()

@@ -24,7 +24,7 @@ DATES += ["%d/%m/%y", "%d %b %Y", "%b %d, %Y", "%d-%b-%y", "%d-%b-%Y", "%a, %d %
 CLOCKS = [" %H:%M", " %H:%M:%S", ", %H:%M", ", %H:%M:%S", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M UTC", " %H:%M:%S+00:00"]
 CLOCKS += [" %H:%M:%S +0000", " %I:%M %p", ", %I:%M:%S %p", " %H.%M", " at %H:%M", "  %H:%M", " %H:%M:%S.%f", "T%H%M"]
 DAY_OR_MONTH_FIRST = ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d %m %Y"]
-HOURS_OF_DAYS = pd.date_range("2024-03-04", periods=400, freq="h")
+HOURS_OF_DAYS = pd.date_range("2024-03-12", periods=40, freq="h")
 
 
 def read(times: pd.DatetimeIndex, written: str, **config: str) -> Series:
