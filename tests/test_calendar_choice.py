@@ -24,7 +24,7 @@ DAY, HOUR = Frequency.parse("D"), Frequency.parse("h")
 
 RUN = [
     "dataset=csv", "dataset.path=closed.csv", "attn=full", "model=tiny", "model.d_model=16", "model.encoder_stacks=[1]",
-    "seq_len=14", "label_len=7", "pred_len=7", "optim.lr=1e-2", "trainer.max_epochs=6", "dataset.holidays=DE",
+    "seq_len=14", "label_len=7", "pred_len=7", "optim.lr=2e-2", "trainer.max_epochs=3", "dataset.holidays=DE",
     "trainer.tracker=[]",
 ]  # fmt: skip
 
