@@ -313,20 +313,19 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
     before = [series.part(slice(n)) for series, n in pairs]
     fitted, *_ = baselines_before(model, with_columns(before, model.columns.inputs))
     baselines = [Baseline(each, model.model.non_negative) for each in fitted]
-    calibration, positions = model.scored.calibration, model.columns.positions(model.columns.targets)
-    has_intervals = calibration is not None and calibration.supports(LEVEL)
-    unknown = MaseScale(*np.full((2, len(positions)), np.nan))
+    scored = model.scored
+    levels = [LEVEL] if scored.calibration is not None and scored.calibration.supports(LEVEL) else []
+    unknown = MaseScale(*np.full((2, len(model.columns.targets)), np.nan))
     tables = []
     for series, first in pairs:
         inside: list[Tensor] = []
 
         def forecast(batch: Batch, inside: list[Tensor] = inside) -> Tensor:
             ahead = point(model_output(model.model, batch), model.quantiles).double()
-            if calibration is not None and has_intervals:
-                history = batch.enc_x[:, :, positions]
-                width = calibration.half_width(LEVEL, history, ahead.shape[1], batch.units.constant, batch.series)
-                is_inside = ((ahead - batch.target).abs() <= width.to(ahead)).double()
-                inside.append(is_inside.masked_fill(width.isinf(), torch.nan).nanmean(dim=(1, 2)).cpu())
+            for half in scored.halves(batch, levels).values():
+                width = torch.from_numpy(half[:, : ahead.shape[1]]).to(ahead)
+                is_inside = ((ahead - batch.target).abs() <= width).double()
+                inside.append(is_inside.masked_fill(width.isnan(), torch.nan).nanmean(dim=(1, 2)).cpu())
             return ahead
 
         starts = range(first - model.sizes.first, len(series) - model.sizes.rows + 1)
@@ -342,8 +341,8 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
     return Findings(
         model=model.model.family,
         origins=pd.concat(tables).groupby(level=0).mean(),
-        coverage=blocks if has_intervals else blocks[:0],
-        level=LEVEL if has_intervals else None,
+        coverage=blocks if levels else blocks[:0],
+        level=LEVEL if levels else None,
         horizon=model.sizes.pred_len,
         drift=_drift(model, pairs),
     )
