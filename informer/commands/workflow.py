@@ -120,8 +120,6 @@ class Display:
         if best is None:
             return ""
         text = f"best validation loss so far {best:.4g}"
-        if baseline is None:
-            return text
         if best >= baseline:
             return f"{text}: {name}"
         return f"{text}, {100 * (1 - best / baseline):.1f} % below {name} ({baseline:.4g})"

@@ -62,8 +62,6 @@ class SeasonalNaive:
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         """Forecast in scaled units."""
         seasons = self.seasons or (self.season,) * len(self.positions)
-        if max(seasons) > batch.enc_x.shape[1]:
-            raise ValueError(f"season: expected at most seq_len={batch.enc_x.shape[1]}, found {max(seasons)}")
         steps = self.offset + torch.arange(batch.target.shape[1], device=batch.enc_x.device)
         return repeated(batch.enc_x[:, :, list(self.positions)], seasons, steps)
 

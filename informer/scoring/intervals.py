@@ -262,8 +262,6 @@ def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibr
     newer = {name.removeprefix(RECENT): tensor for name, tensor in state.items() if name.startswith(RECENT)}
     state = {name: tensor for name, tensor in state.items() if not name.startswith(RECENT)}
     state = newer if recent and newer else state
-    if not state:
-        return None
     found = state["half_widths"].shape[1:2] if "half_widths" in state else ()
     n, steps = len(checkpoint.targets), max([checkpoint.config["pred_len"], *found])
     table, number, by_target = (len(LEVELS), steps, n), (), (n,)
@@ -623,8 +621,6 @@ def shortfalls(intervals: Mapping[str, Means], columns: Sequence[str]) -> dict[s
     """
     short: dict[str, dict[str, float]] = {}
     for name, means in intervals.items():
-        if not means.windows:
-            continue
         n = means.count("coverage").sum(dim=0)
         counts = {"": int(n.sum())} | dict(zip(columns, n.tolist(), strict=True))
         covered = {"": means.overall()["coverage"]} | dict(zip(columns, means.by_column()["coverage"], strict=True))

@@ -270,9 +270,7 @@ def search_first(
 
 
 def skipped(record: Mapping[str, Any]) -> str:
-    """What a search has not tried for lack of time, and the budget that it wants; empty if it tried everything."""
-    if not record["not_tried"]:
-        return ""
+    """What a search has not tried for lack of time, and the budget that it wants."""
     minutes = counted(math.ceil(record["enough_minutes"]), "minute")
     return f"{'; '.join(record['not_tried'])}: a budget of about {minutes} has time for that"
 
