@@ -43,7 +43,6 @@ from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.scoring.scores import evaluate, training_scale
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch
-from informer.training.processes import Processes
 from informer.training.start import new_network
 from informer.training.state import Checkpointer
 
@@ -183,7 +182,7 @@ def train_steps(settings: TrainConfig, model: ForecastModel, data: Data, steps: 
     """
     settings = replace(settings, trainer=replace(settings.trainer, max_epochs=steps + 1, max_steps=steps))
     with Tracker({}, n_steps=0, console=Console(quiet=True)) as tracker, StopRequest() as stop:
-        saver = Checkpointer(lambda *_: None, every_minutes=None, stop=stop, processes=Processes(), device=CPU)
+        saver = Checkpointer(lambda *_: None, every_minutes=None, stop=stop)
         session = Session.begin(settings, model, data, tracker=tracker, checkpointer=saver)
         state, started = session.state, time.process_time()
         while state.step < steps:

@@ -47,7 +47,6 @@ from informer.config.data import Transform
 from informer.config.hydra_compose import CONF, for_hydra, register, to_typed
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_step, window_order
-from informer.training.processes import Processes
 from informer.training.start import new_network
 from informer.training.state import Checkpointer
 
@@ -184,9 +183,7 @@ def expected(keys: Sequence[str]) -> str:
         return "fitted in closed form, without steps"
     seed_everything(settings.seed)
     model = new_network(settings, data).to(device).train()
-    checkpointer = Checkpointer(
-        lambda state, is_best: None, every_minutes=None, stop=StopRequest(), processes=Processes(), device=device
-    )
+    checkpointer = Checkpointer(lambda state, is_best: None, every_minutes=None, stop=StopRequest())
     with Tracker({}, n_steps=n_steps, console=Console(quiet=True)) as tracker:
         session = Session.begin(settings, model, data, tracker=tracker, checkpointer=checkpointer)
         for step, indices in enumerate(window_order(data.train, seed=0, epoch=0).split(trainer.batch_size)):

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import informer
 from informer.base import start
@@ -13,29 +13,23 @@ if TYPE_CHECKING:
     from informer.commands.actions import Answer
 
 
-class Command(NamedTuple):
-    """A command: what the help says about it, and the settings that a path without a key is meant for."""
-
-    what: str
-    paths: Sequence[str] = ()
-
-
-COMMANDS = {
-    "forecast": Command("forecast a file or folder, with a report: start here", ["input"]),
-    "inspect": Command("what a file contains, its problems, and how to train on it", ["input"]),
-    "train": Command("fit a model and score it next to two baselines", ["dataset.path"]),
-    "predict": Command("forecast files with a trained model", ["input", "checkpoint"]),
-    "explain": Command("a forecast by source, what if a column changes, importance", ["input", "checkpoint"]),
-    "eval": Command("score a trained model again", ["checkpoint"]),
-    "watch": Command("monitor a trained model: its forecasts since training compared with actual values"),
-    "update": Command("add later rows to a trained model, in seconds"),
-    "report": Command("one HTML page about a run, an evaluation or forecasts", ["input"]),
-    "compare": Command("compare finished runs, sorted by skill", ["runs"]),
-    "score": Command("score any forecast file next to two baselines"),
-    "serve": Command("forecasts over HTTP from a trained model"),
-    "mcp": Command("inspect, forecast and score as tools of an assistant (Model Context Protocol)"),
-    "export": Command("export a model to safetensors, ONNX or torch.export"),
+COMMANDS: dict[str, tuple[str, list[str]]] = {
+    "forecast": ("forecast a file or folder, with a report: start here", ["input"]),
+    "inspect": ("what a file contains, its problems, and how to train on it", ["input"]),
+    "train": ("fit a model and score it next to two baselines", ["dataset.path"]),
+    "predict": ("forecast files with a trained model", ["input", "checkpoint"]),
+    "explain": ("a forecast by source, what if a column changes, importance", ["input", "checkpoint"]),
+    "eval": ("score a trained model again", ["checkpoint"]),
+    "watch": ("monitor a trained model: its forecasts since training compared with actual values", []),
+    "update": ("add later rows to a trained model, in seconds", []),
+    "report": ("one HTML page about a run, an evaluation or forecasts", ["input"]),
+    "compare": ("compare finished runs, sorted by skill", ["runs"]),
+    "score": ("score any forecast file next to two baselines", []),
+    "serve": ("forecasts over HTTP from a trained model", []),
+    "mcp": ("inspect, forecast and score as tools of an assistant (Model Context Protocol)", []),
+    "export": ("export a model to safetensors, ONNX or torch.export", []),
 }
+"""What the help says about each command, and the settings that a path without a key is meant for."""
 
 HELP = """\
 Forecast time series with the Informer and swappable attention.
@@ -61,7 +55,7 @@ def main(name: str | None = None) -> None:
     if name in COMMANDS:
         start.run(lambda: run(name))
     elif name in ("--help", "-h", "help"):
-        lines = (f"  {name:<10}  {command.what}" for name, command in COMMANDS.items())
+        lines = (f"  {name:<10}  {what}" for name, (what, _) in COMMANDS.items())
         print(HELP.format(commands="\n".join(lines)), end="")
     elif name in ("--version", "-V", "version"):
         print(f"informer {informer.__version__}")
@@ -156,7 +150,7 @@ def with_keys(name: str, words: Sequence[str]) -> list[str]:
 
     # `from` is a keyword in Python, so the field has another name
     words = [f"from_date={word[5:]}" if name == "predict" and word.startswith("from=") else word for word in words]
-    paths, keys = split_positional(words)[0], COMMANDS[name].paths
+    paths, keys = split_positional(words)[0], COMMANDS[name][1]
     if name == "train":  # other words are misspelt settings
         paths = [path for path in paths if os.path.exists(path) or is_address(path) or path.lower().endswith(SUFFIXES)]
     absent = [path for path in paths if not os.path.exists(path) and not is_address(path)]

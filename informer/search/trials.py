@@ -46,7 +46,6 @@ from informer.search.space import Values, cheapest, with_values
 from informer.training.combination import can_tune
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch, validate
-from informer.training.processes import Processes
 from informer.training.start import FittedMaps, fit_skip, freeze, new_network
 from informer.training.state import Checkpointer, State
 
@@ -320,10 +319,7 @@ class TrialRunner:
         maps.give(model)
         freeze(model, settings.trainer.freeze)
         trainer = replace(settings.trainer, max_epochs=max(steps, 1), max_steps=steps)
-        checkpointer = Checkpointer(
-            self._give_up, every_minutes=seconds / 60, stop=self.stop, processes=Processes(), device=self.device,
-            clock=self.clock,
-        )  # fmt: skip
+        checkpointer = Checkpointer(self._give_up, every_minutes=seconds / 60, stop=self.stop, clock=self.clock)
         with Tracker({}, n_steps=steps, console=Console(quiet=True), activity=what) as tracker:
             run = replace(settings, trainer=trainer)
             session = Session.begin(run, model.to(self.device), data, tracker=tracker, checkpointer=checkpointer)

@@ -54,7 +54,6 @@ from informer.training.curves import Tracker
 from informer.training.folder import RunFolder
 from informer.training.loop import Session, fit
 from informer.training.optim import learning_rate
-from informer.training.processes import Processes
 from informer.training.run import conclude, data_facts, save_refit, score_best
 from informer.training.start import freeze, is_closed_form
 from informer.training.state import Checkpointer, State, check_training
@@ -291,9 +290,8 @@ def tuned(
         if is_best:
             best["weights"] = {name: tensor.clone() for name, tensor in state.scored.state_dict().items()}
 
-    device = data.train.starts.device
     with StopRequest() as stop, Tracker({}, n_steps=steps, console=console) as tracker:
-        checkpointer = Checkpointer(save, every_minutes=None, stop=stop, processes=Processes(), device=device)
+        checkpointer = Checkpointer(save, every_minutes=None, stop=stop)
         session = Session.begin(tuning, model, data, tracker=tracker, checkpointer=checkpointer)
         session.state.continue_optimizer(training)
         fit(session)

@@ -158,7 +158,7 @@ class Session:
         """Whether the time limit is reached; a collective operation, so all processes must call it together."""
         if isinf(self.ends_at):
             return False
-        return bool(self.processes.maximum([float(self.checkpointer.clock() >= self.ends_at)], self.device)[0])
+        return bool(self.processes.maximum([float(self.checkpointer.clock() >= self.ends_at)])[0])
 
     @property
     def device(self) -> torch.device:

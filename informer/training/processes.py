@@ -32,11 +32,11 @@ class Processes:
     Args:
         rank: rank of this process; 0 writes the run directory.
         size: number of processes.
+        device: device of the run, which several processes also use for their communication.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1) -> None:
-        self.rank = rank
-        self.size = size
+    def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:
+        self.rank, self.size, self._device = rank, size, device
         self.counted = 1.0
         """Fraction of the current share that counts; the rest is padding."""
 
@@ -66,7 +66,7 @@ class Processes:
         try:
             timeout = timedelta(minutes=timeout_minutes)
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timeout)
-            yield cls(dist.get_rank(), size)
+            yield cls(dist.get_rank(), size, device)
             dist.destroy_process_group()  # not after an error: it needs all processes
         except RuntimeError as error:
             # a collective operation failed: the cause is in another process
@@ -110,11 +110,11 @@ class Processes:
             dist.all_reduce(values)
         return values
 
-    def maximum(self, values: list[float], device: torch.device) -> list[float]:
+    def maximum(self, values: list[float]) -> list[float]:
         """Elementwise maximum over processes, known to all."""
         if self.size == 1:
             return values
-        reduced = torch.tensor(values, device=device)
+        reduced = torch.tensor(values, device=self._device)
         dist.all_reduce(reduced, dist.ReduceOp.MAX)
         return reduced.tolist()
 

@@ -421,7 +421,7 @@ def score_best(
     if settings.trainer.combine and COMBINED not in saved.data:
         saved, table = combined(saved, settings, data, device)
         console.print(table)
-    saved = replace(saved, config=checkpoint_facts(settings, data)["config"])  # a continued run has another length
+    saved = replace(saved, config=conversion.to_plain(settings))  # a continued run has another length
     best = restore_model(saved).to(device)
     unseen = data if calibration_windows is None else replace(data, calibration=calibration_windows)
     errors = calibration_errors(best, settings, unseen, finish=combiner(saved, data))
@@ -694,9 +694,7 @@ def _train(
     try:
         with StopRequest(second_ends=processes.size == 1) as stop:
             minutes = settings.trainer.save_every_minutes
-            checkpointer = Checkpointer(
-                save, every_minutes=minutes, stop=stop, processes=processes, device=context.device
-            )
+            checkpointer = Checkpointer(save, every_minutes=minutes, stop=stop, processes=processes)
             resumed = None if last is None else last.training
             return fit(
                 Session.begin(settings, model, data, tracker=tracker, checkpointer=checkpointer, resumed=resumed)

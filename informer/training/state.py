@@ -178,8 +178,7 @@ class Checkpointer:
         save: writes the state.
         every_minutes: interval between saves; None: only on a stop request.
         stop: the stop request.
-        processes: processes of the run, which must agree.
-        device: device of their communication.
+        processes: processes of the run, which must agree; None: this one alone.
         clock: time in seconds.
     """
 
@@ -189,15 +188,13 @@ class Checkpointer:
         *,
         every_minutes: float | None,
         stop: StopRequest,
-        processes: Processes,
-        device: torch.device,
+        processes: Processes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._save = save
         self._stop = stop
         self._seconds = None if every_minutes is None else 60.0 * every_minutes
-        self.processes = processes
-        self._device = device
+        self.processes = processes or Processes()
         self.clock = clock
         self._saved_at = clock()
         self._signal = 0
@@ -211,7 +208,7 @@ class Checkpointer:
         if self.processes.size > 1 and not together:
             return False
         late = self._seconds is not None and self.clock() - self._saved_at >= self._seconds
-        requested, late_anywhere = self.processes.maximum([float(self._stop.signal), float(late)], self._device)
+        requested, late_anywhere = self.processes.maximum([float(self._stop.signal), float(late)])
         self._signal = int(requested)
         return bool(requested or late_anywhere)
 

@@ -172,7 +172,7 @@ def test_a_save_is_due_every_so_many_minutes() -> None:
     now, saved = [100.0], []
     checkpointer = Checkpointer(
         lambda state, is_best: saved.append(now[0]), every_minutes=10.0, stop=StopRequest(), processes=Processes(),
-        device=torch.device("cpu"), clock=lambda: now[0],
+        clock=lambda: now[0],
     )  # fmt: skip
     model = network()
     state = State(model=model, optimizer=build_optimizer(OptimConfig(), model), stopping=EarlyStopping(3))
