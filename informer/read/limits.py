@@ -3,15 +3,19 @@
 import gzip
 import io
 import stat
+import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
 
 MB = 1_000_000
 GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
+ENCRYPTED, USUAL_METHODS = 1, (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""A flag of files in a zip archive, and how those that can be read are stored."""
 LIMITS = DatasetConfig()
 """Settings of a dataset with the usual limits, `max_file_mb`, `max_line_mb` and `max_cell`."""
 
@@ -47,15 +51,22 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
 
 @contextmanager
 def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple[io.BufferedReader, bytes]]:
-    """Open a file; yields its content, decompressed and within limits, and its first four bytes, which show its type.
+    """Open a file, or the only one of a zip archive; yields its content, decompressed and within limits, and its first
+    four bytes, which show its type.
 
     Raises:
         InputError: not a regular file; while reading, a limit was exceeded.
     """
-    with open_regular(path) as raw:
+    with open_regular(path) as raw, ExitStack() as stack:
         start = raw.read(4)
         raw.seek(0)
-        content = gzip.GzipFile(fileobj=raw) if start.startswith(GZIP) else raw
+        content: Any = gzip.GzipFile(fileobj=raw) if start.startswith(GZIP) else raw
+        if start == ZIP and zipfile.is_zipfile(raw):
+            archive = stack.enter_context(zipfile.ZipFile(raw))
+            members = [member for member in archive.infolist() if not member.filename.startswith("__MACOSX/")]
+            if len(members) == 1 and not members[0].flag_bits & ENCRYPTED and members[0].compress_type in USUAL_METHODS:
+                content, start = stack.enter_context(archive.open(members[0])), b""
+        raw.seek(0)
         with bounded(content, path, limits) as file:
             yield file, start
 

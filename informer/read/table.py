@@ -26,6 +26,7 @@ import io
 import re
 import sys
 import warnings
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -144,7 +145,7 @@ def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
         if "field larger than field limit" in str(error):
             raise long_cell(path, LONGEST_CELL) from error
         raise InputError(f"{path}: cannot be split into cells ({' '.join(str(error).split())})") from error
-    except (EOFError, LookupError, zlib.error) as error:
+    except (EOFError, LookupError, zlib.error, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
 
 
@@ -246,6 +247,16 @@ HEAD = 1 << 16
 ARCHIVES = (ZIP, b"\xd0\xcf\x11\xe0")
 """First bytes of zip archives (including .xlsx and .ods) and of old workbooks (.xls)."""
 
+_BINARY = "a binary file, expected CSV text, parquet or an Excel workbook (.xlsx)"
+
+_NO_TABLES = {
+    "JSON; pandas.read_json(FILE).to_csv('table.csv', index=False) makes CSV of many such files": re.compile(
+        r'\s*(?:\[\s*)?\{\s*"'
+    ),
+    "a web page or XML, such as the message of a failed download": re.compile(r"\s*<(?:!doctype|html|\?xml)", re.I),
+}
+"""Other text, and how it begins."""
+
 PIECE = 1 << 25
 """Bytes per piece of a file that is read in pieces."""
 
@@ -330,8 +341,8 @@ def shown(cell: object) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Name of the series of a file: x for x.csv, x.csv.gz and x.parquet."""
-    return Path(path.name.removesuffix(".gz")).stem
+    """Name of the series of a file: x for x.csv, x.csv.gz, x.csv.zip and x.parquet."""
+    return Path(path.name.removesuffix(".gz").removesuffix(".zip")).stem
 
 
 def read_table(path: Path, config: DatasetConfig = LIMITS) -> Table:
@@ -399,6 +410,9 @@ def _csv_piece(
     `is_last`: whether the file ends with them, perhaps with notes.
     """
     head = file.read(HEAD)
+    if head.startswith(ARCHIVES):
+        cure = "save the sheet of an older workbook as .xlsx or CSV, or unpack the archive"
+        raise InputError(f"{path}: {_BINARY}; {cure}")
     whole = content = file if len(head) == HEAD else io.BytesIO(head)
     head += file.readline()
     encoding = config.encoding or (known.dialect.encoding if known else find_encoding(head))
@@ -412,10 +426,10 @@ def _csv_piece(
             content = io.BytesIO(head)
         if not text or text.isspace():
             raise EmptyDataError
-        is_archive = head.startswith(ARCHIVES)
-        if is_archive or "\0" in text:
-            cure = "; save the sheet of an older workbook as .xlsx or CSV, or unpack the archive" if is_archive else ""
-            raise InputError(f"{path}: a binary file, expected CSV text, parquet or an Excel workbook (.xlsx){cure}")
+        if "\0" in text:
+            raise InputError(f"{path}: {_BINARY}")
+        if found := next((what for what, pattern in _NO_TABLES.items() if pattern.match(text)), None):
+            raise InputError(f"{path}: expected CSV text, found {found}")
         layout = known or find_layout(path.name, text, replace(config, encoding=encoding))
         n_lines = 0 if known else layout.n_before
         begin = sum(map(len, head.splitlines(keepends=True)[:n_lines]))

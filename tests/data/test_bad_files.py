@@ -1,6 +1,8 @@
 """Every kind of invalid file: one line for each problem, with its first place, their number and what to do."""
 
 import gzip
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,15 @@ def changed(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
+def zipped(files: dict[str, str]) -> bytes:
+    """An archive of files, stored as they are."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
+
 # what is wrong -> text of the file, part of the error
 FILES: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "the file is empty"),
@@ -37,6 +48,11 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0",
         "save the sheet of an older workbook as .xlsx or CSV",
     ),
+    "an archive of two files": (zipped({"a.csv": GOOD, "b.csv": GOOD}), "unpack the archive"),
+    "an archive cut short": (zipped({"a.csv": GOOD})[:-9], "unpack the archive"),
+    "JSON": ('[{"date": "2024-01-01", "a": 1}]', r"expected CSV text, found JSON; pandas.read_json\(FILE\).to_csv"),
+    "lines of JSON": ('{"date": "2024-01-01", "a": 1}\n', "expected CSV text, found JSON"),
+    "a web page": ("<!DOCTYPE html>\n<html><h1>404</h1></html>\n", "found a web page or XML"),
     "a packed file cut short": (gzip.compress(GOOD.encode())[:40], "cannot be read"),
     "parquet cut short": (b"PAR1" + bytes(40), "cannot be read as parquet"),
     "no time column": (

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +49,13 @@ def same(series: Series, frame: pd.DataFrame) -> None:
 def test_written_in_any_way(separator: str, decimal: str, encoding: str, tmp_path: Path) -> None:
     frame = made(40).set_axis(["date", *HEADERS[encoding]], axis="columns")
     text = frame.to_csv(index=False, sep=separator, decimal=decimal)
-    for name, content in (("f.csv", text.encode(encoding)), ("f.csv.gz", gzip.compress(text.encode(encoding)))):
-        (tmp_path / name).write_bytes(content)
+    content = text.encode(encoding)
+    (tmp_path / "f.csv").write_bytes(content)
+    (tmp_path / "f.csv.gz").write_bytes(gzip.compress(content))
+    with zipfile.ZipFile(tmp_path / "f.csv.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("any.csv", content)
+        archive.writestr("__MACOSX/._any.csv", b"\0\0")
+    for name in ("f.csv", "f.csv.gz", "f.csv.zip"):
         series = read_series(tmp_path / name, DatasetConfig())
         same(series, frame)
         assert (series.name, series.dialect) == ("f", Dialect(separator, decimal, encoding))
