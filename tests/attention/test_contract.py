@@ -251,7 +251,9 @@ def test_gradients_are_those_of_finite_differences(name, causal):
 def test_is_full_attention_where_it_says_so(name, causal, length):
     attn = build(name, length, causal=causal, params=CLASSES[name].FULL_WHEN)
     inputs = draw(attn)
-    torch.testing.assert_close(attn(*inputs), FullAttention(attn.spec)(*inputs), rtol=1e-9, atol=1e-9)
+    full = FullAttention(attn.spec)
+    torch.testing.assert_close(attn(*inputs), full(*inputs), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(attn.weights(*inputs[:2]), full.weights(*inputs[:2]), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -204,6 +204,13 @@ def test_row_dropout_off_is_the_published_code():
     assert torch.equal(attn.train()(q, k, v), attn.eval()(q, k, v))
 
 
+def test_runs_under_autocast():
+    q, k, v = (x.float() for x in draw(SELF[2]))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = make(SELF[2], causal=True)(q, k, v)
+    torch.testing.assert_close(output.float(), make(SELF[2], causal=True)(q, k, v), rtol=0.05, atol=0.2)
+
+
 @pytest.mark.parametrize("wrong", [{"mean": "sum"}, {"context": "last"}])
 def test_the_function_refuses_too(wrong):
     q, k, v = draw(SELF[0])

@@ -329,12 +329,17 @@ def test_weeks_dated_a_day_off(code: str, clock: str) -> None:
     assert on_grid(double, None) is None
 
 
-def test_three_months_of_31_days_are_months() -> None:
-    assert inferred(pd.DatetimeIndex(["2020-12-01", "2021-01-01", "2021-02-01"])).code == "MS"
-
-
-def test_two_rows_show_a_step() -> None:
-    assert inferred(pd.DatetimeIndex(["2020-12-01 10:00", "2020-12-01 10:20"])).code == "20min"
+@pytest.mark.parametrize(
+    ("times", "code"),
+    [
+        (pd.DatetimeIndex(["2020-12-01", "2021-01-01", "2021-02-01"]), "MS"),  # all of 31 days
+        (pd.DatetimeIndex(["2020-12-01 10:00", "2020-12-01 10:20"]), "20min"),
+        (pd.date_range("2020-01-06", periods=60, freq="B").delete([2, 30]), "B"),  # days would do for four rows
+        (pd.date_range("2020-01-06", periods=60, freq="D").delete([2, 30]), "D"),
+    ],
+)
+def test_the_step_of_few_rows_or_of_rows_with_gaps(times: pd.DatetimeIndex, code: str) -> None:
+    assert Frequency.closest(times)[0].code == code
 
 
 def test_closest_counts_the_rows_before_the_gap() -> None:
@@ -362,14 +367,6 @@ def test_strides_count_the_steps_between_rows(code: str, zone: str | None) -> No
     np.testing.assert_array_equal(frequency.strides(timestamps[kept]), np.diff(kept))
     moved = timestamps[kept].insert(4, timestamps[7] + pd.Timedelta("77ms"))
     np.testing.assert_array_equal(frequency.strides(moved), [1, 1, 5, 0, 0, 12, 39])
-
-
-def test_the_step_shows_through_gaps_at_the_start() -> None:
-    """Days would do for the first four rows of business days."""
-    timestamps = pd.date_range("2020-01-06", periods=60, freq="B")
-    assert Frequency.closest(timestamps.delete([2, 30]))[0].code == "B"
-    days = pd.date_range("2020-01-06", periods=60, freq="D")
-    assert Frequency.closest(days.delete([2, 30]))[0].code == "D"
 
 
 def test_years_far_away() -> None:

@@ -80,9 +80,7 @@ def test_half_hours_next_to_dates(name: str, tmp_path: Path) -> None:
 
 
 def test_years_and_days_of_the_year(tmp_path: Path) -> None:
-    """Red if day 60 of a leap year is in March, or hours are left out."""
-    frame = pd.DataFrame({"Year": HOURS.year, "DOY": HOURS.day_of_year, "Hour": HOURS.hour, "load": LOAD})
-    assert list(read(frame, tmp_path).timestamps) == list(HOURS)
+    """Red if day 60 of a leap year is in March."""
     days = pd.date_range("2023-06-01", periods=800)
     frame = pd.DataFrame({"year": days.year, "day of year": days.day_of_year, "load": np.arange(800)})
     assert list(read(frame, tmp_path).timestamps) == list(days)
@@ -169,12 +167,6 @@ def test_a_day_that_a_month_lacks_is_named(tmp_path: Path) -> None:
     frame.loc[20, ["month", "day"]] = [2, 30]
     with pytest.raises(InputError, match=r"f.csv, row 22, column 'day': expected a day of its month, found '30'"):
         read(frame, tmp_path)
-
-
-def test_times_of_day_in_text_next_to_years_months_and_days(tmp_path: Path) -> None:
-    """Red if the first day of a month is read as a month, or the text is left out."""
-    frame = parts(HOURS[:30], "year", "month", "day").assign(time=HOURS[:30].strftime("%H:%M"))
-    assert list(read(frame, tmp_path).timestamps) == list(HOURS[:30])
 
 
 @pytest.mark.parametrize("names", [("month", "day"), ("year", "day"), ("year", "month", "hour")])
@@ -271,15 +263,42 @@ def test_dates_are_not_proposed_as_categories(folder: Path) -> None:
 
 
 def test_whole_hours_next_to_dates(tmp_path: Path) -> None:
-    """Red if hours from 0 to 23 next to their dates are a value; hours that do not rise within a day stay one."""
-    dates = HOURS.strftime("%Y-%m-%d")
-    frame = pd.DataFrame({"dteday": dates, "hr": HOURS.hour, "load": LOAD})
-    series = read(frame, tmp_path)
-    assert list(series.timestamps) == list(HOURS)
-    assert series.columns == ("load",)
-    opening = frame.assign(hr=np.random.default_rng(0).integers(6, 10, len(frame)))
+    """Red if hours that do not rise within a day become times."""
+    opening = {"dteday": HOURS.strftime("%Y-%m-%d"), "hr": np.random.default_rng(0).integers(6, 10, 400), "load": LOAD}
     with pytest.raises(InputError, match="duplicate timestamp"):
-        read(opening, tmp_path)
+        read(pd.DataFrame(opening), tmp_path)
+
+
+DIGITS, HALVES = HOURS.strftime("%Y%m%d"), ("a. m.", "p. m.")
+# who writes so -> columns of the time; the last is in another zone
+CLOCKS = {
+    "years, months and days next to text": {
+        "year": HOURS.year, "month": HOURS.month, "day": HOURS.day, "time": HOURS.strftime("%H:%M")
+    },
+    "years and days of the year": {"Year": HOURS.year, "DOY": HOURS.day_of_year, "Hour": HOURS.hour},
+    "dates and hours": {"dteday": HOURS.strftime("%Y-%m-%d"), "hr": HOURS.hour},
+    "digits and hours": {"YYYYMMDD": DIGITS, "hour": HOURS.hour},
+    "the Netherlands, hours 1 to 24": {"YYYYMMDD": DIGITS, "HH": HOURS.hour + 1},
+    "the USA, hours 0 to 2300": {"YYYYMMDD": DIGITS, "time": HOURS.hour * 100},
+    "weather stations, 12:00a": {
+        "Date": HOURS.strftime("%d/%m/%Y"),
+        "Time": HOURS.strftime("%I:%M").str.lstrip("0") + np.where(HOURS.hour < 12, "a", "p"),
+    },
+    "Spain": {"fecha": HOURS.strftime("%d/%m/%Y %I:%M:%S ") + np.where(HOURS.hour < 12, *HALVES)},
+    "energy statistics of the USA": {
+        "time": HOURS.strftime("%d/%m/%Y %I ") + np.where(HOURS.hour < 12, "a.m. EST", "p.m. EST")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("who", CLOCKS)
+def test_times_of_day_are_read_with_their_dates(who: str, tmp_path: Path) -> None:
+    """Red if an hour is a value, is left out, or is that of another day."""
+    series = read(pd.DataFrame(CLOCKS[who] | {"load": LOAD}), tmp_path)
+    expected = (HOURS + pd.Timedelta("5h")).tz_localize("UTC") if series.timestamps.tz is not None else HOURS
+    assert list(series.timestamps) == list(expected)
+    assert (series.timestamps.tz is not None) == (who == "energy statistics of the USA")
+    assert series.columns == ("load",)
 
 
 def test_row_numbers_in_a_named_first_column(folder: Path) -> None:
@@ -432,25 +451,6 @@ def test_a_format_that_is_set_reads_dates_of_eight_digits_and_hours(tmp_path: Pa
         assert list(series.timestamps) == list(HOURS)
 
 
-def test_dates_of_eight_digits_next_to_hours(tmp_path: Path) -> None:
-    """As the weather services of the Netherlands (hours 1 to 24) and of the USA (0 to 2300) write them."""
-    dates = HOURS.strftime("%Y%m%d")
-    for hours, name in ((HOURS.hour + 1, "HH"), (HOURS.hour * 100, "time"), (HOURS.hour, "hour")):
-        series = read(pd.DataFrame({"YYYYMMDD": dates, name: hours, "load": LOAD}), tmp_path)
-        assert list(series.timestamps) == list(HOURS)
-        assert series.columns == ("load",)
-
-
-def test_halves_of_the_day_with_points(tmp_path: Path) -> None:
-    """As in Spanish, and with names of zones, as the energy statistics of the USA."""
-    clock, half = HOURS.strftime("%d/%m/%Y %I:%M:%S "), np.where(HOURS.hour < 12, "a. m.", "p. m.")
-    series = read(pd.DataFrame({"fecha": clock + half, "load": LOAD}), tmp_path)
-    assert list(series.timestamps) == list(HOURS)
-    zoned = HOURS.strftime("%d/%m/%Y %I ") + np.where(HOURS.hour < 12, "a.m. EST", "p.m. EST")
-    series = read(pd.DataFrame({"time": zoned, "load": LOAD}), tmp_path)
-    assert list(series.timestamps) == list((HOURS + pd.Timedelta("5h")).tz_localize("UTC"))
-
-
 @pytest.mark.parametrize("written", ["%y%m%d", "%d%m%Y", "%Y%j"])
 def test_numbers_in_another_order_name_their_format(written: str, tmp_path: Path) -> None:
     """Red if they are read as weeks or counts, or the format that is named does not read them."""
@@ -469,13 +469,6 @@ def test_years_with_fractions_have_a_cure(tmp_path: Path) -> None:
         read(frame, tmp_path)
     exec(str(caught.value).partition("need months: ")[2], {"frame": frame, "pandas": pd})
     assert list(read(frame, tmp_path).timestamps) == list(pd.date_range("1958-03", periods=120, freq="MS"))
-
-
-def test_clocks_of_weather_stations(tmp_path: Path) -> None:
-    """Red if 12:00a is not midnight, in a column of its own."""
-    clock = HOURS.strftime("%I:%M").str.lstrip("0") + np.where(HOURS.hour < 12, "a", "p")
-    frame = pd.DataFrame({"Date": HOURS.strftime("%d/%m/%Y"), "Time": clock, "load": LOAD})
-    assert list(read(frame, tmp_path).timestamps) == list(HOURS)
 
 
 def test_half_hours_as_columns_named_after_their_ends(tmp_path: Path) -> None:

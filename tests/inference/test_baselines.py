@@ -220,8 +220,8 @@ def test_each_column_has_its_own_season(tmp_path, monkeypatch):
     waves = {
         name: np.sin(2 * np.pi * rows / period) + rng.normal(0, 0.1, 800) for name, period in (("d", 24), ("x", 7))
     }
-    pd.DataFrame({"date": pd.date_range("2020-01-01", periods=800, freq="h"), **waves}).to_csv(tmp_path / "f.csv")
-    pd.read_csv(tmp_path / "f.csv").drop(columns="Unnamed: 0").to_csv(tmp_path / "f.csv", index=False)
+    times = pd.date_range("2020-01-01", periods=800, freq="h")
+    pd.DataFrame({"date": times, **waves}).to_csv(tmp_path / "f.csv", index=False)
     data = load(DatasetConfig(name="f", file="f.csv"), tmp_path, seq_len=30, pred_len=20)
     naive = best_seasonal_naive(data)
     assert naive.seasons == (24, 7)

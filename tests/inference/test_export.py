@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from graphs_of_models import VARIANTS, outcome
 from informer import checkpoint
 from informer.base.errors import InputError
 from informer.build import attention_names
+from informer.checkpoint.format import Checkpoint
 from informer.config.commands import ExportFormat
 from informer.inference import export
 from informer.inference.export import exported
@@ -77,17 +79,10 @@ def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> 
     ours, theirs = checkpoint.load(trained.run_dir), checkpoint.load(Path("own.safetensors"))
     assert all(torch.equal(ours.weights[name], weight) for name, weight in theirs.weights.items())
     assert ours.weights.keys() == theirs.weights.keys()
-    for entry in (
-        "config",
-        "inputs",
-        "targets",
-        "future_covariates",
-        "frequency",
-        "scaler",
-        "data",
-        "step",
-        "val_loss",
-    ):
+    assert ours.calibration is not None
+    assert theirs.calibration is not None
+    assert torch.equal(ours.calibration["half_widths"], theirs.calibration["half_widths"])
+    for entry in {field.name for field in fields(Checkpoint)} - {"weights", "training", "calibration", "dims"}:
         assert getattr(ours, entry) == getattr(theirs, entry), entry
     tables = []
     for source in (str(trained.run_dir), "own.safetensors"):

@@ -16,7 +16,6 @@ from torch import Tensor
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
 from informer.base.runtime import resource
-from informer.checkpoint.format import to_safetensors
 from informer.data.windows import Batch, Windows
 from informer.inference.rolling import RATE, Tracking
 from informer.scoring import intervals as conformal
@@ -344,17 +343,6 @@ def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Pat
     assert "intervals of 80 % cover" in trained.out
 
 
-def test_safetensors_keep_the_calibration(trained: Trained, tmp_path: Path) -> None:
-    pytest.importorskip("safetensors")
-    saved = checkpoint.load(trained.run_dir)
-    (tmp_path / "m.safetensors").write_bytes(to_safetensors(saved))
-    loaded = checkpoint.load(tmp_path / "m.safetensors")
-    assert saved.calibration is not None
-    assert loaded.calibration is not None
-    assert torch.equal(loaded.calibration["half_widths"], saved.calibration["half_widths"])
-    assert set(loaded.weights) == set(saved.weights)
-
-
 @pytest.mark.parametrize(("level", "pred_len"), [(80, 6), (95, 24), (50, 1)])
 def test_the_number_of_validation_rows_that_is_named_is_enough_and_no_less(level: int, pred_len: int) -> None:
     """Red if following the message does not give the interval: windows of the later half are counted in a loop."""
@@ -428,22 +416,6 @@ def test_pieces_give_the_widths_of_the_whole() -> None:
     np.testing.assert_array_equal(
         np.concatenate([pieces(errors[cut], {80: halves[80][cut]})[80] for cut in cuts]), whole
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["adaptive=true", "intervals=[80]"], "adaptive: only used with mode=rolling"),
-        (
-            ["adaptive=true", "mode=rolling"],
-            "adaptive: expected levels whose widths are adapted; set intervals=[80,95]",
-        ),
-    ],
-)
-def test_what_it_needs_is_said(trained: Trained, folder: Path, arguments: list[str], part: str) -> None:
-    line = refusal("predict", f"checkpoint={trained.run_dir}", "input=rows.csv", *arguments)
-    assert part in line
-    assert len(line.strip().splitlines()) == 1
 
 
 def test_the_command_scores_the_intervals_that_it_writes(trained: Trained, folder: Path) -> None:

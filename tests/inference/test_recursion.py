@@ -41,6 +41,8 @@ def test_every_origin_is_forecast_as_a_table_that_ends_there(
             assert list(one["step"]) == list(range(1, horizon + 1))
             np.testing.assert_allclose(one["forecast"], ahead[column], rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(one["hi50"], ahead[f"{column}_hi50"], rtol=1e-4)
+            np.testing.assert_allclose(one["lo50"], ahead[f"{column}_lo50"], rtol=1e-4, atol=1e-5)
+            assert list(one["date"]) == list(frame["date"].iloc[row : row + horizon])
             np.testing.assert_allclose(one["actual"], frame[column].iloc[row : row + horizon])
         if horizon > 6:
             assert list(one["rolled"]) == list(ahead["rolled"])
@@ -75,17 +77,6 @@ def test_future_covariates_come_from_the_table(folder: Path) -> None:
     own = rolled[rolled["column"] == "demand"]
     np.testing.assert_allclose(own["forecast"], ahead["demand"], rtol=1e-4)
     np.testing.assert_allclose(own["q10"], ahead["demand_q10"], rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["horizon=400"], "rows: expected at least seq_len + 67 pred_len = 426 rows for one origin, found 84"),
-        (["horizon=0"], "horizon: expected at least 1, found 0"),
-    ],
-)
-def test_mistakes_of_a_horizon(trained: Trained, frame: pd.DataFrame, arguments: list[str], says: str) -> None:
-    assert says in refusal("predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", *arguments)
 
 
 SAMPLE = resource("data/sample.csv")

@@ -22,11 +22,11 @@ SWITCHES = {
 }
 
 
-def network(dims: ModelDims = DIMS, **switches: object) -> ForecastModel:
+def network(quantiles: tuple[float, ...] = (), **switches: object) -> ForecastModel:
     torch.manual_seed(0)
     full = attention_node("full")
     config = InformerConfig(d_model=6, n_heads=2, d_ff=8, dropout=0.0, **switches)
-    return build_model(config, dims, attn=full, decoder_attn=full, cross_attn=full).double()
+    return build_model(config, DIMS, attn=full, decoder_attn=full, cross_attn=full, quantiles=quantiles).double()
 
 
 def windows(batch: int = 3) -> list[torch.Tensor]:

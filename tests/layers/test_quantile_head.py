@@ -6,22 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
-from test_input_transform import DIMS, SWITCHES, windows
+from test_input_transform import SWITCHES, network, windows
 
 from informer.base.quantiles import central_pairs, level_problem, quantile_name
-from informer.build import attention_node, build_model
-from informer.config.model import InformerConfig
-from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.quantile_head import QuantileHead
 
 DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)
-
-
-def network(levels: tuple[float, ...], **switches: object) -> ForecastModel:
-    torch.manual_seed(0)
-    full = attention_node("full")
-    config = InformerConfig(d_model=6, n_heads=2, d_ff=8, dropout=0.0, **switches)
-    return build_model(config, DIMS, attn=full, decoder_attn=full, cross_attn=full, quantiles=levels).eval()
 
 
 @settings(deadline=None, max_examples=60)
@@ -45,10 +35,10 @@ def test_they_never_cross(levels: set[int], seed: int, size: float, center: floa
 @pytest.mark.parametrize("name", SWITCHES)
 def test_every_part_of_the_network_keeps_their_order(name: str) -> None:
     """Red if normalising, patches or separate columns mix the axis of quantiles with others."""
-    net = network(DECILES, **SWITCHES[name])
+    net = network(DECILES, **SWITCHES[name]).eval()
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
-    output = net(*(part.float() for part in windows()))
+    output = net(*windows())
     assert output.shape == (3, 4, 2, 5)
     assert (output.diff(dim=-1) > 0).all()
 
@@ -56,14 +46,13 @@ def test_every_part_of_the_network_keeps_their_order(name: str) -> None:
 @pytest.mark.parametrize("name", SWITCHES)
 def test_the_median_is_the_network_without_quantiles(name: str) -> None:
     """A head whose columns of the median are the plain head's gives the plain forecast there."""
-    plain, own = network((), **SWITCHES[name]), network(DECILES, **SWITCHES[name])
+    plain, own = network(**SWITCHES[name]).eval(), network(DECILES, **SWITCHES[name]).eval()
     torch.nn.init.normal_(plain.network.head.weight)
     own.load_state_dict(plain.state_dict(), strict=False)
     with torch.no_grad():
         own.network.head.linear.weight[2::5] = plain.network.head.weight
         own.network.head.linear.bias[2::5] = plain.network.head.bias
-    given_ = [part.float() for part in windows()]
-    torch.testing.assert_close(own(*given_)[..., 2], plain(*given_))
+    torch.testing.assert_close(own(*windows())[..., 2], plain(*windows()))
 
 
 def test_a_head_of_zeros_is_a_standard_normal() -> None:

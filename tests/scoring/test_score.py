@@ -99,6 +99,7 @@ def days(folder: Path) -> pd.DataFrame:
     return table[400:].assign(f=table["y"] + 2)
 
 
+GIVEN = ["forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv"]
 SHARES = (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9)
 
 # what another program writes, from `days`; the interval of 80 % holds every other actual value
@@ -137,7 +138,7 @@ def test_files_of_other_programs(folder: Path, days: pd.DataFrame, program: str)
     """Red if a band is another value or none, or if the actual values next to the forecasts are scored."""
     low = days["y"].where(np.arange(14) % 2 == 0, days["y"] + 1) - 0.5
     pd.DataFrame(OTHERS[program](days, low, days["f"] + 3)).to_csv("forecasts.csv", index=False)
-    outcome = done("score", "forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv", "output=s")
+    outcome = done("score", *GIVEN, "output=s")
     found = json.loads(Path("s/scores.json").read_text())
     level = 95 if program == "statsmodels" else 80
     assert found["overall"]["forecast"]["mae"] == pytest.approx(2.0)
@@ -155,7 +156,7 @@ def test_files_of_other_programs(folder: Path, days: pd.DataFrame, program: str)
 def test_several_models_of_another_program(folder: Path, days: pd.DataFrame) -> None:
     table = pd.DataFrame({"unique_id": "a", "ds": days["ds"], "NHITS": days["f"], "Theta": days["y"] - 1})
     table.assign(**{"NHITS-lo-80": days["y"], "NHITS-hi-80": days["f"]}).to_csv("forecasts.csv", index=False)
-    outcome = done("score", "forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv", "output=s")
+    outcome = done("score", *GIVEN, "output=s")
     overall = json.loads(Path("s/scores.json").read_text())["overall"]
     assert list(overall) == ["NHITS", "Theta", "seasonal naive", "ridge", "naive2"]
     assert [overall[name]["mae"] for name in ("NHITS", "Theta")] == pytest.approx([2.0, 1.0])
@@ -170,25 +171,23 @@ def test_models_with_forecasts_of_other_rows_are_scored_alone(folder: Path, days
     parts = {name: pd.DataFrame({"unique_id": "a", "ds": days["ds"][:n], "column": name, "y": days["f"][:n]})
              for name, n in (("NHITS", 14), ("Theta", 10))}  # fmt: skip
     pd.concat(parts.values()).to_csv("forecasts.csv", index=False)
-    given = ["forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv"]
-    assert "expected those of Theta at the times of NHITS; score a file of each alone" in refusal("score", *given)
+    assert "expected those of Theta at the times of NHITS; score a file of each alone" in refusal("score", *GIVEN)
     parts["Theta"].to_csv("forecasts.csv", index=False)
-    assert "forecast: " in done("score", *given).out
+    assert "forecast: " in done("score", *GIVEN).out
 
 
 def test_columns_that_are_not_understood(folder: Path, days: pd.DataFrame) -> None:
     """An interval without a level is named with a cure, which works; y next to a model may be either."""
     table = pd.DataFrame({"ds": days["ds"], "forecast": days["f"], "forecast_lower": 0.0, "forecast_upper": 300.0})
-    given = ["forecasts=forecasts.csv", "actuals=actuals.csv", "history=history.csv"]
     table.to_csv("forecasts.csv", index=False)
-    outcome = call("score", *given)
+    outcome = call("score", *GIVEN)
     assert "not scored: forecast_lower, forecast_upper" in outcome.out
     assert "such as forecast_lo95 and forecast_hi95" in outcome.out
     table.columns = ["ds", "forecast", "forecast_lo95", "forecast_hi95"]
     table.to_csv("forecasts.csv", index=False)
-    assert "intervals of forecast: 95 % cover 100.0 %" in call("score", *given).out
+    assert "intervals of forecast: 95 % cover 100.0 %" in call("score", *GIVEN).out
     days[["unique_id", "ds", "y", "f"]].to_csv("forecasts.csv", index=False)
-    assert "expected one forecast of y, found y and f; if y has actual values, remove it" in refusal("score", *given)
+    assert "expected one forecast of y, found y and f; if y has actual values, remove it" in refusal("score", *GIVEN)
 
 
 @pytest.mark.slow

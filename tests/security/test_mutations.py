@@ -98,19 +98,23 @@ def test_entries_that_are_used_before_the_configuration_is_built(
     assert keys[-1] in str(caught.value)
 
 
+NO_RUN_WRITES = {"resumed": (3, [1]), "data": ([],), "search": ("x",), "digests": ({"best.pt": 1},), "parent": (None,)}
+
+
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [("resumed", 3), ("resumed", [1]), ("data", []), ("search", "x"), ("digests", {"best.pt": 1}), ("parent", None)],
+    ("facts", "line"),
+    [
+        *(
+            ({name: one}, f"{name}: found .*, which no run writes")
+            for name, them in NO_RUN_WRITES.items()
+            for one in them
+        ),
+        ({"parent": {"updates": "x"}}, "updates: expected how many there were, found 'x'"),
+    ],
 )
-def test_entries_of_run_json_are_of_their_kinds(name: str, content: object, run: Path) -> None:
-    (run / "run.json").write_text(json.dumps({name: content}))
-    with pytest.raises(InputError, match=f"run.json: {name}: found .*, which no run writes"):
-        RunFolder(run).facts()
-
-
-def test_a_number_of_updates_is_a_number(run: Path) -> None:
-    (run / "run.json").write_text('{"parent": {"updates": "x"}}')
-    with pytest.raises(InputError, match=r"run.json: updates: expected how many there were, found 'x'"):
+def test_entries_of_run_json_are_of_their_kinds(facts: dict[str, object], line: str, run: Path) -> None:
+    (run / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match=f"run.json: {line}"):
         RunFolder(run).facts()
 
 

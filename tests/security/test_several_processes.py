@@ -67,13 +67,20 @@ def test_a_second_run_gets_one_line_until_the_first_is_killed(folder: Path, tree
     assert not Path("run", LOCK).exists()
 
 
-def test_a_second_resume_gets_one_line(folder: Path, trained: Trained, tree: Tree) -> None:
-    Path("run").mkdir()
-    for name in ("config.yaml", "run.json", "best.pt", "last.pt"):
-        Path("run", name).write_bytes((trained.run_dir / name).read_bytes())
-    with another_process_writes(Path("run")):
+@pytest.mark.parametrize(
+    ("words", "locked"),
+    [(["train", "resume=run"], "run"), (["predict", "checkpoint=run", "input=in", "output=out"], "out")],
+)
+def test_a_second_resume_or_job_gets_one_line(
+    words: list[str], locked: str, folder: Path, trained: Trained, tree: Tree
+) -> None:
+    shutil.copytree(trained.run_dir, "run")
+    Path("run/metrics.json").unlink()
+    Path("in").mkdir()
+    Path("in/a.csv").write_bytes(resource("data/sample.csv").read_bytes())
+    with another_process_writes(Path(locked)):
         before = tree(folder)
-        assert "resume=run: another process is writing to this folder" in refusal("train", "resume=run")
+        assert f"{words[-1]}: another process is writing to this folder" in refusal(*words)
         assert tree(folder) == before
 
 
@@ -86,16 +93,6 @@ def test_the_table_of_a_run_from_python_stays(folder: Path) -> None:
     with another_process_writes(Path("run")), pytest.raises(InputError, match="another process is writing"):
         Forecaster.fit(frame, run_dir="run", **{"trainer.max_steps": 1})
     assert Path("run/frame.csv").read_text() == "the other one's\n"
-
-
-def test_a_second_job_of_many_files_gets_one_line(folder: Path, trained: Trained, tree: Tree) -> None:
-    Path("in").mkdir()
-    Path("in/a.csv").write_bytes(resource("data/sample.csv").read_bytes())
-    with another_process_writes(Path("out")):
-        before = tree(folder)
-        line = refusal("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
-        assert "output=out: another process is writing to this folder" in line
-        assert tree(folder) == before
 
 
 def test_a_folder_in_which_nothing_was_kept_is_gone(folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Outcome, Trained, call, done
+from entry_points import ROOT, SMALL, Outcome, Trained, call, done, refused
 
 from informer.base.runtime import resource
 from informer.data import diagnosis as inspection
@@ -18,14 +18,6 @@ from informer.inference import job as run
 
 SAMPLE = str(resource("data/sample.csv"))
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-
-
-def one_line(outcome: Outcome, *parts: str) -> None:
-    assert outcome.status == 2, outcome
-    assert outcome.err.startswith("error: ")
-    assert outcome.err.count("\n") == 1, outcome.err
-    for part in parts:
-        assert part in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -48,7 +40,7 @@ def test_a_damaged_cache_is_made_again(damage: str, folder: Path, caplog: pytest
             path.write_bytes(content.replace(b"temperature", b"xemperature")[:-3] + b"\xff\xff\xff")
     outcome = call(*run, "run_dir=two")
     if damage == "folder":
-        one_line(outcome, "panel.json")
+        refused(outcome, "panel.json")
     else:
         assert outcome.status == 0, outcome.err
         assert "writing it again" in outcome.out
@@ -61,7 +53,7 @@ def test_a_folder_in_place_of_the_summary(name: str, more: list[str], folder: Pa
     Path("in").mkdir()
     Path("in/a.csv").write_bytes(Path(SAMPLE).read_bytes())
     (Path("out") / name).mkdir(parents=True)
-    one_line(call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", *more), name)
+    refused(call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", *more), name)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
@@ -70,7 +62,7 @@ def test_standard_output_on_a_full_disk(arguments: list[str], folder: Path) -> N
     command = [sys.executable, "-m", "informer", "inspect", *arguments]
     with open("/dev/full", "w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    one_line(Outcome(ended.returncode, "", ended.stderr), "standard output: No space left on device")
+    refused(Outcome(ended.returncode, "", ended.stderr), "standard output: No space left on device")
 
 
 FAULTS = [
@@ -87,7 +79,7 @@ def test_out_of_memory(fault: Exception, folder: Path, trained: Trained, monkeyp
         raise fault
 
     monkeypatch.setattr(run, "_predict_one", starved)
-    one_line(call("predict", f"checkpoint={trained.run_dir}", f"input={SAMPLE}"), "out of memory (", "batch_size")
+    refused(call("predict", f"checkpoint={trained.run_dir}", f"input={SAMPLE}"), "out of memory (", "batch_size")
 
 
 def test_an_unforeseen_error_of_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +87,7 @@ def test_an_unforeseen_error_of_a_file(folder: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(13, "Permission denied", "some/file")
 
     monkeypatch.setattr(inspection, "inspect", broken)
-    one_line(call("inspect", SAMPLE), "some/file: Permission denied")
+    refused(call("inspect", SAMPLE), "some/file: Permission denied")
 
 
 DURING_IMPORTS = """
