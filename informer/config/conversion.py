@@ -7,10 +7,11 @@ contain references (`${...}`, see `overrides`) or name code to run.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -27,6 +28,8 @@ from informer.config.overrides import REFERENCE, TextKey, escaped, mapped
 from informer.config.training import TrainConfig, check
 
 Node = TypeVar("Node")
+
+_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
 # a dictionary instead of functools.cache: mypy takes dataclasses for unhashable, also their classes
 _NODES: dict[tuple[type, ...], Any] = {}
@@ -107,7 +110,7 @@ def filled(plain: Mapping[str, Any], *classes: type) -> Any:
 
 def check_values(plain: Mapping[Any, Any], schema: Any, *model: type, prefix: str = "") -> None:
     """Checks that OmegaConf lacks: of lists within lists, and that text is text."""
-    for key, hint in (get_type_hints(schema) | dict(zip(["model"], model, strict=False))).items():
+    for key, hint in (_hints(schema) | dict(zip(["model"], model, strict=False))).items():
         value, place = plain.get(key), f"{prefix}{key}"
         if is_dataclass(hint) and isinstance(value, Mapping):
             check_values(value, hint, prefix=f"{place}.")
@@ -163,7 +166,7 @@ def known_keys(schema: type) -> list[str]:
 
 def text_keys(schema: Any, prefix: str = "") -> dict[str, TextKey]:
     """Keys of a command that take any text: names of files and columns, formats."""
-    hints = get_type_hints(schema)
+    hints = _hints(schema)
     found: dict[str, TextKey] = {}
     for entry in fields(schema):
         key, hint = f"{prefix}{entry.name}", hints[entry.name]
@@ -185,10 +188,7 @@ def expected_value(schema: type, key: str, model: type[ModelConfig]) -> str:
     """The type of a key of a command in words; `model` is the dataclass of the node `model`."""
     hint: Any = schema
     for step in re.findall(r"[^.\[\]]+", key):
-        if step.isdigit():
-            hint = get_args(_list_of(hint))[0]
-        else:
-            hint = get_type_hints(model if hint is ModelConfig else hint)[step]
+        hint = get_args(_list_of(hint))[0] if step.isdigit() else _hints(model if hint is ModelConfig else hint)[step]
     return _in_words(hint)
 
 

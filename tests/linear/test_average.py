@@ -12,18 +12,18 @@ from test_configs import composed
 
 from informer.build import build_data
 from informer.data.dataset import Data
-from informer.linear.fit import BLOCKS, LinearFit, Products, best_mean, candidates_of, prepare, products_of
+from informer.linear.fit import BLOCKS, ChosenMap, LinearFit, Products, best_mean, candidates_of, prepare, products_of
 from informer.linear.moments import in_order
 from informer.linear.select import folds
 from informer.linear.settings import MapSettings, in_words
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data() -> Data:
     return build_data(composed("dataset=sample", "model=linear", *SMALL[1:]), torch.device("cpu"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fit(data: Data) -> LinearFit:
     positions = data.columns.positions(data.targets)
     return prepare(
@@ -32,9 +32,16 @@ def fit(data: Data) -> LinearFit:
     )  # fmt: skip
 
 
-def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit) -> None:
+@pytest.fixture(scope="module")
+def chosen_settings(fit: LinearFit) -> tuple[ChosenMap, MapSettings]:
+    return fit.choose()
+
+
+def test_the_error_of_a_mean_is_that_of_its_forecasts(
+    data: Data, fit: LinearFit, chosen_settings: tuple[ChosenMap, MapSettings]
+) -> None:
     """Each block by the mean of maps fitted on the others. Red if a fold, a column or a term is left out."""
-    choice, best = fit.choose()
+    choice, best = chosen_settings
     chosen = [best, *candidates_of(choice, best)]
     chosen = [one for one in chosen if choice.fits(one)][:6]
     losses = products_of(choice.validation, chosen).losses(np.array([[0.5, 0, 0.25, 0, 0.25, 0]]))
@@ -50,8 +57,8 @@ def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit
     assert losses == pytest.approx([np.mean(errors)], rel=1e-3)
 
 
-def test_no_worse_than_the_best_by_itself(fit: LinearFit) -> None:
-    choice, best = fit.choose()
+def test_no_worse_than_the_best_by_itself(chosen_settings: tuple[ChosenMap, MapSettings]) -> None:
+    choice, best = chosen_settings
     kept, loss = best_mean(choice, best, 3)
     assert 1 <= len(kept) <= 3
     own, single = best_mean(choice, best, 1)
