@@ -279,6 +279,8 @@ def test_predict_accepts_repairs(fitted: Forecaster) -> None:
     pd.testing.assert_frame_equal(forecast, fitted.predict(whole))
     with pytest.raises(InputError, match="fil"):
         fitted.predict(torn, dataset={"fil": "linear"})
+    with pytest.raises(InputError, match=r"dataset\.series_col=stor: .* no such column"):  # not a single series
+        fitted.predict(torn, dataset={"fill": "linear", "series_col": "stor"})
 
 
 def test_metrics_are_those_of_the_run(tmp_path: Path) -> None:
