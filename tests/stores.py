@@ -12,6 +12,7 @@ from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.data.history import Future, future_of_table
+from informer.data.panel import read_panel
 from informer.data.windows import DataUnits, Store
 from informer.read.series import Series, series_from_table, table_of_file
 from informer.read.table import name_of, table_of_frame
@@ -65,6 +66,12 @@ def read_written(table: pd.DataFrame | str, folder: Path, **settings: object) ->
     """A frame, or the text of a file, that was written as f.csv."""
     (folder / "f.csv").write_text(table if isinstance(table, str) else table.to_csv(index=False), encoding="utf-8")
     return read_series(folder / "f.csv", DatasetConfig(**settings))
+
+
+def panel_written(table: pd.DataFrame | str, folder: Path, **settings: object) -> list[Series]:
+    """The same for a file of several series."""
+    (folder / "f.csv").write_text(table if isinstance(table, str) else table.to_csv(index=False), encoding="utf-8")
+    return read_panel([folder / "f.csv"], DatasetConfig(**settings), None)
 
 
 def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None = None) -> Series:

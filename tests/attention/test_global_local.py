@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from naive import assert_gradients, draw, softmax, spec_of
+from naive import assert_gradients, draw, softmax
 from torch import Tensor
 
 from informer.build import build_attention
@@ -76,19 +76,6 @@ def test_dropout_acts_in_training_alone() -> None:
     sums = attn.train()(q, k, ones)
     assert sums[:, :, :5].std() > 0.05
     assert sums[:, :, 5:].std() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("name", "params", "words"),
-    [
-        ("full", {}, "expected attn=etc or attn=bigbird_etc with it, found FullAttention"),
-        ("etc", {"n_global": 3}, "expected attn.n_global=0 with it, whose place they take, found 3"),
-    ],
-)
-def test_what_gives_no_pattern_is_refused(name: str, params: dict, words: str) -> None:
-    spec = spec_of((1, 1, 5, 5, 3, 3))
-    with pytest.raises(ValueError, match=words):
-        GlobalLocalAttention(spec, build_attention(name, spec, **params), n_tokens=1)
 
 
 def test_at_least_one_token() -> None:

@@ -51,11 +51,10 @@ def test_keys_are_columns_and_rows_keep_their_order(tmp_path: Path) -> None:
     assert table.name == "sales"
 
 
-def test_every_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_reads_it(folder: Path) -> None:
     """The forecasts of the same rows in one CSV file; the run finds its data again by their checksum."""
-    monkeypatch.chdir(tmp_path)
     frame = rows()
-    write(tmp_path / "sales", frame)
+    write(folder / "sales", frame)
     frame.to_csv("rows.csv", index=False)
     for path, run in (("sales", "parts"), ("rows.csv", "whole")):
         done("train", "dataset=csv", f"dataset.path={path}", *LINEAR, f"run_dir={run}")
@@ -73,11 +72,10 @@ def test_every_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_pieces_and_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_and_one_command(folder: Path) -> None:
     """Red if memmap or `informer forecast` read partitions otherwise than the same rows in one CSV file."""
-    monkeypatch.chdir(tmp_path)
     frame = rows()
-    write(tmp_path / "sales", frame)
+    write(folder / "sales", frame)
     frame.to_csv("rows.csv", index=False)
     mapped = ["dataset.memmap=true", "dataset.cache_dir=cache"]
     for path, run, more in (("sales", "parts", mapped), ("rows.csv", "whole", [])):

@@ -63,12 +63,6 @@ def test_rows_before_a_date_are_ignored_whatever_they_contain(zone: str | None, 
         series_from_frame(frame, late, "mine")
 
 
-def test_nothing_is_repaired_unasked() -> None:
-    for broken in (holed(made(60)), made(60).iloc[::-1], made(60).iloc[[0, 1, 1, 2]]):
-        with pytest.raises(ReportError):
-            series_from_frame(broken, DatasetConfig(), "mine")
-
-
 def test_longer_holes_than_allowed_stay() -> None:
     frame = holed(made(60))
     with pytest.raises(ReportError) as error:
@@ -106,12 +100,6 @@ def test_rows_of_one_time_become_one(duplicates: Duplicates) -> None:
     if duplicates is Duplicates.sum:
         oracle.loc[frame["date"].iloc[[3, 17]], "b"] = np.nan  # sums are missing where a cell is
     np.testing.assert_allclose(series.values, oracle)
-
-
-def test_any_order_is_sorted(tmp_path: Path) -> None:
-    frame = made(50)
-    shuffled = write(frame.sample(frac=1, random_state=0), tmp_path / "f.csv")
-    np.testing.assert_array_equal(read_series(shuffled, DatasetConfig(sort=True)).values, frame[COLUMNS])
 
 
 def everything_wrong() -> tuple[pd.DataFrame, pd.DataFrame]:

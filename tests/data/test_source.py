@@ -14,7 +14,6 @@ from stores import read_series, read_written, series_from_frame
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill, settings_that
-from informer.config.model import WindowSizes
 from informer.data.diagnosis import survey_file
 from informer.data.history import future_index
 from informer.data.panel import read_panel
@@ -85,9 +84,7 @@ def test_row_numbers_without_a_name_are_no_values(tmp_path: Path) -> None:
     assert series.values[:, 0].tolist() == [i**2 for i in range(9)]
     both = pd.concat([frame.assign(shop=shop) for shop in "AB"]).sort_values("date", kind="stable", ignore_index=True)
     both.to_csv(tmp_path / "long.csv")
-    panel = read_panel(
-        [tmp_path / "long.csv"], DatasetConfig(series_col="shop"), WindowSizes(seq_len=2, label_len=0, pred_len=1)
-    )
+    panel = read_panel([tmp_path / "long.csv"], DatasetConfig(series_col="shop"), None)
     assert [series.columns for series in panel] == [("a",), ("a",)]
 
 

@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import SMALL, call, done
-from stores import read_series, series_from_frame
+from stores import panel_written, read_series, series_from_frame
 from stores import read_written as read
 
 from informer import Forecaster
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
-from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read.series import prepared, series_from_table, table_of_file
 from informer.read.table import read_pieces, table_of_frame
@@ -318,10 +317,7 @@ def test_row_numbers_of_a_file_of_several_series(tmp_path: Path) -> None:
     names = ["a", "b"] * 30 + ["b"] * 60 + ["a", "b", "b"]
     frame = pd.DataFrame({"id": np.arange(len(names)), "shop": names, "sold": 1.5})
     frame["date"] = HOURS[frame.groupby("shop").cumcount()].astype(str)
-    frame[["id", "shop", "date", "sold"]].to_csv(tmp_path / "f.csv", index=False)
-    panel = read_panel(
-        [tmp_path / "f.csv"], DatasetConfig(series_col="shop"), WindowSizes(seq_len=8, label_len=4, pred_len=2)
-    )
+    panel = panel_written(frame[["id", "shop", "date", "sold"]], tmp_path, series_col="shop")
     assert [(one.name, one.columns) for one in panel] == [("a", ("sold",)), ("b", ("sold",))]
 
 
@@ -498,8 +494,7 @@ def test_labels_in_the_first_row_of_a_group(tmp_path: Path) -> None:
     shops = pd.concat([pd.DataFrame({"shop": shop, "date": months, "load": LOAD[:60]}) for shop in ("a", "b")])
     shops = shops.reset_index(drop=True)
     shops.loc[shops.index % 60 > 0, "shop"] = ""
-    shops.to_csv(tmp_path / "f.csv", index=False)
-    panel = read_panel([tmp_path / "f.csv"], DatasetConfig(series_col="shop"), None)
+    panel = panel_written(shops, tmp_path, series_col="shop")
     assert [(series.name, len(series)) for series in panel] == [("a", 60), ("b", 60)]
     notes = pd.DataFrame({"event": np.where(firsts, "sale", ""), "date": months, "load": LOAD[:60]})
     notes.to_csv(tmp_path / "f.csv", index=False)
@@ -508,16 +503,15 @@ def test_labels_in_the_first_row_of_a_group(tmp_path: Path) -> None:
 
 def test_text_in_columns_of_months_is_named(tmp_path: Path) -> None:
     """Red if the program fails where a table of months has text in a cell."""
-    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    frame = pd.DataFrame(LOAD[:360].reshape(30, 12), columns=months).astype(object)
+    frame = pd.DataFrame(LOAD[:360].reshape(30, 12), columns=MONTHS).astype(object)
     frame.insert(0, "Year", np.arange(1990, 2020))
-    frame.loc[29, "Dec"] = "***"
+    frame.loc[29, "DEC"] = "***"
     with pytest.raises(InputError, match=r"column 'value': expected a number, found '\*\*\*'; .*missing_values=\["):
         read(frame, tmp_path)
-    frame.loc[29, "Nov"] = "***"
+    frame.loc[29, "NOV"] = "***"
     with pytest.raises(InputError, match=r"found '\*\*\*' \(2 such cells\); .*missing_values=\["):
         read(frame, tmp_path)
-    frame.loc[29, "Nov"] = LOAD[358]
+    frame.loc[29, "NOV"] = LOAD[358]
     np.testing.assert_array_equal(read(frame, tmp_path, missing_values=["***"]).values[:, 0], LOAD[:359])
 
 
@@ -532,10 +526,7 @@ def test_times_at_which_rows_were_written_are_not_taken(tmp_path: Path) -> None:
     days = pd.date_range("2024-01-01", periods=60).repeat(2)
     loaded = days + pd.to_timedelta(np.random.default_rng(0).integers(0, 86_400, 120), unit="s")
     frame = pd.DataFrame({"date": days.astype(str), "shop": ["a", "b"] * 60, "a": 1.5, "loaded": loaded.astype(str)})
-    frame.to_csv(tmp_path / "f.csv", index=False)
-    panel = read_panel(
-        [tmp_path / "f.csv"], DatasetConfig(series_col="shop"), WindowSizes(seq_len=8, label_len=4, pred_len=2)
-    )
+    panel = panel_written(frame, tmp_path, series_col="shop")
     assert [(one.time_col, one.columns, len(one)) for one in panel] == [("date", ("a",), 60)] * 2
 
 
@@ -711,9 +702,8 @@ def test_dates_as_names_of_columns(what: str, tmp_path: Path, caplog: pytest.Log
     frame = pd.DataFrame(values, columns=[pattern.format(number) for number in numbers])
     frame.insert(0, "page", ["a", "b", "c"])
     frame.loc[0.5, "page"] = "without values"
-    frame.sort_index().to_csv(tmp_path / "wide.csv", index=False)
     caplog.set_level("INFO", "informer")
-    panel = read_panel([tmp_path / "wide.csv"], DatasetConfig(series_col="page"), None)
+    panel = panel_written(frame.sort_index(), tmp_path, series_col="page")
     assert [series.name for series in panel] == ["a", "b", "c"]
     times = pd.date_range(first, periods=len(numbers), freq=step)
     for k, series in enumerate(panel):
@@ -732,8 +722,7 @@ def test_a_row_of_sums_next_to_dates_as_columns_is_no_series(name: str, kept: in
     names = [str(month)[:7] for month in pd.date_range("2019-01-01", periods=24, freq="MS")]
     frame = pd.DataFrame(np.vstack([values.round(), last.round()]), columns=names)
     frame.insert(0, "region", ["a", "b", "c", name])
-    frame.to_csv(tmp_path / "wide.csv", index=False)
-    panel = read_panel([tmp_path / "wide.csv"], DatasetConfig(series_col="region"), None)
+    panel = panel_written(frame, tmp_path, series_col="region")
     assert [series.name for series in panel] == ["a", "b", "c", name][:kept]
     assert ("not read: row 5, the sum of the others" in panel[0].dialect.note) == (kept == 3)
 
@@ -743,9 +732,8 @@ def test_the_command_for_steps_as_names_of_columns_works(tmp_path: Path) -> None
     values = np.arange(80.0).reshape(2, -1)
     wide = pd.DataFrame(values, columns=[f"d_{i}" for i in range(1, 41)])
     wide.insert(0, "x", ["a", "b"])
-    wide.to_csv(tmp_path / "f.csv", index=False)
     with pytest.raises(InputError, match="no time column found") as error:
-        read_panel([tmp_path / "f.csv"], DatasetConfig(), None)
+        panel_written(wide, tmp_path)
     command = str(error.value).partition("such as pandas")[2].removesuffix(" with your first day")
     written = command.split("to_csv('")[1].split("'")[0]
     code = f"pandas{command}".replace("'f.csv'", repr(str(tmp_path / "f.csv")))

@@ -212,9 +212,8 @@ def test_too_short_for_scores(model):
 
 
 @pytest.mark.parametrize("words", [["model=zero"], []], ids=["zero", "auto"])
-def test_command_forecasts_without_training(words, tmp_path, monkeypatch):
+def test_command_forecasts_without_training(words, folder):
     """60 rows are too few for `model=auto` to train on for 12 ahead."""
-    monkeypatch.chdir(tmp_path)
     pd.DataFrame({"date": MONTHS, "sales": SEASONAL.round(1)}).to_csv("shop.csv", index=False)
     outcome = done("forecast", "shop.csv", *words, "horizon=12", "output=out")
     assert "was trained on generated series" in outcome.out
@@ -252,8 +251,7 @@ def test_weights_with_theta_come_from_other_forecasts_than_those_they_are_scored
     assert not np.allclose(*own)
 
 
-def test_three_rows_are_enough(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_three_rows_are_enough(folder):
     Path("new.csv").write_text("date,y\n2024-01-01,3\n2024-01-02,5\n2024-01-03,4\n")
     outcome = done("forecast", "new.csv", "model=zero", "horizon=7", "output=out")
     assert "too short for a test forecast" in outcome.out

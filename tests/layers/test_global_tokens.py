@@ -93,15 +93,15 @@ def test_a_token_carries_what_is_far_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attn", "config", "words"),
+    ("attn", "words"),
     [
-        (attention_node("prob"), {}, "model.global_tokens: expected attn=etc or attn=bigbird_etc with it"),
-        (attention_node("etc"), {}, "model.global_tokens: expected attn.n_global=0 with it"),
+        (attention_node("prob"), "expected attn=etc or attn=bigbird_etc with it, found ProbAttention"),
+        (ETC | {"n_global": 3}, "expected attn.n_global=0 with it, whose place they take, found 3"),
     ],
 )
-def test_what_has_no_tokens_is_refused(attn: dict, config: dict, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        network(attn, **config)
+def test_what_has_no_tokens_is_refused(attn: dict, words: str) -> None:
+    with pytest.raises(InputError, match=f"model.global_tokens: {words}"):
+        network(attn)
 
 
 TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2"]

@@ -298,12 +298,9 @@ def test_the_page_of_a_comparison(browser: Any, panel_run: Path, tmp_path: Path)
         assert labels == ['"MSE"', '"MAE"', '"MASE"', '"Skill"'] * 2
 
 
-def test_a_slider_of_an_explanation_shows_the_forecast_of_a_changed_file(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slider_of_an_explanation_shows_the_forecast_of_a_changed_file(browser: Any, folder: Path) -> None:
     """Red if a slider or choice moves the forecast by something else than predict does with the same change, if it is
     not clipped at zero as there, or if the bars are not the sources of the table."""
-    monkeypatch.chdir(tmp_path)
     rng, n = np.random.default_rng(0), 200
     frame = pd.DataFrame({"day": pd.date_range("2023-01-01", periods=n + 7), "price": rng.normal(20, 3, n + 7)})
     frame["promo"] = (rng.random(n + 7) < 0.3).astype(int)
@@ -325,7 +322,7 @@ def test_a_slider_of_an_explanation_shows_the_forecast_of_a_changed_file(
 
     usual = forecast()
     done("explain", "run", "input=sold.csv", "future=ahead.csv")
-    opened = Opened(browser, tmp_path / "run" / "explanation" / "report.html")
+    opened = Opened(browser, folder / "run" / "explanation" / "report.html")
     opened.run("dispatchEvent(new Event('beforeprint'))")
     table = pd.read_csv("run/explanation/explanation.csv").pivot(index="step", columns="source", values="value")
     level = table["level"].to_numpy()
@@ -362,5 +359,5 @@ def test_a_slider_of_an_explanation_shows_the_forecast_of_a_changed_file(
     assert opened.errors() == []
     assert opened.requests() == set()
     with phone(browser):
-        again = Opened(browser, tmp_path / "run" / "explanation" / "report.html")
+        again = Opened(browser, folder / "run" / "explanation" / "report.html")
         assert again.run("document.documentElement.scrollWidth") == 390

@@ -7,7 +7,6 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,10 +147,3 @@ def test_times_of_equal_steps_are_counted(times: list[str], grid: object) -> Non
 def test_bands_are_paired_widest_first() -> None:
     ends = ["q10", "q90", "q2.5", "q97.5", "lo50", "hi50", "q30"]
     assert list(paired_bands(ends)) == [("95 %", "q2.5", "q97.5"), ("80 %", "q10", "q90"), ("50 %", "lo50", "hi50")]
-
-
-@pytest.mark.parametrize("name", ["page.html", "page.css", "page.js"])
-def test_the_parts_of_the_page_ship_with_the_package(name: str) -> None:
-    import informer.report
-
-    assert (Path(informer.report.__file__).parent / "assets" / name).exists()

@@ -129,9 +129,8 @@ def test_what_training_read_settles_what_is_read_later(trained: str, other: str,
         later(pd.DatetimeIndex([*settled, *pd.date_range("2024-04-01", periods=3)]), other + clock)
 
 
-def test_predict_continues_in_the_order_of_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_continues_in_the_order_of_training(folder: Path) -> None:
     """Red if the last rows are read by themselves: 12/03/2024 is then followed by 12/04/2024."""
-    monkeypatch.chdir(tmp_path)
     times = pd.date_range("2024-02-28", periods=340, freq="h")
     written = times.strftime("%d/%m/%Y, %H:%M:%S")
     frame = pd.DataFrame({"date": written, "a": np.sin(np.arange(340.0)).round(4)})
@@ -272,9 +271,8 @@ def test_a_time_of_day_for_each_date_is_no_part_of_the_time(tmp_path: Path) -> N
         read_series(tmp_path / "f.csv", DatasetConfig(clock_col="noon"))
 
 
-def test_inspect_proposes_nothing_that_loses_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    german(tmp_path / "load.csv")
+def test_inspect_proposes_nothing_that_loses_rows(folder: Path) -> None:
+    german(folder / "load.csv")
     assert "duplicates" not in done("inspect", "load.csv").out
     rows = pd.DataFrame({"date": np.repeat(TIMES[:100].astype(str), 4), "a": np.arange(400.0)})
     rows.to_csv("repeats.csv", index=False)
