@@ -30,21 +30,9 @@ from informer.config.data import Calendar
 from informer.config.model import WindowSizes
 from informer.data.calendar import mark_fields
 from informer.data.windows import Store, Windows
+from informer.linear import select
 from informer.linear.effects import NO_EFFECTS, KnownEffects
 from informer.linear.moments import Moments, MomentSource, WindowRun, in_order, runs_of, series_weights
-from informer.linear.select import (
-    OWN,
-    Channel,
-    ChosenMap,
-    CrossValidation,
-    Fold,
-    fit_own,
-    fit_shared,
-    fold_moments,
-    folds,
-    has_own_maps,
-    total,
-)
 from informer.linear.settings import Group, MapSettings, OriginFeatures, cycles_of, lookback_grid
 from informer.linear.solve import Layout, blended, raw_map
 from informer.networks.models.linear import MOST_WEIGHTS, recent_rows
@@ -118,7 +106,7 @@ class Products:
         return counts / ADDITIONS, float(losses[best])
 
 
-def best_mean(choice: ChosenMap, best: MapSettings, most: int) -> tuple[list[MapSettings], float]:
+def best_mean(choice: select.ChosenMap, best: MapSettings, most: int) -> tuple[list[MapSettings], float]:
     """Candidates whose maps to average, at most `most`, with their weights and the largest first, and the loss."""
     candidates = [best, *(candidate for candidate in candidates_of(choice, best) if choice.fits(candidate))]
     distinct = [candidate for position, candidate in enumerate(candidates) if candidate not in candidates[:position]]
@@ -128,7 +116,7 @@ def best_mean(choice: ChosenMap, best: MapSettings, most: int) -> tuple[list[Map
     return sorted((setting for setting in averaged if setting.weight), key=lambda setting: -setting.weight), loss
 
 
-def candidates_of(choice: ChosenMap, best: MapSettings) -> Iterator[MapSettings]:
+def candidates_of(choice: select.ChosenMap, best: MapSettings) -> Iterator[MapSettings]:
     """The best setting with other lookback windows, and at some of these with other settings changed."""
     current = choice.lookbacks.index(best.lookback)
     near = sorted(choice.lookbacks, key=lambda rows: abs(choice.lookbacks.index(rows) - current))
@@ -142,16 +130,16 @@ def candidates_of(choice: ChosenMap, best: MapSettings) -> Iterator[MapSettings]
 
 
 @one_blas_thread
-def products_of(validation: CrossValidation, candidates: Sequence[MapSettings]) -> Products:
+def products_of(validation: select.CrossValidation, candidates: Sequence[MapSettings]) -> Products:
     """Error products of candidates, each fitted to every fold."""
     layout = validation.layout
     errors = []
     for fold, pooled in zip(validation.folds, validation.pooled, strict=True):
-        shared = [fit_shared(pooled, layout, candidate) for candidate in candidates]
+        shared = [select.fit_shared(pooled, layout, candidate) for candidate in candidates]
         by_channel = []
         for column, fitted, held_out in zip(validation.columns, fold.fitted, fold.held, strict=True):
             maps = [
-                _on_moments(fit_own(fitted, column, common, layout, candidate), column, layout, candidate)
+                _on_moments(select.fit_own(fitted, column, common, layout, candidate), column, layout, candidate)
                 for common, candidate in zip(shared, candidates, strict=True)
             ]
             by_channel.append(_error_products(maps, held_out, layout))
@@ -206,7 +194,7 @@ CUT = ", stopped early: time budget used up"
 MOST_FLOPS = 2e12
 """Maximum cost of solving for all maps; beyond this or MOST_WEIGHTS, all columns share one map."""
 
-MomentsOf = Callable[[Channel], Moments]
+MomentsOf = Callable[[select.Channel], Moments]
 
 
 def prepare(
@@ -291,7 +279,7 @@ class LinearFit:
         return repr((self.own_maps, self.average, self.lookbacks, self.chosen, self.features, self.positions))
 
     @property
-    def channels(self) -> list[Channel]:
+    def channels(self) -> list[select.Channel]:
         """(series, column) of each map; a series without windows uses the shared map."""
         return [(series, column) for series in range(len(self.store.first_rows)) for column in self.positions]
 
@@ -316,7 +304,7 @@ class LinearFit:
 
     def choose(
         self, left: Callable[[], float] = lambda: inf, most_seconds: float = inf
-    ) -> tuple[ChosenMap, MapSettings]:
+    ) -> tuple[select.ChosenMap, MapSettings]:
         """Search strengths by leave-one-block-out on some steps of the horizon, and on some columns if there are many.
 
         See `strengths` for the arguments. Returns the finished search, and its best strengths.
@@ -326,8 +314,8 @@ class LinearFit:
         channels = self._thinned(len(source.kept) + len(self.features.groups))
         used = {series for series, _ in channels}
         runs = in_order([run for run in [*self.train, *self.val] if run.series in used])
-        blocks = folds(runs, BLOCKS, self.sizes.pred_len)
-        channels, by_fold = fold_moments(blocks, channels, source.of_channel, left)
+        blocks = select.folds(runs, BLOCKS, self.sizes.pred_len)
+        channels, by_fold = select.fold_moments(blocks, channels, source.of_channel, left)
         lookbacks = list(self.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
         if isfinite(most_seconds):
             # of all moments at the longest lookback, from one channel with cached features
@@ -339,8 +327,8 @@ class LinearFit:
             in_time = [rows for rows, share in zip(lookbacks, shares, strict=True) if share * seconds <= most_seconds]
             lookbacks = in_time or lookbacks[:1]
         start = min(lookbacks, key=lambda rows: abs(log2(rows / max(START * self.season, self.sizes.pred_len))))
-        choice = ChosenMap(
-            CrossValidation(
+        choice = select.ChosenMap(
+            select.CrossValidation(
                 by_fold, [column for _, column in channels], self._layout(steps), self.channel_weights(channels)
             ),
             offered=self._offered(),
@@ -348,18 +336,18 @@ class LinearFit:
             start=start,
             second=min(lookbacks, key=lambda rows: abs(rows - self.week)) if self.week > start else 0,
             left=left,
-            own=OWN if self.own_maps and self._affordable() else OWN[:1],
+            own=select.OWN if self.own_maps and self._affordable() else select.OWN[:1],
         )
         return choice, choice.run()
 
     def fit(self, strengths: Sequence[MapSettings], runs: Sequence[WindowRun]) -> LinearForecast:
         """The mean of the maps of several strengths, fitted on `runs`."""
-        source, kept = self._source(np.arange(self.sizes.pred_len)), dict[Channel, Moments]()
-        if not has_own_maps(strengths):
+        source, kept = self._source(np.arange(self.sizes.pred_len)), dict[select.Channel, Moments]()
+        if not select.has_own_maps(strengths):
             weights = np.array(self.channel_weights(self.channels)).reshape(-1, len(self.positions))
             return self._fit(strengths, source.pooled(runs, self.positions, weights))
 
-        def moments(channel: Channel) -> Moments:
+        def moments(channel: select.Channel) -> Moments:
             found = kept[channel] if channel in kept else source.of_channel(channel, runs)
             if len(kept) < self._room:
                 kept[channel] = found
@@ -368,8 +356,8 @@ class LinearFit:
         return self._fit(strengths, self._total(moments), moments)
 
     def fit_without(
-        self, strengths: Sequence[MapSettings], blocks: Sequence[Fold]
-    ) -> Iterator[tuple[Fold, LinearForecast]]:
+        self, strengths: Sequence[MapSettings], blocks: Sequence[select.Fold]
+    ) -> Iterator[tuple[select.Fold, LinearForecast]]:
         """Each fold with held-out and fitted windows, and the maps fitted without its held-out ones.
 
         Blocks longer than windows whose moments all fit into memory are summed once, not for every fold; `blocks` are
@@ -378,20 +366,20 @@ class LinearFit:
         channels, usable = self.channels, [bool(block.held and block.fitted) for block in blocks]
         least = self.sizes.rows * len(blocks) * len(self.store.first_rows)
         if (
-            not has_own_maps(strengths)
+            not select.has_own_maps(strengths)
             or sum(len(run) for block in blocks for run in block.held) < least
             or 2 * len(blocks) * len(channels) > self._room
         ):
             yield from ((block, self.fit(strengths, block.fitted)) for block in compress(blocks, usable))
             return
         source = self._source(np.arange(self.sizes.pred_len))
-        _, by_fold = fold_moments(blocks, channels, source.of_channel, lambda: inf)
+        _, by_fold = select.fold_moments(blocks, channels, source.of_channel, lambda: inf)
         for block, moments in compress(zip(blocks, by_fold, strict=True), usable):
             by_channel = dict(zip(channels, moments.fitted, strict=True))
             yield block, self._fit(strengths, self._total(by_channel.__getitem__), by_channel.__getitem__)
 
     def _total(self, moments: MomentsOf) -> Moments:
-        return total(map(moments, self.channels), self.channel_weights(self.channels))
+        return select.total(map(moments, self.channels), self.channel_weights(self.channels))
 
     @property
     def _room(self) -> int:
@@ -404,7 +392,7 @@ class LinearFit:
     ) -> LinearForecast:
         """Fit from the moments of all channels together and, for separate maps, of each."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
-        shared = [fit_shared(pooled, layout, setting) for setting in strengths]
+        shared = [select.fit_shared(pooled, layout, setting) for setting in strengths]
         by_series = len({series for series, _ in channels}) > 1
         has_own = moments is not None
         pairs = list(zip(shared, strengths, strict=True))
@@ -412,13 +400,13 @@ class LinearFit:
         maps = [] if has_own and not by_series else [raw_map(None, mixed, layout, strengths)]
         each = [] if moments is None else map(moments, channels)
         for (_, column), own in zip(channels, each, strict=False):
-            fits = (fit_own(own, column, weight, layout, setting) for weight, setting in pairs)
+            fits = (select.fit_own(own, column, weight, layout, setting) for weight, setting in pairs)
             fitted = [blended(weight, layout, setting) for weight, setting in zip(fits, strengths, strict=True)]
             maps.append(raw_map(column, fitted, layout, strengths))
         weight, level, extra = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*maps, strict=True))
         return LinearForecast(self.features, weight, level, extra, has_own and by_series)
 
-    def channel_weights(self, channels: Sequence[Channel]) -> list[float]:
+    def channel_weights(self, channels: Sequence[select.Channel]) -> list[float]:
         """Weight of each channel in the shared map."""
         return series_weights(self.store, self.sizes, self.train, channels, period=self.repeated)
 
@@ -443,7 +431,7 @@ class LinearFit:
         weights = len(self.channels) * inputs * self.sizes.pred_len
         return weights <= MOST_WEIGHTS and weights * inputs + len(self.channels) * inputs**3 / 3 <= MOST_FLOPS
 
-    def _thinned(self, size: int) -> list[Channel]:
+    def _thinned(self, size: int) -> list[select.Channel]:
         affordable = max(12, SELECTION_FLOPS / (BLOCKS * size**3))
         most = min(SELECTION_BYTES / (16 * BLOCKS * size**2), affordable, MOST_CHANNELS)
         return self.channels[:: -(-len(self.channels) // max(int(most), 1))]

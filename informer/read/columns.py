@@ -24,19 +24,11 @@ from jaxtyping import Float64
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
+from informer.read import time_columns
 from informer.read.cells import EMPTY_WORDS, distinct, is_encoded, may_be_text
 from informer.read.dialect import Dialect
 from informer.read.number_marks import APOSTROPHES, without_thousands
 from informer.read.table import Table, without
-from informer.read.time_columns import (
-    counts_rows,
-    dated_columns,
-    find_time_column,
-    has_only_dates,
-    is_clock_name,
-    is_row_number,
-    looks_dated,
-)
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +156,7 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
     times, n_times = pd.factorize(rows[time_col])[0], rows[time_col].nunique()
     if not len(rows) or len(rows) - n_times < LEAST_SHARE_REPEATED * len(rows):
         return None
-    candidates = [name for name in table.columns if name not in (time_col, target) and not is_clock_name(name)]
+    candidates = [name for name in without(table.columns, [time_col, target]) if not time_columns.is_clock_name(name)]
     if len(rows) < 2 * n_times:  # series that hardly overlap: a column of numbers may differ by chance
         candidates = [name for name in candidates if not pd.api.types.is_numeric_dtype(rows[name])]
     few = [name for name in candidates if rows[name].nunique() * FEW <= len(rows)]
@@ -291,7 +283,7 @@ def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
     first = next(pieces)
     if config.columns is not None or not len(first.frame):
         return []
-    keys = find_time_column(first, config.time_col), config.series_col
+    keys = time_columns.find_time_column(first, config.time_col), config.series_col
     others = undecided = [column for column in first.columns if column not in keys]
     worded: set[str] = set()
     for table in chain([first], pieces):
@@ -323,12 +315,12 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
             raise InputError(f"dataset.columns: {listed(repeated)} is given twice")
         return tuple(config.columns)
     # dates without letters might be numbers with signs
-    dates = [column for column in dated_columns(table) if has_only_dates(table.frame[column])]
+    dates = [column for column in time_columns.dated_columns(table) if time_columns.has_only_dates(table.frame[column])]
     selected = without(number_columns(table, candidates), dates)
     unnamed = [column for column in selected if column == "" or column.startswith("Unnamed: ")]
     # spreadsheets leave empty columns, and pandas writes row numbers
     useless = [column for column in unnamed if not table.frame[column].notna().any()]
-    if unnamed and unnamed[0] == table.columns[0] and counts_rows(table.frame[unnamed[0]]):
+    if unnamed and unnamed[0] == table.columns[0] and time_columns.counts_rows(table.frame[unnamed[0]]):
         useless.append(unnamed[0])
     selected = without(selected, useless)
     candidates = without(candidates, useless)
@@ -348,9 +340,10 @@ def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[s
 def counting_column(table: Table, excluded: Collection[str]) -> str | None:
     """The first column if it is named after the number of the row and counts the rows, 1 by 1; else None."""
     first = table.columns[0] if table.columns else None
-    if first is None or first in excluded or not is_row_number(first) or not counts_rows(table.frame[first]):
+    if first is None or first in excluded or not time_columns.is_row_number(first):
         return None
-    return first if table.frame[first].is_unique and table.frame[first].diff().max() == 1 else None
+    cells = table.frame[first]
+    return first if time_columns.counts_rows(cells) and cells.is_unique and cells.diff().max() == 1 else None
 
 
 def _unused(table: Table, columns: Sequence[str], series_col: str | None = None) -> str:
@@ -368,6 +361,6 @@ def _unused(table: Table, columns: Sequence[str], series_col: str | None = None)
 def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
     """Text columns, other than of dates, whose cells repeat enough to be categorical, with their number of distinct
     texts."""
-    text = [column for column in columns if not looks_dated(table.frame[column])]
+    text = [column for column in columns if not time_columns.looks_dated(table.frame[column])]
     numbers = {column: table.frame[column].nunique(dropna=False) for column in text}
     return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
