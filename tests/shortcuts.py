@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from informer.linear import select
 
-DRAWN = {"reporting", "security", "test_eval.py", "test_plots.py", "test_trackers.py"}
+DRAWN = {"reporting", "test_eval.py", "test_plots.py", "test_trackers.py"}
 """Folders and files of tests with real pictures; elsewhere figures are made but not drawn, which takes longer than a
 forecast."""
 

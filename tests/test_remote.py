@@ -238,7 +238,8 @@ def test_python_reads_an_address(run: Path, store: Any, tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_bytes(BODY)
     model = Forecaster.load(run)
     pd.testing.assert_frame_equal(model.predict("memory://in/own.csv"), model.predict(tmp_path / "own.csv"))
-    settings = {"model": "linear", "seq_len": 24, "pred_len": 6}
+    split = {"kind": "rows", "train": 200, "val": 50, "test": 70}
+    settings = {"model": "linear", "seq_len": 24, "pred_len": 6, "dataset": {"split": split}}
     fitted = Forecaster.fit("memory://in/own.csv", run_dir=tmp_path / "fitted", **settings)
     assert "path: memory://in/own.csv" in (tmp_path / "fitted" / "config.yaml").read_text()
     here = Forecaster.fit(tmp_path / "own.csv", **settings)
