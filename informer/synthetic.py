@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 SEASONS = {1: 20, 4: 8, 7: 11, 12: 17, 24: 19, 48: 8, 96: 5, 144: 1, 288: 2, 52: 4, 365: 1, 0: 6}
-"""Lengths of the first season and their shares in per cent; 0 stands for any length from 2 to 200."""
+"""Lengths of the first season and their weights in the draw; 0 stands for any length from 2 to 200."""
 SECONDS = {7: 365, 24: 168, 48: 336, 96: 672, 144: 1008, 12: 0, 4: 0, 1: 0, 52: 0, 288: 0, 365: 0}
 """Second season of each length; 0 for none, and one of 2 to 10 first seasons for other lengths."""
 SHORTEST = 8

@@ -291,8 +291,9 @@ def test_times_with_jitter(first: str, step: str, earliest: int, latest: int, un
         pd.date_range("2024-01-01", periods=40, freq="ME"),
         pd.date_range("2024-01-01", periods=400, freq="10min").insert(7, pd.Timestamp("2024-01-01 01:04:11")),
         pd.to_datetime(np.random.default_rng(0).integers(0, 400_000, 300).cumsum(), unit="s"),
+        pd.date_range("2024-01-01", periods=40, freq="2D") + pd.to_timedelta(np.arange(40) ** 2 % 7, unit="s"),
     ],
-    ids=["clock changes", "days in a zone", "months", "one wrong row", "events"],
+    ids=["clock changes", "days in a zone", "months", "one wrong row", "events", "every second day"],
 )
 def test_what_is_no_jitter(times: pd.DatetimeIndex) -> None:
     """Red if rows that are on no grid, or hours off it, are moved."""

@@ -225,3 +225,17 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, change: str | dict[str, str
         rows["temp"] = rows["temp"].astype(object).mask(rows.index == 3, "cold")
     with pytest.raises(InputError, match=message):
         data_of(rows, tmp_path, config)
+
+
+def test_rows_after_the_last_measured_one_are_ahead_of_it(tmp_path: Path) -> None:
+    """Red if these are rows of the history, or if a file of which every row was issued at its own time has no rows."""
+    values = np.random.default_rng(0).normal(size=(40, 2))
+    frame = pd.DataFrame(
+        values, columns=["load", "temp"], index=pd.date_range("2024-03-01", periods=40, freq="h", name="time")
+    )
+    issued = frame.index.where(frame.index < frame.index[30], frame.index[29])
+    for own, n in ((pd.Series(issued).where(issued != frame.index).to_numpy(), 30), (frame.index, 40)):
+        frame.assign(issued=own).to_csv(tmp_path / "rows.csv")
+        series = read_series(tmp_path / "rows.csv", DatasetConfig(issued_at="issued"))
+        assert list(series.timestamps) == list(frame.index[:n])
+        np.testing.assert_array_equal(series.values, values[:n])

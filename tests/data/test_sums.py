@@ -72,6 +72,19 @@ def test_sums_of_dates_in_any_order(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(found, oracle, check_freq=False, check_dtype=False, check_names=False)
 
 
+@pytest.mark.parametrize(("back", "is_wrong"), [(365, True), (14, False)])
+def test_rows_with_a_wrong_year_are_in_no_sum(back: int, is_wrong: bool, tmp_path: Path) -> None:
+    """Red if the last rows are added to the sums of a year before; sales entered two weeks late are."""
+    frame = sales(days=800)
+    frame.loc[1490:, "sold"] -= pd.Timedelta(days=back)
+    if is_wrong:
+        with pytest.raises(InputError, match=r"row 1492, .* as with a wrong year"):
+            read(frame, tmp_path, frequency="D")
+    else:
+        oracle = frame.set_index("sold")["amount"].resample("D").sum()
+        np.testing.assert_allclose(read(frame, tmp_path, frequency="D")["amount"], oracle)
+
+
 @pytest.mark.parametrize(("code", "days"), [("MS-15", 200), ("B", 60), ("h-MonTueWedThuFri0900-1700", 60)])
 def test_no_sale_is_lost_on_any_step(code: str, days: int) -> None:
     """Red if rows on closed days or hours are in no period, or before the begin of theirs."""

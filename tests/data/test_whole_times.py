@@ -310,6 +310,7 @@ def test_row_numbers_in_a_named_first_column(folder: Path) -> None:
     assert read(frame.rename(columns={"No": "trend"}), folder).columns == ("trend", "load")
     assert read(frame.assign(No=LOAD), folder).columns == ("No", "load")
     assert read(frame, folder, columns=["No"]).columns == ("No",)
+    assert read(frame[:2], folder).columns == ("load",)
 
 
 def test_row_numbers_of_a_file_of_several_series(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -63,6 +64,15 @@ def test_no_worse_than_the_best_by_itself(chosen_settings: tuple[ChosenMap, MapS
     assert 1 <= len(kept) <= 3
     own, single = best_mean(choice, best, 1)
     assert (len(own), single >= loss) == (1, True)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_lookbacks_that_take_too_long_are_no_candidates(n: int, fit: LinearFit) -> None:
+    """The clock goes on by a second when it is read: so the longest lookback takes one per column, 12 rows 0.36."""
+    fit = replace(fit, positions=fit.positions[:n])
+    choice, best = fit.choose(count(10_000, -1).__next__, most_seconds=0.5 * n)
+    assert choice.lookbacks == [6, 12]
+    assert best.lookback <= 12
 
 
 def products(errors: np.ndarray, weights: Sequence[float] = (1.0,)) -> Products:

@@ -109,6 +109,13 @@ def test_without_scores_or_tracks_their_sections_are_hidden() -> None:
     assert "nothing known" in unescape(page)
 
 
+@pytest.mark.parametrize("columns", [["load"], ["load", "heat"]])
+def test_units_of_the_data_come_first_where_columns_share_them(columns: list[str]) -> None:
+    scores = {"naive": {"mse": 1.0, "skill": 0.5}}
+    page = to_html(Content(title="f", verdict="v", model="naive", columns=columns, scaled=scores, original=scores))
+    assert (page.index("In the units of the data") < page.index("In scaled units")) == (columns == ["load"])
+
+
 def test_few_pairs_are_all_held_and_of_many_the_worst_best_and_some_between() -> None:
     assert chosen_pairs(np.array([[1.0, 3.0], [np.nan, 2.0]]), 48) == [(0, 1), (1, 1), (0, 0)]
     mse = np.random.default_rng(0).permutation(5000.0 + np.arange(5000))[:, None]

@@ -65,6 +65,9 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     assert "600 hourly rows" in lines["Found"]
     assert lines["Season"] == "repeats every 24 hours"
     assert all(name in lines["Quality"] for name in ("seasonal naive", "ridge"))
+    own = json.loads(Path("out/metrics.json").read_text())["scores"]["linear"]["original"]["overall"]["mae"]
+    assert f"; mean absolute error {own:.4g} (" in lines["Quality"]
+    assert lines["Forecast"].startswith("out/forecasts/my.forecast.csv (48 ")
     assert lines["Model"].startswith("linear, ")
     table = pd.read_csv("out/forecasts/my.forecast.csv")
     assert (
@@ -89,7 +92,9 @@ def test_errors_of_several_columns_are_in_their_units(model: str, starts: range,
     saved scores; red if they are scaled, or those of another column or forecaster."""
     table = hourly()
     table.to_csv("my.csv", index=False)
-    line = sound(call("forecast", "my.csv", f"model={model}", "horizon=24", "output=out"))["By column"]
+    lines = sound(call("forecast", "my.csv", f"model={model}", "horizon=24", "output=out"))
+    assert "; scaled M" in lines["Quality"]
+    line = lines["By column"]
     assert line.startswith("mean absolute error (seasonal naive, ")
     scores = json.loads(Path("out/metrics.json").read_text())
     for name in ("heat", "load"):
