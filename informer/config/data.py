@@ -3,7 +3,7 @@
 import codecs
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -528,18 +528,15 @@ PUBLISHED, OWN_PLACES = settings_that(place=Place.published), settings_that(plac
 LOCATION_KEYS = (*PUBLISHED, *OWN_PLACES)
 """Settings that locate the data; the others say how to read and use them."""
 
-_JOINS: dict[str, Callable[[Sequence[Any]], Any]] = {
-    field.name: field.metadata["repair"] for field in fields(DatasetConfig) if field.metadata.get("repair")
-}
-
 
 def repaired(dataset: DatasetConfig, repairs: Iterable[Repair]) -> DatasetConfig:
     """`dataset` with these repairs; what it sets itself has priority, and lists are joined.
 
     A repair that a series does not need does not change it.
     """
+    joins = {field.name: field.metadata["repair"] for field in fields(DatasetConfig) if "repair" in field.metadata}
     for repair in repairs:
-        joined = _JOINS[repair.setting]([getattr(dataset, repair.setting), repair.value])
+        joined = joins[repair.setting]([getattr(dataset, repair.setting), repair.value])
         dataset = replace(dataset, **{repair.setting: joined})
     return dataset
 

@@ -1,10 +1,9 @@
 """Read a panel larger than memory: files are read in pieces, and values stored in a cache file."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -72,10 +71,7 @@ class _Reader:
     def blocks(self, paths: Sequence[Path]) -> Iterator[np.ndarray]:
         """Values, one series after the other."""
         for path, file_name in zip(paths, series_names(paths), strict=True):
-            # all files use the same order of day and month
-            time_format = None if self.first is None else self.first.time_format
-            pieces = partial(_pieces, path, file_name, self.as_given, self._attributes)
-            for rows, name, config in _parts(pieces, file_name, self.as_given, time_format):
+            for rows, name, config in self._parts(path, file_name):
                 yield self._take(series_from_table(rows, replace(config, frequency=self.frequency), name), rows)
 
     def facts(self) -> dict[str, Any]:
@@ -87,6 +83,27 @@ class _Reader:
             "frequency": self.first.frequency.code,
             "series": [*self._seen.values()],
         }
+
+    def _pieces(self, path: Path, name: str) -> Iterator[Table]:
+        for piece in read_pieces(path, self.as_given):
+            table, more = prepared(piece, self.as_given), self._attributes
+            yield table if more is None else more.joined(table, self.as_given.series_col, name)
+
+    def _parts(self, path: Path, file_name: str) -> Iterator[tuple[Table, str, DatasetConfig]]:
+        """The rows of each series in a file, its name, and how to read them."""
+        # all files use the same order of day and month
+        config, known_format = self.as_given, None if self.first is None else self.first.time_format
+        # whether a column is text depends on the whole file: read twice, unless dataset.columns names the others
+        text = text_columns(self._pieces(path, file_name), config)
+        for piece in self._pieces(path, file_name):
+            table = piece.without(text)
+            with suppress(InputError):  # reported with all other problems of the rows
+                # by all rows of a piece: those of one series may be ambiguous
+                time_col = find_time_column(table, config.time_col)
+                time_format = find_format(table, time_col, config.time_format, trained_format=known_format)
+                config = replace(config, time_col=time_col, time_format=time_format)
+            for rows, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
+                yield rows, name, config
 
     def _take(self, series: Series, table: Table) -> np.ndarray:
         if self.first is None:
@@ -110,29 +127,6 @@ class _Reader:
         self._seen.setdefault(series.name, start)["rows"] += len(series)
         self._last = series
         return series.values
-
-
-def _parts(
-    pieces: Callable[[], Iterator[Table]], file_name: str, config: DatasetConfig, known_format: str | None
-) -> Iterator[tuple[Table, str, DatasetConfig]]:
-    """The rows of each series in a file, its name, and how to read them; `pieces` reads the file."""
-    # whether a column is text depends on the whole file: read twice, unless dataset.columns names the others
-    text = text_columns(pieces(), config)
-    for piece in pieces():
-        table = piece.without(text)
-        with suppress(InputError):  # reported with all other problems of the rows
-            # by all rows of a piece: those of one series may be ambiguous
-            time_col = find_time_column(table, config.time_col)
-            time_format = find_format(table, time_col, config.time_format, trained_format=known_format)
-            config = replace(config, time_col=time_col, time_format=time_format)
-        for rows, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
-            yield rows, name, config
-
-
-def _pieces(path: Path, name: str, config: DatasetConfig, attributes: Attributes | None) -> Iterator[Table]:
-    for piece in read_pieces(path, config):
-        table = prepared(piece, config)
-        yield table if attributes is None else attributes.joined(table, config.series_col, name)
 
 
 def _runs(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
