@@ -124,7 +124,8 @@ def at_hours(step: str, hours: dict[int, tuple[str, str]], weeks: int = 5, zone:
     return every[[days[day][0] <= clock <= days[day][1] for day, clock in zip(every.day_of_week, clocks, strict=True)]]
 
 
-OFFICE = dict.fromkeys(range(5), ("09:00", "16:00"))
+OFFICE, DAYS = dict.fromkeys(range(5), ("09:00", "16:00")), dict.fromkeys(range(5), ("00:00", "23:45"))
+PLANT = dict.fromkeys(range(7), ("06:00", "22:00"))
 SHOP = dict.fromkeys(range(5), ("08:30", "19:30")) | {5: ("09:00", "12:00")}
 
 
@@ -133,18 +134,8 @@ SHOP = dict.fromkeys(range(5), ("08:30", "19:30")) | {5: ("09:00", "12:00")}
     [
         (at_hours("1h", OFFICE), "h-MonTueWedThuFri0900-1600", 8, [8, 40]),
         (at_hours("30min", SHOP), "30min-MonTueWedThuFri0830-1930-Sat0900-1200", 122, [122]),
-        (
-            at_hours("1h", dict.fromkeys(range(7), ("06:00", "22:00"))),
-            "h-MonTueWedThuFriSatSun0600-2200",
-            17,
-            [17, 119],
-        ),
-        (
-            at_hours("15min", dict.fromkeys(range(5), ("00:00", "23:45"))),
-            "15min-MonTueWedThuFri0000-2345",
-            96,
-            [96, 480],
-        ),
+        (at_hours("1h", PLANT), "h-MonTueWedThuFriSatSun0600-2200", 17, [17, 119]),
+        (at_hours("15min", DAYS), "15min-MonTueWedThuFri0000-2345", 96, [96, 480]),
         (at_hours("1h", OFFICE, zone="Europe/Berlin"), "h-MonTueWedThuFri0900-1600", 8, [8, 40]),
     ],
 )

@@ -177,6 +177,10 @@ ORDINARY = {
 }
 
 
+def hourly(values: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame({"date": pd.date_range("2024-01-01", periods=600, freq="h").astype(str), "y": values})
+
+
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("n", [5, 30])
 def test_numbers_far_from_the_others_are_named(mark: float, n: int, folder: Path) -> None:
@@ -184,8 +188,7 @@ def test_numbers_far_from_the_others_are_named(mark: float, n: int, folder: Path
     rows = np.random.default_rng(n).choice(600, n, replace=False)
     values = USUAL.copy()
     values[rows] = mark
-    date = pd.date_range("2024-01-01", periods=600, freq="h")
-    pd.DataFrame({"date": date, "y": values}).to_csv("f.csv", index=False)
+    hourly(values).to_csv("f.csv", index=False)
     outcome = call("inspect", "f.csv")
     argument = f"dataset.missing_values=[{mark:g}]" if mark < 1e6 else "dataset.missing_values=['1e+20']"
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("warning:")]
@@ -211,15 +214,12 @@ def test_numbers_far_from_the_others_are_named(mark: float, n: int, folder: Path
 @pytest.mark.parametrize("what", ORDINARY)
 def test_ordinary_numbers_are_not_named(what: str, folder: Path) -> None:
     """Zero, counts, a maximum that a sensor reaches often, and single spikes."""
-    date = pd.date_range("2024-01-01", periods=600, freq="h")
-    pd.DataFrame({"date": date, "y": ORDINARY[what]}).to_csv("f.csv", index=False)
+    hourly(ORDINARY[what]).to_csv("f.csv", index=False)
     assert "missing_values" not in call("inspect", "f.csv").out
 
 
 def test_several_codes_of_missing_values_are_named_together() -> None:
     values = USUAL.copy()
     values[:5], values[10:15], values[20:30] = -9999, -8888, 999
-    date = pd.date_range("2024-01-01", periods=600, freq="h").astype(str)
-    table = table_of_frame(pd.DataFrame({"date": date, "y": values}), "mine")
-    _, report = inspect_table(table, DatasetConfig(), "mine")
+    _, report = inspect_table(table_of_frame(hourly(values), "mine"), DatasetConfig(), "mine")
     assert sorted(report.far) == ["-8888", "-9999", "999"]

@@ -88,15 +88,17 @@ def test_windows_on_the_gpu_are_those_of_the_cpu() -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
+        ((5, 2, 3, -2), r"model\.offset: expected at least 0, found -2"),
         ((0, 0, 1), "seq_len: expected at least 1, found 0"),
         ((3, -1, 1), "label_len: expected at least 0, found -1"),
         ((3, 1, 0), "pred_len: expected at least 1, found 0"),
         ((3, 4, 1), "label_len: expected at most seq_len=3.*found 4"),
     ],
 )
-def test_sizes_out_of_range(sizes: tuple[int, int, int], message: str) -> None:
+def test_sizes_out_of_range(sizes: tuple[int, ...], message: str) -> None:
+    names = ("seq_len", "label_len", "pred_len", "offset")
     with pytest.raises(InputError, match=message):
-        WindowSizes(seq_len=sizes[0], label_len=sizes[1], pred_len=sizes[2])
+        WindowSizes(**dict(zip(names, sizes, strict=False)))
 
 
 SIZES = WindowSizes(seq_len=5, label_len=2, pred_len=3, offset=4)
@@ -123,8 +125,6 @@ def test_targets_stay_in_their_part() -> None:
     assert SIZES.least_rows(2) == 10
     assert len(SIZES.starts(range(2, 12))) == 1
     assert len(SIZES.starts(range(2, 11))) == 0
-    with pytest.raises(InputError, match=r"model\.offset: expected at least 0, found -2"):
-        WindowSizes(seq_len=5, label_len=2, pred_len=3, offset=-2)
 
 
 def test_the_season_goes_on_through_the_offset() -> None:

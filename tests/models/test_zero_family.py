@@ -85,9 +85,8 @@ def test_gradients_are_finite_also_beyond_a_pass() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def run(folder: Path) -> list[str]:
     """Settings of a run on two daily waves of 500 hours."""
-    monkeypatch.chdir(tmp_path)
     t, rng = np.arange(500), np.random.default_rng(0)
     wave = 20 + 5 * np.sin(2 * np.pi * t / 24) + rng.normal(size=500)
     times = pd.date_range("2024-01-01", periods=500, freq="h")

@@ -27,24 +27,8 @@ from informer.read.table import listed, shown
 SAMPLE = resource("data/sample.csv")
 NAMES = [
     *("a,b.csv", "a\\'b.csv", "${x", "x" * 236 + ".csv", "ü" * 118 + ".csv", "a=b.csv", "[a,b].csv", "{a: b}.csv"),
-    *(
-        "1e3",
-        "true",
-        "a b",
-        " a",
-        "a ",
-        "'a'",
-        '"a"',
-        "a'b",
-        "a\\",
-        "\\'",
-        "a#b",
-        "key: value",
-        "a\nb",
-        "~a",
-        "!a",
-        "*",
-    ),
+    *("1e3", "true", "a b", " a", "a ", "'a'", '"a"', "a'b", "a\\", "\\'", "a#b"),
+    *("key: value", "a\nb", "~a", "!a", "*"),
 ]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="no such names there")
 
