@@ -24,6 +24,7 @@ from informer.networks.models.zero import (
     pinball,
     read,
 )
+from informer.pretrained.weights import load
 from informer.synthetic import generate
 
 MEDIAN = LEVELS.index(0.5)
@@ -183,6 +184,21 @@ def test_quantile_loss_matches_its_definition():
         ]
         found = pinball(torch.from_numpy(quantiles), torch.from_numpy(target))[i, j].item()
         assert found == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+@pytest.mark.parametrize("second", [1, 21])
+@pytest.mark.parametrize("shape", ["saw", "peak", "steps"])
+def test_a_pattern_that_repeats_exactly_goes_on(shape, second):
+    """Red if no change over a season is read as if nothing were known of it."""
+    season = {"saw": np.arange(7.0), "peak": np.eye(7)[0], "steps": np.arange(7.0) // 3}[shape]
+    week, history = np.tile(season, 3), 21 * 4
+    if second > 1:  # one in three differs
+        week[:7] *= 0.5
+    y = np.tile(week, history // 21 + 1)
+    given = torch.from_numpy(y[None, :history]), torch.ones(1, history, dtype=torch.bool)
+    forecast = load().predict(*given, torch.tensor([7]), torch.tensor([second]), 21)
+    error = (forecast[0, :, LEVELS.index(0.5)] - torch.from_numpy(y[history:])).abs()
+    assert error.max() < 0.03 * np.ptp(y)
 
 
 @pytest.mark.parametrize("value", [0.1, 0.0, 1e12])

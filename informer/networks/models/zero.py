@@ -78,7 +78,7 @@ class Inputs(NamedTuple):
     available: Bool[Tensor, "b horizon j"]
     facts: Float[Tensor, "b f"]
     change: Float[Tensor, "b"]
-    """Mean absolute change over a season, of asinh x; at least LEAST_CHANGE."""
+    """Mean absolute change over a season, of asinh x; at least LEAST_CHANGE, and 1 if none is known."""
     centre: Float[Tensor, "b"]
     spread: Float[Tensor, "b"]
 
@@ -127,10 +127,16 @@ def read(
     available = torch.cat([exists[:, :, :1] | has_none[:, :, None], exists[:, :, 1:]], dim=2)
 
     moves, has_move = _moves(bounded, observed, season)
-    further = (_moves(bounded, observed, each) for each in (second, torch.ones_like(season)))
-    change, second_change, row_change = (_mean(x.abs(), pairs) for x, pairs in ((moves, has_move), *further))
-    change = torch.where((second > 1) & (second_change > 0), torch.minimum(change, second_change), change)
-    change = torch.where(change > 0, change, 1.0).clamp(min=LEAST_CHANGE)
+    second_moves, has_second_move = _moves(bounded, observed, second)
+    row_moves, has_row_move = _moves(bounded, observed, torch.ones_like(season))
+    pairs = (moves, has_move), (second_moves, has_second_move), (row_moves, has_row_move)
+    change, second_change, row_change = (_mean(x.abs(), both) for x, both in pairs)
+    # zero says that a season repeats exactly if all of it has been seen twice, and otherwise nothing
+    is_exact = (season > 1) & (has_move.sum(1) >= season)
+    is_second_known = (second > 1) & ((second_change > 0) | (has_second_move.sum(1) >= second))
+    change = torch.where((change > 0) | is_exact, change, torch.inf)
+    change = torch.where(is_second_known, torch.minimum(change, second_change), change)
+    change = torch.where(change.isinf(), 1.0, change).clamp(min=LEAST_CHANGE)
 
     # the first source, and distances from it of the own value and the other sources, in the unit of the forecast
     bounded_sources, own = sources.asinh(), F.pad(bounded[:, -LABEL:], (0, HORIZON))[:, :, None]
