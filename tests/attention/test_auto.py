@@ -4,18 +4,13 @@ from functools import partial
 
 import pytest
 import torch
+from naive import draw
 
 from informer.build import build_attention
 from informer.networks.attention.auto import AutoAttention
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.prob import ProbAttention
-
-
-def inputs(spec: AttentionSpec) -> list[torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    lengths = (spec.len_q, spec.len_k, spec.len_k)
-    return [torch.randn(2, spec.n_heads, length, spec.d_head, generator=generator) for length in lengths]
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -37,7 +32,7 @@ def test_the_shorter_length_chooses(len_q, len_k, causal, expected, training) ->
     spec = AttentionSpec(n_heads=3, d_head=4, len_q=len_q, len_k=len_k, causal=causal, dropout=0.2, layer_index=1)
     auto = AutoAttention(spec, crossover=40, factor=2).train(training)
     alone = expected(spec, **({"factor": 2} if expected is ProbAttention else {})).train(training)
-    q, k, v = inputs(spec)
+    q, k, v = (x.float() for x in draw((2, 3, len_q, len_k, 4, 4), scale=1.0))
     outputs = []
     for attn in (auto, alone):
         torch.manual_seed(3)

@@ -184,14 +184,11 @@ def test_only_the_last_rows_are_read_as_numbers(bad: str) -> None:
             assert str(report.problems[0]).startswith("f, row 25, column 'a': expected a number")
 
 
-def _in_zone(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
-    return frame.assign(date=frame["date"].dt.tz_localize("UTC").dt.tz_convert(zone))
-
-
 def test_the_horizon_of_an_equal_time_keeps_its_zone() -> None:
     """Red if one series gets the timestamps of another that ends at the same moment elsewhere."""
-    frame = made(30)
-    series = [series_from_frame(_in_zone(frame, zone), DatasetConfig(), "f") for zone in ("UTC", "Asia/Tokyo", "UTC")]
+    frame, zones = made(30), ("UTC", "Asia/Tokyo", "UTC")
+    times = frame["date"].dt.tz_localize("UTC").dt
+    series = [series_from_frame(frame.assign(date=times.tz_convert(zone)), DatasetConfig(), "f") for zone in zones]
     assert [str(future_index(one, 3).tz) for one in series] == ["UTC", "Asia/Tokyo", "UTC"]
 
 

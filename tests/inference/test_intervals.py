@@ -208,18 +208,12 @@ def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Pat
     np.testing.assert_array_equal(long.loc[long["column"] == "price", "hi90"], forecast["price_hi90"])
 
 
-def late(launch: int, n: int = 600) -> pd.DataFrame:
-    """A product sold from a row on: 20 a day with a standard deviation of 4.5, before nothing."""
-    sales = 20 + 4.5 * np.random.default_rng(0).standard_normal(n)
-    return pd.DataFrame(
-        {"date": pd.date_range("2021-01-01", periods=n), "sales": np.where(np.arange(n) < launch, 0, sales)}
-    )
-
-
 @pytest.mark.parametrize("launch", [420, 492, 510, 540])
 def test_widths_after_a_late_launch_are_those_of_the_rows_since(launch: int) -> None:
-    """95 % is 1.96 standard deviations; before, all errors were zero and so were the widths."""
-    frame = late(launch)
+    """A product sold from a row on, 20 a day with a standard deviation of 4.5: 95 % is 1.96 of them; before, all errors
+    were zero and so were the widths."""
+    sales = np.where(np.arange(600) < launch, 0, 20 + 4.5 * np.random.default_rng(0).standard_normal(600))
+    frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=600), "sales": sales})
     forecaster = Forecaster.fit(frame, model="linear", target="sales", seq_len=14, pred_len=7)
     ahead = forecaster.predict(frame, intervals=[95])
     half = (ahead["sales_hi95"] - ahead["sales_lo95"]).mean() / 2

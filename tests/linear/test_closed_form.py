@@ -236,8 +236,7 @@ def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
     """With and without room to keep the moments of every block."""
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
-    config = {"chosen": [SETTINGS[0]]}
-    fit = prepare(train, val, range(COLUMNS), **HOW, **config)
+    fit = prepare(train, val, range(COLUMNS), **HOW, chosen=[SETTINGS[0]])
     blocks = folds(joined(fit.train, fit.val), 5, PRED)
     for room in (10**9, 0):
         monkeypatch.setattr("informer.linear.fit.KEPT_BYTES", room)
@@ -325,10 +324,6 @@ def test_a_cycle_is_offered_when_the_marks_show_it_and_two_of_it_were_seen():
     assert cycles_of((), 24 * 731, 24) == ()
 
 
-def prepared(train, val, **options):
-    return prepare(train, val, range(COLUMNS), **HOW, **options)
-
-
 def parts_of(data, train, val):
     return windows_of(data, train), windows_of(data, val)
 
@@ -338,7 +333,7 @@ def test_the_maps_forecast_what_least_squares_forecasts(config, n):
     """The whole way: choose, fit, average, forecast a batch; no series is known, one map a column."""
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
-    fit = prepared(train, val, **config)
+    fit = prepare(train, val, range(COLUMNS), **HOW, **config)
     fitted = fit.fit(fit.strengths()[0], fit.train)
     batch = everything(windows_of(data, range(330, 380)))
     rows = everything(train)
@@ -360,7 +355,8 @@ def test_the_maps_forecast_what_least_squares_forecasts(config, n):
 def test_rows_after_validation_change_nothing():
     data, other = store((400,)), store((400,))
     other.values[340:] = 100.0
-    fits = [prepared(*parts_of(each, range(250), range(260, 320))) for each in (data, other)]
+    parts = [parts_of(each, range(250), range(260, 320)) for each in (data, other)]
+    fits = [prepare(*each, range(COLUMNS), **HOW) for each in parts]
     fitted = [fit.fit(fit.strengths()[0], joined(fit.train, fit.val)) for fit in fits]
     assert torch.equal(fitted[0].weight, fitted[1].weight)
     assert torch.equal(fitted[0].extra, fitted[1].extra)
@@ -417,8 +413,7 @@ def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
     """A clock that moves a second whenever it is read: moments of the longest lookback take one for each column."""
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
-    config = {"lookbacks": [4, 8, SEQ]}
-    fit = prepare(train, val, range(COLUMNS), **HOW, **config)
+    fit = prepare(train, val, range(COLUMNS), **HOW, lookbacks=[4, 8, SEQ])
     ticks = itertools.count(-1_000_000)
     for most, longest in ((0.0, 4), (COLUMNS * ((8 + PRED) / (SEQ + PRED)) ** 2, 8), (COLUMNS, SEQ)):
         choice, best = fit.choose(lambda: float(-next(ticks)), most)

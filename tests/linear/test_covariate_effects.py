@@ -149,8 +149,9 @@ def test_ridge_has_the_same_effects() -> None:
     data = known_store()
     effects = KnownEffects([2], [], np.array([[0.7, -0.3]]))
     weight = torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4)))
-    windows = windows_of(data, range(3), label_len=2)
-    batch = replace_future(windows.batch(torch.arange(3)), data)
+    batch = windows_of(data, range(3), label_len=2).batch(torch.arange(3))
+    for window in range(3):  # the promotion is known ahead
+        batch.dec_x[window, :, 2] = data.values[window + 7 : window + 13, 2]
     predicted = RidgeForecast(weight, [0, 1], 1.0, known=effects)(batch).double().numpy()
     values = data.values.double().numpy()
     for window in range(3):
@@ -159,14 +160,6 @@ def test_ridge_has_the_same_effects() -> None:
             left = history[:, place] - effect * history[:, 2]
             expected = (left - left.mean()) @ weight.numpy() + left.mean() + effect * future[:, 2]
             np.testing.assert_allclose(predicted[window, :, place], expected, atol=1e-5)
-
-
-def replace_future(batch, data):
-    """With the promotion in the decoder's rows, as of a column that is known ahead."""
-    rows = torch.stack([data.values[window + 7 : window + 13] for window in range(3)])
-    dec_x = batch.dec_x.clone()
-    dec_x[:, :, 2] = rows[:, :, 2]
-    return batch._replace(dec_x=dec_x)
 
 
 def days(folder: Path) -> pd.DataFrame:

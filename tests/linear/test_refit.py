@@ -28,14 +28,10 @@ MAPS = "model.maps=[{lookback:24,last:false,taper:0.0,shared:5.0,groups:{}}]"
 RUN = ["dataset=sample", "model=linear", *SMALL[1:], "features=S", "target=price", MAPS, "model.embed=none"]
 
 
-def scaled() -> np.ndarray:
-    values = pd.read_csv(resource("data/sample.csv"))["price"].to_numpy()[:320]
-    return (values - values[:200].mean()) / values[:200].std()
-
-
 def windows(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Histories and futures less the histories' means."""
-    values = scaled()
+    """Scaled histories and futures less the histories' means."""
+    values = pd.read_csv(resource("data/sample.csv"))["price"].to_numpy()[:320]
+    values = (values - values[:200].mean()) / values[:200].std()
     x = np.stack([values[start : start + SEQ] for start in starts])
     y = np.stack([values[start + SEQ : start + SEQ + PRED] for start in starts])
     mean = x.mean(1, keepdims=True)

@@ -221,8 +221,14 @@ def test_a_product_with_dropout_and_its_gradients_equal_autograds(learnt: tuple[
     operands = [
         [x.clone().requires_grad_(need) for x, need in zip((weights, values), learnt, strict=True)] for _ in range(2)
     ]
+
+    def by_autograd(weights: torch.Tensor, values: torch.Tensor, p: float) -> torch.Tensor:
+        kept = torch.ones(weights.numel())
+        kept[dropped(weights.numel(), p)] = 0
+        return weights * kept.view(weights.shape) / (1 - p) @ values
+
     results = []
-    for multiply, (w, v) in zip((dropout_product, _product_by_autograd), operands, strict=True):
+    for multiply, (w, v) in zip((dropout_product, by_autograd), operands, strict=True):
         torch.manual_seed(6)
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             results.append(multiply(w, v, 0.3))
@@ -233,17 +239,6 @@ def test_a_product_with_dropout_and_its_gradients_equal_autograds(learnt: tuple[
         assert (ours.grad is None) == (theirs.grad is None)
         if ours.grad is not None:
             torch.testing.assert_close(ours.grad, theirs.grad, **close)
-
-
-def _product_by_autograd(weights: torch.Tensor, values: torch.Tensor, p: float) -> torch.Tensor:
-    return weights * kept_as_ones(weights.shape, p) / (1 - p) @ values
-
-
-def kept_as_ones(shape: torch.Size, p: float) -> torch.Tensor:
-    """The mask of `dropped`, as zeros and ones."""
-    ones = torch.ones(shape.numel())
-    ones[dropped(shape.numel(), p)] = 0
-    return ones.view(shape)
 
 
 def test_a_product_with_dropout_keeps_its_operands_and_the_dropped_positions() -> None:

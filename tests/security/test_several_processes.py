@@ -148,19 +148,16 @@ cli.run("train")
 """A process whose fourth step does not come."""
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return str(server.getsockname()[1])
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
 def test_one_that_is_killed_or_stopped(name: str, folder: Path) -> None:
     """Only the output of the surviving process is checked: torchrun adds its own lines."""
     Path("entry.py").write_text(BROKEN.replace("SIGNAL", name))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])  # a free one
     environment = os.environ | {
-        "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(),
+        "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
         "WORLD_SIZE": "2", "LOCAL_RANK": "0",
     }  # fmt: skip
     minutes = "trainer.collective_timeout_minutes=0.1"
