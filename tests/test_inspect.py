@@ -115,38 +115,26 @@ def test_a_column_that_the_command_leaves_out_is_named(folder: Path) -> None:
     assert "informer train" not in call("inspect", "bad.csv", "target=load").out
 
 
-def test_what_repairs_did_is_told(folder: Path) -> None:
-    table().drop(index=[20, 21]).to_csv("gap.csv", index=False)
-    outcome = done("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=2")
-    assert "gap.csv: fill=zero inserted 2 missing rows, first 2021-01-01 20:00:00 before row 22" in outcome.out
-    assert command(outcome)[2:] == ["dataset.fill=zero", "dataset.max_gap=2"]
-    trains(outcome)
-
-
-def test_one_is_no_truth_value(folder: Path) -> None:
+@pytest.mark.parametrize("missing", [[20, 21], [20]])
+def test_what_repairs_did_is_told(missing: list[int], folder: Path) -> None:
     """Red if a setting of 1 is reported as `true`."""
-    table().drop(index=20).to_csv("gap.csv", index=False)
-    outcome = call("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=1")
-    assert command(outcome)[2:] == ["dataset.fill=zero", "dataset.max_gap=1"]
+    n = len(missing)
+    table().drop(index=missing).to_csv("gap.csv", index=False)
+    outcome = done("inspect", "gap.csv", "dataset.fill=zero", f"dataset.max_gap={n}")
+    rows = "2 missing rows" if n == 2 else "1 missing row"
+    assert f"gap.csv: fill=zero inserted {rows}, first 2021-01-01 20:00:00 before row 22" in outcome.out
+    assert command(outcome)[2:] == ["dataset.fill=zero", f"dataset.max_gap={n}"]
     trains(outcome)
 
 
-def test_a_column_that_begins_late_keeps_its_gap(folder: Path) -> None:
+@pytest.mark.parametrize(("empty", "fix"), [(10, "dataset.fill=mask"), (267, "dataset.columns=[load]")])
+def test_a_column_that_begins_late_keeps_its_gap_unless_it_is_mostly_empty(empty: int, fix: str, folder: Path) -> None:
     """Red if ten missing rows cost a whole column."""
     frame = table()
-    frame.loc[:9, "price"] = np.nan
+    frame.loc[: empty - 1, "price"] = np.nan
     frame.to_csv("late.csv", index=False)
     outcome = call("inspect", "late.csv")
-    assert command(outcome)[2:] == ["dataset.fill=mask"]
-    trains(outcome)
-
-
-def test_a_column_that_is_mostly_empty_is_left_out(folder: Path) -> None:
-    frame = table()
-    frame.loc[: len(frame) * 2 // 3, "price"] = np.nan
-    frame.to_csv("late.csv", index=False)
-    outcome = call("inspect", "late.csv")
-    assert command(outcome)[2:] == ["dataset.columns=[load]"]
+    assert command(outcome)[2:] == [fix]
     trains(outcome)
 
 

@@ -875,7 +875,7 @@ def _with_missing_rows(
     new[positions] = False
     first = int(np.flatnonzero(missing)[0])
     report.repairs.append(
-        f"{rows.name}: fill={fill.value} inserted {missing.sum()} missing rows, first "
+        f"{rows.name}: fill={fill.value} inserted {counted(int(missing.sum()), 'missing row')}, first "
         f"{step.future(rows.timestamps[first], 1)[0]} before row {rows.lines[first + 1]}"
     )
     lines = rows.lines[np.searchsorted(positions, np.arange(n))]

@@ -66,18 +66,15 @@ def test_crowded_buckets(crowded, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_runs_of_tiles_change_nothing(monkeypatch, causal):
-    attn, operands = make(LONG, causal=causal, n_buckets=8), draw(LONG)
+@pytest.mark.parametrize(
+    ("n_buckets", "place", "name", "value"),
+    [(8, reformer, "CACHED_ELEMENTS", 1), (10, torch.compiler, "is_compiling", lambda: True)],
+    ids=["runs of tiles", "tiles of a graph"],
+)
+def test_other_tiles_change_nothing(monkeypatch, causal, n_buckets, place, name, value):
+    attn, operands = make(LONG, causal=causal, n_buckets=n_buckets), draw(LONG)
     whole = results(attn, *operands)
-    monkeypatch.setattr(reformer, "CACHED_ELEMENTS", 1)
-    assert_same(results(attn, *operands), whole)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_the_tiles_of_a_graph_give_what_those_of_an_eager_call_give(monkeypatch, causal):
-    attn, operands = make(LONG, causal=causal, n_buckets=10), draw(LONG)
-    whole = results(attn, *operands)
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    monkeypatch.setattr(place, name, value)
     assert_same(results(attn, *operands), whole)
 
 
