@@ -138,14 +138,6 @@ def assert_gradients(attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
     assert torch.autograd.gradcheck(call, leaves, fast_mode=True)
 
 
-def assert_blind_to_future(attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Changing queries, keys and values after row t does not change the rows up to t."""
-    before = attn(q, k, v)
-    for t in range(q.shape[2] - 1):
-        changed = [torch.cat([x[:, :, : t + 1], 9 - 4 * x[:, :, t + 1 :]], dim=2) for x in (q, k, v)]
-        torch.testing.assert_close(attn(*changed)[:, :, : t + 1], before[:, :, : t + 1], rtol=1e-12, atol=1e-12)
-
-
 def assert_drops_weights(attn: Attention, q: Tensor, k: Tensor) -> None:
     """In training each weight is either 0 or divided by 1 - p, and both happen. (One-hot values read the weights.)"""
     one_hot = torch.eye(k.shape[2], dtype=q.dtype).expand(*k.shape[:2], -1, -1)
