@@ -6,7 +6,6 @@ from naive import draw, spec_of
 
 from informer.build import build_attention
 from informer.networks.attention.base import Attention
-from informer.networks.attention.recurrent import FeatureState, RecurrentAttention
 
 SIZES = (2, 3, 150, 150, 5, 4)  # three chunks of the causal forward
 CASES = {
@@ -96,12 +95,6 @@ def test_a_state_may_be_gone_on_from_twice():
         attn = make(case)
         state = attn.step(attn.initial_state(2, 4), q, k, v)[1]
         assert torch.equal(attn.step(state, q, k, v)[0], attn.step(state, q, k, v)[0])
-
-
-def test_which_mechanisms_have_it():
-    assert all(isinstance(make(case), RecurrentAttention) for case in ALL)
-    assert isinstance(make("efficient feature").initial_state(1), FeatureState)
-    assert not isinstance(build_attention("prob", spec_of(SIZES, causal=True)), RecurrentAttention)
 
 
 def test_full_attention_keeps_the_precision_of_its_operands():

@@ -17,7 +17,7 @@ from informer.config.data import Calendar, DatasetConfig, ScalerConfig, Short, S
 from informer.config.model import CalendarEmbed
 from informer.data import panel
 from informer.data.calendar import calendar_marks
-from informer.data.columns import Columns, Roles
+from informer.data.columns import Roles
 from informer.data.dataset import Data
 from informer.data.history import future_index, history_batch
 from informer.data.large import mapped_panel
@@ -365,15 +365,6 @@ def test_the_checksum_is_over_all_files(tmp_path: Path) -> None:
     assert first.path == tmp_path
     write(made(100).assign(a=1.0), tmp_path / "y.csv")
     assert load(config).provenance.sha256 != first.sha256
-
-
-def test_roles_reach_the_windows(tmp_path: Path) -> None:
-    data = load(folder(frames(), tmp_path), roles=Roles(targets=["b"], future_covariates=["c"]))
-    assert data.columns == Columns(inputs=("b", "c"), targets=("b",), future_covariates=("c",))
-    batch = data.test.batch(torch.tensor([0, 5]))
-    following = data.test.batch(torch.tensor([0 + PRED, 5 + PRED]))
-    assert torch.equal(batch.dec_x[:, LABEL:, 1], following.enc_x[:, -PRED:, 1])
-    assert not batch.dec_x[:, LABEL:, 0].any()
 
 
 def test_rows_before_and_after_a_clock_change_keep_the_time_of_day(tmp_path: Path) -> None:
