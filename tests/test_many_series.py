@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import call, done, refusal
+from entry_points import assert_same_weights, call, done, refusal
 from stores import series_from_frame
 
 from informer import Forecaster, checkpoint
@@ -83,8 +83,7 @@ def test_one_long_file_gives_the_same_model(run: Path, folder: Path) -> None:
     pd.concat(series(name).assign(id=name) for name in sorted(SCALES)).to_csv("long.csv", index=False)
     more = ["dataset.path=long.csv", "dataset.series_col=id", "scaler.per_series=true", "run_dir=long"]
     done("train", *RUN, *more)
-    first, second = (checkpoint.load(path).weights for path in (run, Path("long")))
-    assert all((first[name] == second[name]).all() for name in first)
+    assert_same_weights(run, "long", checkpoint.BEST)
     assert Path("long/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
 
 
@@ -227,8 +226,7 @@ def test_a_column_of_names_that_is_none(
 def test_a_map_of_a_file_gives_the_same_model(run: Path, folder: Path) -> None:
     more = [f"dataset.path={run.parent / 'in'}", "dataset.short=skip", "scaler.per_series=true", "run_dir=mapped"]
     done("train", *RUN, *more, "dataset.memmap=true", "dataset.cache_dir=arrays")
-    first, second = (checkpoint.load(path).weights for path in (run, Path("mapped")))
-    assert all((first[name] == second[name]).all() for name in first)
+    assert_same_weights(run, "mapped", checkpoint.BEST)
     assert Path("mapped/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
     assert list(Path("arrays").rglob("*.float32"))
 

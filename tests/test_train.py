@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from entry_points import ROOT, SMALL, TENSORBOARD, Trained, call, done, launch
+from entry_points import ROOT, SMALL, TENSORBOARD, Trained, assert_same_weights, call, done, launch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -38,10 +38,6 @@ def run(*arguments: str, run_dir: str = "run") -> checkpoint.Checkpoint:
     """Train in the present folder; the last checkpoint."""
     done("train", *arguments, f"run_dir={run_dir}")
     return checkpoint.load(Path(run_dir) / "last.pt")
-
-
-def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +150,8 @@ def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Train
     done("train", f"--config-dir={trained.run_dir}", "--config-name=config")
     again = resolve_latest("runs/latest")
     for name in ("best.pt", "last.pt"):
-        one, other = checkpoint.load(trained.run_dir / name), checkpoint.load(again / name)
-        assert equal(one.weights, other.weights)
-        assert one.val_loss == other.val_loss
+        assert_same_weights(trained.run_dir, again, name)
+        assert checkpoint.load(trained.run_dir / name).val_loss == checkpoint.load(again / name).val_loss
     assert (again / "config.yaml").read_bytes() == (trained.run_dir / "config.yaml").read_bytes()
     assert (again / "metrics.csv").read_bytes() == (trained.run_dir / "metrics.csv").read_bytes()
     assert {path.name for path in folder.iterdir()} == {"runs"}
@@ -175,8 +170,8 @@ def test_attention_chosen_by_length_is_told_and_kept(folder: Path) -> None:
 
 
 def test_another_seed_makes_another_run(folder: Path, trained: Trained) -> None:
-    other = run(*SAMPLE, "seed=1")
-    assert not equal(checkpoint.load(trained.run_dir / "last.pt").weights, other.weights)
+    one, other = checkpoint.load(trained.run_dir / "last.pt").weights, run(*SAMPLE, "seed=1").weights
+    assert not all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize(("max_steps", "epochs"), [(STEPS, 1), (STEPS + 2, 2)])

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
-from entry_points import SMALL, call, done, killed, refusal
+from entry_points import SMALL, assert_same_weights, call, done, killed, refusal
 from toy_family import MODULE, YAML
 
 from informer import Forecaster, checkpoint
@@ -41,21 +40,13 @@ def toy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("toys", None)
 
 
-def weights(run: str, name: str = "last.pt") -> dict[str, torch.Tensor]:
-    return checkpoint.load(Path(run) / name).weights
-
-
-def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
 @pytest.mark.usefixtures("toy")
 def test_a_family_from_outside_goes_through_every_command(folder: Path) -> None:
     """Red if training, scoring, prediction, resuming, freezing, compiling or exporting asks for an Informer's parts."""
     checked = partial(call, checked=True)
     outcome = checked("train", *TOY, "run_dir=whole")
     assert outcome.status == 0, outcome.err
-    assert weights("whole")["network.inner.weight"].shape == (8, 24)
+    assert checkpoint.load(Path("whole")).weights["network.inner.weight"].shape == (8, 24)
     assert json.loads(Path("whole/metrics.json").read_text())["scores"]["toy"]
     assert checked("eval", "checkpoint=whole", "plots=attention").status == 0
     assert Path("whole/eval/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
@@ -72,7 +63,7 @@ def test_a_family_from_outside_goes_through_every_command(folder: Path) -> None:
     with killed():
         call("train", *TOY, "run_dir=cut")
     assert checked("train", "resume=cut").status == 0
-    assert equal(weights("cut"), weights("whole"))
+    assert_same_weights("cut", "whole")
 
 
 @pytest.mark.slow
@@ -80,7 +71,7 @@ def test_a_family_from_outside_goes_through_every_command(folder: Path) -> None:
 def test_its_saved_configuration_makes_the_same_run(folder: Path) -> None:
     done("train", *TOY, "trainer.freeze=[inner]", "loss=quantile", "run_dir=one")
     done("train", "--config-dir=one", "--config-name=config", "run_dir=two")
-    assert equal(weights("one"), weights("two"))
+    assert_same_weights("one", "two")
     done("train", *TOY, "loss=quantile", "trainer.max_steps=1", "init_from=one", "run_dir=three")
     line = refusal("train", *TOY, "loss=quantile", "features=S", "target=price", "init_from=one", "run_dir=four")
     assert "init_from: expected the columns of the checkpoint, found others; model.family=toy does not say" in line
