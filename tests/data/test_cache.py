@@ -107,6 +107,7 @@ CASES: list[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = [
     (table("date,a", dates(12, "%d/%m/2020"), COUNT[:12]), {"time_format": "%d/%m/%Y"}, {"time_format": "%m/%d/%Y"}),
     (table("date,a,b", dates(60), COUNT, COUNT), {}, {"exclude": ["b"]}),
     (table("date,a", dates(60), COUNT), {"frequency": "D"}, {"frequency": "h"}),
+    (table("date,\u00e3", dates(60), COUNT), {"encoding": "latin-1"}, {"encoding": "cp1250"}),
     (table("date,a,note", dates(60), COUNT, ["x" * 500] * 60), {}, {"max_cell": 100}),
     (table("date,a,s", dates(30) * 2, COUNT, ["p"] * 30 + ["q"] * 30), {"series_col": "s"}, {}),
 ]
