@@ -13,9 +13,9 @@ from test_configs import composed
 
 from informer.build import build_data
 from informer.data.dataset import Data
-from informer.linear.fit import BLOCKS, ChosenMap, LinearFit, Products, best_mean, candidates_of, prepare, products_of
+from informer.linear.fit import BLOCKS, LinearFit, Products, best_mean, candidates_of, prepare, products_of
 from informer.linear.moments import in_order
-from informer.linear.select import folds
+from informer.linear.select import ChosenMap, folds
 from informer.linear.settings import MapSettings, in_words
 
 
