@@ -1,6 +1,5 @@
 """The service over HTTP: answers equal the Python API's, errors are one line, limits hold, it ends cleanly."""
 
-import asyncio
 import html
 import json
 import re
@@ -23,7 +22,7 @@ from informer import Forecaster
 from informer.base.errors import InputError
 from informer.config.commands import ServeConfig
 from informer.service.requests import Service
-from informer.service.serve import _example, build_app
+from informer.service.serve import _example
 
 pytest.importorskip("fastapi", reason="needs fastapi and uvicorn (pip install fastapi uvicorn)")
 pytest.importorskip("uvicorn", reason="needs fastapi and uvicorn (pip install fastapi uvicorn)")
@@ -241,24 +240,19 @@ def test_the_example_of_a_request_names_every_column(served: Served) -> None:
     assert [*json.loads(html.unescape(_example(many)))["frame"]] == ["t", "id", *"zbcdefgh", "..."]
 
 
-def test_a_body_that_never_ends_is_given_up(forecaster: Forecaster) -> None:
+def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
     """Red if a client that sends nothing more keeps its place: the service would wait for it forever."""
-    service = Service(forecaster.trained, ServeConfig(timeout=0.2, max_requests=1))
-    headers = [(b"host", b"localhost"), (b"content-type", CSV.encode())]
-    scope = {"type": "http", "method": "POST", "path": "/forecast", "query_string": b"", "headers": headers}
-    pieces, answer = iter([{"type": "http.request", "body": b"d", "more_body": True}]), list[dict[str, Any]]()
-
-    async def receive() -> dict[str, Any]:
-        return next(pieces, None) or await asyncio.get_running_loop().create_future()
-
-    async def send(message: dict[str, Any]) -> None:
-        answer.append(message)
-
-    asyncio.run(build_app(service)(scope, receive, send))
-    assert answer[0]["status"] == 408
-    assert b"timeout: the body did not arrive within 0.2 s" in answer[1]["body"]
-    with service.admitted():
-        pass
+    with serving(f"checkpoint={trained.run_dir}", "timeout=0.2", "max_requests=1") as service:
+        with socket.create_connection((service.host, service.port), timeout=120) as client:
+            client.sendall(
+                b"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 99\r\n\r\nd"
+            )
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += client.recv(4096)
+        assert b"408" in answer.splitlines()[0]
+        assert b"timeout: the body did not arrive within 0.2 s" in answer
+        assert service.ask("GET", "/health").status == 200
 
 
 def test_too_many_requests_are_refused_and_one_in_progress_is_answered_before_the_end(trained: Trained) -> None:
