@@ -71,7 +71,7 @@ from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
 from informer.report.run import add_scores, made_of, report
-from informer.scoring.intervals import saved_calibration, validation_rows
+from informer.scoring.intervals import NOTHING_LEARNED, Calibration, saved_calibration, validation_rows
 from informer.scoring.scores import Evaluation, shown
 from informer.search.stage import skipped, train
 from informer.training.combination import combiner
@@ -217,16 +217,20 @@ def column_line(evaluation: Evaluation) -> dict[str, str]:
 
 
 def _interval_line(
-    evaluation: Evaluation, trained: TrainConfig, levels: Sequence[int], requested: Sequence[int], *, is_constant: bool
+    evaluation: Evaluation,
+    trained: TrainConfig,
+    levels: Sequence[int],
+    requested: Sequence[int],
+    calibration: Calibration | None,
 ) -> str:
+    if calibration is not None and not calibration.is_learned.any():
+        return f"none: {NOTHING_LEARNED}"
     if not levels:
         needs = validation_rows(80, trained.pred_len, trained.trainer.calibration or 0.5)
         return (
             f"none: an 80 % interval needs {needs} validation rows in a series (dataset.split.val); provide more rows "
             "or a shorter horizon"
         )
-    if is_constant and not evaluation.intervals:
-        return "none: the targets are constant"
     text = _coverage(evaluation, levels)
     absent = [f"{level} %" for level in requested if level not in levels]
     return f"{text}; too few validation rows for {', '.join(absent)}" if absent else text
@@ -403,7 +407,7 @@ def _forecast_trained(
         "Model": f"{model}, reads the last {lasting(trained.seq_len, frequency)}; {ready}",
         "Quality": quality_line(evaluation),
         **column_line(evaluation),
-        "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, is_constant=bool(constant)),
+        "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, calibration),
         "Forecast": f"{where} ({what}{lasting(max(ahead), frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, run),
         "Report": str(page),

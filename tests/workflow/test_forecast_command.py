@@ -27,7 +27,7 @@ from informer.commands.workflow import Display, displayed
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import SplitConfig
 from informer.linear.average import CombinationWeights
-from informer.scoring.intervals import RECENT
+from informer.scoring.intervals import NOTHING_LEARNED, RECENT
 from informer.scoring.metrics import Errors, MaseScale
 from informer.scoring.scores import Evaluation
 from informer.training import run as training_run
@@ -439,6 +439,16 @@ def test_a_misspelt_file_and_a_report_of_a_table_say_what_to_do(folder: Path) ->
     assert forecast("my_laod.csv").err == "error: my_laod.csv: no such file, similar: my_load.csv\n"
     assert forecast("other.csv").err == "error: other.csv: no such file, check the path\n"
     assert "informer forecast my_load.csv" in call("report", "my_load.csv").err
+
+
+def test_a_pattern_without_errors_has_no_intervals_and_says_why(folder: Path) -> None:
+    """Red if more rows are asked for: no held-out forecast had an error, however many there are."""
+    days = pd.date_range("2023-01-01", periods=300)
+    pd.DataFrame({"date": days, "y": days.day_of_week + 1.0}).to_csv("my.csv", index=False)
+    lines = sound(forecast("my.csv", "horizon=7"))
+    assert lines["Intervals"] == f"none: {NOTHING_LEARNED}"
+    written = pd.read_csv(next(Path(".").rglob("my.forecast.csv")), parse_dates=["date"])
+    np.testing.assert_allclose(written["y"], written["date"].dt.day_of_week + 1, atol=1e-3)
 
 
 def test_a_text_column_that_is_not_used_is_named(folder: Path) -> None:
