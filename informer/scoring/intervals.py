@@ -312,6 +312,19 @@ class Residuals:
     series: Int[Tensor, "w"] | None = None
     apart: Float[Tensor, "w"] | None = None
 
+    @classmethod
+    def of(
+        cls,
+        forecast: Float[Tensor, "w steps n"],
+        actual: Float[Tensor, "w steps n"],
+        history: Float[Tensor, "w seq_len n"],
+        lag: int,
+        series: Int[Tensor, "w"],
+    ) -> "Residuals":
+        """Residuals of some windows, from scaled values; `over` says how far apart they are."""
+        errors, variation = (forecast - actual).abs(), differences(history, lag)
+        return cls(errors.float().cpu(), variation.float().cpu(), lag, series=series.cpu())
+
     def over(self, windows: Windows) -> "Residuals":
         """The same with the distances of the windows that they are of."""
         apart = F.pad(windows.starts.diff().float(), (0, 1), value=torch.inf).cpu()
@@ -433,6 +446,7 @@ def residuals(
     targets: Sequence[int],
     n_rolled: int = 0,
     most: int | None = None,
+    known: Residuals | None = None,
 ) -> Residuals:
     """Residuals of a forecaster on windows that it was not fitted on.
 
@@ -446,21 +460,22 @@ def residuals(
         targets: indices of the targets among the inputs.
         n_rolled: blocks of pred_len rows to forecast recursively after the first.
         most: maximum number of windows.
+        known: residuals of the first pred_len rows, if they were computed before.
     """
     forecast = partial(model_forecast, model) if isinstance(model, ForecastModel) else model
-    per_window = windows.batch(torch.tensor([0])).target.numel()
-    wanted = len(windows) if most is None else affordable(model, most, len(targets))
-    errors, variations, series = list[Tensor](), list[Tensor](), list[Tensor]()
-    chosen = windows.thinned(min(max(MAX_NUMBERS // per_window, 1), wanted))
-    for batch in chosen.batches(batch_size):
-        errors.append((forecast(batch) - batch.target).abs().float().cpu())
-        variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
-        series.append(batch.series.cpu())
-    rolled = None
+    if known is None:
+        chosen = windows.at(windows.starts[:: every_of(windows, most and affordable(model, most, len(targets)))])
+        known = joined_errors(
+            [
+                Residuals.of(forecast(batch), batch.target, batch.enc_x[:, :, list(targets)], lag, batch.series)
+                for batch in chosen.batches(batch_size)
+            ]
+        ).over(chosen)
     if n_rolled:
         fewer = affordable(model, MOST_ROLLED, len(targets))
         rolled = _rolled(forecast, windows, n_rolled, most=fewer, batch_size=batch_size, lag=lag, targets=targets)
-    return Residuals(torch.cat(errors), torch.cat(variations), lag, rolled, torch.cat(series)).over(chosen)
+        known = replace(known, rolled=rolled)
+    return known
 
 
 def affordable(model: object, most: int, n_targets: int) -> int:
@@ -468,6 +483,12 @@ def affordable(model: object, most: int, n_targets: int) -> int:
     itself, in a millisecond."""
     is_slow = isinstance(model, ForecastModel) and model.members
     return max(most // n_targets, FEWEST_WINDOWS) if is_slow else most
+
+
+def every_of(windows: Windows, most: int | None = None) -> int:
+    """Every how many-th window is kept, so that there are at most `most` windows and MAX_NUMBERS values."""
+    per_window = windows.batch(torch.tensor([0])).target.numel()
+    return -(-len(windows) // min(max(MAX_NUMBERS // per_window, 1), most or len(windows)))
 
 
 def _rolled(

@@ -34,9 +34,15 @@ from informer.scoring.baselines import FittedBaseline, best_seasonal_naive, fit_
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of, verdict
 from informer.scoring.intervals import (
     DECILES,
+    MOST_RECENT,
     Baseline,
     Calibration,
     IntervalScores,
+    Residuals,
+    affordable,
+    every_of,
+    joined_errors,
+    lag_of,
     model_quantiles,
     shortfalls,
     too_narrow,
@@ -117,6 +123,7 @@ class Evaluation:
         series: names of the series of a panel, in the order of the groups of `errors`; empty for a single series.
         breakdown: further errors as plain containers, see `Breakdown`.
         problems: problems of the data, one line each.
+        residuals: errors of the model on these windows, or on evenly spaced ones.
         baselines: the baselines.
         block: number of neighbouring windows that overlap; block length of the bootstrap.
     """
@@ -130,6 +137,7 @@ class Evaluation:
     series: Sequence[str] = ()
     breakdown: Mapping[str, Any] = field(default_factory=dict)
     problems: Sequence[str] = ()
+    residuals: Residuals | None = None
     baselines: Sequence[Baseline] = ()
     block: int = 1
 
@@ -557,23 +565,37 @@ def _notes(data: Data) -> Iterator[str]:
 
 @final
 class _Scored:
-    """A network as a forecaster: scores its intervals and quantiles."""
+    """A network as a forecaster: scores its intervals and quantiles, and keeps errors of evenly spaced windows."""
 
     def __init__(self, model: ForecastModel, data: Data, calibration: Calibration | None) -> None:
         self.model, self.calibration = model, calibration
         self.spread = IntervalScores(model.quantiles, calibration)
         self._targets = data.columns.positions(data.targets)
+        self._every = every_of(data.test, affordable(model, MOST_RECENT, len(self._targets)))
+        self._kept = data.test.at(data.test.starts[:: self._every])
+        self._lag = lag_of(data.frequency.season, data.sizes.seq_len)
+        self._seen, self._residuals = 0, list[Residuals]()
         self._output = torch.empty(0)
 
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         self._output, history = model_output(self.model, batch), batch.enc_x[:, :, self._targets]
         self.spread.add(self._output, batch.target, history, units=batch.units, series=batch.series)
-        return point(self._output, self.model.quantiles)
+        forecast = point(self._output, self.model.quantiles)
+        chosen = slice(-self._seen % self._every, None, self._every)
+        errors = Residuals.of(forecast[chosen], batch.target[chosen], history[chosen], self._lag, batch.series[chosen])
+        self._residuals.append(errors)
+        self._seen += len(forecast)
+        return forecast
 
     def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
         """Quantiles of its last forecast."""
         history = batch.enc_x[:, :, self._targets]
         return model_quantiles(self.model, self._output, self.calibration, history, batch.units, batch.series)
+
+    @property
+    def residuals(self) -> Residuals:
+        """Errors of at most MOST_RECENT windows."""
+        return joined_errors(self._residuals).over(self._kept)
 
 
 MAPS_CELLS = 1 << 19
@@ -637,7 +659,7 @@ def score(
         notes = (*notes, note)
     return replace(
         evaluation, notes=notes, intervals=own.spread.intervals, quantiles=own.spread.quantiles, breakdown=parts,
-        problems=data_problems(data),
+        problems=data_problems(data), residuals=own.residuals,
     )  # fmt: skip
 
 

@@ -436,7 +436,12 @@ def score_best(
         state |= calibration.state()
         # for forecasts after the end of the data: also the errors on the test part, the newest there are
         errors_of = intervals.residuals_of(data, scored_at_once(best, settings.trainer.eval_batch_size, data))
-        tested = errors_of(best.eval(), data.test, most=intervals.MOST_RECENT)
+        known = evaluation.residuals
+        if evaluation.windows < len(data.test):  # those of as many windows, however many were scored in time
+            every = intervals.every_of(data.test, intervals.affordable(best, intervals.MOST_RECENT, len(data.targets)))
+            chosen = data.test.at(data.test.starts[::every])
+            known = errors_of(best.eval(), chosen, n_rolled=0)
+        tested = errors_of(best.eval(), data.test, most=intervals.MOST_RECENT, known=known)
         recent = (tested if errors.lag != tested.lag else intervals.joined_errors([errors, tested])).calibration()
         if bool(recent.is_learned.any()):
             state |= {f"{intervals.RECENT}{name}": tensor for name, tensor in recent.state().items()}
