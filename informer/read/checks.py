@@ -304,7 +304,7 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, "t"], config: Dataset
         firsts = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).transform("first").to_numpy()
         alike = float(((rows.values == firsts) | np.isnan(rows.values))[repeated].all(axis=1).mean())
     likeness = f", {alike:.0%} of them with the numbers of another row at their time" if alike >= MOSTLY else ""
-    sums = f"for sums, {_settings_of_sums(rows)}; " if n >= MANY_MISSING * len(rows) else ""
+    sums = f"for sums, {_settings_of(Duplicates.sum, rows)}; " if n >= MANY_MISSING * len(rows) else ""
     kept = (config.duplicates or Duplicates.first).value
     report.add(
         f"{place} ({n} of {len(rows)} rows repeat a time{likeness}); keep one row per time, or, for a file "
@@ -314,11 +314,11 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, "t"], config: Dataset
     )
 
 
-def _settings_of_sums(rows: Rows) -> str:
-    """What to set to read the sums of the rows of a time, or of a usual period if times are not at equal steps."""
+def _settings_of(joined: Duplicates, rows: Rows) -> str:
+    """What to set to join the rows of a time, or of a usual period if times are not at equal steps."""
     once = rows.timestamps.unique().sort_values()
     is_even = len(once) < 2 or (Frequency.closest(once)[0].strides(once) > 0).all()
-    return f"dataset.duplicates=sum{'' if is_even else f' dataset.frequency={usual_period(once)}'}"
+    return f"dataset.duplicates={joined.value}{'' if is_even else f' dataset.frequency={usual_period(once)}'}"
 
 
 def may_drop(n: int, n_rows: int, config: DatasetConfig) -> bool:
@@ -425,12 +425,12 @@ def check_steps(
             *([Repair("fill", fill)] if fills and config.fill is None else []),
         )
     if len(uneven):
-        sums = _settings_of_sums(rows)
-        of_periods = f", or set {sums}, or, for means, such as of readings, {sums.replace('=sum', '=mean')}"
-        report.add(
-            f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}; "
-            f"write rows at equal steps{'' if has_step else of_periods}"
-        )
+        line = f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}"
+        line += "; write rows at equal steps"
+        if not has_step:
+            line += f", or set {_settings_of(Duplicates.sum, rows)}, or, for means, such as of readings, "
+            line += _settings_of(Duplicates.mean, rows)
+        report.add(line)
     return missing
 
 
@@ -818,8 +818,7 @@ def _joined(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
     if not are_sums:
         report.repairs.append(f"{rows.name}: duplicates=mean: {len(present)} means {period}")
         return replace(rows, timestamps=times[present], values=values[present], lines=rows.lines[firsts])
-    without_rows = f"{n - len(present)} without rows are 0"
-    report.repairs.append(f"{rows.name}: duplicates=sum: {n} sums {period}, {without_rows}")
+    report.repairs.append(f"{rows.name}: duplicates=sum: {n} sums {period}, {n - len(present)} without rows are 0")
     # seconds from the time of each period to its last row; of series, some are seldom sold
     lasts = (pd.Series(rows.timestamps).groupby(codes).max() - times[present]).dt.total_seconds().to_numpy()
     if config.series_col is None and n > LEAST_VALUES and lasts[-1] < np.quantile(lasts[:-1], EARLY_END):

@@ -59,7 +59,6 @@ def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple[io.BufferedR
     """
     with open_regular(path) as raw, ExitStack() as stack:
         start = raw.read(4)
-        raw.seek(0)
         content: Any = gzip.GzipFile(fileobj=raw) if start.startswith(GZIP) else raw
         if start == ZIP and zipfile.is_zipfile(raw):
             archive = stack.enter_context(zipfile.ZipFile(raw))

@@ -259,7 +259,8 @@ def _check(table: Table, parts: Mapping[str, str], part: str, wrong: np.ndarray,
 
 def _part(column: str) -> str | None:
     """The part of a time that a column is named after."""
-    return next((part for part, names in PART_NAMES.items() if _plain(column) in names), None)
+    name = _plain(column)
+    return next((part for part, names in PART_NAMES.items() if name in names), None)
 
 
 def _marked_part(cells: pd.Series) -> str | None:
