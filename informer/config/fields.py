@@ -19,24 +19,42 @@ def is_address(word: str) -> bool:
 def setting(
     default: Any = None,
     *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    required: str = "",
     check: Callable[[Any], Iterable[str]] | None = None,
+    is_name: bool = False,
     is_path: bool = False,
     is_address: bool = False,
-    **what: Any,
+    **more: Any,
 ) -> Any:
     """A field of a settings class that says what it is.
 
     Args:
         default: its value if it is not set, or a function that makes one.
+        least, above, most, below: bounds of a number, or of the numbers in a list; those of `above` and `below` are
+            outside.
+        required: for a setting that must be given: what was expected, for the message.
         check: returns one sentence for each problem of a value that is not None.
+        is_name: it names a column or sheet, which may be called null.
         is_path: it is a single path, which is taken literally if it exists.
         is_address: it may be a remote address too, such as s3://bucket/file.csv.
-        what: `least`, `above`, `most`, `below`: bounds of a number, or of the numbers in a list; those of `above` and
-            `below` are outside. `required`, for a setting that must be given: what was expected, for the message.
-            `is_name`: it names a column or sheet, which may be called null. And what else lists of settings follow
-            from, see `informer.config.data.settings_that`.
+        more: what else lists of settings follow from, see `informer.config.data.settings_that`.
     """
-    metadata = {"check": check, "is_path": is_path or is_address, "is_address": is_address, **what}
+    metadata = {
+        "least": least,
+        "above": above,
+        "most": most,
+        "below": below,
+        "required": required,
+        "check": check,
+        "is_name": is_name,
+        "is_path": is_path or is_address,
+        "is_address": is_address,
+        **more,
+    }
     return field(**{"default_factory" if callable(default) else "default": default}, metadata=metadata)
 
 
