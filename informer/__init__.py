@@ -16,7 +16,6 @@ Packages and modules; each imports only from those further down:
   build         the only place that creates objects from configuration
   data | pretrained  series to windows on the device, diagnosis of files; the network that comes trained
   read | networks  files to checked series; models, layers, attention, ops (only torch); independent of each other
-  synthetic     generated series
   config        settings of every command, read from its words, and of training, composed by Hydra
   base          errors, files, runtime, console
 

@@ -44,7 +44,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, Zero, pinball, quantile_loss, read
 from informer.pretrained.weights import weights_path
-from informer.synthetic import Generated, generate
+from pretraining.generate import Generated, generate
 
 SAVE_MINUTES, SCORE_MINUTES = 3.0, 7.5
 GENERATED_AT_ONCE = 512

@@ -18,7 +18,7 @@ from informer.base.runtime import resource
 from informer.build import attention_class, attention_names, attention_node, build_attention
 from informer.networks.attention.base import AttentionSpec
 from informer.pretrained.weights import load
-from informer.synthetic import generate
+from pretraining.generate import generate
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 

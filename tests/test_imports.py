@@ -26,7 +26,7 @@ ROOMS = (
     ("checkpoint",),
     ("linear", "build"),
     ("data", "pretrained"),
-    ("read", "networks", "synthetic"),
+    ("read", "networks"),
     ("config",),
     ("base",),
 )

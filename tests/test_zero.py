@@ -25,7 +25,7 @@ from informer.networks.models.zero import (
     read,
 )
 from informer.pretrained.weights import load
-from informer.synthetic import generate
+from pretraining.generate import generate
 
 MEDIAN = LEVELS.index(0.5)
 

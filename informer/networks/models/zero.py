@@ -1,4 +1,4 @@
-"""An Informer that forecasts series it has never seen: trained on the generated series of `informer.synthetic`.
+"""An Informer that forecasts series it has never seen: trained on the generated series of `pretraining`.
 
 Every column is a series of its own. A series is cut into patches; the encoder of the Informer (distilling between its
 layers) reads the last 512 rows or more. Its one-pass decoder reads the start token, the last `LABEL` rows, and the

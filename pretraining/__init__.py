@@ -1,0 +1,1 @@
+"""What the network that comes trained is trained on: generated series. Not a part of the package `informer`."""
