@@ -31,9 +31,9 @@ from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import series_column
-from informer.data.history import Future
+from informer.data.history import Futures
 from informer.data.panel import attributes_from, read_panel
-from informer.inference.model import TrainedModel
+from informer.inference.model import TrainedModel, table_of
 from informer.inference.reader import Reader
 from informer.inference.rolling import RollingScores, first_origin, roll_panel, with_origins
 from informer.inference.writing import figure_of
@@ -284,18 +284,21 @@ class Forecaster:
         stride: int | None = None,
         attributes: Frame | None = None,
     ) -> float:
-        """Skill on the rows of `frame` after training: 1 - MSE / MSE of the better baseline; arguments as for
+        """Skill on the rows of `frame` after those of the fit: 1 - MSE / MSE of the better baseline; arguments as for
         `backtest`.
 
+        With trainer.refit=true, the default of model=auto, the model is fitted on all rows of its data, so only newer
+        rows are scored; `metrics` has the scores of the test part.
+
         Raises:
-            InputError: there is no origin after the training rows.
+            InputError: there is no origin after the rows of the fit.
         """
         model, how = self.trained, PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
         panel = self._panel(frame, attributes, ahead=model.reach(horizon))
         valid_series, firsts, _ = with_origins(model, panel, how)
         scores = RollingScores(model, valid_series, firsts, how)
-        tables = roll_panel(model, valid_series, how, first_rows=firsts, scores=scores)
-        assert sum(map(len, tables))
+        for _ in roll_panel(model, valid_series, how, first_rows=firsts, scores=scores):
+            pass  # the tables are not needed; making them fills the scores
         return scores.evaluation().skill
 
     def plot(
@@ -305,6 +308,7 @@ class Forecaster:
         series: str | None = None,
         horizon: int | str | None = None,
         intervals: int | Sequence[int] = (),
+        future: Frame | None = None,
         attributes: Frame | None = None,
     ) -> "Figure":
         """Plot history, forecast and intervals of one series, by default the first; arguments as for `predict`.
@@ -312,11 +316,13 @@ class Forecaster:
         Raises:
             InputError: no such series, or it cannot be forecast.
         """
-        panel = self._panel(frame, attributes)
+        ahead = None if future is None else {"frame": future}
+        (panel,), futures = self._read({"frame": frame}, ahead, attributes=attributes)
         chosen = [member for member in panel if series is None or member.name == series][:1]
         if not chosen:
             raise InputError(f"series={series}: expected one of {listed([member.name for member in panel])}")
-        (forecast,) = self.trained.forecast(chosen, horizon=horizon, levels=levels_of(intervals))
+        covariates = None if futures is None else [futures[0](chosen[0])]
+        (forecast,) = self.trained.forecast(chosen, horizon=horizon, levels=levels_of(intervals), futures=covariates)
         return figure_of(forecast, title=chosen[0].name if len(panel) > 1 else "")
 
     @overload
@@ -366,7 +372,7 @@ class Forecaster:
     def _forecasts(
         self,
         frames: Mapping[Any, Frame],
-        futures: Mapping[Any, Frame] | None,
+        ahead: Mapping[Any, Frame] | None,
         *,
         horizon: int | str | None,
         intervals: int | Sequence[int],
@@ -374,33 +380,47 @@ class Forecaster:
         dataset: Mapping[str, Any] | None = None,
         are_named: bool = False,
     ) -> list[Any]:
-        """The forecast of each table, of its type. Future covariates are in other tables by the same names, or in the
-        rows at their ends that have no target.
+        """The forecast of each table, of its type; arguments as of `_read`."""
+        panels, futures = self._read(frames, ahead, attributes=attributes, dataset=dataset, are_named=are_named)
+        series, covariates = [member for panel in panels for member in panel], None
+        if futures is not None:
+            covariates = [of(member) for of, panel in zip(futures, panels, strict=True) for member in panel]
+        predicted = iter(
+            self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=covariates)
+        )
+        return [
+            like(frame, table_of(list(islice(predicted, len(panel)))))
+            for frame, panel in zip(frames.values(), panels, strict=True)
+        ]
+
+    def _read(
+        self,
+        frames: Mapping[Any, Frame],
+        ahead: Mapping[Any, Frame] | None,
+        *,
+        attributes: Frame | None,
+        dataset: Mapping[str, Any] | None = None,
+        are_named: bool = False,
+    ) -> tuple[list[list[Series]], list[Futures] | None]:
+        """The series of each table, and their future covariates if the model has any.
 
         Args:
+            ahead: tables of future covariates by the same names; None: they are in the rows at the end of `frames` that
+                have no target.
             are_named: whether the names are those of single series; otherwise a file names its own.
         """
         model, reader = self.trained, self._reader(attributes)
         written = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset)))
-        panels = {
-            name: reader.series(*named_source(frame, str(name), is_named=are_named), written)
+        panels = [
+            reader.series(*named_source(frame, str(name), is_named=are_named), written)
             for name, frame in frames.items()
-        }
-        is_own, futures = futures is None, frames if futures is None else futures
-        covariates: list[Future] | None = None
-        if not is_own or model.columns.future_covariates:
-            if absent := [str(name) for name in frames if name not in futures]:
-                raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-            label = "{}" if is_own else "future of {}"
-            read = {name: model.reader.futures(*named_source(futures[name], label.format(name))) for name in frames}
-            covariates = [read[name](series) for name, panel in panels.items() for series in panel]
-        series = [member for panel in panels.values() for member in panel]
-        levels = levels_of(intervals)
-        predicted = iter(model.forecast(series, horizon=horizon, levels=levels, futures=covariates))
-        return [
-            like(frames[name], pd.concat([each.frame() for each in islice(predicted, len(panel))], ignore_index=True))
-            for name, panel in panels.items()
         ]
+        if ahead is None and not model.columns.future_covariates:
+            return panels, None
+        label, tables = ("{}", frames) if ahead is None else ("future of {}", ahead)
+        if absent := [str(name) for name in frames if name not in tables]:
+            raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
+        return panels, [reader.futures(*named_source(tables[name], label.format(name))) for name in frames]
 
     def backtest(
         self,
@@ -468,7 +488,7 @@ class ZeroForecaster:
             frame: a table or series whose times are a column or the index, or the path of a file, with 2 rows or more
                 (1 with `dataset={"frequency": ...}`). A column that names several series is found, or is
                 `dataset={"series_col": ...}`.
-            horizon: rows to forecast, or a span such as "2weeks".
+            horizon: rows to forecast, a span such as "2weeks" or a date.
             intervals: level or levels in percent, as for `Forecaster.predict`.
             dataset: format and repairs of the data: {"fill": "linear", "columns": ["OT"]}.
 
@@ -495,6 +515,6 @@ class ZeroForecaster:
             replace(series, series_col=settings.series_col)
             for series in read_panel(replace(table, name=name), settings, None)
         ]
-        columns, levels, horizon = panel[0].columns, levels_of(intervals), panel[0].frequency.rows_of(horizon)
+        columns, levels = panel[0].columns, levels_of(intervals)
         forecasts = self.model.forecast(panel, columns, network_seasons(panel, columns), horizon=horizon, levels=levels)
-        return like(frame, pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True))
+        return like(frame, table_of(forecasts))

@@ -2,6 +2,9 @@
 
 import io
 import json
+import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -229,12 +232,11 @@ def test_levels_are_percentages(level: int, forecaster: Forecaster, frame: pd.Da
 
 
 SETTINGS = {"model": "linear", "seq_len": 48, "pred_len": 12, "device": "cpu"}
-HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
 
 
-def hourly() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame({"date": HOURS, "load": 10 + np.sin(np.arange(600) / 24 * 2 * np.pi) + rng.normal(0, 0.1, 600)})
+def hourly(n: int = 600) -> pd.DataFrame:
+    times, noise = pd.date_range("2024-01-01", periods=n, freq="h"), np.random.default_rng(0).normal(0, 0.1, n)
+    return pd.DataFrame({"date": times, "load": 10 + np.sin(np.arange(n) / 24 * 2 * np.pi) + noise})
 
 
 @pytest.fixture(scope="module")
@@ -307,6 +309,49 @@ def test_the_score_is_the_skill_on_rows_that_training_did_not_see(fitted: Foreca
     assert score > -1
 
 
+def test_the_score_of_a_refitted_model_is_of_newer_rows(fitted: Forecaster) -> None:
+    """Red if rows of the refit are scored, on which errors are too small. On newer rows, errors are those of the
+    backtest, and the skill is not above the one compared with the seasonal naive by hand."""
+    refitted = Forecaster.fit(hourly(), **SETTINGS, **{"trainer.refit": True})
+    with pytest.raises(
+        InputError, match="no row after the training rows, which end at 2024-01-25 23:00:00; give newer"
+    ):
+        refitted.score(hourly())
+    newer = hourly(720)
+    table = refitted.backtest(newer, stride=12, start="2024-01-26")
+    values = newer.set_index("date")["load"]
+    naive = values.shift(24).loc[table["date"]].to_numpy()
+    errors = [((each - table["actual"]) ** 2).mean() for each in (table["forecast"], naive)]
+    assert refitted.score(newer, stride=12) <= 1 - errors[0] / errors[1] + 1e-6
+    assert refitted.score(newer, stride=12) != fitted.score(newer, stride=12)
+
+
+def test_the_score_does_not_need_assertions(fitted: Forecaster, tmp_path: Path) -> None:
+    """Red if a statement with an effect is in an `assert`, which `python -O` leaves out."""
+    fitted.save(tmp_path / "model.pt")
+    hourly().to_csv(tmp_path / "f.csv", index=False)
+    code = "from informer import Forecaster; print(Forecaster.load('model.pt', device='cpu').score('f.csv'))"
+    words = [sys.executable, "-O", "-c", code]
+    outcome = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    assert float(outcome.stdout) == pytest.approx(fitted.score(hourly()), rel=1e-5)
+
+
+def test_a_program_with_a_log_gets_only_lines_of_its_level(frame: pd.DataFrame) -> None:
+    """Red if a fit that is not verbose writes its progress into the log of the program that calls it."""
+    written, root = io.StringIO(), logging.getLogger()
+    handler = logging.StreamHandler(written)
+    root.addHandler(handler)
+    try:
+        for level, says in ((logging.ERROR, False), (logging.INFO, True)):
+            root.setLevel(level)
+            Forecaster.fit(frame, **SIZES, **{"trainer.max_steps": 1})
+            assert bool(written.getvalue()) == says
+    finally:
+        root.setLevel(logging.WARNING)
+        root.removeHandler(handler)
+
+
 def test_a_picture_names_every_interval(fitted: Forecaster) -> None:
     figure = fitted.plot(hourly(), intervals=[50, 80])
     (axes,) = figure.axes
@@ -315,3 +360,15 @@ def test_a_picture_names_every_interval(fitted: Forecaster) -> None:
     assert axes.get_title(loc="left") == "load"
     with pytest.raises(InputError, match="series=x: expected one of frame"):
         fitted.plot(hourly(), series="x")
+
+
+def test_a_picture_with_columns_known_ahead() -> None:
+    """Red if rows ahead are not read, in the table itself or in `future`: the line is the forecast of `predict`."""
+    table = hourly().assign(price=lambda rows: np.random.default_rng(1).normal(size=len(rows)))
+    table["load"] += table["price"]
+    history, ahead = table.iloc[:588], table.iloc[588:][["date", "price"]]
+    model = Forecaster.fit(history, **SETTINGS, target="load", features="MS", future_covariates=["price"])
+    expected = model.predict(history, future=ahead)["load"]
+    for figure in (model.plot(history, future=ahead), model.plot(pd.concat([history, ahead]))):
+        (line,) = (line for line in figure.axes[0].lines if line.get_label() == "forecast")
+        np.testing.assert_allclose(line.get_ydata()[-12:], expected, rtol=1e-6)

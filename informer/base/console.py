@@ -132,6 +132,13 @@ class _ConsoleHandler(logging.Handler):
             say(self.console, line)
 
 
+class _ProgramHandler(logging.Handler):
+    """Passes lines on to the handlers of the program that uses the package."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logging.root.callHandlers(record)
+
+
 class _FileHandler(logging.FileHandler):
     """A log that cannot be written ends the program with one line; logging's own handler would print a traceback."""
 
@@ -151,6 +158,8 @@ class _FileHandler(logging.FileHandler):
 def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[Path], None]]:
     """Log to the console; calling the yielded function also logs to a file, with times and including earlier lines.
 
+    Handlers of the program that uses the package get what they get without this, by its own levels.
+
     Args:
         quiet: log only warnings and errors.
 
@@ -160,7 +169,10 @@ def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[P
     early = MemoryHandler(capacity=10_000, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
     handlers: list[logging.Handler] = [_ConsoleHandler(console), early]
     logger = logging.getLogger("informer")
-    level = logger.level
+    level, propagates = logger.level, logger.propagate
+    if propagates and logging.root.handlers:
+        handlers.append(_ProgramHandler(logger.getEffectiveLevel()))
+    logger.propagate = False
     logger.setLevel(logging.WARNING if quiet else logging.INFO)
     for handler in handlers:
         logger.addHandler(handler)
@@ -182,6 +194,7 @@ def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[P
         yield keep_in
     finally:
         logger.setLevel(level)
+        logger.propagate = propagates
         for handler in handlers:
             logger.removeHandler(handler)
             handler.close()

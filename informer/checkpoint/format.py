@@ -282,6 +282,12 @@ class Checkpoint:
         return bool(self.data.get(REFITTED))
 
     @property
+    def fitted_until(self) -> str | None:
+        """Last time of the rows that the model was fitted or chosen on; None: not recorded."""
+        until = self.data.get(UNTIL if self.refit else "trained_until")
+        return until if isinstance(until, str) else None
+
+    @property
     def calendar(self) -> Calendar:
         """The calendar marks that the network reads.
 

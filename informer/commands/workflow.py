@@ -247,7 +247,7 @@ def _coverage(evaluation: Evaluation, levels: Sequence[int]) -> str:
 def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, dataset: DatasetConfig, *more: Word) -> str:
     """The command that repeats the forecast, with all detected settings."""
     usual = ForecastConfig()
-    words: list[Word] = [subject.path, ("horizon", horizon)]
+    words: list[Word] = [subject.path, ("horizon", horizon) if settings.until is None else ("until", settings.until)]
     for name in (
         "target", "future", "future_covariates", "intervals", "model", "seed", "device", "total", "aggregate", "above",
         "paths", "log",
@@ -447,8 +447,8 @@ def _forecast_untrained(
     _announce(subject, settings, season, console, title)
     evaluation = model.backtest(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
     open_series, closed = without_ended(panel, subject.dataset.ended) if subject.n_files == 1 else (panel, "")
-    forecasts = model.forecast(open_series, columns, seasons, horizon=horizon, levels=settings.intervals)
-    forecasts = [each.first(rows_ahead(each.series, settings, horizon)) for each in forecasts]
+    how_far = settings.ahead or horizon
+    forecasts = model.forecast(open_series, columns, seasons, horizon=how_far, levels=settings.intervals)
     if settings.overwrite:
         folder.clear([Path(subject.path)])
     written = _write_zero(subject, forecasts, folder.path / FORECASTS)
@@ -483,13 +483,13 @@ def _forecast_untrained(
         add_scores(content, evaluation.to_dict())
     add_totals(content, folder.path)
     write_atomic(page, with_addresses(to_html(content)))
-    last = max(forecast.timestamps[-1] for forecast in forecasts)
+    last, longest = max(forecast.timestamps[-1] for forecast in forecasts), max(len(each.values) for each in forecasts)
     ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {folder.path}"
     summary = {
         "Data": "; ".join(filter(None, [*unused, subject.repair_note])) or "no problems",
         "Model": f"{what}{few}; {ready}",
         **judged,
-        "Forecast": f"{written} ({lasting(horizon, frequency)} ahead, to {frequency.text(last)})",
+        "Forecast": f"{written} ({lasting(longest, frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, folder.path),
         "Report": str(page),
         "Repeat": repeat,

@@ -443,7 +443,11 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
             if job.kept is not None:
                 job.kept.extend(forecasts)
             written |= {job.name_in_long(source, forecast.series): forecast for forecast in forecasts}
-    return list(rows.values()), to_long(written, job.writer.digits) if job.writer.format is Format.long else ""
+    if job.writer.format is not Format.long:
+        return list(rows.values()), ""
+    # a date or a month is as many rows as the end of a series says, so other chunks may be rolled
+    varies = job.settings.ahead is not None and not job.settings.ahead.isdigit()
+    return list(rows.values()), to_long(written, job.writer.digits, marks_rolled=varies)
 
 
 @contextmanager

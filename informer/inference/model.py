@@ -113,10 +113,6 @@ class Forecast:
         """Names of the columns that identify a row: the series if the file has several, and the time."""
         return [*self.series.keys, self.series.time_col]
 
-    def first(self, n: int) -> "Forecast":
-        """The first n rows."""
-        return replace(self, values=self.values[:n], bands={name: rows[:n] for name, rows in self.bands.items()})
-
     def check_finite(self) -> None:
         """Raise an InputError if a forecast is not finite, or a band is infinite."""
         if not np.isfinite(self.values).all() or any(np.isinf(ends).any() for ends in self.bands.values()):
@@ -124,8 +120,11 @@ class Forecast:
                 f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
             )
 
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self, *, marks_rolled: bool) -> dict[str, np.ndarray]:
         """Every column except `keys`, by name, in order.
+
+        Args:
+            marks_rolled: with the column `rolled`, which all forecasts of a table have if one `is_rolled`.
 
         Raises:
             InputError: two columns with the same name, or a forecast that is not finite.
@@ -136,7 +135,7 @@ class Forecast:
             f"{target}_{suffix}": ends[:, i]
             for i, target in enumerate(self.targets)
             for suffix, ends in self.bands.items()
-        } | ({ROLLED: self.rolled} if self.is_rolled else {})
+        } | ({ROLLED: self.rolled} if marks_rolled else {})
         taken = [name for name in more if name in (*self.keys, *self.targets)]
         if taken:
             raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")
@@ -166,12 +165,17 @@ class Forecast:
                 decimals[name] = places
         return decimals
 
-    def frame(self) -> pd.DataFrame:
-        """A table of `keys` and `columns`. Errors as in `columns`."""
-        frame = pd.DataFrame({self.series.time_col: self.series.frequency.labels(self.timestamps)} | self.columns())
-        for place, (column, cell) in enumerate(self.series.keys.items()):
+
+def table_of(forecasts: Sequence[Forecast]) -> pd.DataFrame:
+    """A table of the `keys` and `columns` of all forecasts. Errors as in `Forecast.columns`."""
+    marks_rolled, frames = any(forecast.is_rolled for forecast in forecasts), list[pd.DataFrame]()
+    for forecast in forecasts:
+        series, columns = forecast.series, forecast.columns(marks_rolled=marks_rolled)
+        frame = pd.DataFrame({series.time_col: series.frequency.labels(forecast.timestamps)} | columns)
+        for place, (column, cell) in enumerate(series.keys.items()):
             frame.insert(place, column, cell)
-        return frame
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
 
 
 def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndarray, "*n"]:

@@ -142,15 +142,16 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
         if row >= len(series):
             raise InputError(f"from={start}: {series.name} ends at {series.timestamps[-1]}; choose an earlier date")
         return max(row - first_target, 0)
-    until, trained_series = model.checkpoint.data.get("trained_until"), model.checkpoint.series
-    if not isinstance(until, str) or (trained_series and series.name not in trained_series):
+    until, trained_series = model.checkpoint.fitted_until, model.checkpoint.series
+    if until is None or (trained_series and series.name not in trained_series):
         return 0
     check_zones(series.name, series.timestamps.tz, pd.Timestamp(until).tz, "training")
     row = int(series.timestamps.searchsorted(pd.Timestamp(until), side="right"))
     if row >= len(series):
         raise InputError(
-            f"{series.name}: no row after the training rows, which end at {until}; to forecast training rows anyway, "
-            f"set from={series.timestamps[min(first_target, len(series) - 1)]:%Y-%m-%d}"
+            f"{series.name}: no row after the training rows, which end at {until}; give newer rows or, to forecast "
+            f"training rows anyway, set from={series.timestamps[min(first_target, len(series) - 1)]:%Y-%m-%d} (start= "
+            "of Forecaster.backtest)"
         )
     return max(row - first_target, 0)
 
@@ -158,10 +159,10 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
 def log_begins(model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], start: str | None) -> None:
     """Log where forecasts start after the training rows, or, with `start`, that they include some; one line for all
     series alike."""
-    until = model.checkpoint.data.get("trained_until")
+    until = model.checkpoint.fitted_until
     groups: dict[str, list[str]] = {}
     for series, first in zip(panel, firsts, strict=True):
-        if not isinstance(until, str) or (model.checkpoint.series and series.name not in model.checkpoint.series):
+        if until is None or (model.checkpoint.series and series.name not in model.checkpoint.series):
             continue
         begin, end = series.timestamps[min(first + model.sizes.first, len(series) - 1)], pd.Timestamp(until)
         if (begin.tz is None) != (end.tz is None):

@@ -17,7 +17,7 @@ from informer.base.files import csv_text, file_stems, replacing, write_atomic
 from informer.base.quantiles import paired_bands
 from informer.config.commands import Format
 from informer.config.data import EPOCHS, EXCEL, QUARTER, SEASON
-from informer.inference.model import ROLLED, Forecast, key_columns, rounded
+from informer.inference.model import ROLLED, Forecast, key_columns, rounded, table_of
 from informer.read.frequency import Unit
 from informer.read.table import without
 from informer.read.times import EXCEL_TO_1970
@@ -120,8 +120,9 @@ def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
     """
     dialect = forecasts[0].series.dialect
     rows: list[Sequence[object]] = []
+    marks_rolled = any(forecast.is_rolled for forecast in forecasts)
     for forecast in forecasts:
-        columns = forecast.columns()
+        columns = forecast.columns(marks_rolled=marks_rolled)
         names = [[cell] * len(forecast.values) for cell in forecast.series.keys.values()]
         decimals = forecast.decimals(digits)
         cells = (_cells(_rounded(values, decimals.get(name)), dialect.decimal) for name, values in columns.items())
@@ -132,22 +133,23 @@ def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
 
 def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
     """A parquet table with the columns of `to_csv`, typed."""
-    table = pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True)
-    return table.to_parquet(engine="pyarrow", index=False)
+    return table_of(forecasts).to_parquet(engine="pyarrow", index=False)
 
 
-def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str:
+def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None, *, marks_rolled: bool = False) -> str:
     """A header and one row per series, target and step.
 
     Args:
         forecasts: forecasts of one job by series name; times are written as ISO 8601. The series and time columns are
             named as in the first input.
         digits: see `Forecast.decimals`.
+        marks_rolled: with the column `rolled` even if no forecast is, since others of the job may be.
     """
     header: list[str] = []
     rows: list[Sequence[object]] = []
+    marks_rolled = marks_rolled or any(forecast.is_rolled for forecast in forecasts.values())
     for name, forecast in forecasts.items():
-        marks = {ROLLED: forecast.rolled.tolist()} if forecast.is_rolled else {}
+        marks = {ROLLED: forecast.rolled.tolist()} if marks_rolled else {}
         value_columns = [*LONG, *forecast.bands, *marks]
         keys, time_col = key_columns(forecast.series, value_columns)
         header = header or [*keys, time_col, *value_columns]

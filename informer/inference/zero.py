@@ -147,7 +147,7 @@ class ZeroModel:
         columns: Sequence[str],
         seasons: tuple[int, int],
         *,
-        horizon: int,
+        horizon: int | str,
         levels: Sequence[int] = (),
     ) -> list[Forecast]:
         """Forecast the rows after each series.
@@ -156,35 +156,36 @@ class ZeroModel:
             panel: series of any length from 1 row, with NaN where a value is missing.
             columns: the columns to forecast, each by itself.
             seasons: see `network_seasons`.
-            horizon: rows to forecast; from the HORIZON-th on by rolling.
+            horizon: rows to forecast, or a span or date, see `Frequency.rows_of`; from the HORIZON-th on by rolling.
             levels: interval levels in percent; a constant column has none.
 
         Raises:
-            InputError: a column without any value.
+            InputError: a column without any value, or less than a row to forecast.
         """
+        lengths = [series.frequency.rows_of(horizon, series.timestamps) for series in panel]
         histories = [column for series in panel for column in column_values(series, columns).T]
         for place, history in enumerate(histories):
             if not np.isfinite(history).any():
                 series, name = panel[place // len(columns)], columns[place % len(columns)]
                 raise InputError(f"{series.name}: column {name!r} has no value; leave it out with dataset.exclude")
         past = Histories.of(histories, seasons)
-        own, moved = self._members(past, horizon)
+        own, moved = self._members(past, most := max(lengths))
         quantiles = past.bounded(own + self.theta * moved[:, :, None])
-        by_series = quantiles.reshape(len(panel), len(columns), horizon, len(LEVELS)).swapaxes(1, 2)
+        by_series = quantiles.reshape(len(panel), len(columns), most, len(LEVELS)).swapaxes(1, 2)
         constant = past.are_constant().reshape(len(panel), len(columns))
         return [
             Forecast(
                 series=series,
                 targets=tuple(columns),
-                values=rows[..., LEVELS.index(MEDIAN)],
+                values=rows[:n, :, LEVELS.index(MEDIAN)],
                 pred_len=HORIZON,
                 bands={
-                    f"{end}{level}": np.where(constant[place], np.nan, at_level(rows, p))
+                    f"{end}{level}": np.where(constant[place], np.nan, at_level(rows[:n], p))
                     for level in levels
                     for end, p in zip(("lo", "hi"), tails(level), strict=True)
                 },
             )
-            for place, (series, rows) in enumerate(zip(panel, by_series, strict=True))
+            for place, (series, n, rows) in enumerate(zip(panel, lengths, by_series, strict=True))
         ]
 
     def backtest(

@@ -17,7 +17,7 @@ from informer.base.errors import InputError, listed
 from informer.config.commands import PredictConfig, ServeConfig
 from informer.config.data import InputFormat
 from informer.data.history import Futures, check_futures
-from informer.inference.model import Forecast, TrainedModel, interval_notes
+from informer.inference.model import Forecast, TrainedModel, interval_notes, table_of
 from informer.inference.writing import stamps, to_csv
 from informer.read.series import Series
 from informer.scoring.intervals import LEVELS
@@ -177,14 +177,9 @@ def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
     """
     if kind == CSV:
         return to_csv(forecasts, PredictConfig().digits), f"{CSV}; charset={forecasts[0].series.dialect.encoding}"
-    frames = [
-        forecast.frame().assign(**{forecast.keys[-1]: np.array(stamps(forecast), dtype=object)})
-        for forecast in forecasts
-    ]
-    table = {
-        name: [None if cell != cell else cell for cell in cells.tolist()]
-        for name, cells in pd.concat(frames, ignore_index=True).items()
-    }
+    times = [np.array(stamps(forecast), dtype=object) for forecast in forecasts]
+    written = table_of(forecasts).assign(**{forecasts[0].keys[-1]: np.concatenate(times)})
+    table = {name: [None if cell != cell else cell for cell in cells.tolist()] for name, cells in written.items()}
     return json.dumps({"forecast": table}, allow_nan=False).encode(), JSON
 
 

@@ -414,8 +414,8 @@ def forecasting(name: str) -> tuple[Checkpoint, str]:
         InputError: neither records it.
     """
     saved = checkpoint.load(forecasting_checkpoint(name))
-    until = saved.data.get(UNTIL if saved.refit else "trained_until")
-    if not isinstance(until, str):
+    until = saved.fitted_until
+    if until is None:
         raise InputError(f"checkpoint={name}: does not record the end of its training rows; train again")
     return saved, until
 

@@ -1,0 +1,98 @@
+"""Forecasts up to one date of series that end at different times: rectangular tables, each series up to that date."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import done
+
+from informer import Forecaster
+
+ENDS = {"s0": "2023-10-27", "s1": "2023-10-24", "s2": "2023-10-21"}
+UNTIL = "2023-11-05"
+MORE = {"dataset": {"series_col": "store"}}
+
+
+@pytest.fixture(scope="module")
+def shops() -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    parts = [
+        pd.DataFrame({"date": pd.date_range("2023-03-01", end), "store": store}).assign(
+            sales=lambda part: 20 + 5 * np.sin(2 * np.pi * np.arange(len(part)) / 7) + rng.normal(size=len(part))
+        )
+        for store, end in ENDS.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def model(shops: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("until") / "run"
+    Forecaster.fit(shops, model="linear", seq_len=14, pred_len=9, target="sales", **MORE, run_dir=run)
+    return run
+
+
+def check(table: pd.DataFrame, *, rolled_after: int | None) -> None:
+    """Every store has the days after its own end up to UNTIL, and every cell of every column is there."""
+    table = table.assign(date=pd.to_datetime(table["date"]))
+    assert table.notna().all(axis=None)
+    assert list(table["store"].unique()) == list(ENDS)
+    for store, rows in table.groupby("store"):
+        expected = pd.date_range(ENDS[str(store)], UNTIL)[1:]
+        assert list(rows["date"]) == list(expected)
+        if rolled_after is not None:
+            assert list(rows["rolled"]) == [row >= rolled_after for row in range(len(expected))]
+    assert ("rolled" in table) == (rolled_after is not None)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "long"])
+def test_files_of_predict(form: str, shops: pd.DataFrame, model: Path, folder: Path) -> None:
+    """Red if a column depends on the series: the first store needs 9 rows, all of the direct output, others 12 and 15.
+    Also red if columns depend on which series are forecast in one batch."""
+    shops.to_csv("shops.csv", index=False)
+    done("predict", f"checkpoint={model}", "input=shops.csv", f"until={UNTIL}", f"format={form}", "output=out",
+         "batch_size=1", "plots=false")  # fmt: skip
+    name = "forecasts.csv" if form == "long" else f"shops.forecast.{form}"
+    check((pd.read_parquet if form == "parquet" else pd.read_csv)(Path("out", name)), rolled_after=9)
+
+
+def test_one_table_of_many_files(shops: pd.DataFrame, model: Path, folder: Path) -> None:
+    """Red if the first file, none of whose rows are rolled, decides the columns of the others."""
+    Path("in").mkdir()
+    for store, rows in shops.groupby("store"):
+        rows.to_csv(f"in/{store}.csv", index=False)
+    done("predict", f"checkpoint={model}", "input=in", f"until={UNTIL}", "format=long", "output=out", "batch_size=1")
+    table = pd.read_csv("out/forecasts.csv")
+    check(table.assign(store=table["store"].str.partition("/")[2]), rolled_after=9)
+
+
+def test_tables_in_python(shops: pd.DataFrame, model: Path) -> None:
+    """Also: the rows up to the date are those of a horizon of as many rows."""
+    forecaster = Forecaster.load(model)
+    table = forecaster.predict(shops, horizon=UNTIL)
+    check(table, rolled_after=9)
+    assert table["rolled"].dtype == bool
+    longest = forecaster.predict(shops, horizon=15).groupby("store").head
+    for store, rows in table.groupby("store"):
+        own = longest(len(rows)).loc[lambda part, store=store: part["store"] == store]
+        pd.testing.assert_frame_equal(rows.reset_index(drop=True), own.reset_index(drop=True))
+    check(Forecaster.zero().predict(shops, horizon=UNTIL, **MORE), rolled_after=None)
+
+
+@pytest.mark.parametrize(("name", "rolled_after"), [("linear", 9), ("zero", None)])
+def test_the_forecast_command(name: str, rolled_after: int | None, shops: pd.DataFrame, folder: Path) -> None:
+    """Red if series end before the date (with zero, all had as many rows as the one that ends last), if their total is
+    refused, or if the command to repeat forecasts other rows."""
+    shops.to_csv("shops.csv", index=False)
+    words = ["shops.csv", f"model={name}", "target=sales", f"until={UNTIL}", "total=true"]
+    outcome = done("forecast", *words, "output=out")
+    table = pd.read_csv("out/forecasts/shops.forecast.csv")
+    check(table, rolled_after=rolled_after)
+    (repeat,) = (line for line in outcome.out.splitlines() if line.startswith("Repeat"))
+    assert f" until={UNTIL} " in repeat
+    assert " horizon=" not in repeat
+    total = pd.read_csv("out/totals.csv").iloc[-1]
+    assert (total["from"], total["to"], total["rows"]) == ("2023-10-28", UNTIL, 9)
+    common = table[table["date"] > ENDS["s0"]]
+    assert total["value"] == pytest.approx(common["sales"].sum(), rel=1e-5)
