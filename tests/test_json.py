@@ -116,15 +116,92 @@ def test_tools_of_an_assistant(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     explained = used(folder, "explain", run="shown", file="before.csv")
     assert not explained["errors"]
     assert (folder / explained["explanation"]).is_file()
-    assert used(folder, "explain", run="shown", file="before.csv", changes=["x=1"])["errors"]
+    changed = used(folder, "explain", run="shown", file="before.csv", changes=["x, [y=1"])
+    assert "x, [y is not read by this model" in changed["errors"][0]
+    Path("quoted.csv").write_text(Path("before.csv").read_text().replace("time,a", "time,'a'"))
+    (forecast,) = used(folder, "forecast", file="quoted.csv", target="'a'", horizon="6", model="zero")["forecasts"]
+    assert "'a'" in forecast["rows"].splitlines()[0]
 
 
-@pytest.mark.parametrize("path", ["../f.csv", "/etc/hosts", "s3://bucket/f.csv", "link.csv"])
-def test_tools_read_one_folder(path: str, tmp_path: Path) -> None:
-    """Red if a file outside of the folder is read."""
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "f.csv").write_text("time,a\n")
-    (tmp_path / "inside" / "link.csv").symlink_to(tmp_path / "f.csv")
-    answer = used(tmp_path / "inside", "inspect", file=path)
-    assert answer["exit_status"] == 2
-    assert "outside of the folder" in answer["errors"][0]
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder next to a table and a run, both outside of it, with links to them."""
+    served, run = tmp_path / "served", tmp_path / "run"
+    for folder in (served / "own_run", run):
+        folder.mkdir(parents=True)
+    (tmp_path / "f.csv").write_text("time,secret\n")
+    (run / "best.pt").write_text("secret")
+    (served / "link.csv").symlink_to(tmp_path / "f.csv")
+    (served / "linked_run").symlink_to(run)
+    (served / "own_run" / "explanation").symlink_to(tmp_path)
+    (served / "own.csv").write_text("time,a\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return served
+
+
+OUT, NONE = "outside of the folder", "in the folder of this server, found none"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("../f.csv", OUT),
+        ("/etc/hosts", OUT),
+        ("link.csv", OUT),
+        ("no/../../f.csv", OUT),
+        ("s3://bucket/f.csv", NONE),
+        ("~/f.csv", NONE),
+        ("'{outside}/f.csv'", NONE),
+        ('"{outside}/f.csv"', NONE),
+        ("*.csv", NONE),
+        (".", NONE),
+        ("own.csv dataset.path={outside}/f.csv", NONE),
+        ("own.csv\0", "found embedded null byte"),
+    ],
+)
+def test_tools_read_one_folder(name: str, said: str, served: Path) -> None:
+    """Red if a file outside of the folder is read, or a name becomes more than a name. Every argument that is a file
+    is tried, with a run in the folder for `explain`."""
+    name, own = name.format(outside=served.parent), "own.csv"
+    (served / "own_run" / "explanation").unlink()
+    for tool, arguments in (
+        ("inspect", {"file": name}),
+        ("forecast", {"file": name}),
+        ("explain", {"run": "own_run", "file": name}),
+        ("explain", {"run": "own_run", "file": own, "future": name}),
+        ("score", {"forecasts": name, "actuals": own, "history": own}),
+        ("score", {"forecasts": own, "actuals": name, "history": own}),
+        ("score", {"forecasts": own, "actuals": own, "history": name}),
+    ):
+        answer = used(served, tool, **arguments)
+        assert answer["exit_status"] == 2
+        assert said in answer["errors"][0]
+        assert len(answer["errors"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [("../run", OUT), ("linked_run", OUT), ("own_run", OUT), ("~/run", NONE), ("'{outside}/run'", NONE), (".", OUT)],
+)
+def test_tools_write_to_one_folder(run: str, said: str, served: Path) -> None:
+    """Red if a run outside of the folder is explained, or one in it with a link that leads out."""
+    answer = used(served, "explain", run=run.format(outside=served.parent), file="own.csv")
+    assert said in answer["errors"][0]
+    (served / "runs").symlink_to(served.parent)
+    assert "runs: outside" in used(served, "forecast", file="own.csv")["errors"][0]
+
+
+def test_a_tool_imports_nothing_from_the_folder(served: Path) -> None:
+    """Red if a module of the folder is run in place of the package."""
+    for name in ("informer.py", "json.py"):
+        (served / name).write_text("raise SystemExit(77)")
+    assert used(served, "inspect", file="own.csv")["exit_status"] == 2
+
+
+def test_a_command_that_was_killed_is_an_error(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if no answer is read as JSON. A process that starts Python with this folder kills itself."""
+    (served / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    monkeypatch.setenv("PYTHONPATH", str(served))
+    answer = used(served, "inspect", file="own.csv")
+    assert (answer["command"], answer["exit_status"]) == ("inspect", -9)
+    assert answer["errors"][0].startswith("inspect: ended with status -9 before it answered")

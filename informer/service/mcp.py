@@ -2,16 +2,19 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mcp.server import MCPServer
 
 import informer
 from informer.base.errors import InputError
-from informer.config.fields import is_address
+from informer.checkpoint.paths import resolve_latest
+from informer.config.overrides import to_hydra
+from informer.training.folder import RUNS
 
 INSTRUCTIONS = """\
 Forecast time series in CSV, parquet or Excel files. Call `inspect` first: it lists problems, and settings that repair
@@ -25,15 +28,20 @@ MOST_TEXT = 20_000
 def server(folder: Path, budget: float) -> MCPServer:
     """The server; its tools read and write only in `folder`, and a forecast takes at most `budget` minutes."""
     tools = MCPServer("informer", version=informer.__version__, instructions=INSTRUCTIONS)
+    root = folder.resolve()
 
-    async def answer(command: str, files: dict[str, str], *words: str) -> dict[str, Any]:
+    async def answer(command: str, files: dict[str, str], **settings: Any) -> dict[str, Any]:
         try:
-            paths = [f"{key}={inside(folder, name)}" for key, name in files.items()]
+            real(root, RUNS)  # to which the command writes
+            paths = {key: inside(root, name, is_run=key == "checkpoint") for key, name in files.items()}
         except InputError as error:
             return {"command": command, "exit_status": 2, "errors": [str(error)]}
+        # absolute paths and quoted values are read literally
+        words = [f"{key}={path}" for key, path in paths.items()]
+        words += [f"{key}={to_hydra(value)}" for key, value in settings.items() if value is not None]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "informer", command, *paths, *words, "--json"),
-            cwd=folder,
+            *(sys.executable, "-P", "-m", "informer", command, *words, "--json"),  # -P: import nothing from the folder
+            cwd=root,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -43,7 +51,12 @@ def server(folder: Path, budget: float) -> MCPServer:
         finally:
             if process.returncode is None:  # the client has cancelled the call
                 process.kill()
-        found: dict[str, Any] = json.loads(said)
+        try:
+            found: dict[str, Any] = json.loads(said)
+        except ValueError:  # the process was ended
+            ended = f"{command}: ended with status {process.returncode} before it answered"
+            line = f"{ended}; send fewer rows, or run informer {command} in a terminal to see why"
+            return {"command": command, "exit_status": process.returncode, "errors": [line]}
         return found
 
     @tools.tool()
@@ -53,7 +66,11 @@ def server(folder: Path, budget: float) -> MCPServer:
 
     @tools.tool()
     async def forecast(
-        file: str, target: str | None = None, horizon: str | None = None, model: str = "auto", repair: bool = False
+        file: str,
+        target: str | None = None,
+        horizon: str | None = None,
+        model: Literal["auto", "zero"] = "auto",
+        repair: bool = False,
     ) -> dict[str, Any]:
         """Forecast a file; scores next to baselines, coverage of intervals, and the rows of the forecast.
 
@@ -64,11 +81,11 @@ def server(folder: Path, budget: float) -> MCPServer:
             model: auto (chosen on held-out rows), or zero (no training, seconds).
             repair: repair problems of the data.
         """
-        words = [f"model={model}", f"budget={budget:g}", f"repair={'auto' if repair else 'none'}"]
-        words += [f"{key}={value}" for key, value in (("target", target), ("horizon", horizon)) if value is not None]
-        found = await answer("forecast", {"input": file}, *words)
+        mode = "auto" if repair else "none"
+        settings = {"target": target, "horizon": horizon, "model": model, "budget": budget, "repair": mode}
+        found = await answer("forecast", {"input": file}, **settings)
         for each in found.get("forecasts", []):
-            path = folder / each["forecast"]
+            path = root / each["forecast"]
             if path.is_file():
                 with path.open(encoding="utf-8") as text:
                     each["rows"] = text.read(MOST_TEXT)
@@ -85,7 +102,7 @@ def server(folder: Path, budget: float) -> MCPServer:
             changes: what if: price=+10% or promo=1, of columns known ahead; the answer then has both forecasts.
         """
         files = {"checkpoint": run, "input": file} | ({} if future is None else {"future": future})
-        return await answer("explain", files, *([f"set=[{','.join(changes)}]"] if changes else []))
+        return await answer("explain", files, set=list(changes))
 
     @tools.tool()
     async def score(forecasts: str, actuals: str, history: str) -> dict[str, Any]:
@@ -95,13 +112,32 @@ def server(folder: Path, budget: float) -> MCPServer:
     return tools
 
 
-def inside(folder: Path, name: str) -> Path:
-    """The path of a file in the folder, relative to it.
+def inside(root: Path, name: str, *, is_run: bool = False) -> Path:
+    """The real path of a file in the folder `root`, or of the folder of a run.
 
     Raises:
-        InputError: it leads out of the folder, or is an address.
+        InputError: there is none, or it, or a link in the run, leads out of the folder.
     """
-    path, root = (folder / name).resolve(), folder.resolve()
-    if is_address(name) or not path.is_relative_to(root):
-        raise InputError(f"{name}: outside of the folder of this server; start informer mcp with folder=")
-    return path.relative_to(root)
+    path = real(root, resolve_latest(real(root, name)))
+    if is_run:
+        for each in path.rglob("*"):
+            real(root, each)
+    if not (os.path.isdir if is_run else os.path.isfile)(path):
+        kind = "folder of a run" if is_run else "file"
+        raise InputError(f"{name}: expected a {kind} in the folder of this server, found none")
+    return path
+
+
+def real(root: Path, path: Path | str) -> Path:
+    """The path without links.
+
+    Raises:
+        InputError: it is outside of the folder `root`.
+    """
+    try:
+        found = Path(os.path.realpath(root / path))
+    except ValueError as error:  # a NUL, or half a character
+        raise InputError(f"{str(path)!r}: expected the name of a file, found {error}") from error
+    if not found.is_relative_to(root):
+        raise InputError(f"{path}: outside of the folder of this server; start informer mcp with folder=")
+    return found
