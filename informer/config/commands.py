@@ -408,6 +408,8 @@ class ServeConfig(WithCheckpoint, WithDevice):
     """Maximum number of series in a request."""
     max_horizon: int = setting(1000, least=1)
     """Maximum number of rows to forecast."""
+    max_values: int = setting(500_000, least=1)
+    """Maximum number of values to forecast: series x rows x columns that the model reads."""
     max_requests: int = setting(128, least=1)
     """Maximum number of requests in progress; further ones are refused at once."""
 

@@ -3,6 +3,7 @@
 import codecs
 import importlib.util
 import re
+import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from datetime import datetime
@@ -144,15 +145,24 @@ def missing_problems(words: Sequence[str]) -> Iterator[str]:
         yield f"dataset.missing_values: expected words such as closed, found {listed(list(map(repr, wrong)))}"
 
 
+_SIGNS = "".join(sign for sign in string.printable if sign != "\\") + ".xn--tda.\\u002c"
+"""Signs of a table, and ways to write others with them: the escapes of Python and of domain names."""
+
+
 def encoding_problems(name: str) -> Iterator[str]:
-    """Problem of `dataset.encoding`: Python cannot decode text incrementally with it."""
+    """Problem of `dataset.encoding`: no character set, or one in which a byte of ASCII means something else, so that
+    separators and line ends are not where they seem to be (EBCDIC, UTF-7, unicode_escape). UTF-16 and UTF-32 are read.
+    """
     try:
-        codec = codecs.lookup(name)
-        is_known = codec._is_text_encoding and codec.incrementaldecoder is not None and bool("a".encode(name))
-    except (LookupError, ValueError, TypeError):
+        is_wide = codecs.lookup(name).name.startswith(("utf-16", "utf-32"))
+        is_known = is_wide or _SIGNS.encode().decode(name) == _SIGNS
+    except (LookupError, ValueError):
         is_known = False
     if not is_known:
-        yield f"dataset.encoding: expected a text encoding such as latin-1, found {name!r}"
+        yield (
+            f"dataset.encoding: expected a text encoding such as latin-1, found {name!r}; convert EBCDIC and escaped "
+            "text to UTF-8"
+        )
 
 
 def zone_problems(zone: str) -> Iterator[str]:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import fields
 from email.message import Message
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -19,7 +21,9 @@ from informer.config.data import InputFormat
 from informer.data.history import Futures, check_futures
 from informer.inference.model import Forecast, TrainedModel, interval_notes, table_of
 from informer.inference.writing import stamps, to_csv
+from informer.read.dialect import find_encoding
 from informer.read.series import Series
+from informer.read.table import read_errors
 from informer.scoring.intervals import LEVELS
 
 CSV, JSON = "text/csv", "application/json"
@@ -79,12 +83,12 @@ def read_series(
     kind, charset = media_type(content_type)
     futures = None
     if kind == CSV:
-        _check_text(content, limits)
-        if charset is not None:
-            input_format = copy(input_format)
-            input_format.encoding = charset
-            if problems := input_format.problems():
-                raise InputError(f"Content-Type: {problems[0]}")
+        input_format = copy(input_format)
+        input_format.encoding = charset or input_format.encoding or find_encoding(content)
+        if problems := input_format.problems():
+            raise InputError(f"Content-Type: {problems[0]}")
+        with read_errors(Path(name), input_format.encoding):
+            _check_text(content.decode(input_format.encoding), limits)
         series = model.reader.series(content, name, input_format)
         if model.columns.future_covariates:
             futures = model.reader.futures(content, name, input_format)
@@ -98,16 +102,16 @@ def read_series(
     return series, futures
 
 
-SEPARATORS = (b",", b";", b"\t", b"|", b" ")
-"""Characters that may separate cells; a blank may also be part of a time."""
+SEPARATORS, LINE_ENDS = ",;\t| ", "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""Characters that may separate cells, of which a blank may also be part of a time; those that may end a line."""
 
 
-def _check_text(content: bytes, limits: Limits) -> None:
+def _check_text(text: str, limits: Limits) -> None:
     """Check the size of CSV text by its separators, since reading it takes time for each column and cell."""
-    longest, cells = 0, content.count(b"\n") + content.count(b"\r")
+    longest, cells = 0, sum(map(text.count, LINE_ENDS))
     _check_size(limits, 0, cells, "body")
-    for line in re.split(rb"[\r\n]", content):
-        counts = [line.count(separator) for separator in SEPARATORS]
+    for line in text.splitlines():
+        counts = [*map(line.count, SEPARATORS)]
         longest, cells = max(longest, *counts), cells + max(sum(counts[:-1]), counts[-1])
     _check_size(limits, 1 + longest, cells, "body")
 
@@ -186,7 +190,8 @@ def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
 AT_ONCE = 16
 """Series of a forward pass."""
 
-LIMITS = ("max_mb", "max_columns", "max_cells", "max_series", "max_horizon", "max_requests", "timeout")
+LIMITS = (*(each.name for each in fields(ServeConfig) if each.name.startswith("max_")), "timeout")
+"""Settings that limit requests."""
 
 MOST_NAMES = 100
 """Maximum number of series names, and of categories of a column, in a description."""
@@ -206,7 +211,7 @@ class Service:
         model.reader.most_series = settings.max_series
         # one thread, since reading turns pandas' warnings into errors, a setting of the whole process
         self.thread = ThreadPoolExecutor(1, "forecast")
-        self._in_progress, self.is_answering = 0, False
+        self._in_progress = 0
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
@@ -237,31 +242,49 @@ class Service:
         Raises:
             InputError: an error the client can fix.
         """
-        model, settings = self.model, self.settings
-        self.is_answering = True
-        try:
-            self._check_rows(horizon, None)
-            model.check_levels(levels, horizon)
-            limits = settings.max_columns + len(model.columns.inputs), settings.max_cells
-            series, futures = read_series(model, content, content_type, settings.dataset, limits, name=name or FRAME)
-            for history in series:
-                self._check_rows(horizon, history)
-            ahead = [] if futures is None else [futures(history) for history in series]
-            for history, future in zip(series, ahead, strict=False):
-                model.check_future(history, future, horizon)
-            forecasts: list[Forecast] = []
-            for first in range(0, len(series), AT_ONCE):
-                part = slice(first, first + AT_ONCE)
-                forecasts += model.forecast(series[part], horizon=horizon, levels=levels, futures=ahead[part] or None)
-            return to_body(forecasts, kind)
-        finally:
-            self.is_answering = False
+        *_, answer = self.parts(content, content_type, horizon=horizon, levels=levels, name=name, kind=kind)
+        assert answer is not None
+        return answer
 
-    def _check_rows(self, horizon: str | None, series: Series | None) -> None:
-        """Raise an InputError if there are too many rows to forecast, after the series if there is one yet."""
+    def parts(
+        self, content: bytes, content_type: str, *, horizon: str | None, levels: Sequence[int], name: str, kind: str
+    ) -> Iterator[tuple[bytes, str] | None]:
+        """`answer` in parts, between which other requests have their turn: None after each of them, at last the answer.
+
+        The first part reads the table, each of the others forecasts `AT_ONCE` series.
+        """
+        model, settings = self.model, self.settings
+        self._check_rows(horizon, None)
+        model.check_levels(levels, horizon)
+        limits = settings.max_columns + len(model.columns.inputs), settings.max_cells
+        series, futures = read_series(model, content, content_type, settings.dataset, limits, name=name or FRAME)
+        self._check_values(len(series), max(self._check_rows(horizon, history) for history in series))
+        ahead = [] if futures is None else [futures(history) for history in series]
+        for history, future in zip(series, ahead, strict=False):
+            model.check_future(history, future, horizon)
+        forecasts: list[Forecast] = []
+        for first in range(0, len(series), AT_ONCE):
+            yield None
+            part = slice(first, first + AT_ONCE)
+            forecasts += model.forecast(series[part], horizon=horizon, levels=levels, futures=ahead[part] or None)
+        yield to_body(forecasts, kind)
+
+    def _check_rows(self, horizon: str | None, series: Series | None) -> int:
+        """The number of rows to forecast, after the series if there is one yet; an InputError if it is too large."""
         most = max(self.settings.max_horizon, self.model.sizes.pred_len)
         if (rows := self.model.check_horizon(horizon, series)) > most:
             raise InputError(f"horizon: expected at most {most}, found {rows}")
+        return rows
+
+    def _check_values(self, n_series: int, rows: int) -> None:
+        """Raise an InputError if the forecast takes too long; one series is always forecast for pred_len rows."""
+        columns = len(self.model.columns.inputs)
+        most = max(self.settings.max_values, self.model.sizes.pred_len * columns)
+        if (found := n_series * rows * columns) > most:
+            raise InputError(
+                f"body: expected at most {most:,} values to forecast (max_values), found {found:,}: {n_series:,} "
+                f"series x {rows:,} rows x {columns:,} columns; send fewer series, or shorten the horizon"
+            )
 
     def description(self) -> dict[str, Any]:
         """Inputs and outputs of the model, and the limits on requests."""

@@ -8,13 +8,10 @@ import hashlib
 import html
 import json
 import math
-import os
 import re
 import signal
 import socket
-import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, final
 
@@ -253,8 +250,10 @@ async def _answer(service: Service, request: Request, **options: Any) -> tuple[b
                 received = True
                 accepted = [kind for kind in (CSV, JSON) if kind in request.headers.get("accept", "")]
                 kind = accepted[0] if len(accepted) == 1 else media_type(content_type)[0]
-                answer = partial(service.answer, content, content_type, kind=kind, **options)
-                return await asyncio.get_running_loop().run_in_executor(service.thread, answer)
+                parts, answer = service.parts(content, content_type, kind=kind, **options), None
+                while answer is None:  # a part of each request in turn; after the timeout there are no further parts
+                    answer = await asyncio.get_running_loop().run_in_executor(service.thread, next, parts)
+                return answer
     except TimeoutError as error:
         if not received:
             raise Refused(408, f"timeout: the body did not arrive within {timeout:g} s") from error
@@ -346,9 +345,6 @@ def serve(settings: ServeConfig, console: Console) -> None:
             say(console, f"serving {settings.checkpoint} at {address(listener)} (Ctrl-C stops)")
             server.run(sockets=[listener])
     say(console, "stopped")
-    if service.is_answering:  # the interpreter would wait for the thread, whose client is gone
-        sys.stdout.flush()
-        os._exit(0)
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -171,6 +171,13 @@ def test_a_mistake_is_one_line(query: str, change: dict, status: int, said: str,
         ("1,2\r" * 40_000, CSV, "found 80,000; send the columns that the model reads"),
         (json.dumps({"frame": {f"{i}": [1] for i in range(2000)}}), JSON, "frame: expected at most 1,004 columns"),
         (json.dumps({"frame": {"a": [1] * 60_001}}), JSON, "frame: expected at most 50,000 cells, found 60,001"),
+        (b"date,demand" + b"\xfc" * 60_000, f"{CSV}; charset=mac_arabic", "columns, found 60,00"),
+        (b"1\x85" * 90_000, f"{CSV}; charset=latin-1", "expected at most 50,000 cells, found 90,000"),
+        (("," * 60_000).encode("utf-16"), f"{CSV}; charset=utf-16", "columns, found 60,001"),
+        *(
+            (rb"date,demand\u002c", f"{CSV}; charset={name}", f"text encoding such as latin-1, found '{name}'; convert")
+            for name in ("unicode_escape", "Raw-Unicode-Escape", "utf-7", "punycode", "idna", "hz", "cp037", "rot13")
+        ),
         (r'{"frame": {"date": ["2020-01-01"], "\ud800": [1]}}', JSON, "without lone surrogates"),
         (r'{"frame": {"date": ["\uDFFF"], "demand": [1]}}', JSON, "without lone surrogates"),
         (b'{"frame": {"\xed\xa0\x80": [1]}}', JSON, "without lone surrogates"),
@@ -178,7 +185,8 @@ def test_a_mistake_is_one_line(query: str, change: dict, status: int, said: str,
     ],
 )
 def test_what_is_no_table_or_takes_long_is_one_line(content: Any, kind: str, said: str, served: Served) -> None:
-    """Red if columns or cells are read before they are counted, or half a character reaches the answer."""
+    """Red if columns or cells are read before they are counted, counted in bytes that are none of them (0xfc of
+    mac_arabic is |, 0x85 of latin-1 ends a line), or half a character reaches the answer."""
     reply = served.ask("POST", "/forecast", content, content_type=kind)
     assert (reply.status, reply.error.count("\n")) == (422, 0)
     assert said in reply.error
