@@ -417,6 +417,8 @@ class DatasetConfig(Checked):
         confirm: repairs that may drop more than 0.5 % of the rows (duplicates).
         max_file_mb, max_line_mb, max_cell: limits of a file's uncompressed size in MB, of the size of one line in MB,
             and of the characters of one cell; with memmap max_file_mb is not used.
+        max_columns, max_cells, max_ratio: limits of a file's columns, of its rows times columns, and of what it is
+            unpacked to as a multiple of its size.
     """
 
     NODE: ClassVar[str] = "dataset."
@@ -473,6 +475,9 @@ class DatasetConfig(Checked):
     max_cell: int = setting(
         LONGEST_CELL, reading=True, of_cells=True, per_file=True, is_limit=True, least=1, most=LONGEST_CELL
     )
+    max_columns: int = setting(10_000, reading=True, of_cells=True, per_file=True, is_limit=True, least=1)
+    max_cells: int = setting(500_000_000, reading=True, of_cells=True, per_file=True, is_limit=True, least=1)
+    max_ratio: float = setting(200.0, reading=True, of_cells=True, per_file=True, is_limit=True, least=1)
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
         """The calendar marks of each row, encoded as `kind`."""

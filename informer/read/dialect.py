@@ -399,7 +399,7 @@ def is_value(cell: str) -> bool:
 
 def _kind(cell: str) -> str:
     cell = cell.strip()
-    if re.fullmatch(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?", cell):
+    if re.fullmatch(r"[+-]?(?:\d*[.,])?\d+(?:[eE][+-]?\d+)?", cell):
         return "number"
     if date_formats(cell):
         return "date"

@@ -35,7 +35,7 @@ from informer.base.files import expanded, make_folder, missing_file, reading, wr
 from informer.base.runtime import resource
 from informer.config.data import DatasetConfig, is_plain_name
 from informer.config.fields import SCHEMES
-from informer.read.limits import LIMITS, check_size, open_regular
+from informer.read.limits import CELL, LIMITS, check_ratio, check_size, check_table, open_regular
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,8 +115,9 @@ def partitioned_frame(folder: Path, limits: DatasetConfig) -> "pd.DataFrame":
             raise InputError(
                 f"{folder}: {listed(repeated)}: a column of its files and a key of its partitions; rename one"
             )
-        n_rows = sum(file.num_rows for file in metadata)
-        check_size(folder, n_rows * (len(inside) + len(keys)) * 8, limits)
+        n_rows, n_columns = sum(file.num_rows for file in metadata), len(inside) + len(keys)
+        check_table(folder, n_rows, n_columns, limits)
+        check_ratio(folder, n_rows * n_columns * CELL, sum(path.stat().st_size for path in files), limits)
         partitioned = dataset.dataset(
             [str(path) for path in files],
             schema=pyarrow.unify_schemas([inside, names.schema]),

@@ -2,9 +2,10 @@
 
 import gzip
 import io
+import re
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,23 @@ GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 ENCRYPTED, USUAL_METHODS = 1, (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """A flag of files in a zip archive, and how those that can be read are stored."""
 LIMITS = DatasetConfig()
-"""Settings of a dataset with the usual limits, `max_file_mb`, `max_line_mb` and `max_cell`."""
+"""Settings of a dataset with the usual limits, `max_file_mb`, `max_columns` and so on."""
+
+SMALL = 20 * MB
+"""Bytes that a file may unpack to whatever its size is: small files of equal rows pack best, and cost little."""
+
+CELL = 8
+"""Bytes of a number in memory."""
+
+FEW = SMALL // CELL
+"""Cells that a file may have whatever its size is."""
+
+Packed = Callable[[], int]
+"""Returns how many bytes of a file its content, as far as it was read, takes there."""
+
+_MARKS = (b"\t", b";", b"|", b",")
+"""Characters that may separate cells, besides runs of blanks."""
+_BLANKS = re.compile(rb" +")
 
 BUFFER = 1 << 17
 """Bytes read at once. Larger buffers are new memory of the system for each file, which costs more than opening it."""
@@ -50,9 +67,9 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
 
 
 @contextmanager
-def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple[io.BufferedReader, bytes]]:
-    """Open a file, or the only one of a zip archive; yields its content, decompressed and within limits, and its first
-    four bytes, which show its type.
+def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple[io.BufferedReader, bytes, Packed]]:
+    """Open a file, or the only one of a zip archive; yields its content, decompressed and within limits, its first four
+    bytes, which show its type, and how many bytes of the file were read so far.
 
     Raises:
         InputError: not a regular file; while reading, a limit was exceeded.
@@ -66,13 +83,53 @@ def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple[io.BufferedR
             if len(members) == 1 and not members[0].flag_bits & ENCRYPTED and members[0].compress_type in USUAL_METHODS:
                 content, start = stack.enter_context(archive.open(members[0])), b""
         raw.seek(0)
-        with bounded(content, path, limits) as file:
-            yield file, start
+        is_text = start not in (PARQUET, ZIP)
+        with bounded(content, path, limits, raw.tell, is_text=is_text) as file:
+            yield file, start, raw.tell
 
 
-def bounded(content: io.BufferedIOBase, path: Path, limits: DatasetConfig) -> io.BufferedReader:
-    """A stream that raises an InputError if it exceeds a limit; `path` is its name in the error."""
-    return io.BufferedReader(_Bounded(content, path, limits), buffer_size=BUFFER)
+def bounded(
+    content: io.BufferedIOBase,
+    path: Path,
+    limits: DatasetConfig,
+    packed: Packed,
+    n_columns: int = 1,
+    *,
+    is_text: bool = True,
+) -> io.BufferedReader:
+    """A stream that raises an InputError where it exceeds a limit.
+
+    Args:
+        content: the stream.
+        path: its name in the error.
+        limits: the limits.
+        packed: bytes of the file that it takes there.
+        n_columns: cells that each line takes in memory, however short it is.
+        is_text: whether it has lines.
+    """
+    return io.BufferedReader(_Bounded(content, path, limits, packed, n_columns, is_text=is_text), BUFFER)
+
+
+def check_table(path: Path, n_rows: int, n_columns: int, limits: DatasetConfig) -> None:
+    """Raise an InputError if a table has too many columns or cells."""
+    for what, found, most in (
+        ("columns", n_columns, limits.max_columns),
+        ("cells", n_rows * n_columns, limits.max_cells),
+    ):
+        if found > most:
+            raise InputError(
+                f"{path}: more than {most:,} {what}; expected a table with one row per time; raise dataset.max_{what} "
+                "if it is one"
+            )
+
+
+def check_ratio(path: Path, size: int, packed: int, limits: DatasetConfig, small: int = SMALL) -> None:
+    """Raise an InputError if `packed` bytes of a file become more than `small` bytes or cells, and too many of them."""
+    if size > max(small, limits.max_ratio * packed):
+        raise InputError(
+            f"{path}: its content is more than {limits.max_ratio:g} times as large as the file; expected a table, not "
+            "the same bytes again and again; raise dataset.max_ratio if it is one"
+        )
 
 
 def check_size(path: Path, n_bytes: int, limits: DatasetConfig) -> None:
@@ -83,18 +140,29 @@ def check_size(path: Path, n_bytes: int, limits: DatasetConfig) -> None:
 
 
 class _Bounded(io.RawIOBase):
-    """Forwards a stream and counts its bytes, in total and since the last line end.
+    """Forwards a stream and counts what it reads since the last seek: bytes, and of text also lines, and the bytes and
+    columns of each line.
 
-    After a seek to a position other than the start, as for parquet, lines are not checked.
+    Args:
+        content, path, limits, packed, n_columns, is_text: see `bounded`.
     """
 
-    def __init__(self, content: io.BufferedIOBase, path: Path, limits: DatasetConfig) -> None:
-        self._content = content
-        self._path = path
-        self._limits = limits
-        self._total = 0
-        self._line: int | None = 0
-        """Bytes since the last line end; None if unknown."""
+    def __init__(
+        self,
+        content: io.BufferedIOBase,
+        path: Path,
+        limits: DatasetConfig,
+        packed: Packed,
+        n_columns: int,
+        *,
+        is_text: bool,
+    ) -> None:
+        self._content, self._path, self._limits, self._packed = content, path, limits, packed
+        self._n_columns, self._is_text = n_columns, is_text
+        given = (limits.separator or "").encode()
+        self._marks = _MARKS if len(given) != 1 or given in (*_MARKS, b" ") else (*_MARKS, given)
+        self._total, self._n_lines = 0, 0
+        self._begin_line()
 
     def readable(self) -> bool:
         return True
@@ -103,8 +171,8 @@ class _Bounded(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._total = self._content.seek(offset, whence)
-        self._line = None if self._total else 0
+        self._total, self._n_lines = self._content.seek(offset, whence), 0
+        self._begin_line()
         return self._total
 
     def tell(self) -> int:
@@ -116,15 +184,47 @@ class _Bounded(io.RawIOBase):
         buffer[: len(content)] = content
         self._total += len(content)
         check_size(self._path, self._total, self._limits)
-        if self._line is None:
-            return len(content)
-        mark = b"\n" if b"\n" in content else b"\r"
-        first = content.find(mark)
-        longest = self._line + (len(content) if first < 0 else first)
-        self._line = longest if first < 0 else len(content) - 1 - content.rfind(mark)
-        if max(longest, self._line) > self._limits.max_line_mb * MB:
+        packed = self._packed()
+        check_ratio(self._path, self._total, packed, self._limits)
+        if self._is_text:
+            self._check_lines(content)
+            check_table(self._path, self._n_lines, self._n_columns, self._limits)
+            # cells of rows that are shorter than the header take no bytes of the text either
+            n_cells = self._n_lines * self._n_columns
+            check_ratio(self._path, n_cells, packed, self._limits, FEW)
+            check_ratio(self._path, n_cells * CELL, self._total, self._limits)
+        return len(content)
+
+    def _check_lines(self, content: bytes) -> None:
+        """Count the lines that end in `content`, and the columns of those that may have too many: a line has more bytes
+        than separators."""
+        end, most = b"\n" if b"\n" in content else b"\r", self._limits.max_columns
+        self._n_lines += content.count(end)
+        first, last = content.find(end), content.rfind(end)
+        self._add_to_line(content if first < 0 else content[:first])
+        if first < 0:
+            return
+        begin = first + 1
+        while last - begin > most:
+            after = content.rfind(end, begin, begin + most) + 1
+            if not after:  # a long line
+                after = content.index(end, begin) + 1
+                self._begin_line()
+                self._add_to_line(content[begin : after - 1])
+            begin = after
+        self._begin_line()
+        self._add_to_line(content[last + 1 :])
+
+    def _begin_line(self) -> None:
+        self._line, self._columns = 0, [1] * (len(self._marks) + 1)
+
+    def _add_to_line(self, part: bytes) -> None:
+        self._line += len(part)
+        if self._line > self._limits.max_line_mb * MB:
             raise InputError(
                 f"{self._path}: a line of more than {self._limits.max_line_mb:g} MB; expected a table with one line "
                 "per time; raise dataset.max_line_mb if it is one"
             )
-        return len(content)
+        counts = [*map(part.count, self._marks), len(_BLANKS.findall(part))]
+        self._columns = [before + more for before, more in zip(self._columns, counts, strict=True)]
+        check_table(self._path, 0, max(self._columns), self._limits)

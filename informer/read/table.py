@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice, takewhile
 from math import inf
 from pathlib import Path
@@ -65,7 +66,18 @@ from informer.read.dialect import (
     without_blanks,
 )
 from informer.read.files import is_partitioned, partitioned_frame
-from informer.read.limits import LIMITS, PARQUET, ZIP, bounded, check_size, long_cell, open_table
+from informer.read.limits import (
+    CELL,
+    LIMITS,
+    PARQUET,
+    ZIP,
+    Packed,
+    bounded,
+    check_ratio,
+    check_table,
+    long_cell,
+    open_table,
+)
 from informer.read.number_marks import find_doubts, may_be_thousands
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
@@ -358,9 +370,9 @@ def read_table(path: Path, config: DatasetConfig = LIMITS) -> Table:
     """
     if is_partitioned(path):
         return table_of_frame(partitioned_frame(path, config), path.name)
-    with read_errors(path, config.encoding), open_table(path, config) as (file, start):
+    with read_errors(path, config.encoding), open_table(path, config) as (file, start, packed):
         typed = _typed_table(path, file, start, config)
-        table = typed or _csv_piece(path, file, config)[0]
+        table = typed or _csv_piece(path, file, config, packed)[0]
         if typed is not None or file.tell() > config.max_cell:  # no cell is longer than its file
             check_lengths(path, table.frame, config)
     return table
@@ -376,7 +388,7 @@ def read_pieces(path: Path, config: DatasetConfig = LIMITS) -> Iterator[Table]:
     if is_partitioned(path):
         yield table_of_frame(partitioned_frame(path, config), path.name)
         return
-    with read_errors(path, config.encoding), open_table(path, config) as (file, start):
+    with read_errors(path, config.encoding), open_table(path, config) as (file, start, packed):
         if (typed := _typed_table(path, file, start, config)) is not None:
             yield typed
             return
@@ -384,7 +396,7 @@ def read_pieces(path: Path, config: DatasetConfig = LIMITS) -> Iterator[Table]:
         while (lines := file.readlines(PIECE)) or known is None:
             with read_errors(path, known.dialect.encoding if known else config.encoding):
                 content = io.BytesIO(b"".join(lines))
-                table, layout = _csv_piece(path, content, config, known, is_last=not file.peek(1))
+                table, layout = _csv_piece(path, content, config, packed, known, is_last=not file.peek(1))
                 check_lengths(path, table.frame, config)
             if len(table.frame) or known is None:  # blank rows at the end of the file may form a piece
                 yield table
@@ -402,12 +414,13 @@ def _csv_piece(
     path: Path,
     file: io.BufferedIOBase,
     config: DatasetConfig,
+    packed: Packed,
     known: Layout | None = None,
     is_last: bool = True,
 ) -> tuple[Table, Layout]:
     """The cells of CSV text, or of rows that follow others of the layout `known`, and the layout.
 
-    `is_last`: whether the file ends with them, perhaps with notes.
+    `packed`: see `bounded`. `is_last`: whether the file ends with them, perhaps with notes.
     """
     head = file.read(HEAD)
     if head.startswith(ARCHIVES):
@@ -430,6 +443,9 @@ def _csv_piece(
             raise InputError(f"{path}: {_BINARY}")
         if found := next((what for what, pattern in _NO_TABLES.items() if pattern.match(text)), None):
             raise InputError(f"{path}: expected CSV text, found {found}")
+        if not known:
+            # separators of text may be other bytes in its encoding
+            bounded(io.BytesIO(text.encode(errors="replace")), path, config, packed).read()
         layout = known or find_layout(path.name, text, replace(config, encoding=encoding))
         n_lines = 0 if known else layout.n_before
         begin = sum(map(len, head.splitlines(keepends=True)[:n_lines]))
@@ -437,6 +453,7 @@ def _csv_piece(
             content.seek(begin)
             lines = content.read().decode(layout.dialect.parsed_encoding).splitlines(keepends=True)
             content, begin = io.BytesIO(without_blanks(lines, layout.dialect.separator).encode()), 0
+        content = bounded(content, path, config, packed, len(layout.names))
         text_options = read_csv_options(config.as_text, layout.names, config.missing_values)
         frame, notes = _rows_and_notes(content, begin, layout, is_last, text_options)
     except UnicodeDecodeError:
@@ -446,7 +463,7 @@ def _csv_piece(
         whole.seek(0)
         config = replace(config, encoding=find_encoding(whole.read()))
         whole.seek(0)
-        return _csv_piece(path, whole, config, known, is_last)
+        return _csv_piece(path, whole, config, packed, known, is_last)
     if notes:
         layout = replace(layout, dialect=layout.dialect.noting(*notes))
     doubts = {}
@@ -591,20 +608,22 @@ def _repeated(names: Sequence[str]) -> tuple[str, ...]:
 
 def _typed_table(path: Path, file: io.BufferedIOBase, start: bytes, config: DatasetConfig) -> Table | None:
     """The cells of a parquet file or workbook, detected from its first bytes; None for other files."""
+    size = path.stat().st_size
     if start == PARQUET:
         import pyarrow.parquet
 
         try:
             about = pyarrow.parquet.read_metadata(file)
-            # compressed, equal cells take no space
-            check_size(path, about.num_rows * about.num_columns * 8, config)
+            check_table(path, about.num_rows, about.num_columns, config)
+            # equal cells take no space in the file
+            check_ratio(path, about.num_rows * about.num_columns * CELL, size, config)
             return table_of_frame(pd.read_parquet(file, engine="pyarrow"), path.name)
         except pyarrow.ArrowException as error:
             raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
     if start == ZIP and is_workbook(file):
         content, skipped = sheet_text(path, file, config)
         above = None if config.skip_rows is None else max(config.skip_rows - skipped, 0)
-        table = _csv_piece(path, content, replace(config, **WRITTEN, skip_rows=above))[0]
+        table = _csv_piece(path, content, replace(config, **WRITTEN, skip_rows=above), lambda: size)[0]
         return replace(table, first_row=table.first_row + skipped, of_sheet=True)
     return None
 
@@ -654,8 +673,8 @@ def cells_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
     Raises:
         InputError: see `read_table`.
     """
-    label = Path(name)
-    with read_errors(label, config.encoding), bounded(io.BytesIO(content), label, config) as file:
-        table = _csv_piece(label, file, config)[0]
+    label, packed = Path(name), partial(len, content)
+    with read_errors(label, config.encoding), bounded(io.BytesIO(content), label, config, packed) as file:
+        table = _csv_piece(label, file, config, packed)[0]
         check_lengths(label, table.frame, config)
     return table

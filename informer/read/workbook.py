@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from datetime import date, datetime, time
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from warnings import catch_warnings
+from xml.parsers.expat import ExpatError, ParserCreate
 
 from informer.base.errors import InputError, listed, reason_of
 from informer.config.data import DatasetConfig
-from informer.read.limits import check_size
+from informer.read.limits import CELL, MB, check_ratio, check_size, check_table
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,9 @@ PEEKED, FEWEST_ROWS = 50, 3
 
 WRITTEN: dict[str, Any] = {"separator": ",", "decimal": ".", "thousands": "", "encoding": "utf-8"}
 """Format of `sheet_text`."""
+
+ROW_DEPTH, ELEMENTS = 3, 3
+"""Depth of a row in a sheet (worksheet, sheetData, row), and elements of a cell with a formula and a value."""
 
 _PARTS = {"[Content_Types].xml", "xl/workbook.xml"}
 
@@ -55,36 +59,69 @@ def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tu
     Raises:
         InputError: the workbook is damaged, empty or without that sheet, or more than the limits of `config`.
     """
-    text, skipped, n_cells, has_blanks, sheet_name = io.StringIO(), None, 0, False, config.sheet
+    text, skipped, n_cells, has_blanks = io.StringIO(), None, 0, False
     writer = csv.writer(text, lineterminator="\n")
     with _errors(path):
-        with zipfile.ZipFile(file) as archive:  # no part is read beyond the size it declares
-            check_size(path, sum(entry.file_size for entry in archive.infolist()), config)
-        file.seek(0)
-        for number, row in enumerate(_rows(path, file, sheet_name)):
+        _check_parts(path, file, config)
+        for number, row in enumerate(_rows(path, file, config)):
             if number >= MOST_ROWS:
                 raise InputError(f"{path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
+            n_cells += max(len(row), 1)
+            check_table(path, n_cells, 1, config)
+            check_ratio(path, n_cells * CELL, path.stat().st_size, config)
             cells = [_written(cell) for cell in row]
             has_blanks = has_blanks or None in row
             while cells and not cells[-1]:
                 cells.pop()
-            n_cells += max(len(row), 1)
-            check_size(path, 8 * n_cells, config)
             if skipped is None and cells:
                 skipped = number
             if skipped is not None:
                 writer.writerow(cells)
         if has_blanks:
-            _check_formulas(path, file, sheet_name)
+            _check_formulas(path, file, config)
     if skipped is None:
-        which = "first sheet" if sheet_name is None else f"sheet {sheet_name!r}"
+        which = "first sheet" if config.sheet is None else f"sheet {config.sheet!r}"
         raise InputError(f"{path}: the {which} is empty, expected a header and rows")
     return io.BytesIO(text.getvalue().encode()), skipped
 
 
-def _check_formulas(path: Path, file: io.BufferedIOBase, sheet_name: str | None) -> None:
+def _check_parts(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> None:
+    """Check the size of all parts, and the elements in each row of a large sheet, since openpyxl holds whole rows;
+    rewinds the file."""
+    with zipfile.ZipFile(file) as archive:  # no part is read beyond the size it declares
+        n_bytes = sum(entry.file_size for entry in archive.infolist())
+        check_size(path, n_bytes, config)
+        check_ratio(path, n_bytes, path.stat().st_size, config)
+        for entry in archive.infolist():
+            if entry.file_size > MB and entry.filename.endswith(".xml"):
+                with archive.open(entry) as part:
+                    _check_rows(path, part, config)
+    file.seek(0)
+
+
+def _check_rows(path: Path, part: IO[bytes], config: DatasetConfig) -> None:
+    depth = n_elements = 0
+
+    def start(name: str, _attributes: object) -> None:
+        nonlocal depth, n_elements
+        depth += 1
+        if depth == 1 and not name.endswith("worksheet"):
+            parser.StartElementHandler = parser.EndElementHandler = None
+        n_elements = 0 if depth == ROW_DEPTH else n_elements + 1
+        check_table(path, 1, n_elements // ELEMENTS, config)
+
+    def end(_name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.ParseFile(part)
+
+
+def _check_formulas(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> None:
     """Check that formulas have saved values, which programs that only write workbooks leave out."""
-    both = zip(_rows(path, file, sheet_name), _rows(path, file, sheet_name, formulas=True), strict=True)
+    both = zip(_rows(path, file, config), _rows(path, file, config, formulas=True), strict=True)
     for number, (values, formulas) in enumerate(both, start=1):
         for column, (value, formula) in enumerate(zip(values, formulas, strict=False), start=1):
             if value is None and formula is not None:
@@ -95,7 +132,7 @@ def _check_formulas(path: Path, file: io.BufferedIOBase, sheet_name: str | None)
 
 
 def _rows(
-    path: Path, file: io.BufferedIOBase, sheet_name: str | None, *, formulas: bool = False
+    path: Path, file: io.BufferedIOBase, config: DatasetConfig, *, formulas: bool = False
 ) -> Iterator[tuple[object, ...]]:
     """Rows of the sheet, with the values of formulas, or with the formulas."""
     import openpyxl
@@ -105,22 +142,29 @@ def _rows(
         if not book.worksheets:
             raise InputError(f"{path}: the workbook has no worksheet")
         names = [sheet.title for sheet in book.worksheets]
-        if sheet_name is None:
-            sheet = next(filter(_has_rows, book.worksheets), book.worksheets[0])
+        if config.sheet is None:
+            found = (sheet for sheet in book.worksheets if _has_rows(_cells(path, sheet, config)))
+            sheet = next(found, book.worksheets[0])
         else:
-            sheet = book.worksheets[_place(path, names, sheet_name)]
+            sheet = book.worksheets[_place(path, names, config.sheet)]
         if len(names) > 1 and not formulas:
             log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
         sheet.reset_dimensions()  # the file may overstate them
-        yield from sheet.iter_rows(values_only=True)
+        yield from _cells(path, sheet, config)
     for warning in caught:
         log.debug(f"{path.name}: {warning.message}")
 
 
-def _has_rows(sheet: Any) -> bool:
+def _cells(path: Path, sheet: Any, config: DatasetConfig) -> Iterator[tuple[object, ...]]:
+    for row in sheet.iter_rows(values_only=True):
+        check_table(path, 1, len(row), config)
+        yield row
+
+
+def _has_rows(rows: Iterator[tuple[object, ...]]) -> bool:
     """Whether a sheet has rows of several cells with numbers or dates among its first ones; a title page has none."""
     kinds = (int, float, datetime, date)
-    rows = (row for row in islice(sheet.iter_rows(values_only=True), PEEKED) if any(isinstance(c, kinds) for c in row))
+    rows = (row for row in islice(rows, PEEKED) if any(isinstance(cell, kinds) for cell in row))
     return sum(sum(cell is not None for cell in row) > 1 for row in rows) >= FEWEST_ROWS
 
 
@@ -152,6 +196,6 @@ def _errors(path: Path) -> Iterator[None]:
         raise
     except (
         *(zipfile.BadZipFile, zlib.error, EOFError, OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError),
-        *(AttributeError, OverflowError, NotImplementedError, RuntimeError, AssertionError),
+        *(ExpatError, AttributeError, OverflowError, NotImplementedError, RuntimeError, AssertionError),
     ) as error:
         raise InputError(f"{path}: cannot be read as an Excel workbook ({reason_of(error)}); save it again") from error

@@ -120,7 +120,7 @@ def test_one_line_for_each_fault(fault: str, tmp_path: Path) -> None:
         "damaged": "cannot be read as one partitioned table",
         "keys": "expected the same keys in all partitions",
         "doubled": "'store'|store: a column of its files and a key",
-        "large": "more than 0.01 MB",
+        "large": "more than 1,000 cells; .* dataset.max_cells",
         "kinds": "cannot be read as one partitioned table",
         "empty": "expected files ending in .parquet",
     }[fault]
@@ -139,5 +139,5 @@ def test_one_line_for_each_fault(fault: str, tmp_path: Path) -> None:
         for path in folder.rglob("*.parquet"):
             path.unlink()
     with pytest.raises(InputError, match=expected) as caught:
-        table_of_file(folder, DatasetConfig(max_file_mb=0.01))
+        table_of_file(folder, DatasetConfig(max_cells=1000))
     assert len(str(caught.value).splitlines()) == 1

@@ -177,8 +177,10 @@ def test_cells_far_away_are_counted_with_those_between(tmp_path: Path) -> None:
     """A cell in the last column of many rows: few bytes, and thousands of cells in memory for each."""
     path = save(tmp_path / "a.xlsx", [["a", "b"]])
     changed(path, SHEET, sheet("".join(f'<row r="{i}"><c r="XFD{i}"><v>1</v></c></row>' for i in range(1, 100))))
-    with pytest.raises(InputError, match=r"a\.xlsx: more than 1 MB uncompressed"):
-        read_table(path, DatasetConfig(max_file_mb=1.0))
+    with pytest.raises(InputError, match=r"a\.xlsx: more than 10,000 columns; .* dataset.max_columns"):
+        read_table(path)
+    with pytest.raises(InputError, match=r"a\.xlsx: more than 100,000 cells; .* dataset.max_cells"):
+        read_table(path, DatasetConfig(max_columns=20_000, max_cells=100_000))
     changed(path, SHEET, sheet('<row r="1"><c r="A1"><v>1</v></c></row><row r="99999999"><c r="A9"><v>1</v></c></row>'))
     with pytest.raises(InputError, match=r"more than 1,048,576 rows"):
         read_table(path)

@@ -1,0 +1,192 @@
+"""Small files that would take much memory and time are refused by their columns, their cells, or what they unpack to.
+
+Without the limits most of these take gigabytes, so that a test that is red may be killed.
+"""
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from entry_points import Trained, call
+
+from informer.base.errors import InputError
+from informer.base.runtime import resource
+from informer.config.data import DatasetConfig
+from informer.read.limits import open_table
+from informer.read.table import read_table
+
+N = 12_000
+"""Columns, of which a file may have 10,000."""
+
+DAYS = [f"2024-01-{day:02d}" for day in range(1, 31)]
+NARROW = "".join(f"{day},1\n" for day in DAYS)
+WIDE = "".join(day + ",1" * N + "\n" for day in DAYS[:3])
+NAMES = ",".join(["time", *(f"c{place}" for place in range(N))]) + "\n"
+
+
+def packed(path: Path, pieces: Iterable[bytes]) -> None:
+    with gzip.open(path, "wb", compresslevel=6) as file:
+        file.writelines(pieces)
+
+
+def in_zip(path: Path, content: str) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.csv", content)
+
+
+def wide_frame() -> pd.DataFrame:
+    values = pd.DataFrame(np.zeros((3, N)), columns=[f"c{place}" for place in range(N)])
+    return values.assign(time=pd.date_range("2024", periods=3))
+
+
+def in_partitions(path: Path) -> None:
+    (path / "store=1").mkdir(parents=True)
+    wide_frame().to_parquet(path / "store=1" / "part.parquet")
+
+
+def sheet(path: Path, rows: str) -> None:
+    """A workbook with these rows as XML."""
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    book, content = openpyxl.Workbook(), io.BytesIO()
+    book.save(content)
+    with zipfile.ZipFile(content) as source, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            is_sheet = name == "xl/worksheets/sheet1.xml"
+            text = f'<worksheet xmlns="{space}"><sheetData>{rows}</sheetData></worksheet>' if is_sheet else None
+            target.writestr(name, text or source.read(name))
+
+
+TOO_WIDE: dict[str, Callable[[Path], object]] = {
+    "commas.csv.gz": lambda path: packed(path, [b"," * 1_000_000] * 4),
+    "semicolons.csv.gz": lambda path: packed(path, [b"1;" * 1_000_000]),
+    "tabs.csv.gz": lambda path: packed(path, [b"1\t" * 1_000_000]),
+    "lines.csv.gz": lambda path: packed(path, [b"1|" * 1_000_000]),
+    "blanks.csv.gz": lambda path: packed(path, [b"1  " * 1_000_000]),
+    "late.csv.gz": lambda path: packed(path, [("time,a\n" + NARROW * 10_000).encode(), b"," * 1_000_000]),
+    "unclosed.csv.gz": lambda path: packed(path, [b'time,a\n2024-01-01,"', b"a," * 1_000_000]),
+    "member.zip": lambda path: in_zip(path, "," * 1_000_000),
+    "wide.csv": lambda path: path.write_text(NAMES + WIDE),
+    "unnamed.csv": lambda path: path.write_text("time" + "," * N + "\n" + WIDE),
+    "header.csv": lambda path: path.write_text(NAMES + NARROW),
+    "utf16.csv": lambda path: path.write_text(NAMES + WIDE, encoding="utf-16"),
+    "wide.parquet": lambda path: wide_frame().to_parquet(path),
+    "partitions": in_partitions,
+    "far.xlsx": lambda path: sheet(path, '<row r="1"><c r="XFD1"><v>1</v></c></row>' * 3),
+    "elements.xlsx": lambda path: sheet(path, f"<row>{'<c/>' * 1_000_000}</row>"),
+    "nested.xlsx": lambda path: sheet(path, f"<row>{'<c/><c/><row/>' * 400_000}</row>"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_WIDE)
+def test_too_many_columns_are_one_line(name: str, folder: Path) -> None:
+    """Red if a kind of file, or a separator, is split into cells before its columns are counted."""
+    TOO_WIDE[name](folder / name)
+    outcome = call("inspect", name)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
+    assert f"{name}: more than 10,000 columns; " in outcome.err
+    assert "raise dataset.max_columns" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "dataset=csv", "dataset.path=wide.csv", "dataset.memmap=true"],
+        ["forecast", "wide.csv", "output=out.csv"],
+        ["inspect", "hats.csv", "dataset.separator=^"],
+        ["inspect", "hidden.csv", "dataset.encoding=utf-7"],
+    ],
+)
+def test_commands_and_settings_have_the_same_limit(arguments: list[str], folder: Path) -> None:
+    """Red if a command reads files without limits, or a separator that is set, or hidden in an encoding, is free."""
+    (folder / "wide.csv").write_text(NAMES + WIDE)
+    (folder / "hats.csv").write_text((NAMES + WIDE).replace(",", "^"))
+    (folder / "hidden.csv").write_bytes((NAMES + WIDE).encode("utf-7").replace(b",", b"+ACw-"))
+    outcome = call(*arguments)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
+    assert "more than 10,000 columns" in outcome.err
+
+
+TOO_MUCH: dict[str, Callable[[Path], object]] = {
+    "newlines.csv.gz": lambda path: packed(path, [f"time,a\n{NARROW}".encode(), *[b"\n" * 1_000_000] * 30]),
+    "rows.csv.gz": lambda path: packed(path, [b"time,a\n", *[b"2024-01-01 00:00:00,1\n" * 100_000] * 15]),
+    "rows.zip": lambda path: in_zip(path, "time,a\n" + "2024-01-01 00:00:00,1\n" * 1_500_000),
+    "digits.csv.gz": lambda path: packed(path, [b"time,a\n2024-01-01,", *[b"1" * 1_000_000] * 30]),
+    "short.csv": lambda path: path.write_text(",".join(map(str, range(9_000))) + "\n" + "2024-01-01,1\n" * 5_000),
+    "blank.csv": lambda path: path.write_text(",".join(map(str, range(9_000))) + "\n2024-01-01,1\n" + "\n" * 15_000),
+    "rows.parquet": lambda path: pd.DataFrame({"time": pd.Timestamp("2024"), "a": np.zeros(4_000_000)}).to_parquet(
+        path
+    ),
+    "blanks.xlsx": lambda path: sheet(path, " " * 30_000_000),
+    "cells.xlsx": lambda path: sheet(path, '<row><c r="IVV1"><v>1</v></c></row>' * 1_000),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_what_a_file_unpacks_to_is_bounded_by_its_size(name: str, folder: Path) -> None:
+    """Red if bytes, lines or empty cells that take no space in the file are read without end."""
+    TOO_MUCH[name](folder / name)
+    outcome = call("inspect", name)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
+    assert f"{name}: its content is more than 200 times as large as the file" in outcome.err
+    assert "raise dataset.max_ratio" in outcome.err
+
+
+def test_a_raised_ratio_reads_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    TOO_MUCH["rows.csv.gz"](path)
+    with open_table(path, DatasetConfig(max_ratio=1000)) as (file, *_):
+        assert len(file.read()) == 7 + 22 * 1_500_000
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("width", [5, 40_000])
+def test_the_limit_of_columns_is_exact(width: int, end: str, tmp_path: Path) -> None:
+    """Also of lines longer than what is read at once: red where what is left of a line is carried wrongly."""
+    path, lines = tmp_path / "a.csv", [",".join(["2024"] * width)] * 9
+    path.write_bytes(end.join([*lines, ""]).encode())
+    with open_table(path, DatasetConfig(max_columns=width)) as (file, *_):
+        assert file.read() == path.read_bytes()
+    for place in (0, 4, 8):
+        longer = [line + "," * (number == place) for number, line in enumerate(lines)]
+        path.write_bytes(end.join([*longer, ""]).encode())
+        expected = pytest.raises(InputError, match=f"more than {width:,} columns")
+        with open_table(path, DatasetConfig(max_columns=width)) as (file, *_), expected:
+            file.read()
+
+
+def test_the_limit_of_cells_is_that_of_the_table(tmp_path: Path) -> None:
+    """Rows with all their lines, whatever is in them, times the columns of the header."""
+    path = tmp_path / "a.csv"
+    path.write_text("time,a,b\n" + "".join(f"{day},1,2\n" for day in DAYS))
+    assert len(read_table(path, DatasetConfig(max_cells=93)).frame) == 30
+    with pytest.raises(InputError, match=r"more than 89 cells; .* dataset\.max_cells"):
+        read_table(path, DatasetConfig(max_cells=89))
+
+
+def test_a_job_goes_on_with_the_other_files(folder: Path, trained: Trained) -> None:
+    (folder / "in").mkdir()
+    for name in ("commas.csv.gz", "wide.csv", "wide.parquet", "far.xlsx"):
+        TOO_WIDE[name](folder / "in" / name)
+    pd.read_csv(resource("data/sample.csv"), nrows=60).to_csv("in/good.csv", index=False)
+    assert call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out").status == 1
+    rows = pd.read_csv("out/summary.csv").set_index("file")
+    assert rows["status"].map(str).to_dict() == {
+        name: "ok" if Path(name).name == "good.csv" else "error" for name in rows.index
+    }
+    assert len(rows) == 5
+    assert rows["message"][rows["status"] == "error"].str.contains("more than 10,000 columns").all()
+    outcome = call("inspect", "in")
+    assert outcome.out.count("more than 10,000 columns") >= 4
+    assert "good.csv" in outcome.out
+
+
+def test_long_digits_are_text(folder: Path) -> None:
+    """Red, after minutes, if the search for numbers takes time with the square of a cell's length."""
+    (folder / "a.csv").write_text(f"time,a\n{NARROW}2024-02-01,{'1' * 100_000}x\n2024-02-02,1\n")
+    assert call("inspect", "a.csv").status == 2
