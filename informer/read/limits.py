@@ -29,9 +29,6 @@ CELL = 8
 FEW = SMALL // CELL
 """Cells that a file may have whatever its size is."""
 
-Packed = Callable[[], int]
-"""Returns how many bytes of a file its content, as far as it was read, takes there."""
-
 _MARKS = (b"\t", b";", b"|", b",")
 """Characters that may separate cells, besides runs of blanks."""
 _BLANKS = re.compile(rb" +")
@@ -67,9 +64,9 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
 
 
 @contextmanager
-def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple[io.BufferedReader, bytes, Packed]]:
-    """Open a file, or the only one of a zip archive; yields its content, decompressed and within limits, its first four
-    bytes, which show its type, and how many bytes of the file were read so far.
+def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple["Bounded", bytes]]:
+    """Open a file, or the only one of a zip archive; yields its content, decompressed and within limits, and its first
+    four bytes, which show its type.
 
     Raises:
         InputError: not a regular file; while reading, a limit was exceeded.
@@ -84,30 +81,8 @@ def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple[io.BufferedR
                 content, start = stack.enter_context(archive.open(members[0])), b""
         raw.seek(0)
         is_text = start not in (PARQUET, ZIP)
-        with bounded(content, path, limits, raw.tell, is_text=is_text) as file:
-            yield file, start, raw.tell
-
-
-def bounded(
-    content: io.BufferedIOBase,
-    path: Path,
-    limits: DatasetConfig,
-    packed: Packed,
-    n_columns: int = 1,
-    *,
-    is_text: bool = True,
-) -> io.BufferedReader:
-    """A stream that raises an InputError where it exceeds a limit.
-
-    Args:
-        content: the stream.
-        path: its name in the error.
-        limits: the limits.
-        packed: bytes of the file that it takes there.
-        n_columns: cells that each line takes in memory, however short it is.
-        is_text: whether it has lines.
-    """
-    return io.BufferedReader(_Bounded(content, path, limits, packed, n_columns, is_text=is_text), BUFFER)
+        with Bounded(content, path, limits, raw.tell, is_text=is_text) as file:
+            yield file, start
 
 
 def check_table(path: Path, n_rows: int, n_columns: int, limits: DatasetConfig) -> None:
@@ -139,12 +114,15 @@ def check_size(path: Path, n_bytes: int, limits: DatasetConfig) -> None:
         raise InputError(f"{path}: more than {most}; use a smaller file, or raise dataset.max_file_mb")
 
 
-class _Bounded(io.RawIOBase):
-    """Forwards a stream and counts what it reads since the last seek: bytes, and of text also lines, and the bytes and
-    columns of each line.
+class Bounded(io.BufferedReader):
+    """A stream that raises an InputError where it exceeds a limit.
 
     Args:
-        content, path, limits, packed, n_columns, is_text: see `bounded`.
+        content: the stream.
+        path: its name in the error.
+        limits: the limits.
+        packed: returns how many bytes of a file the content, as far as it was read, takes there.
+        is_text: whether it has lines.
     """
 
     def __init__(
@@ -152,13 +130,32 @@ class _Bounded(io.RawIOBase):
         content: io.BufferedIOBase,
         path: Path,
         limits: DatasetConfig,
-        packed: Packed,
-        n_columns: int,
+        packed: Callable[[], int],
         *,
-        is_text: bool,
+        is_text: bool = True,
     ) -> None:
-        self._content, self._path, self._limits, self._packed = content, path, limits, packed
-        self._n_columns, self._is_text = n_columns, is_text
+        self._counted = _Counted(content, path, limits, packed, is_text=is_text)
+        super().__init__(self._counted, BUFFER)
+
+    def of(self, text: bytes) -> "Bounded":
+        """Other text of the same file."""
+        return Bounded(io.BytesIO(text), self._counted.path, self._counted.limits, self._counted.packed)
+
+    def count_columns(self, n: int) -> None:
+        """Count `n` cells for each line, which it takes in memory however short it is."""
+        self._counted.n_columns = n
+        self._counted.check_cells()
+
+
+class _Counted(io.RawIOBase):
+    """Forwards a stream and counts what it reads since the last seek: bytes, and of text also lines, and the bytes and
+    columns of each line. Arguments as of `Bounded`."""
+
+    def __init__(
+        self, content: io.BufferedIOBase, path: Path, limits: DatasetConfig, packed: Callable[[], int], *, is_text: bool
+    ) -> None:
+        self.path, self.limits, self.packed, self.n_columns = path, limits, packed, 1
+        self._content, self._is_text = content, is_text
         given = (limits.separator or "").encode()
         self._marks = _MARKS if len(given) != 1 or given in (*_MARKS, b" ") else (*_MARKS, given)
         self._total, self._n_lines = 0, 0
@@ -183,22 +180,24 @@ class _Bounded(io.RawIOBase):
         content = self._content.read(len(buffer))
         buffer[: len(content)] = content
         self._total += len(content)
-        check_size(self._path, self._total, self._limits)
-        packed = self._packed()
-        check_ratio(self._path, self._total, packed, self._limits)
+        check_size(self.path, self._total, self.limits)
+        check_ratio(self.path, self._total, self.packed(), self.limits)
         if self._is_text:
             self._check_lines(content)
-            check_table(self._path, self._n_lines, self._n_columns, self._limits)
-            # cells of rows that are shorter than the header take no bytes of the text either
-            n_cells = self._n_lines * self._n_columns
-            check_ratio(self._path, n_cells, packed, self._limits, FEW)
-            check_ratio(self._path, n_cells * CELL, self._total, self._limits)
+            self.check_cells()
         return len(content)
+
+    def check_cells(self) -> None:
+        """Check the cells of the lines so far; those of rows that are shorter than the header take no bytes."""
+        n_cells = self._n_lines * self.n_columns
+        check_table(self.path, self._n_lines, self.n_columns, self.limits)
+        check_ratio(self.path, n_cells, self.packed(), self.limits, FEW)
+        check_ratio(self.path, n_cells * CELL, self._total, self.limits)
 
     def _check_lines(self, content: bytes) -> None:
         """Count the lines that end in `content`, and the columns of those that may have too many: a line has more bytes
         than separators."""
-        end, most = b"\n" if b"\n" in content else b"\r", self._limits.max_columns
+        end, most = b"\n" if b"\n" in content else b"\r", self.limits.max_columns
         self._n_lines += content.count(end)
         first, last = content.find(end), content.rfind(end)
         self._add_to_line(content if first < 0 else content[:first])
@@ -220,11 +219,11 @@ class _Bounded(io.RawIOBase):
 
     def _add_to_line(self, part: bytes) -> None:
         self._line += len(part)
-        if self._line > self._limits.max_line_mb * MB:
+        if self._line > self.limits.max_line_mb * MB:
             raise InputError(
-                f"{self._path}: a line of more than {self._limits.max_line_mb:g} MB; expected a table with one line "
+                f"{self.path}: a line of more than {self.limits.max_line_mb:g} MB; expected a table with one line "
                 "per time; raise dataset.max_line_mb if it is one"
             )
         counts = [*map(part.count, self._marks), len(_BLANKS.findall(part))]
         self._columns = [before + more for before, more in zip(self._columns, counts, strict=True)]
-        check_table(self._path, 0, max(self._columns), self._limits)
+        check_table(self.path, 0, max(self._columns), self.limits)

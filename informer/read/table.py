@@ -66,18 +66,7 @@ from informer.read.dialect import (
     without_blanks,
 )
 from informer.read.files import is_partitioned, partitioned_frame
-from informer.read.limits import (
-    CELL,
-    LIMITS,
-    PARQUET,
-    ZIP,
-    Packed,
-    bounded,
-    check_ratio,
-    check_table,
-    long_cell,
-    open_table,
-)
+from informer.read.limits import CELL, LIMITS, PARQUET, ZIP, Bounded, check_ratio, check_table, long_cell, open_table
 from informer.read.number_marks import find_doubts, may_be_thousands
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
@@ -370,9 +359,9 @@ def read_table(path: Path, config: DatasetConfig = LIMITS) -> Table:
     """
     if is_partitioned(path):
         return table_of_frame(partitioned_frame(path, config), path.name)
-    with read_errors(path, config.encoding), open_table(path, config) as (file, start, packed):
+    with read_errors(path, config.encoding), open_table(path, config) as (file, start):
         typed = _typed_table(path, file, start, config)
-        table = typed or _csv_piece(path, file, config, packed)[0]
+        table = typed or _csv_piece(path, file, config)[0]
         if typed is not None or file.tell() > config.max_cell:  # no cell is longer than its file
             check_lengths(path, table.frame, config)
     return table
@@ -388,15 +377,15 @@ def read_pieces(path: Path, config: DatasetConfig = LIMITS) -> Iterator[Table]:
     if is_partitioned(path):
         yield table_of_frame(partitioned_frame(path, config), path.name)
         return
-    with read_errors(path, config.encoding), open_table(path, config) as (file, start, packed):
+    with read_errors(path, config.encoding), open_table(path, config) as (file, start):
         if (typed := _typed_table(path, file, start, config)) is not None:
             yield typed
             return
         known: Layout | None = None
         while (lines := file.readlines(PIECE)) or known is None:
             with read_errors(path, known.dialect.encoding if known else config.encoding):
-                content = io.BytesIO(b"".join(lines))
-                table, layout = _csv_piece(path, content, config, packed, known, is_last=not file.peek(1))
+                content = file.of(b"".join(lines))
+                table, layout = _csv_piece(path, content, config, known, is_last=not file.peek(1))
                 check_lengths(path, table.frame, config)
             if len(table.frame) or known is None:  # blank rows at the end of the file may form a piece
                 yield table
@@ -412,21 +401,21 @@ def without(names: Sequence[str], excluded: Collection[str | None]) -> list[str]
 
 def _csv_piece(
     path: Path,
-    file: io.BufferedIOBase,
+    file: Bounded,
     config: DatasetConfig,
-    packed: Packed,
     known: Layout | None = None,
     is_last: bool = True,
 ) -> tuple[Table, Layout]:
     """The cells of CSV text, or of rows that follow others of the layout `known`, and the layout.
 
-    `packed`: see `bounded`. `is_last`: whether the file ends with them, perhaps with notes.
+    `is_last`: whether the file ends with them, perhaps with notes.
     """
+    file.count_columns(1)
     head = file.read(HEAD)
     if head.startswith(ARCHIVES):
         cure = "save the sheet of an older workbook as .xlsx or CSV, or unpack the archive"
         raise InputError(f"{path}: {_BINARY}; {cure}")
-    whole = content = file if len(head) == HEAD else io.BytesIO(head)
+    content = file if len(head) == HEAD else file.of(head)
     head += file.readline()
     encoding = config.encoding or (known.dialect.encoding if known else find_encoding(head))
     try:
@@ -436,7 +425,7 @@ def _csv_piece(
             content.seek(0)
             text = plain_rows(content.read().decode(encoding))
             head = text.encode("utf-8" if is_wide else encoding)
-            content = io.BytesIO(head)
+            content = file.of(head)
         if not text or text.isspace():
             raise EmptyDataError
         if "\0" in text:
@@ -445,25 +434,25 @@ def _csv_piece(
             raise InputError(f"{path}: expected CSV text, found {found}")
         if not known:
             # separators of text may be other bytes in its encoding
-            bounded(io.BytesIO(text.encode(errors="replace")), path, config, packed).read()
+            file.of(text.encode(errors="replace")).read()
         layout = known or find_layout(path.name, text, replace(config, encoding=encoding))
         n_lines = 0 if known else layout.n_before
         begin = sum(map(len, head.splitlines(keepends=True)[:n_lines]))
         if layout.dialect.separator in BLANKS:
             content.seek(begin)
             lines = content.read().decode(layout.dialect.parsed_encoding).splitlines(keepends=True)
-            content, begin = io.BytesIO(without_blanks(lines, layout.dialect.separator).encode()), 0
-        content = bounded(content, path, config, packed, len(layout.names))
+            content, begin = file.of(without_blanks(lines, layout.dialect.separator).encode()), 0
+        content.count_columns(len(layout.names))
         text_options = read_csv_options(config.as_text, layout.names, config.missing_values)
         frame, notes = _rows_and_notes(content, begin, layout, is_last, text_options)
     except UnicodeDecodeError:
         if config.encoding is not None or known is not None:
             raise
         # the first non-ASCII character is late in the file
-        whole.seek(0)
-        config = replace(config, encoding=find_encoding(whole.read()))
-        whole.seek(0)
-        return _csv_piece(path, whole, config, packed, known, is_last)
+        file.seek(0)
+        config = replace(config, encoding=find_encoding(file.read()))
+        file.seek(0)
+        return _csv_piece(path, file, config, known, is_last)
     if notes:
         layout = replace(layout, dialect=layout.dialect.noting(*notes))
     doubts = {}
@@ -606,9 +595,8 @@ def _repeated(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name, n in Counter(filter(None, names)).items() if n > 1))
 
 
-def _typed_table(path: Path, file: io.BufferedIOBase, start: bytes, config: DatasetConfig) -> Table | None:
+def _typed_table(path: Path, file: Bounded, start: bytes, config: DatasetConfig) -> Table | None:
     """The cells of a parquet file or workbook, detected from its first bytes; None for other files."""
-    size = path.stat().st_size
     if start == PARQUET:
         import pyarrow.parquet
 
@@ -616,14 +604,14 @@ def _typed_table(path: Path, file: io.BufferedIOBase, start: bytes, config: Data
             about = pyarrow.parquet.read_metadata(file)
             check_table(path, about.num_rows, about.num_columns, config)
             # equal cells take no space in the file
-            check_ratio(path, about.num_rows * about.num_columns * CELL, size, config)
+            check_ratio(path, about.num_rows * about.num_columns * CELL, path.stat().st_size, config)
             return table_of_frame(pd.read_parquet(file, engine="pyarrow"), path.name)
         except pyarrow.ArrowException as error:
             raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
     if start == ZIP and is_workbook(file):
         content, skipped = sheet_text(path, file, config)
         above = None if config.skip_rows is None else max(config.skip_rows - skipped, 0)
-        table = _csv_piece(path, content, replace(config, **WRITTEN, skip_rows=above), lambda: size)[0]
+        table = _csv_piece(path, file.of(content), replace(config, **WRITTEN, skip_rows=above))[0]
         return replace(table, first_row=table.first_row + skipped, of_sheet=True)
     return None
 
@@ -673,8 +661,11 @@ def cells_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
     Raises:
         InputError: see `read_table`.
     """
-    label, packed = Path(name), partial(len, content)
-    with read_errors(label, config.encoding), bounded(io.BytesIO(content), label, config, packed) as file:
-        table = _csv_piece(label, file, config, packed)[0]
+    label = Path(name)
+    with (
+        read_errors(label, config.encoding),
+        Bounded(io.BytesIO(content), label, config, partial(len, content)) as file,
+    ):
+        table = _csv_piece(label, file, config)[0]
         check_lengths(label, table.frame, config)
     return table

@@ -46,7 +46,7 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
         file.seek(0)
 
 
-def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tuple[io.BytesIO, int]:
+def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tuple[bytes, int]:
     """A sheet as CSV text, and the number of blank rows before its first row.
 
     Dates are written as ISO 8601, formulas as their saved values.
@@ -82,7 +82,7 @@ def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tu
     if skipped is None:
         which = "first sheet" if config.sheet is None else f"sheet {config.sheet!r}"
         raise InputError(f"{path}: the {which} is empty, expected a header and rows")
-    return io.BytesIO(text.getvalue().encode()), skipped
+    return text.getvalue().encode(), skipped
 
 
 def _check_parts(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> None:
