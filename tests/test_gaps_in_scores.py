@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from informer.config.training import LossConfig, LossKind
 from informer.data.windows import DataUnits, Windows
 from informer.scoring.baselines import SeasonalNaive, fit_ridge
 from informer.scoring.intervals import IntervalScores, Residuals, Variation, differences, rank
-from informer.scoring.metrics import Errors, MaseScale, seasonal_scale
+from informer.scoring.metrics import Errors, seasonal_scale
 from informer.scoring.scores import Evaluation
 from informer.training.optim import build_loss, observed_share
 
@@ -63,11 +64,11 @@ def test_losses_of_complete_values_are_what_they_were() -> None:
 
 
 def test_metrics_count_what_is_observed() -> None:
-    """Every metric over all, by step and by column, added in two batches; MASE is weighted by what is observed."""
+    """Every metric over all, by step and by column, added in two batches; MASE is the mean of both series."""
     actual, forecast = holed((7, 4, 2), 0.4), torch.randn(7, 4, 2)
     actual[0, 0, 0] = 0.0
-    scale, series = np.array([2.0, 0.5]), torch.tensor([0, 1, 1, 0, 0, 0, 1])
-    errors = Errors(MaseScale(scale, scale), n_series=2)
+    scale, series = np.array([[2.0, 0.5], [30.0, 4.0]]), torch.tensor([0, 1, 1, 0, 0, 0, 1])
+    errors = Errors(scale)
     for part in (slice(0, 3), slice(3, 7)):
         ones = torch.ones(len(actual[part]), 2, dtype=torch.float64)
         errors.add(forecast[part], actual[part], DataUnits(0 * ones, ones), series=series[part])
@@ -81,10 +82,13 @@ def test_metrics_count_what_is_observed() -> None:
             error = abs(f - y)
             values.append({
                 "bias": f - y, "mse": error**2, "mae": error, "rmse": error**2, "mape": 100 * error / (abs(y) or 1.0),
-                "smape": 200 * error / (abs(f) + abs(y)), "mase": error / scale[place[2]].item(),
+                "smape": 200 * error / (abs(f) + abs(y)), "mase": error / scale[series[place[0]], place[2]],
                 "wape": 100 * error,
             }[metric])  # fmt: skip
         size = sum(abs(actual[place].item()) for place in chosen)
+        if metric == "mase":
+            owners = [series[place[0]].item() for place in chosen]
+            return pd.Series(values).groupby(owners).mean().mean()
         average = sum(values) / (size if metric == "wape" else len(values))
         return math.sqrt(average) if metric == "rmse" else average
 
@@ -110,7 +114,7 @@ def test_metrics_count_what_is_observed() -> None:
 def test_a_window_of_which_nothing_is_observed_has_no_weight() -> None:
     actual = torch.randn(2, 3, 1)
     actual[1] = torch.nan
-    errors, ones = Errors(MaseScale(np.ones(1), np.ones(1))), torch.ones(2, 1, dtype=torch.float64)
+    errors, ones = Errors(np.ones((1, 1))), torch.ones(2, 1, dtype=torch.float64)
     errors.add(torch.zeros(2, 3, 1), actual, DataUnits(0 * ones, ones))
     assert errors.scaled.overall()["mse"] == pytest.approx(actual[0].square().mean().item())
     assert errors.by_window()[1] == 0

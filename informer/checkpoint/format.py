@@ -216,6 +216,9 @@ UNTIL = "until"
 REFITTED = "refit"
 """Entry of `Checkpoint.data`: number of windows of the second fit, on all rows."""
 
+MASE_SCALES = "mase_scales"
+"""Entry of `Checkpoint.data`: denominators of MASE of each target on the training rows, by series."""
+
 SHORTFALLS = "too_narrow"
 """Entry of `Checkpoint.data`: coverage in percent, on the test part, of intervals that are too narrow; see
 `informer.scoring.intervals.shortfalls`."""

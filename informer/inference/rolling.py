@@ -31,6 +31,7 @@ from torch import Tensor
 
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import replacing, write_atomic
+from informer.checkpoint.format import MASE_SCALES
 from informer.checkpoint.restore import dims_in
 from informer.config.commands import Format, PredictConfig
 from informer.config.model import WindowSizes
@@ -246,9 +247,10 @@ class RollingScores:
             Baseline(each, model.model.non_negative, levels=levels).calibrated([early], [later], season=season)
             for each in fitted
         ]
-        scalers = [model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in narrow_training]
-        parts = list(zip([series.values for series in narrow_training], scalers, strict=True))
-        scale = mase_scale(parts, season, model.columns.positions(self._columns))
+        known, targets = model.checkpoint.data.get(MASE_SCALES, {}), model.columns.positions(self._columns)
+        # as in training, or of a new series on the rows before its first origin
+        scale = np.array([known.get(s.name) or mase_scale(s.values, season, targets) for s in narrow_training])
+        self._places = {series.name: place for place, series in enumerate(panel)}
         names = [model.model.family, *(baseline.name for baseline in self._baselines)]
         self._errors = {name: Errors(scale) for name in names}
         horizon = model.check_horizon(how.horizon)
@@ -257,6 +259,7 @@ class RollingScores:
 
     def add(
         self,
+        series: Series,
         output: Float[Tensor, "b pred_len n *q"],
         forecast: Float[Tensor, "b horizon n"],
         actual: Float[Tensor, "b horizon n"],
@@ -267,6 +270,7 @@ class RollingScores:
         """Add windows.
 
         Args:
+            series: the series of the windows.
             output: output of the model.
             forecast: scaled forecast of the whole horizon.
             actual: scaled actual values.
@@ -278,7 +282,8 @@ class RollingScores:
         quantiles = model_quantiles(
             self._model.model, output[:, within], self._model.calibration, history, batch.units, batch.series
         )
-        self._errors[self._model.model.family].add(forecast, actual, batch.units, quantiles)
+        places = torch.full((len(forecast),), self._places[series.name])
+        self._errors[self._model.model.family].add(forecast, actual, batch.units, quantiles, places)
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
         self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
         for baseline in self._baselines:
@@ -286,7 +291,7 @@ class RollingScores:
                 baseline, baseline(batch), windows, chosen, targets=positions, horizon=actual.shape[1]
             )
             quantiles = baseline.quantiles(batch, ahead[:, within])
-            self._errors[baseline.name].add(ahead, actual, batch.units, quantiles)
+            self._errors[baseline.name].add(ahead, actual, batch.units, quantiles, places)
 
     def evaluation(self) -> Evaluation:
         """All scores."""
@@ -427,7 +432,7 @@ def _forecasts(
         direct = tracking(errors, {level: half[:, :pred_len] for level, half in halves.items()})
         halves = {level: np.concatenate([direct[level], half[:, pred_len:]], axis=1) for level, half in halves.items()}
     if scores is not None:
-        scores.add(output, ahead, actual, windows, chosen, halves)
+        scores.add(series, output, ahead, actual, windows, chosen, halves)
     forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
     bands = model.bands(batch, output[:, :horizon], halves, ahead)
     if not np.isfinite(forecast).all() or any(np.isinf(band).any() for band in bands.values()):

@@ -28,7 +28,7 @@ from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, at_level
 from informer.pretrained.weights import NEWEST, load
 from informer.read.series import Series, column_values
 from informer.scoring.intervals import interval_scores
-from informer.scoring.metrics import Errors, MaseScale, Means, seasonal_scale
+from informer.scoring.metrics import Errors, Means, seasonal_scale
 from informer.scoring.scores import Evaluation
 
 MOST_COLUMNS = 12
@@ -238,12 +238,12 @@ class ZeroModel:
             return torch.from_numpy(rows).unflatten(0, (-1, len(columns))).transpose(1, 2)
 
         unit, groups = scale[:, None], torch.tensor(owners)
-        changes = seasonal_scale((column_values(series, columns) for series in chosen), seasons[0])
-        scales = MaseScale(np.ones(len(columns)), changes)
-        errors = {name: Errors(scales, len(chosen), metric="mae") for name in forecasts}
+        changes = torch.from_numpy(scale).unflatten(0, (-1, len(columns)))
+        unknown = np.full((len(chosen), len(columns)), np.nan)  # those of MASE are of each origin
+        errors = {name: Errors(unknown, metric="mae") for name in forecasts}
         for name, rows in forecasts.items():
             scaled, scaled_actual, own, actual_values = map(windows, (rows / unit, actuals / unit, rows, actuals))
-            errors[name].add_in_both(scaled, scaled_actual, own, actual_values, groups)
+            errors[name].add_in_both(scaled, scaled_actual, own, actual_values, groups, changes)
         intervals = {level: Means() for level in levels}
         for level, means in intervals.items():
             low, high = (at_level(quantiles, p) for p in tails(level))

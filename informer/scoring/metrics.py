@@ -1,4 +1,5 @@
-"""Errors of forecasts over many windows, kept as sums: memory is O(pred_len n) and all windows have equal weight.
+"""Errors of forecasts over many windows, kept as sums: memory is O(pred_len n), of MASE for each series. All windows
+have equal weight, in MASE those of a series.
 
 For forecast f, actual y, averaged over windows, steps and columns:
 
@@ -9,8 +10,9 @@ For forecast f, actual y, averaged over windows, steps and columns:
   MAPE  100 mean |f - y| / |y|               percent; actual values of zero are excluded, and counted
   sMAPE 200 mean |f - y| / (|f| + |y|)       percent, 0 to 200; 0 where both are zero
   WAPE  100 sum |f - y| / sum |y|            percent, of all that came; also where some actual values are zero
-  MASE  MAE / in-sample MAE of the seasonal naive forecast (`seasonal_scale`), averaged over columns
-        (Hyndman & Koehler 2006, "Another look at measures of forecast accuracy"); free of units
+  MASE  MAE / in-sample MAE of the seasonal naive forecast (`seasonal_scale`) of the same series and column; averaged
+        over the columns of a series, then over series (Hyndman & Koehler 2006, "Another look at measures of forecast
+        accuracy"; as in the M4 competition); free of units, so it is the same in both
   WQL   weighted quantile loss: 2 sum pinball / sum |y|, mean over the quantiles (Park et al. 2022, "Learning Quantile
         Functions without Quantile Crossing for Distribution-free Time Series Forecasting"); free of units, only of
         forecasters with quantiles
@@ -23,7 +25,6 @@ Averages over columns in the data's own units mix those units; compare models th
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -41,44 +42,44 @@ class Metric:
     """A metric of point forecasts: a mean over cells, or a function of it.
 
     Args:
-        cells: value of each cell from error = forecast - actual, forecast, actual and `seasonal_scale`; NaN: the cell
-            does not count.
+        cells: value of each cell from error = forecast - actual, forecast and actual; NaN: the cell does not count.
         heading: in tables; empty: not in tables.
         of_mean: applied to the mean.
         is_relative: to actual values: of little meaning in scaled units, where zero is the mean of the training rows.
         of_sum: the sum is divided by that of the sizes of the actual values, instead of the number of cells.
     """
 
-    cells: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    cells: Callable[[Tensor, Tensor, Tensor], Tensor]
     heading: str
     of_mean: Callable[[Tensor], Tensor] = lambda mean: mean
     is_relative: bool = False
     of_sum: bool = False
 
 
-def _percentage(error: Tensor, forecast: Tensor, actual: Tensor, scale: Tensor) -> Tensor:
+def _percentage(error: Tensor, forecast: Tensor, actual: Tensor) -> Tensor:
     size = actual.abs()
     return 100 * error.abs() / size.masked_fill(size == 0, torch.nan)
 
 
-def _symmetric(error: Tensor, forecast: Tensor, actual: Tensor, scale: Tensor) -> Tensor:
+def _symmetric(error: Tensor, forecast: Tensor, actual: Tensor) -> Tensor:
     total = forecast.abs() + actual.abs()
     return (200 * error.abs() / total).masked_fill(total == 0, 0.0)
 
 
 METRICS = {
-    "bias": Metric(lambda error, forecast, actual, scale: error, ""),
-    "mse": Metric(lambda error, forecast, actual, scale: error.square(), "MSE"),
-    "mae": Metric(lambda error, forecast, actual, scale: error.abs(), "MAE"),
-    "rmse": Metric(lambda error, forecast, actual, scale: error.square(), "RMSE", Tensor.sqrt),
+    "bias": Metric(lambda error, forecast, actual: error, ""),
+    "mse": Metric(lambda error, forecast, actual: error.square(), "MSE"),
+    "mae": Metric(lambda error, forecast, actual: error.abs(), "MAE"),
+    "rmse": Metric(lambda error, forecast, actual: error.square(), "RMSE", Tensor.sqrt),
     "mape": Metric(_percentage, "MAPE %", is_relative=True),
     "smape": Metric(_symmetric, "sMAPE %", is_relative=True),
-    "wape": Metric(lambda error, forecast, actual, scale: 100 * error.abs(), "", is_relative=True, of_sum=True),
-    "mase": Metric(lambda error, forecast, actual, scale: error.abs() / scale, "MASE"),
+    "wape": Metric(lambda error, forecast, actual: 100 * error.abs(), "", is_relative=True, of_sum=True),
 }
+MASE = "mase"
+"""The mean of each series, then over series; see the module's docstring."""
 WQL = "wql"
 """Of forecasters with quantiles; see the module's docstring."""
-HEADINGS = {name: metric.heading for name, metric in METRICS.items() if metric.heading} | {WQL: "WQL"}
+HEADINGS = {name: metric.heading for name, metric in METRICS.items() if metric.heading} | {MASE: "MASE", WQL: "WQL"}
 """Metrics in tables."""
 OF_SUM = (WQL, *(name for name, metric in METRICS.items() if metric.of_sum))
 RELATIVE = tuple(name for name, metric in METRICS.items() if metric.is_relative)
@@ -96,19 +97,20 @@ def to_float64(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def seasonal_scale(series: Iterable[Float[np.ndarray, "_ n"]], season: int) -> Float64[np.ndarray, "n"]:
-    """Denominator of MASE: mean |y_t - y_(t - season)| per column over all series, never across series.
+def seasonal_scale(blocks: Iterable[Float[np.ndarray, "_ n"]], season: int) -> Float64[np.ndarray, "*n"]:
+    """Denominator of MASE: mean |y_t - y_(t - season)| per column of a series.
 
     Args:
-        series: training rows, one array [t n] per series.
+        blocks: rows of the series in one or several arrays [t n], each beginning with the last `season` rows of the one
+            before.
         season: steps in one season, at least 1.
 
     Returns:
-        In the units of `series`; nan if the column repeats exactly from season to season or no series is longer than a
-        season: MASE is then undefined.
+        In the units of `blocks`; nan if the column repeats exactly from season to season or has no rows a season apart:
+        MASE is then undefined. Without blocks a single nan.
     """
     total, n = np.zeros(()), np.zeros((), dtype=np.int64)
-    for rows in series:
+    for rows in blocks:
         differences = np.abs(rows[season:].astype(float) - rows[:-season])
         total = total + np.nansum(differences, axis=0)
         n = n + (~np.isnan(differences)).sum(axis=0)
@@ -126,7 +128,7 @@ class Means:
     def __init__(self, n_groups: int = 0) -> None:
         self.windows = 0
         self.group_windows = torch.zeros(n_groups, dtype=torch.long)
-        self._sums: dict[str, Tensor] = {}
+        self._sums: dict[str, Tensor] = {}  # of MASE also per group
         self._groups: dict[str, Tensor] = {}
 
     def add(
@@ -157,7 +159,14 @@ class Means:
             both = [known, sizes.expand_as(known)]
             if missing.any():
                 both = [known.masked_fill(missing, 0.0), both[1].masked_fill(missing, 0.0)]
-            self._sums[name] = self._sums.get(name, 0.0) + torch.stack([each.sum(dim=0) for each in both]).cpu()
+            if name == MASE and groups is not None:
+                if name not in self._sums:
+                    shape = 2, len(self.group_windows), *known.shape[1:]
+                    self._sums[name] = torch.zeros(shape, dtype=torch.float64)
+                for sums, added in zip(self._sums[name], both, strict=True):
+                    sums.index_add_(0, groups, added.cpu())
+            else:
+                self._sums[name] = self._sums.get(name, 0.0) + torch.stack([each.sum(dim=0) for each in both]).cpu()
             if groups is not None:
                 by_window = torch.stack([each.sum(dim=1) for each in both]).cpu()
                 if name not in self._groups:
@@ -183,6 +192,10 @@ class Means:
         """Means per column, over all steps."""
         return self._means(-2)
 
+    def counts(self, name: str) -> Float64[Tensor, "g n"]:
+        """Number of values that count, per group and column."""
+        return self._groups[name][1]
+
     def by_group(self, name: str, *, columns: bool = False) -> Float64[np.ndarray, "g *n"]:
         """Mean of each group, with `columns` of each of its columns; nan where nothing counts."""
         total, n = self._groups[name] if columns else self._groups[name].sum(dim=-1)
@@ -196,7 +209,11 @@ class Means:
         means = {}
         for name in self._sums:
             total, n = self._sums[name].sum(dim=axes)
-            means[name] = _finished(name, total, n).flatten().tolist()
+            mean = _finished(name, total, n)
+            if self._sums[name].ndim == 4:  # the mean of each group first
+                has_values = n > 0
+                mean = mean.masked_fill(~has_values, 0.0).sum(dim=0) / has_values.sum(dim=0)
+            means[name] = mean.flatten().tolist()
         return means
 
 
@@ -206,26 +223,34 @@ def _finished(name: str, total: Tensor, n: Tensor) -> Tensor:
 
 
 def point_cells(
-    forecast: Float[Tensor, "b h n"], actual: Float[Tensor, "b h n"], scale: Float[Tensor, "*b n"]
+    forecast: Float[Tensor, "b h n"], actual: Float[Tensor, "b h n"]
 ) -> dict[str, Float64[Tensor, "b h n"]]:
-    """Every metric of every cell; `scale` is `seasonal_scale`."""
+    """Every metric of every cell, without MASE."""
     forecast, actual = to_float64(forecast), to_float64(actual)
     error = forecast - actual
-    return {name: metric.cells(error, forecast, actual, scale) for name, metric in METRICS.items()}
+    return {name: metric.cells(error, forecast, actual) for name, metric in METRICS.items()}
+
+
+def mase_cells(
+    forecast: Float[Tensor, "b h n"], actual: Float[Tensor, "b h n"], scale: Float[Tensor, "b n"]
+) -> dict[str, Float64[Tensor, "b h n"]]:
+    """MASE of every cell; `scale` is the `seasonal_scale` of each window's series."""
+    forecast = to_float64(forecast)
+    error = forecast - to_float64(actual).to(forecast.device)
+    return {MASE: error.abs() / scale[:, None].to(error.device)}
 
 
 class ErrorMeans(Means):
     """Metrics of forecasts in one system of units.
 
     Args:
-        mase_scale: `seasonal_scale` of the training rows, in these units.
         n_groups: see `Means`.
+        mase: MASE, which is the same in all units.
     """
 
-    def __init__(self, mase_scale: Float[np.ndarray, "n"], n_groups: int = 0) -> None:
+    def __init__(self, n_groups: int, mase: Means) -> None:
         super().__init__(n_groups)
-        self.mase_scale = torch.as_tensor(mase_scale).double()
-        self._quantiles = Means()
+        self._mase, self._quantiles = mase, Means()
 
     def add_forecast(
         self, forecast: Float[Tensor, "b h n"], actual: Float[Tensor, "b h n"], groups: Int[Tensor, "b"] | None = None
@@ -233,7 +258,7 @@ class ErrorMeans(Means):
         """Add the windows of one batch; a forecast that is NaN makes every metric NaN."""
         forecast = to_float64(forecast)
         lost = forecast.isnan() & ~actual.isnan().to(forecast.device)
-        cells = point_cells(forecast, actual, self.mase_scale.to(forecast.device))
+        cells = point_cells(forecast, actual.to(forecast.device))
         self.add(cells, actual=actual.to(forecast.device), counted=lost if lost.any() else None, groups=groups)
 
     def add_pinball(self, loss: Float[Tensor, "b within n"], actual: Float[Tensor, "b within n"]) -> None:
@@ -247,35 +272,29 @@ class ErrorMeans(Means):
         """Number of values that MAPE excludes because the actual value is zero."""
         return int((self.count("mae") - self.count("mape")).sum())
 
-    @property
-    def no_mase(self) -> list[int]:
-        """Columns for which MASE is undefined; excluded from its averages."""
-        return self.mase_scale.isnan().nonzero()[:, 0].tolist()
-
     def _means(self, *axes: int) -> Scores:
-        return super()._means(*axes) | self._quantiles._means(*axes)
-
-
-class MaseScale(NamedTuple):
-    """`seasonal_scale` of the training rows in both systems of units."""
-
-    scaled: Float[np.ndarray, "n"]
-    original: Float[np.ndarray, "n"]
+        return super()._means(*axes) | self._mase._means(*axes) | self._quantiles._means(*axes)
 
 
 class Errors:
     """Errors of one forecaster in scaled units and in the data's own.
 
     Args:
-        mase_scale: in both units.
-        n_series: number of series for errors by series; 0: none.
+        mase_scale: `seasonal_scale` of the training rows of each series, in the data's units.
         metric: the metric by which forecasters are compared, `mse` or `mae`.
     """
 
-    def __init__(self, mase_scale: MaseScale, n_series: int = 0, metric: str = "mse") -> None:
-        self.scaled, self.original = (ErrorMeans(scale, n_series) for scale in mase_scale)
+    def __init__(self, mase_scale: Float[np.ndarray, "s n"], metric: str = "mse") -> None:
+        self._mase, self._scale = Means(len(mase_scale)), torch.as_tensor(mase_scale).double()
+        self.scaled, self.original = (ErrorMeans(len(mase_scale), self._mase) for _ in range(2))
         self.metric = metric
         self._windows: list[np.ndarray] = []
+
+    @property
+    def no_mase(self) -> Bool[np.ndarray, "s n"]:
+        """Series and columns for which MASE is undefined; excluded from its averages."""
+        has_errors, has_mase = self.original.counts("mae") > 0, self._mase.counts(MASE) > 0
+        return (has_errors & ~has_mase).numpy()
 
     def by_window(self) -> Float64[np.ndarray, "windows"]:
         """Sum of squared (or absolute, see `metric`) scaled errors of each window, in the order they were added,
@@ -290,22 +309,33 @@ class Errors:
         quantiles: QuantileForecast | None = None,
         series: Int[Tensor, "b"] | None = None,
     ) -> None:
-        """Add the windows of one batch of scaled values; `series` is the index of each window's series."""
+        """Add the windows of one batch of scaled values; `series` is the index of each window's series, None: the
+        first."""
+        series = torch.zeros(len(forecast), dtype=torch.long) if series is None else series.cpu()
         few = max(AT_ONCE // max(forecast[0].numel(), 1), 1) if len(forecast) else 1
         chunks = zip(forecast.split(few), actual.split(few), units.split(few), strict=True)
         for begin, chunk in zip(count(step=few), chunks, strict=False):
-            self._add(*chunk, None if series is None else series[begin : begin + few])
+            self._add(*chunk, series[begin : begin + few])
             if quantiles is not None:
                 self._add_quantiles(quantiles(slice(begin, begin + few)), *chunk[1:])
 
-    def _add(self, forecast: Tensor, actual: Tensor, units: DataUnits, series: Tensor | None) -> None:
+    def _add(self, forecast: Tensor, actual: Tensor, units: DataUnits, series: Tensor) -> None:
         scaled, scaled_actual = (to_float64(units.standard(values)) for values in (forecast, actual))
-        self.add_in_both(scaled, scaled_actual, _original(forecast, units), _original(actual, units), series)
+        own, own_actual = _original(forecast, units), _original(actual, units)
+        self.add_in_both(scaled, scaled_actual, own, own_actual, series, self._scale[series])
 
     def add_in_both(
-        self, scaled: Tensor, scaled_actual: Tensor, original: Tensor, actual: Tensor, series: Tensor | None = None
+        self,
+        scaled: Float64[Tensor, "b h n"],
+        scaled_actual: Float64[Tensor, "b h n"],
+        original: Float64[Tensor, "b h n"],
+        actual: Float64[Tensor, "b h n"],
+        series: Int[Tensor, "b"],
+        scale: Float64[Tensor, "b n"],
     ) -> None:
-        """Add windows of forecasts and actual values in both units."""
+        """Add windows of forecasts and actual values in both units, with the denominators of MASE in the data's."""
+        lost = original.isnan() & ~actual.isnan().to(original.device)
+        self._mase.add(mase_cells(original, actual, scale), counted=lost if lost.any() else None, groups=series)
         self.scaled.add_forecast(scaled, scaled_actual, series)
         self.original.add_forecast(original, actual, series)
         error = (scaled - scaled_actual).masked_fill(scaled_actual.isnan(), 0.0)

@@ -27,7 +27,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from rich.console import Console
 from rich.table import Table as RichTable
 from torch import Tensor
@@ -53,7 +53,7 @@ from informer.read.time_columns import find_time_column
 from informer.read.times import changing_zone, check_zones, find_format, parse_timestamps, zone_advice
 from informer.scoring.baselines import fit_ridge, repeated
 from informer.scoring.bootstrap import Interval, skill_interval, skill_of, verdict
-from informer.scoring.metrics import OF_SUM, WQL, Means, Scores, pinball, point_cells, seasonal_scale
+from informer.scoring.metrics import MASE, OF_SUM, WQL, Means, Scores, mase_cells, pinball, point_cells, seasonal_scale
 from informer.scoring.receipts import logged
 from informer.scoring.scores import scores_table, tidy_csv
 
@@ -768,7 +768,8 @@ def score_units(by_model: Mapping[str, ScoredUnits], season: int) -> Scoreboard:
     owners = torch.tensor([place[name] for name in units.names])
     means, errors = dict[str, Means](), dict[str, dict[str, np.ndarray]]()
     for name, values in forecasts.items():
-        point = point_cells(_cells(values), _cells(actual), torch.from_numpy(scales)[:, None, None])
+        point = point_cells(_cells(values), _cells(actual))
+        point |= mase_cells(_cells(values), _cells(actual), torch.from_numpy(scales)[:, None])
         errors[name] = {metric: point[metric][:, :, 0].numpy() for metric in DIFFERENCES}
         means[name] = Means(len(names))
         levels = quantiles.get(name, {})
@@ -782,7 +783,7 @@ def score_units(by_model: Mapping[str, ScoredUnits], season: int) -> Scoreboard:
         by_step=_views({name: each.by_step() for name, each in means.items()}),
         by_series=_views({name: each.by_groups() for name, each in means.items()}),
         names=names,
-        differences=[each for name in by_model for each in _differences(errors, name)],
+        differences=[each for name in by_model for each in _differences(errors, name, owners.numpy())],
         notes=notes,
     )
 
@@ -835,13 +836,18 @@ def _views(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return views
 
 
-def _differences(errors: Mapping[str, Mapping[str, Cells]], forecaster: str) -> list[dict[str, Any]]:
-    """Skill compared with each baseline; resamples units, or blocks of steps if there is only one unit."""
+def _differences(
+    errors: Mapping[str, Mapping[str, Cells]], forecaster: str, owners: Int[np.ndarray, "u"]
+) -> list[dict[str, Any]]:
+    """Skill compared with each baseline; resamples units, of MASE the series if there are several, or blocks of steps
+    if there is only one unit."""
     differences: list[dict[str, Any]] = []
     for name, metric in product([each for each in (NAIVE, "ridge") if each in errors], DIFFERENCES):
         own, baseline = errors[forecaster][metric], errors[name][metric]
         several, block = len(own) > 1, 1 if len(own) > 1 else math.isqrt(own.shape[1])
         own, baseline = (pd.DataFrame(each).mean(axis=1).to_numpy() if several else each[0] for each in (own, baseline))
+        if metric == MASE and owners.max() > 0:
+            own, baseline = (pd.Series(each).groupby(owners).mean().to_numpy() for each in (own, baseline))
         valid = ~np.isnan(own + baseline)
         own, baseline = own[valid], baseline[valid]
         if len(own):

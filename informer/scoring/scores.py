@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from torch import Tensor
@@ -23,7 +23,6 @@ from informer.config.conversion import without_nan
 from informer.data.dataset import Data
 from informer.data.diagnosis import data_problems
 from informer.data.panel import training_rows
-from informer.data.scaler import Scaler
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
 from informer.linear.maps import effects_of
@@ -53,7 +52,6 @@ from informer.scoring.metrics import (
     RELATIVE,
     ErrorMeans,
     Errors,
-    MaseScale,
     Means,
     QuantileForecast,
     seasonal_scale,
@@ -264,9 +262,13 @@ class Evaluation:
             remarks.append(self.worst_series())
         if sums.zero_actuals:
             remarks.append(f"MAPE in original units excludes {sums.zero_actuals} actual values that are zero")
-        if sums.no_mase:
-            names = ", ".join(self.columns[place] for place in sums.no_mase)
-            remarks.append(f"MASE is undefined for {names}: training rows repeat exactly from season to season")
+        no_mase = self.errors[self.model].no_mase
+        if names := [
+            name + (f" in {n} of {len(no_mase)} series" if len(no_mase) > 1 else "")
+            for name, n in zip(self.columns, no_mase.sum(axis=0).tolist(), strict=True)
+            if n
+        ]:
+            remarks.append(f"MASE is undefined for {', '.join(names)}: rows repeat exactly from season to season")
         return remarks
 
     def to_dict(self) -> dict[str, Any]:
@@ -439,9 +441,8 @@ def evaluate_all(
     forecasts: Mapping[str, ForecastFunction],
     windows: Windows,
     *,
-    mase_scale: MaseScale,
+    mase_scale: Float[np.ndarray, "s n"],
     batch_size: int = 256,
-    n_series: int = 0,
     breakdown: Breakdown | None = None,
 ) -> dict[str, Errors]:
     """Errors of each forecaster over all windows, in one pass; the batch size affects speed and memory only.
@@ -452,7 +453,6 @@ def evaluate_all(
         windows: windows to forecast.
         mase_scale: see `training_scale`.
         batch_size: windows per batch.
-        n_series: number of series for errors by series; 0: none.
         breakdown: is given every forecast.
 
     Raises:
@@ -460,9 +460,9 @@ def evaluate_all(
     """
     if not len(windows):
         raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
-    errors = {name: Errors(mase_scale, n_series) for name in forecasts}
+    errors = {name: Errors(mase_scale) for name in forecasts}
     for indices in torch.arange(len(windows), device=windows.starts.device).split(batch_size):
-        batch, series = windows.batch(indices), windows.series(indices) if n_series else None
+        batch, series = windows.batch(indices), windows.series(indices)
         for name, forecast in forecasts.items():
             ahead = forecast(batch)
             quantiles = forecast.quantiles(batch, ahead) if hasattr(forecast, "quantiles") else None
@@ -472,30 +472,23 @@ def evaluate_all(
     return errors
 
 
-def evaluate(forecast: ForecastFunction, windows: Windows, *, mase_scale: MaseScale, batch_size: int = 256) -> Errors:
+def evaluate(
+    forecast: ForecastFunction, windows: Windows, *, mase_scale: Float[np.ndarray, "s n"], batch_size: int = 256
+) -> Errors:
     """Errors of one forecaster; see `evaluate_all`."""
     return evaluate_all({"": forecast}, windows, mase_scale=mase_scale, batch_size=batch_size)[""]
 
 
-def training_scale(data: Data) -> MaseScale:
-    """Denominators of MASE for each target, over the training rows of every series."""
-    training = training_rows(data.panel, data.splits)
-    parts = [(series.values, data.scaler.of(series.name, series.values)) for series in training]
-    return mase_scale(parts, data.frequency.season, data.columns.positions(data.targets))
+def training_scale(data: Data) -> Float64[np.ndarray, "s n"]:
+    """Denominators of MASE of each series and target: `mase_scale` of its training rows."""
+    training, targets = training_rows(data.panel, data.splits), data.columns.positions(data.targets)
+    return np.stack([mase_scale(series.values, data.frequency.season, targets) for series in training])
 
 
-def mase_scale(
-    parts: Sequence[tuple[Float[np.ndarray, "_ c"], Scaler]], season: int, targets: Sequence[int]
-) -> MaseScale:
-    """Denominators of MASE of the `targets` among the columns, over the rows of each series, with its scaler."""
-
-    def rows(*, scaled: bool) -> Iterator[np.ndarray]:
-        for values, scaler in parts:
-            # blocks that overlap by a season, so that each seasonal difference is in one of them
-            for block in row_blocks(values, shared=season):
-                yield (scaler.standard(block) if scaled else block)[:, targets]
-
-    return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
+def mase_scale(rows: Float[np.ndarray, "_ c"], season: int, targets: Sequence[int]) -> Float64[np.ndarray, "n"]:
+    """Denominators of MASE of the `targets` among the columns of a series."""
+    scale = seasonal_scale((block[:, targets] for block in row_blocks(rows, shared=season)), season)
+    return np.broadcast_to(scale, len(targets))
 
 
 def fit_baselines(data: Data) -> list[FittedBaseline]:
@@ -536,7 +529,6 @@ def compare(
         windows,
         mase_scale=training_scale(data),
         batch_size=batch_size,
-        n_series=len(data.panel),
         breakdown=breakdown,
     )
     return Evaluation(
@@ -640,7 +632,7 @@ def score(
     adds = adds_to_a_start(model, data.test)
     parts["is_idle"] = adds is False
     if adds:
-        scale = MaseScale(*(np.full(len(data.targets), np.nan) for _ in UNITS))
+        scale = np.full((len(data.panel), len(data.targets)), np.nan)
         start = evaluate(partial(forecast_without_network, model), data.test, mase_scale=scale, batch_size=batch_size)
         by_step = start.scaled.by_step()
         parts[START] = {metric: by_step[metric] for metric in ("mse", "mae")}

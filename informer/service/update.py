@@ -22,7 +22,7 @@ from informer.base.files import expanded, write_atomic
 from informer.base.runtime import pick_device, provenance, seed_everything
 from informer.base.start import StopRequest
 from informer.build import build_data, read_dataset
-from informer.checkpoint.format import MAPS, UNTIL, Checkpoint
+from informer.checkpoint.format import MAPS, MASE_SCALES, UNTIL, Checkpoint
 from informer.checkpoint.paths import BEST, LAST, LOG, ROWS, forecasting_checkpoint, read_facts, resolve_latest
 from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config import conversion
@@ -54,7 +54,7 @@ from informer.training.curves import Tracker
 from informer.training.folder import RunFolder
 from informer.training.loop import Session, fit
 from informer.training.optim import learning_rate
-from informer.training.run import conclude, data_facts, save_refit, score_best
+from informer.training.run import conclude, data_facts, mase_scales, save_refit, score_best
 from informer.training.start import freeze, is_closed_form
 from informer.training.state import Checkpointer, State, check_training
 
@@ -476,7 +476,7 @@ def _fit_and_score(
             done = max(min(progress["step"], total) - 1, 0) / total
             lr = learning_rate(older.settings.optim, epoch=max(progress["epoch"], 1), done=done)
         training = tuned(model, new_settings, data, training, steps=settings.steps, lr=lr, console=console)
-    facts, until = saved.data | data_facts(data), saved.data["trained_until"]
+    facts, until = saved.data | data_facts(data) | {MASE_SCALES: mase_scales(data)}, saved.data["trained_until"]
     is_same = not is_fitted and not settings.steps  # a network that is not trained further
     best = replace(
         saved, config=conversion.to_plain(new_settings), weights=model.state_dict(),

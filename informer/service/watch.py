@@ -41,7 +41,6 @@ from informer.read.series import Series, column_values
 from informer.report.page import Content, Profile, TextTable, Tone, to_html
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of
 from informer.scoring.intervals import Baseline
-from informer.scoring.metrics import MaseScale
 from informer.scoring.scores import evaluate_all
 from informer.service.drift import find_drift
 from informer.service.update import joined_series, newer_rows, older_rows
@@ -315,7 +314,7 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
     baselines = [Baseline(each, model.model.non_negative) for each in fitted]
     scored = model.scored
     levels = [LEVEL] if scored.calibration is not None and scored.calibration.supports(LEVEL) else []
-    unknown = MaseScale(*np.full((2, len(model.columns.targets)), np.nan))
+    unknown = np.full((1, len(model.columns.targets)), np.nan)
     tables = []
     for series, first in pairs:
         inside: list[Tensor] = []

@@ -43,6 +43,7 @@ from informer.checkpoint.format import (
     CATEGORIES,
     COMBINED,
     MAPS,
+    MASE_SCALES,
     NAMES,
     REFITTED,
     SHORTFALLS,
@@ -255,6 +256,11 @@ def window_counts(data: Data) -> dict[str, int]:
     return {name: len(windows) for name, windows in by_part.items() if windows is not None}
 
 
+def mase_scales(data: Data) -> dict[str, list[float]]:
+    """`training_scale` by series."""
+    return dict(zip((series.name for series in data.panel), training_scale(data).tolist(), strict=True))
+
+
 def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
     """The entries common to all checkpoints of a run."""
     return {
@@ -266,7 +272,11 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
         "frequency": data.frequency.code,
         "scaler": data.scaler.state(),
         "data": data_facts(data)
-        | {NAMES: list(data.trained_series), "non_negative": non_negative(settings, data)}
+        | {
+            NAMES: list(data.trained_series),
+            "non_negative": non_negative(settings, data),
+            MASE_SCALES: mase_scales(data),
+        }
         | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
         | ({CATEGORIES: {name: list(labels) for name, labels in data.categories.items()}} if data.categories else {})
         | ({ATTRIBUTES: data.attributes.to_plain()} if data.attributes else {}),

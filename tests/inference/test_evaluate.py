@@ -21,7 +21,7 @@ from rich.console import Console
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
 from informer.data.windows import DataUnits
-from informer.scoring.metrics import HEADINGS, METRICS, Errors, MaseScale
+from informer.scoring.metrics import HEADINGS, MASE, METRICS, Errors
 from informer.scoring.scores import Evaluation, compare, evaluate, training_scale
 from informer.training import run as scoring
 from informer.training.run import SearchResult
@@ -43,7 +43,7 @@ def compared(data):
 
 def errors_with_mse(mse):
     """Errors of one value whose scaled MSE is `mse`."""
-    errors = Errors(MaseScale(np.ones(1), np.ones(1)))
+    errors = Errors(np.ones((1, 1)))
     forecast = torch.full((1, 1, 1), math.sqrt(mse) if mse >= 0 else math.nan, dtype=torch.float64)
     errors.add(forecast, torch.zeros(1, 1, 1), DataUnits(torch.zeros(1, 1), torch.ones(1, 1)))
     return errors
@@ -78,9 +78,9 @@ def test_training_scale_uses_training_rows_only(data):
     rows = data.panel[0].values[:300]
     expected = np.abs(rows[24:] - rows[:-24]).mean(axis=0)
     scale = training_scale(data)
-    np.testing.assert_allclose(scale.original[:2], expected[:2])
-    np.testing.assert_allclose(scale.scaled[:2], expected[:2] / rows.std(axis=0)[:2])
-    assert all(np.isnan(part[2]) for part in scale)
+    assert scale.shape == (1, 3)
+    np.testing.assert_allclose(scale[0, :2], expected[:2])
+    assert np.isnan(scale[0, 2])
 
 
 @pytest.mark.cuda
@@ -170,7 +170,7 @@ def test_saved_json_is_strict_and_complete(compared, tmp_path):
 
 def test_saved_csv_is_tidy(compared):
     rows = list(csv.DictReader(io.StringIO(compared.to_csv())))
-    assert len(rows) == 3 * 2 * len(METRICS) * (1 + 5 + 3)
+    assert len(rows) == 3 * 2 * len([*METRICS, MASE]) * (1 + 5 + 3)
     keys = [(row["model"], row["units"], row["column"], row["step"], row["metric"]) for row in rows]
     assert len(set(keys)) == len(rows)
     by_key = dict(zip(keys, (row["value"] for row in rows), strict=True))
@@ -277,7 +277,7 @@ def test_windows_are_thinned_to_the_time_that_is_left(monkeypatch, tmp_path, sec
 
 def errors_of(values: np.ndarray, owners: np.ndarray | None = None, scale: float = 2.0) -> Errors:
     """Errors of windows with one step and column, with these scaled errors, of these of three series."""
-    errors = Errors(MaseScale(np.ones(1), np.ones(1)), n_series=3)
+    errors = Errors(np.ones((3, 1)))
     owners = np.zeros(len(values), dtype=int) if owners is None else owners
     for part, series in zip(np.array_split(values, 3), np.array_split(owners, 3), strict=True):
         forecast, n = torch.from_numpy(part).reshape(-1, 1, 1), len(part)

@@ -33,7 +33,7 @@ from informer.scoring.intervals import (
     calibrated_quantiles,
     differences,
 )
-from informer.scoring.metrics import WQL, Errors, MaseScale
+from informer.scoring.metrics import WQL, Errors
 from informer.scoring.scores import baselines_for, compare, evaluate, training_scale
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -44,7 +44,7 @@ def units_of(n: int, center: list[float], scale: list[float]) -> DataUnits:
 
 
 def errors_of(n: int) -> Errors:
-    return Errors(MaseScale(np.ones(n), np.ones(n)))
+    return Errors(np.ones((1, n)))
 
 
 def loss(actual: np.ndarray, quantiles: np.ndarray, levels: tuple[float, ...] = LEVELS) -> float:

@@ -11,7 +11,7 @@ from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared
 from informer.data.windows import DataUnits
 from informer.scoring import scoreboard as metrics
 from informer.scoring.bootstrap import skill_interval
-from informer.scoring.metrics import METRICS, ErrorMeans, Errors, MaseScale, seasonal_scale, to_float64
+from informer.scoring.metrics import MASE, METRICS, Errors, seasonal_scale, to_float64
 from informer.scoring.scoreboard import (
     OWN,
     ScoredUnits,
@@ -228,49 +228,49 @@ def case():
 
 
 def summed(forecast, actual, scale, batch_size=7):
-    sums = ErrorMeans(scale)
+    errors = Errors(scale[None])
     for f, y in zip(
         torch.from_numpy(forecast).split(batch_size), torch.from_numpy(actual).split(batch_size), strict=True
     ):
-        sums.add_forecast(f, y)
-    return sums
+        errors.add(f, y, DataUnits(torch.zeros(len(f), 3), torch.ones(len(f), 3)))
+    return errors
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7])
 def test_every_view_equals_loops_whatever_the_batches(case, batch_size):
     forecast, actual, scale = case
-    sums = summed(*case, batch_size)
+    sums = summed(*case, batch_size).original
     by_step, by_column = sums.by_step(), sums.by_column()
     assert sums.windows == 7
     assert sums.overall() == pytest.approx(loops(forecast, actual, scale))
     for step in range(5):
         expected = loops(forecast[:, step : step + 1], actual[:, step : step + 1], scale)
-        assert {name: by_step[name][step] for name in METRICS} == pytest.approx(expected)
+        assert {name: by_step[name][step] for name in (*METRICS, MASE)} == pytest.approx(expected)
     for c in range(3):
         expected = loops(forecast[..., c : c + 1], actual[..., c : c + 1], scale[c : c + 1])
-        assert {name: by_column[name][c] for name in METRICS} == pytest.approx(expected)
+        assert {name: by_column[name][c] for name in (*METRICS, MASE)} == pytest.approx(expected)
 
 
 def test_mape_says_how_many_actuals_it_left_out(case):
-    assert summed(*case).zero_actuals == 2
+    assert summed(*case).original.zero_actuals == 2
 
 
 def test_mape_is_nan_when_every_actual_is_zero():
-    assert math.isnan(summed(np.ones((2, 1, 1)), np.zeros((2, 1, 1)), np.ones(1)).overall()["mape"])
+    assert math.isnan(summed(np.ones((2, 1, 3)), np.zeros((2, 1, 3)), np.ones(3)).original.overall()["mape"])
 
 
 def test_mase_leaves_an_undefined_column_out_of_averages_only(case):
     forecast, actual, _ = case
     sums = summed(forecast, actual, np.array([0.5, math.nan, 1.25]))
-    assert sums.no_mase == [1]
-    assert math.isnan(sums.by_column()["mase"][1])
-    assert sums.overall()["mase"] == pytest.approx(loops(forecast, actual, [0.5, math.nan, 1.25])["mase"])
+    assert sums.no_mase.tolist() == [[False, True, False]]
+    assert math.isnan(sums.original.by_column()["mase"][1])
+    assert sums.original.overall()["mase"] == pytest.approx(loops(forecast, actual, [0.5, math.nan, 1.25])["mase"])
 
 
 def test_a_forecast_that_is_nan_shows_in_every_metric(case):
     forecast, actual, scale = case
     forecast[4, 4, 1] = math.nan
-    assert all(math.isnan(value) for value in summed(forecast, actual, scale).overall().values())
+    assert all(math.isnan(value) for value in summed(forecast, actual, scale).original.overall().values())
 
 
 def test_original_units_are_the_affine_image_of_scaled_ones(case):
@@ -278,29 +278,29 @@ def test_original_units_are_the_affine_image_of_scaled_ones(case):
     centre, spread = torch.tensor([10.0, -3.0, 0.0]), torch.tensor([2.0, 0.5, 7.0])
     # each window is of a series of its own units
     centre, spread = centre + torch.arange(len(actual))[:, None], spread * (1 + torch.arange(len(actual))[:, None])
-    errors = Errors(MaseScale(scale.numpy(), 3 * scale.numpy()))
-    errors.add(forecast, actual, DataUnits(centre, spread))
+    errors = Errors(3 * scale.expand(len(actual), -1).numpy())
+    errors.add(forecast, actual, DataUnits(centre, spread), series=torch.arange(len(actual)))
     back = [(to_float64(x) * spread[:, None] + centre[:, None]).numpy() for x in (forecast, actual)]
     assert errors.original.overall() == pytest.approx(loops(*back, (3 * scale).numpy()))
-    assert errors.scaled.overall() == pytest.approx(loops(forecast.numpy(), actual.numpy(), scale.numpy()))
+    expected = loops(forecast.numpy(), actual.numpy(), scale.numpy()) | {"mase": errors.original.overall()["mase"]}
+    assert errors.scaled.overall() == pytest.approx(expected)
 
 
 def test_a_zero_of_the_data_stays_zero_through_float32_scaling():
     values = torch.tensor([0.0, 1.7, 3.1], dtype=torch.float64).reshape(1, 3, 1)
     centre, spread = 1234.567, 0.37
     scaled = ((values - centre) / spread).float()
-    errors = Errors(MaseScale(np.ones(1), np.ones(1)))
+    errors = Errors(np.ones((1, 1)))
     errors.add(scaled + 1.0, scaled, DataUnits(torch.full((1, 1), centre), torch.full((1, 1), spread)))
     assert errors.original.zero_actuals == 1
     assert errors.original.overall()["mape"] == pytest.approx(100 * (0.37 / 1.7 + 0.37 / 3.1) / 2, rel=1e-3)
 
 
-def test_seasonal_scale_by_loops_does_not_cross_series():
-    rng = np.random.default_rng(0)
-    series = [rng.normal(size=(rows, 2)) for rows in (9, 3, 5)]
-    steps = [abs(rows[t] - rows[t - 3]) for rows in series for t in range(3, len(rows))]
-    scale = seasonal_scale(series, 3)
-    np.testing.assert_allclose(scale, np.mean(steps, axis=0))
+def test_seasonal_scale_by_loops_in_blocks_that_share_a_season():
+    rows = np.random.default_rng(0).normal(size=(14, 2))
+    steps = [abs(rows[t] - rows[t - 3]) for t in range(3, len(rows))]
+    for blocks in ([rows], [rows[:6], rows[3:9], rows[6:]]):
+        np.testing.assert_allclose(seasonal_scale(blocks, 3), np.mean(steps, axis=0))
 
 
 def test_seasonal_scale_is_nan_for_a_constant_column_and_for_short_series():

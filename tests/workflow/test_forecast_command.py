@@ -26,9 +26,10 @@ from informer.commands.plan import find_subjects, for_training, plan, split_for,
 from informer.commands.workflow import Display, displayed
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import SplitConfig
+from informer.data.windows import DataUnits
 from informer.linear.average import CombinationWeights
 from informer.scoring.intervals import NOTHING_LEARNED, RECENT
-from informer.scoring.metrics import Errors, MaseScale
+from informer.scoring.metrics import Errors
 from informer.scoring.scores import Evaluation
 from informer.training import run as training_run
 
@@ -107,10 +108,10 @@ def test_errors_of_several_columns_are_in_their_units(model: str, starts: range,
 def test_columns_that_do_not_fit_into_the_line_are_counted() -> None:
     """Eight columns, of which six are shown; red if a number is of another column, or an unknown one is a zero."""
     values = {"mine": [12345.6, math.nan, *range(2, 8)], "naive": [20000.0, math.nan, *range(12, 18)]}
-    errors = {name: Errors(MaseScale(np.ones(8), np.ones(8))) for name in values}
+    errors = {name: Errors(np.ones((1, 8))) for name in values}
     for name, each in values.items():
         forecast = torch.tensor(each)[None, None]
-        errors[name].add_in_both(forecast, torch.zeros(1, 1, 8), forecast, forecast * 0)
+        errors[name].add(forecast, torch.zeros(1, 1, 8), DataUnits(torch.zeros(1, 8), torch.ones(1, 8)))
     assert workflow_run.column_line(Evaluation(model="mine", columns=[*"abcdefgh"], errors=errors)) == {
         "By column": "mean absolute error (naive): a 12346 (20000), b - (-), c 2 (12), d 3 (13), e 4 (14), f 5 (15) "
         "and 2 more in metrics.json"
