@@ -119,7 +119,7 @@ TOO_MUCH: dict[str, Callable[[Path], object]] = {
     "digits.csv.gz": lambda path: packed(path, [b"time,a\n2024-01-01,", *[b"1" * 1_000_000] * 30]),
     "short.csv": lambda path: path.write_text(",".join(map(str, range(9_000))) + "\n" + "2024-01-01,1\n" * 5_000),
     "blank.csv": lambda path: path.write_text(",".join(map(str, range(9_000))) + "\n2024-01-01,1\n" + "\n" * 15_000),
-    "buffered.csv": lambda path: path.write_text(NAMES[:60_000] + "\n1,1\n" + "\n" * 40_000),
+    "buffered.csv": lambda path: path.write_text(NAMES[:55_000] + "\n1,1\n" + "\n" * 40_000),
     "rows.parquet": lambda path: pd.DataFrame({"time": pd.Timestamp("2024"), "a": np.zeros(4_000_000)}).to_parquet(
         path
     ),
