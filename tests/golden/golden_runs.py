@@ -41,7 +41,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     # without training
     "zero_hours": ("hours", f"{ZERO} target=f horizon=24"),
     "zero_panel": (
-        "panel", f"{ZERO} horizon=40 dataset.series_col=store aggregate=[region,month] above=[7000]",
+        "panel", f"{ZERO} horizon=10 dataset.series_col=store aggregate=[region,week] above=[1900]",
         f"{ZERO} horizon=6 dataset.series_col=store target=sales total=true",
     ),
     "zero_gaps": ("gaps", f"{ZERO} horizon=30 dataset.fill=mask dataset.frequency=h"),
