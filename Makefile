@@ -1,18 +1,23 @@
 # make demo: forecast the sample data, with a report. make check: style, types, layers. make docs: the site.
 # make test: what runs in minutes. make test-slow: the rest (exports, compilers, processes, whole runs). make test-all: both.
+# make test-oldest: quick tests of reading and forecasting with the oldest versions of pandas, numpy and others (Python 3.11, 3.12).
 # make fuzz: generated data files, checkpoints and run directories, for MINUTES.
 PYTHON ?= python3
 VENV := .venv
+OLDEST := .venv-oldest
 MINUTES ?= 5
+QUICK := $(addprefix tests/, data/test_frequency.py data/test_zone.py data/test_round_trips.py data/test_whole_times.py test_zero.py)
 ifeq ($(OS),Windows_NT)
-BIN := $(VENV)/Scripts
+SCRIPTS := Scripts
 else
-BIN := $(VENV)/bin
+SCRIPTS := bin
 endif
+BIN := $(VENV)/$(SCRIPTS)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := -m pip install --quiet --disable-pip-version-check -c
+INSTALL := $(BIN)/python $(PIP) constraints.txt
 
-.PHONY: demo test test-slow test-all check docs fuzz format clean
+.PHONY: demo test test-slow test-all test-oldest check docs fuzz format clean
 
 demo: $(VENV)/.user
 	$(BIN)/informer forecast data/sample.csv target=demand budget=2 output=runs/demo_$(shell date +%Y-%m-%d_%H-%M-%S)
@@ -28,6 +33,10 @@ test-slow: $(VENV)/.dev
 	$(PYTEST) -m slow
 
 test-all: test test-slow
+
+# DeprecationWarnings of old versions of other libraries are no errors
+test-oldest: $(OLDEST)/.dev
+	OMP_NUM_THREADS=1 $(OLDEST)/$(SCRIPTS)/python -m pytest -n auto --dist loadfile -m "not slow" -W ignore::DeprecationWarning $(QUICK)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -54,5 +63,10 @@ $(VENV)/.dev: $(VENV)/.user
 	$(INSTALL) -e '.[dev]'
 	touch $@
 
+$(OLDEST)/.dev: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/$(SCRIPTS)/python $(PIP) constraints-oldest.txt -e . pytest pytest-xdist pytest-timeout beartype hypothesis polars duckdb
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache

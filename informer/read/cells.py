@@ -76,12 +76,17 @@ def codes_of(cells: pd.Series) -> tuple[np.ndarray, pd.Index]:
 
 def decoded(cells: pd.Series) -> pd.Series:
     """Decode a column of `dictionary_encoded` to plain text; others are unchanged."""
-    return cells.astype(str) if is_encoded(cells) else cells
+    return text_of(cells) if is_encoded(cells) else cells
+
+
+def text_of(cells: pd.Series) -> pd.Series:
+    """Cells as plain text; empty ones stay empty, which pandas 2 would write as nan."""
+    return cells.astype(str).where(cells.notna())
 
 
 def distinct(cells: pd.Series) -> pd.Series:
     """The distinct texts of a column of `dictionary_encoded`; others are unchanged."""
-    return pd.Series(cells.unique()).astype(str) if is_encoded(cells) else cells
+    return text_of(pd.Series(cells.unique())) if is_encoded(cells) else cells
 
 
 def check_lengths(path: Path, frame: pd.DataFrame, limits: DatasetConfig) -> None:

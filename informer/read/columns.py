@@ -25,7 +25,7 @@ from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig, key_columns
 from informer.config.overrides import to_display
 from informer.read import time_columns
-from informer.read.cells import EMPTY_WORDS, distinct, is_encoded, may_be_text
+from informer.read.cells import EMPTY_WORDS, distinct, is_encoded, may_be_text, text_of
 from informer.read.dialect import Dialect
 from informer.read.number_marks import APOSTROPHES, without_thousands
 from informer.read.table import Table, without
@@ -121,7 +121,7 @@ def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
             cells = without_thousands(cells, dialect.thousands, dialect.decimal)
         elif dialect.decimal != ".":
             # swap both marks, so that a point is not read as a decimal mark
-            cells = cells.astype(str).str.translate(str.maketrans(f"{dialect.decimal}.", f".{dialect.decimal}"))
+            cells = text_of(cells).str.translate(str.maketrans(f"{dialect.decimal}.", f".{dialect.decimal}"))
     elif pd.api.types.is_complex_dtype(cells):
         return np.full(len(cells), np.nan)
     try:

@@ -19,7 +19,16 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int
 from pandas.tseries.frequencies import to_offset
-from pandas.tseries.offsets import BaseOffset, CustomBusinessDay, DateOffset, Day, Tick, Week
+from pandas.tseries.offsets import (
+    BaseOffset,
+    CustomBusinessDay,
+    DateOffset,
+    Day,
+    LastWeekOfMonth,
+    Tick,
+    Week,
+    WeekOfMonth,
+)
 
 from informer.base.errors import InputError, counted
 from informer.config.data import SPANS, date_problems, span_of, span_problems
@@ -77,8 +86,8 @@ def _month_steps(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
             else:
                 yield to_offset(f"{step}{day}M{kind}")
     yield DateOffset(n=step, months=1, day=int(timestamps.day.max()))
-    weekday = WEEKDAYS[first.weekday()].upper()
-    yield from (to_offset(f"{step}WOM-{min((first.day + 6) // 7, 4)}{weekday}"), to_offset(f"{step}LWOM-{weekday}"))
+    yield WeekOfMonth(step, week=min((first.day + 6) // 7, 4) - 1, weekday=first.weekday())
+    yield LastWeekOfMonth(step, weekday=first.weekday())  # type: ignore[arg-type]
 
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -125,8 +134,11 @@ _CALENDAR = {
 
 _MONTHS_IN = {Unit.year: 12, Unit.quarter: 3, Unit.month: 1}
 
-_OWN = re.compile(rf"(?P<n>\d*)(?:MS-(?P<day>[12]?\d|30)|C-(?P<weekdays>(?:{'|'.join(WEEKDAYS)}){{2,6}}))")
-"""Steps that pandas has, but without a spelling."""
+_OWN = re.compile(
+    rf"(?P<n>\d*)(?:MS-(?P<day>[12]?\d|30)|C-(?P<weekdays>(?:{'|'.join(WEEKDAYS)}){{2,6}})"
+    rf"|LWOM-(?P<last>{'|'.join(WEEKDAYS).upper()}))"
+)
+"""Steps that pandas has, but without a spelling (LWOM has one from pandas 3 on)."""
 
 
 _HOURS = re.compile(rf"(?P<days>(?:{'|'.join(WEEKDAYS)})+)(?P<first>[012]\d[0-5]\d)-(?P<last>[012]\d[0-5]\d)")
@@ -144,6 +156,8 @@ def _own_offset(match: re.Match[str]) -> BaseOffset:
     n = int(match["n"] or 1)
     if match["day"]:
         return DateOffset(n=n, months=1, day=int(match["day"])) if int(match["day"]) > 1 else to_offset(f"{n}MS")
+    if match["last"]:
+        return LastWeekOfMonth(n, weekday=WEEKDAYS.index(match["last"].capitalize()))  # type: ignore[arg-type]
     days = [name for name in WEEKDAYS if name in match["weekdays"]]
     return to_offset(f"{n}B") if days == [*WEEKDAYS[:5]] else CustomBusinessDay(n, weekmask="".join(days))
 
@@ -155,7 +169,7 @@ CLOCKS_CHANGE = 4 * 60
 def _open_hours(timestamps: pd.DatetimeIndex, nanos: int) -> OpenHours | None:
     """The opening hours that rows show, at a step of `nanos`; None if rows are at all hours, or too often missing."""
     wall = timestamps.tz_localize(None)
-    weeks = (wall[-1] - wall[0]) / pd.Timedelta(weeks=1)
+    weeks = (wall[-1] - wall[0]).total_seconds() / (7 * 86_400)
     minutes, days = np.asarray(wall.hour * 60 + wall.minute), np.asarray(wall.day_of_week)
     step, within = divmod(nanos, 60 * SECOND)
     if within or weeks < 1 or not 0 < step < 24 * 60 or (24 * 60) % step or wall.second.any():
@@ -359,7 +373,11 @@ class Frequency:
     ) -> pd.DatetimeIndex:
         """`pandas.date_range` at this step, without closed hours."""
         if self.hours is None:
-            return pd.date_range(start, end, n, self.offset)  # type: ignore[call-overload]
+            # pandas 3 would choose this unit, pandas 2 nanoseconds
+            units = [UNIT_NANOS[row.unit] for row in (start, end) if row is not None]
+            size = gcd(nanos_of(self.offset) or SECOND, *units)
+            unit = next(unit for unit, nanos in UNIT_NANOS.items() if size % nanos == 0)
+            return pd.date_range(start, end, n, self.offset, unit=unit)  # type: ignore[call-overload]
         reach = pd.Timedelta(weeks=(n or 0) // self.seasons[-1] + 2)
         if end is None:
             assert start is not None

@@ -13,6 +13,8 @@ from itertools import zip_longest
 import numpy as np
 import pandas as pd
 
+from informer.read.cells import text_of
+
 SPACES, APOSTROPHES = " \u00a0\u202f", "'\u2019"
 
 GROUPING = ".," + SPACES + APOSTROPHES
@@ -87,7 +89,7 @@ def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Seri
     kind, point = _kind(thousands), re.escape(decimal)
     marks = f"[{re.escape({' ': SPACES, chr(39): APOSTROPHES}.get(kind, kind))}]"
     pattern = rf"\s*[+-]?(?:\d{{1,3}}(?:{marks}\d{{3}})+|\d+)?(?:{point}\d*)?(?:[eE][+-]?\d+)?\s*"
-    text = cells.astype(str)
+    text = text_of(cells)
     sound = text.where(text.str.fullmatch(pattern).astype(bool))
     return sound.str.replace(marks, "", regex=True).str.replace(decimal, ".", regex=False)
 

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Int
-from pandas.api.types import is_numeric_dtype, union_categoricals
+from pandas.api.types import infer_dtype, is_numeric_dtype, union_categoricals
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from informer.base.errors import MOST_SHOWN, InputError, listed
@@ -187,13 +187,13 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
     second = next(remaining, None)
     if second is None:
         return first
-    types = list(map(_kind, first.dtypes))
+    types = [_kind(cells) for _, cells in first.items()]
     floats = [i for i, kind in enumerate(types) if kind == "f"]
     repeats = [kind == "t" and first.iloc[:, i].nunique() * REPEATED <= len(first) for i, kind in enumerate(types)]
     numbers, n = np.empty((2 * len(first), len(floats))), 0
     others: dict[int, list[pd.Series]] = {i: [] for i, kind in enumerate(types) if kind != "f"}
     for number, chunk in enumerate(chain([first, second], remaining), start=1):
-        kinds, end = list(map(_kind, chunk.dtypes)), n + len(chunk)
+        kinds, end = [_kind(cells) for _, cells in chunk.items()], n + len(chunk)
         are_mixed = any((kind == "t") != (before == "t") for kind, before in zip(kinds, types, strict=True))
         if are_mixed or not all(_is_exact(chunk.iloc[:, i]) for i in floats if kinds[i] == "i"):
             raise MixedColumnError
@@ -223,17 +223,17 @@ def _joined(parts: list[pd.Series], *, is_encoded: bool) -> pd.Series:
     return pd.concat(parts, ignore_index=True)
 
 
-def _kind(dtype: object) -> str:
-    """The kind of a type: f (float), i (integer) or t (text).
+def _kind(cells: pd.Series) -> str:
+    """The kind of a column: f (float), i (integer) or t (text, which pandas 2 has as objects).
 
     Raises:
         MixedColumnError: another type.
     """
-    if isinstance(dtype, pd.StringDtype):
+    if isinstance(cells.dtype, pd.StringDtype) or infer_dtype(cells) == "string":
         return "t"
-    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind == "f":
         return "f"
-    if dtype == np.int64:
+    if cells.dtype == np.int64:
         return "i"
     raise MixedColumnError
 

@@ -16,11 +16,17 @@ from itertools import takewhile
 import numpy as np
 import pandas as pd
 from jaxtyping import Int64
-from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
+from pandas.api.types import (
+    is_datetime64_any_dtype,
+    is_float_dtype,
+    is_integer_dtype,
+    is_numeric_dtype,
+    is_string_dtype,
+)
 
 from informer.base.errors import InputError, listed
 from informer.config.data import EPOCHS, EXCEL
-from informer.read.cells import decoded, distinct, is_encoded
+from informer.read.cells import decoded, distinct, is_encoded, text_of
 from informer.read.date_text import USUAL_YEARS, date_formats, month_of
 from informer.read.frequency import SECOND, UNIT_NANOS
 from informer.read.table import Table, shown
@@ -274,7 +280,7 @@ def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
     """The cells of a part as whole numbers; names of months and numbers with a mark, such as Q1, are numbers too."""
     cells, allowed = decoded(table.frame[column]), RANGES[part]
     if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:
-        cells = cells.astype(str).str.strip().str.lower()
+        cells = text_of(cells).str.strip().str.lower()
         if part in _MARKED:
             cells = cells.str.replace(_MARKED[part], r"\1", regex=True)
         if part == "month":
@@ -329,7 +335,7 @@ def with_starts(table: Table) -> Table:
         for to in _TO.finditer(first) if _is_text(cells) else ():
             end = first[to.end() :]
             if date_formats(first[: to.start()]) and (date_formats(end) or re.fullmatch(CLOCK, end)):
-                texts = decoded(cells).astype("str").str.strip()
+                texts = text_of(cells).str.strip()
                 # an offset from UTC, such as -05:00, has two values at most
                 if texts.iloc[:HEAD].str.rsplit(to[0], n=1).str[1].nunique() > 2:
                     log.info("%s: times are the starts of the intervals of %r", table.name, column)
@@ -379,8 +385,8 @@ def joined(table: Table, time_col: str, clock_col: str, *, keeps_digits: bool) -
     frame = table.frame
     dates = None if keeps_digits and is_integer_dtype(frame[time_col]) else _days(frame[time_col])
     clocks = _clocks(frame[clock_col], is_named=True)
-    dates = decoded(frame[time_col]).astype(str).str.strip() if dates is None else dates
-    clocks = frame[clock_col].astype(str).str.strip() if clocks is None else clocks
+    dates = text_of(frame[time_col]).str.strip() if dates is None else dates
+    clocks = text_of(frame[clock_col]).str.strip() if clocks is None else clocks
     times = (dates + " " + clocks).where(frame[time_col].notna() & frame[clock_col].notna())
     return replace(table, frame=frame.assign(**{time_col: times}).drop(columns=clock_col))
 
@@ -399,7 +405,7 @@ def _days(cells: pd.Series) -> pd.Series | None:
     date = re.sub(_MIDNIGHT, "", first)
     if not _is_text(cells) or not (formats := date_formats(date)) or re.search("%[HI]", formats[-1]):
         return None
-    text = decoded(cells).astype("str").str.strip()
+    text = text_of(cells).str.strip()
     if date == first:
         return text
     return text.str.replace(_MIDNIGHT, "", regex=True) if text.dropna().str.contains(_MIDNIGHT).all() else None
@@ -418,7 +424,7 @@ def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
         return _points(cells) if is_named else None
     if not _is_text(cells):
         return None
-    text = decoded(cells).astype("str").str.strip().astype(object)  # not all engines of pandas 3.0 know lookaheads
+    text = text_of(cells).str.strip().astype(object)  # not all engines of pandas 3.0 know lookaheads
     once = pd.Series(text.dropna().unique(), dtype=object)
     for pattern, part in _LABELS.items():
         if len(once) and once.str.fullmatch(pattern).all():
@@ -468,7 +474,7 @@ def of_the_day(cells: pd.Series) -> pd.Series | None:
     """The numbers of the hours of each day, or of halves or quarters of them, see `parts_of_hour`, as numbers or text
     such as H1; None for others."""
     if not is_integer_dtype(cells):
-        text = decoded(cells).astype("str").str.extract(r"^\s*[Hh][Ee]? ?(\d{1,2})\s*$")[0]
+        text = text_of(cells).str.extract(r"^\s*[Hh][Ee]? ?(\d{1,2})\s*$")[0]
         cells = pd.to_numeric(text) if _is_text(cells) and text.notna().all() else pd.Series(dtype="int64")
     return cells if parts_of_hour(cells) else None
 
@@ -599,7 +605,7 @@ def looks_dated(cells: pd.Series) -> bool:
 def has_only_dates(cells: pd.Series) -> bool:
     """Whether all cells are text with a year of four digits, a month and a day, which no number looks like."""
     texts = distinct(cells).dropna()
-    return isinstance(texts.dtype, pd.StringDtype) and len(texts) > 0 and bool(texts.str.match(_DATE).all())
+    return is_string_dtype(texts) and len(texts) > 0 and bool(texts.str.match(_DATE).all())
 
 
 def _most_distinct(table: Table, columns: list[str]) -> str:
@@ -644,7 +650,7 @@ def _refines(cells: pd.Series, others: pd.Series) -> bool:
     cells, others = (decoded(column.iloc[:HEAD]) for column in (cells, others))
     if cells.nunique() <= others.nunique():
         return False
-    parts, days = (column.astype(str).str.strip().str.extract(r"^([^ T]*)(.*)") for column in (cells, others))
+    parts, days = (text_of(column).str.strip().str.extract(r"^([^ T]*)(.*)") for column in (cells, others))
     return parts[0].equals(days[0]) and 2 * parts[1].nunique() <= len(parts)
 
 

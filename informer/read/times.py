@@ -28,7 +28,7 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 from informer.base.errors import InputError, Repair
 from informer.config.data import EPOCHS, EXCEL, ISO, QUARTER, SEASON, STEP, WEEK, DatasetConfig, format_problems
 from informer.read import time_columns
-from informer.read.cells import PIECE, codes_of, decoded, distinct, is_encoded
+from informer.read.cells import PIECE, codes_of, distinct, is_encoded, text_of
 from informer.read.date_text import HALF, date_formats, in_english, is_season, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
@@ -193,6 +193,9 @@ them. Of local times, without offsets, only the rule is known: the first zone wi
 
 OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)\s*$")
 """The end of a time with an offset from UTC."""
+
+_CLOCK_OFFSET = re.compile(r"\d[Tt ]\d\d.*?([Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)\s*$")
+"""A date and a time of day with an offset from UTC."""
 
 HOUR = 3600 * SECOND
 
@@ -571,7 +574,7 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
         width = sum({"Y": 4, "j": 3}.get(letter, 2) for letter in time_format[1::2])
         cells = cells.astype("Int64").astype("str").str.zfill(width)
     if time_format.endswith("%Z"):
-        return _with_names(decoded(cells).astype("str"), time_format, table, column)
+        return _with_names(text_of(cells), time_format, table, column)
     codes, texts = None, cells
     if is_encoded(cells):
         codes, once = codes_of(cells)
@@ -584,7 +587,7 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
     except ValueError:
         if time_format != ISO and "%z" not in time_format:
             raise
-        return with_offsets(decoded(cells).astype(str), time_format, table, column)
+        return with_offsets(text_of(cells), time_format, table, column)
     return times if codes is None else times.take(codes)
 
 
@@ -606,11 +609,13 @@ def _with_names(text: pd.Series, time_format: str, table: Table, column: str) ->
 
 
 def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
-    text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
+    text = cells if isinstance(cells.dtype, pd.StringDtype) else text_of(cells)
     objects = text.to_numpy(dtype=object)
     # cells that are empty, or text that pandas reads as a time although it is not a date
     are_dates = (isinstance(cell, str) and (cell[:1].isdigit() or not _WORD.match(cell)) for cell in objects.tolist())
     no_date = ~np.fromiter(are_dates, dtype=bool, count=len(objects))
+    if _mixes_offsets(objects[~no_date]):
+        raise ValueError("several offsets from UTC")
     objects, time_format = _starts(objects, time_format)
     # most times are unique, so a cache would not pay off
     times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
@@ -623,6 +628,17 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     if no_date.any():
         times = pd.DatetimeIndex(times.where(~no_date))
     return times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times
+
+
+def _mixes_offsets(dates: np.ndarray) -> bool:
+    """Whether the first time has an offset from UTC, and others have another one or none.
+
+    pandas 2 warns about several offsets, and gives a time without one that of the others.
+    """
+    if not len(dates) or not _CLOCK_OFFSET.search(str(dates[0])):
+        return False
+    ends = {(match := _CLOCK_OFFSET.search(str(date))) and match[1] for date in dates}
+    return len({end and re.sub("[Zz]|UTC|GMT", "+00", end).replace(":", "").ljust(5, "0") for end in ends}) > 1
 
 
 def _with_names_of_months(times: pd.DatetimeIndex, cells: np.ndarray, time_format: str) -> pd.DatetimeIndex:

@@ -108,7 +108,8 @@ def test_inferred_from_its_own_timestamps(code: str) -> None:
 
 @pytest.mark.parametrize("code", sorted({code for code, *_ in OFFSETS.values()} - {"ns", "us"}))
 def test_future_continues_the_grid(code: str) -> None:
-    timestamps = pd.date_range("2020-01-03", periods=20, freq=code)
+    freq = pd.offsets.LastWeekOfMonth(weekday=4) if code == "LWOM-FRI" else code  # no code of pandas 2
+    timestamps = pd.date_range("2020-01-03", periods=20, freq=freq)
     future = Frequency.parse(code).future(timestamps[12], 7)
     assert future.equals(timestamps[13:])
     assert len(Frequency.parse(code).future(timestamps[12], 0)) == 0
@@ -263,7 +264,7 @@ def test_times_with_jitter(first: str, step: str, earliest: int, latest: int, un
         return
     rounded = on_grid(times, None)
     assert rounded is not None
-    assert rounded[0].equals(grid)
+    assert rounded[0].as_unit("ns").equals(grid)
     deviation = np.abs((times - grid) / pd.Timedelta("1s")).max()
     assert float(rounded[1].split()[-3]) == pytest.approx(deviation, rel=0.01)
     if step == "B":
@@ -271,7 +272,7 @@ def test_times_with_jitter(first: str, step: str, earliest: int, latest: int, un
     damaged = times.delete([40, 41, 90]).insert(200, times[203])[::-1]
     rounded = on_grid(damaged, None)
     assert rounded is not None
-    assert rounded[0].equals(grid.delete([40, 41, 90]).insert(200, grid[203])[::-1])
+    assert rounded[0].as_unit("ns").equals(grid.delete([40, 41, 90]).insert(200, grid[203])[::-1])
 
 
 @pytest.mark.parametrize(
@@ -565,7 +566,10 @@ def test_a_date_that_has_passed_is_no_end(code: str) -> None:
         ("6h", "6-hour", 8, "48 hours"),
         # half a month, half a year and half a second are no multiples of a unit
         ("SMS-15", "SMS-15-step", 24, "24 rows"),
-        ("HYS-JAN", "HYS-JAN-step", 2, "2 rows"),
+        pytest.param(
+            *("HYS-JAN", "HYS-JAN-step", 2, "2 rows"),
+            marks=pytest.mark.skipif(not hasattr(pd.offsets, "HalfYearBegin"), reason="pandas 3 has half-years"),
+        ),
         ("500ms", "500ms-step", 10, "10 rows"),
     ],
 )

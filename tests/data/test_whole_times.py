@@ -513,7 +513,7 @@ def test_text_in_columns_of_months_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"found '\*\*\*' \(2 such cells\); .*missing_values=\["):
         read(frame, tmp_path)
     frame.loc[29, "NOV"] = LOAD[358]
-    np.testing.assert_array_equal(read(frame, tmp_path, missing_values=["***"]).values[:, 0], LOAD[:359])
+    np.testing.assert_allclose(read(frame, tmp_path, missing_values=["***"]).values[:, 0], LOAD[:359], rtol=1e-15)
 
 
 def test_one_time_in_all_rows_is_a_duplicate() -> None:
