@@ -239,7 +239,7 @@ def test_the_table_has_a_last_column_if_some_forecaster_has_quantiles(tmp_path: 
     for errors in large.errors.values():
         for name, factor in (("mse", 3e8), ("rmse", 3e8), ("mae", 2e4)):
             errors.original._sums[name] = errors.original._sums[name] * torch.tensor([factor, 1.0])[:, None, None]
-        errors._mase._sums["mase"][0] *= 2e4
+        errors._mase._sums["mase"] = errors._mase._sums["mase"] * torch.tensor([2e4, 1.0]).reshape(2, 1, 1, 1)
     console = Console(width=80, file=io.StringIO())
     console.print(large.table())
     lines = console.file.getvalue().splitlines()
