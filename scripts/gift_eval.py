@@ -127,7 +127,8 @@ def score(name: str, panel: list[Series], part: str, model: ZeroModel) -> dict[s
     """Errors of the network and of the seasonal naive forecast."""
     horizon, left_out = windows(name, panel, part)
     season = STEPS[name.split("/")[1]][1]
-    seasons = network_seasons([series.part(slice(-left_out[0])) for series in panel], ["y"])
+    known = [series.part(slice(-left_out[0])) for series in panel]
+    seasons = network_seasons(known, ["y"], model.network.version.history)
     own, naive, actual, unit = list[np.ndarray](), list[np.ndarray](), list[np.ndarray](), list[float]()
     for end in left_out:
         past = [series.part(slice(len(series) - end)) for series in panel]

@@ -1,22 +1,25 @@
 """Train the network of `informer.pretrained` on generated series, or score it on development tasks.
 
-    python scripts/pretrain.py minutes=90 [resume=pretraining] [out=runs/pretrain]
-    python scripts/pretrain.py minutes=8 device=cuda workers=14 batch_size=512 views=2 decay=0.25
+    python scripts/pretrain.py out=runs/pretrain [init_from=pretraining] [minutes=90]
+    python scripts/pretrain.py out=runs/release init_from=runs/pretrain steps=5000 decay=1 rate=5e-4
+    python scripts/pretrain.py out=runs/gpu device=cuda workers=14 batch_size=512 views=2 steps=60000 decay=0.35
     python scripts/pretrain.py score=pretraining [data=FOLDER]
     python scripts/pretrain.py release=zero-2 score=pretraining
 
-One thread and no end: AdamW, a warm-up, then a constant rate. The weights that are saved are the moving average of
-those trained. `resume` goes on from saved weights with a new optimiser and a new warm-up, and no series is generated
-twice. A release is a copy whose rate falls to zero: `minutes=10 resume=runs/pretrain out=runs/release decay=1`. For a
-GPU, `workers` processes generate series.
+One thread: AdamW, a warm-up, then a constant rate, or one that falls to zero over the last `decay` of `steps`. The
+weights that are saved are the moving average of those trained. `init_from` starts with saved weights, a new optimiser
+and a new warm-up; no series is generated twice.
+
+`out` receives `weights.safetensors` and `state.json` (series and steps so far, CPU seconds, scores) every few minutes,
+events for TensorBoard, and `training.safetensors`, from which the same command goes on wherever it was stopped: the
+weights are then the same as without the stop. `workers` processes generate series for a GPU.
 
 `release` writes the weights of `score` as float16 into the package and prints their digest, which
 `informer.pretrained.weights.VERSIONS` records.
 
-`out` receives `weights.safetensors` and `state.json` (series and steps so far, CPU seconds, scores) every few minutes,
-and events for TensorBoard. The development score is that of the weights on generated series held out, and on inner
-origins of the training parts of real series, as far as `data` has the files; test parts are never read. Errors are
-divided by those of the seasonal naive forecast.
+The development score is that of the weights on generated series held out, and on inner origins of the training parts
+of real series, as far as `data` has the files; test parts are never read. Errors are divided by those of the seasonal
+naive forecast.
 """
 
 import copy
@@ -28,7 +31,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,20 +40,36 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 from omegaconf import OmegaConf
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.tensorboard import SummaryWriter
 
-from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, Zero, pinball, quantile_loss, read
+from informer.networks.models.zero import Zero, pinball, quantile_loss
+from informer.networks.ops.zero_inputs import N_SOURCES, PATCH, ZERO_2, ZERO_3, read
 from informer.pretrained.weights import weights_path
 from pretraining.generate import Generated, generate
 
-SAVE_MINUTES, SCORE_MINUTES = 3.0, 7.5
+SAVE_MINUTES, SCORE_MINUTES = 3.0, 30.0
 GENERATED_AT_ONCE = 512
+SHAPES = ((512, 48, 0.25), (1024, 96, 0.35), (2048, 192, 0.2), (4096, 384, 0.2))
+"""Rows of the history and the horizon of generated series, and shares of the steps."""
 HELD_OUT_SEED = 1_000_003
 """Seed of the generated series of the development score; training uses pairs (seed, series so far)."""
-SIZES = {"d_model": 128, "d_ff": 512, "n_heads": 4, "encoder_layers": 3, "decoder_layers": 2, "distil": True}
+ROWS = ZERO_3.history
+"""Rows before an origin of the development score."""
+AHEAD = 96
+"""Rows after an origin of generated series and long real ones."""
+SIZES = {
+    "d_model": 128,
+    "d_ff": 512,
+    "n_heads": 4,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "distil": True,
+    "version": 3,
+}
 DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
 
 
@@ -59,9 +78,11 @@ class Settings:
     """Arguments of the command line, `name=value`."""
 
     minutes: float = 90.0
+    """Until it stops; the same command goes on."""
     steps: int = 0
-    """Most steps; 0 for no bound."""
-    resume: str = ""
+    """All steps of the run; 0 for no end."""
+    init_from: str = ""
+    """Folder of weights to start with; empty: new ones."""
     out: str = "runs/pretrain"
     score: str = ""
     release: str = ""
@@ -70,7 +91,7 @@ class Settings:
     rate: float = 1e-3
     warm_up: int = 300
     decay: float = 0.0
-    """Share of the minutes, at their end, in which the rate falls to zero."""
+    """Share of the steps, at their end, in which the rate falls to zero."""
     average: float = 0.999
     seed: int = 0
     device: str = "cpu"
@@ -89,6 +110,9 @@ class State:
     network: dict[str, Any]
     series: int = 0
     steps: int = 0
+    run_series: int = 0
+    run_steps: int = 0
+    """Series before the run, and steps of it."""
     cpu_seconds: float = 0.0
     scores: list[dict[str, float]] = field(default_factory=list)
 
@@ -113,30 +137,50 @@ def save(folder: Path, network: nn.Module, state: State) -> None:
 class Stream(IterableDataset[list[Tensor]]):
     """Batches of generated series without end: values, observed rows and the two seasons, as in `Generated`.
 
-    `seed` and the number of series before, at first `first`, seed each draw; `views` as in `Settings`.
+    Many series of one shape (SHAPES) are generated at once; `seed` and the number of series before them seed the draw.
+    With several workers each has its own, and batches come from the workers in turn.
+
+    Args:
+        seed, batch_size, views: as in `Settings`.
+        series: number of series before the run.
+        step: steps of the run before this stream.
     """
 
-    def __init__(self, seed: int, first: int, batch_size: int, views: int = 1) -> None:
-        self.seed, self.first, self.batch_size, self.views = seed, first, batch_size, views
+    def __init__(self, seed: int, series: int, step: int, batch_size: int, views: int = 1) -> None:
+        self.seed, self.series, self.step, self.batch_size, self.views = seed, series, step, batch_size, views
+        self.at_once = max(GENERATED_AT_ONCE // batch_size, 1) * batch_size
 
     def __iter__(self) -> Iterator[list[Tensor]]:
         torch.set_num_threads(1)
-        worker, at_once = get_worker_info(), max(GENERATED_AT_ONCE, self.batch_size)
-        index, n_workers = (worker.id, worker.num_workers) if worker else (0, 1)
-        for first in itertools.count(self.first + index * at_once, n_workers * at_once):
-            rng = np.random.default_rng([self.seed, first])
-            made = generate(at_once, HISTORY, HORIZON, rng)
-            for view in range(self.views):
-                values, observed = (made.values, made.observed) if view == 0 else earlier(made, rng)
-                parts = (values, observed, made.season, made.second)
-                yield from map(list, zip(*(torch.from_numpy(x).split(self.batch_size) for x in parts), strict=True))
+        worker = get_worker_info()
+        index, n = (worker.id, worker.num_workers) if worker else (0, 1)
+        per_draw = self.at_once // self.batch_size * self.views
+        batches = list[list[Tensor]]()
+        for number in itertools.count(self.step + index, n):  # of the batch; those of a worker are n apart
+            round_number, place = divmod(number, n * per_draw)
+            if not batches or place < n:
+                batches = self._draw(round_number * n + place % n)
+            yield batches[place // n]
+
+    def _draw(self, number: int) -> list[list[Tensor]]:
+        """The batches of the series that are generated at once, the `number`-th of the run."""
+        rng = np.random.default_rng([self.seed, self.series + number * self.at_once])
+        history, horizon, _ = SHAPES[rng.choice(len(SHAPES), p=[share for *_, share in SHAPES])]
+        made, batches = generate(self.at_once, history, horizon, rng), list[list[Tensor]]()
+        for view in range(self.views):
+            values, observed = (made.values, made.observed) if view == 0 else earlier(made, horizon, rng)
+            parts = (values, observed, made.season, made.second)
+            batches += map(list, zip(*(torch.from_numpy(x).split(self.batch_size) for x in parts), strict=True))
+        return batches
 
 
-def earlier(made: Generated, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Values and observed rows of the same series, seen from an origin up to 96 rows before, or a third of its rows."""
-    n_rows = made.observed[:, :HISTORY].sum(axis=1)
-    by = (np.minimum(n_rows / 3, HORIZON) * rng.random(len(n_rows))).astype(int)[:, None]
-    source = np.arange(HISTORY + HORIZON) - by
+def earlier(made: Generated, horizon: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Values and observed rows of the same series, seen from an origin up to AHEAD rows before, or a third of its
+    rows."""
+    length = made.values.shape[1]
+    n_rows = made.observed[:, : length - horizon].sum(axis=1)
+    by = (np.minimum(n_rows / 3, AHEAD) * rng.random(len(n_rows))).astype(int)[:, None]
+    source = np.arange(length) - by
     values = np.take_along_axis(made.values, np.maximum(source, 0), 1)
     observed = np.take_along_axis(made.observed, np.maximum(source, 0), 1) & (source >= 0)
     return values, observed
@@ -151,8 +195,10 @@ class Objective(nn.Module):
 
     def forward(self, values: Tensor, observed: Tensor, season: Tensor, second: Tensor) -> Tensor:
         """A scalar; the parts of a batch of `Stream`."""
-        inputs = read(values[:, :HISTORY], observed[:, :HISTORY], season, second)
-        return quantile_loss(self.network(inputs), inputs, values[:, HISTORY:], observed[:, HISTORY:])
+        history = {rows + ahead: rows for rows, ahead, _ in SHAPES}[values.shape[1]]
+        horizon, version = values.shape[1] - history, self.network.version
+        inputs = read(values[:, :history], observed[:, :history], season, second, version, horizon)
+        return quantile_loss(self.network(inputs), inputs, values[:, history:], observed[:, history:])
 
 
 @torch.no_grad()
@@ -162,49 +208,111 @@ def update(average: nn.Module, network: nn.Module, step: int, most: float) -> No
     torch._foreach_lerp_(list(average.parameters()), list(network.parameters()), share)
 
 
+def grown(old: Zero, new: Zero) -> dict[str, Tensor]:
+    """Weights of the third version that forecast what those of the second do, but for rows after its horizon."""
+    weights, wanted = dict(old.state_dict()), new.state_dict()
+    channels, more = ZERO_2.n_channels, ZERO_3.n_channels - ZERO_2.n_channels
+    weights["step.weight"] = nn.functional.pad(
+        weights["step.weight"].unflatten(1, (PATCH, channels)), (0, more)
+    ).flatten(1)
+    positions = weights["step_position"]
+    weights["step_position"] = torch.cat(
+        [positions, positions[-1:].expand(len(wanted["step_position"]) - len(positions), -1)]
+    )
+    for name in ("copy.weight", "copy.bias"):  # weights are raw numbers minus their mean: new sources have the mean
+        raw = weights[name].unflatten(0, (PATCH, N_SOURCES))
+        mean = raw.mean(1, keepdim=True).expand(-1, ZERO_3.n_sources - N_SOURCES, *raw.shape[2:])
+        weights[name] = torch.cat([raw, mean], dim=1).flatten(0, 1)
+    for name in ("head.linear.weight", "head.linear.bias"):  # outer quantiles are as far apart as those before
+        raw = weights[name].unflatten(0, (PATCH, len(ZERO_2.levels)))
+        weights[name] = torch.cat([raw[:, :1], raw, raw[:, -1:]], dim=1).flatten(0, 1)
+    return wanted | weights
+
+
+def load_training(out: Path, network: Zero, average: Zero, optimizer: torch.optim.Optimizer) -> State:
+    """Go on from `training.safetensors`."""
+    with safe_open(out / "training.safetensors", framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        state = State(**json.loads(file.metadata()["state"]))
+
+    def part(name: str) -> dict[str, Tensor]:
+        return {key.removeprefix(f"{name}/"): x for key, x in tensors.items() if key.startswith(f"{name}/")}
+
+    network.load_state_dict(part("network"))
+    average.load_state_dict(part("average"))
+    first, second, step = part("exp_avg"), part("exp_avg_sq"), torch.tensor(float(state.run_steps))
+    moments = {
+        i: {"step": step.clone(), "exp_avg": first[str(i)], "exp_avg_sq": second[str(i)]} for i in range(len(first))
+    }
+    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+    return state
+
+
+def save_training(out: Path, network: Zero, average: Zero, optimizer: torch.optim.Optimizer, state: State) -> None:
+    """Write the weights with their state, and `training.safetensors`."""
+    save(out, average, state)
+    tensors = {
+        f"{name}/{key}": x
+        for name, each in (("network", network), ("average", average))
+        for key, x in each.state_dict().items()
+    }
+    for i, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"{name}/{i}": moments[name] for name in ("exp_avg", "exp_avg_sq")}
+    metadata = {"state": json.dumps(asdict(state))}
+    save_file({name: x.contiguous() for name, x in tensors.items()}, out / "training.new", metadata=metadata)
+    os.replace(out / "training.new", out / "training.safetensors")
+
+
 def train(settings: Settings) -> State:
-    """Train for `settings.minutes` from new or saved weights."""
+    """Train until `settings.steps`, or for `settings.minutes`."""
     out, began, cpu_began = Path(settings.out), time.monotonic(), time.process_time()
     torch.manual_seed(settings.seed)
-    network, state = load(Path(settings.resume)) if settings.resume else (None, State(dict(settings.network)))
-    network = (network or Zero(**state.network)).to(settings.device)
-    cpu_before, first_step = state.cpu_seconds, state.steps
+    network, state = Zero(**settings.network), State(dict(settings.network))
+    if settings.init_from:
+        start, state = load(Path(settings.init_from))
+        network.load_state_dict(start.state_dict() if start.version == network.version else grown(start, network))
+        state = replace(state, network=dict(settings.network), run_series=state.series, run_steps=0)
+    network = network.to(settings.device)
     average = copy.deepcopy(network)
-    torch.set_float32_matmul_precision("high")  # TF32 on a GPU; the CPU has no such format
-    source = Stream(settings.seed, state.series, settings.batch_size, settings.views)
-    on_gpu = settings.device != "cpu"
-    stream = DataLoader(source, batch_size=None, num_workers=settings.workers, pin_memory=on_gpu)
     trained, betas = list(network.parameters()), (0.9, 0.98)
     optimizer = torch.optim.AdamW(trained, lr=settings.rate, betas=betas, weight_decay=0.01, fused=True)
+    if (out / "training.safetensors").exists():
+        state = load_training(out, network, average, optimizer)
+    cpu_before = state.cpu_seconds
+    torch.set_float32_matmul_precision("high")  # TF32 on a GPU; the CPU has no such format
+    source = Stream(settings.seed, state.run_series, state.run_steps, settings.batch_size, settings.views)
+    on_gpu = settings.device != "cpu"
+    stream = DataLoader(source, batch_size=None, num_workers=settings.workers, pin_memory=on_gpu)
     writer = SummaryWriter(str(out / "tensorboard"))
     tasks = list(development_tasks(Path(settings.data)))
     losses: list[Tensor] = []
     saved = scored = reported = began
     print(f"{sum(x.numel() for x in network.parameters()):,} parameters", flush=True)
-    objective: Any = None
+    objectives: dict[int, Any] = {}
     for on_cpu in stream:
         parts = tuple(x.to(settings.device, non_blocking=True) for x in on_cpu)
-        if objective is None:
-            objective = Objective(network)
+        if (length := parts[0].shape[1]) not in objectives:
+            objective: Any = Objective(network)
             if on_gpu:  # a step has a thousand small kernels, which take longer to start than to run
                 objective = torch.cuda.make_graphed_callables(objective, parts, allow_unused_input=True)
-        elapsed = (time.monotonic() - began) / 60 / settings.minutes
-        rate = settings.rate * min(1.0, (state.steps - first_step + 1) / settings.warm_up)
+            objectives[length] = objective
+        rate = settings.rate * min(1.0, (state.run_steps + 1) / settings.warm_up)
         if settings.decay:
-            rate *= min(1.0, max(0.0, 1 - elapsed) / settings.decay)
+            rate *= min(1.0, (1 - state.run_steps / settings.steps) / settings.decay)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss = objective(*parts)
+        loss = objectives[length](*parts)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         state.steps += 1
-        update(average, network, state.steps - first_step, settings.average)
+        state.run_steps += 1
+        update(average, network, state.run_steps, settings.average)
         state.series += settings.batch_size
         losses.append(loss.detach().clone())
         now = time.monotonic()
-        is_last = elapsed >= 1 or state.steps - first_step >= settings.steps > 0
+        is_last = now - began >= 60 * settings.minutes or state.run_steps >= settings.steps > 0
         state.cpu_seconds = cpu_before + time.process_time() - cpu_began
         if now - reported > 30 or is_last:
             mean, speed = torch.stack(losses).mean().item(), len(losses) * settings.batch_size / (now - reported)
@@ -222,7 +330,7 @@ def train(settings: Settings) -> State:
                 writer.add_scalar(f"score/{name}", value, state.series)
             scored = time.monotonic()
         if now - saved > 60 * SAVE_MINUTES or is_last:
-            save(out, average, state)
+            save_training(out, network, average, optimizer, state)
             saved = now
         if is_last:
             break
@@ -245,9 +353,9 @@ class Task(NamedTuple):
 def development_tasks(data: Path) -> Iterator[Task]:
     """Generated series, and inner origins of the training parts of real ones."""
     rng = np.random.default_rng(HELD_OUT_SEED)
-    made = generate(512, HISTORY, HORIZON, rng)
+    made = generate(512, 1024, AHEAD, rng)
     values = made.values.astype(np.float64)
-    past, ahead = slice(None, HISTORY), slice(HISTORY, None)
+    past, ahead = slice(-AHEAD), slice(-AHEAD, None)
     parts = (values[:, past], made.observed[:, past], made.season, made.second)
     yield Task("generated", *parts, values[:, ahead], made.observed[:, ahead])
     m3 = data / "m3_dev_train.csv.gz"
@@ -265,18 +373,19 @@ def development_tasks(data: Path) -> Iterator[Task]:
         if (data / f"{name}.csv").exists():
             rows = pd.read_csv(data / f"{name}.csv").select_dtypes("number").to_numpy(float)
             rows = rows[: int(part * len(rows))]
-            origins = np.linspace(len(rows) // 2, len(rows) - HORIZON, n_origins).astype(int)
-            series = [rows[max(0, end - HISTORY) : end + HORIZON, c] for end in origins for c in range(rows.shape[1])]
-            yield _last_rows(name, series, season, second, HORIZON)
+            origins = np.linspace(len(rows) // 2, len(rows) - AHEAD, n_origins).astype(int)
+            series = [rows[max(0, end - ROWS) : end + AHEAD, c] for end in origins for c in range(rows.shape[1])]
+            yield _last_rows(name, series, season, second, AHEAD)
 
 
 def _last_rows(name: str, series: list[np.ndarray], season: int, second: int, horizon: int) -> Task:
     """The last `horizon` rows of each series as the target."""
     n = len(series)
-    values, observed = np.zeros((n, HISTORY)), np.zeros((n, HISTORY), bool)
+    rows = min(max(map(len, series)) - horizon, ROWS)
+    values, observed = np.zeros((n, rows)), np.zeros((n, rows), bool)
     for i, x in enumerate(series):
-        past = x[:-horizon][-HISTORY:]
-        values[i, HISTORY - len(past) :], observed[i, HISTORY - len(past) :] = past, True
+        past = x[:-horizon][-rows:]
+        values[i, rows - len(past) :], observed[i, rows - len(past) :] = past, True
     target = np.stack([x[-horizon:] for x in series])
     seasons = np.full(n, season), np.full(n, second)
     return Task(name, values, observed, *seasons, target, np.ones_like(target, bool))
@@ -287,7 +396,7 @@ def development_score(network: Zero, tasks: list[Task]) -> dict[str, float]:
     their geometric means over the real tasks (`MASE`, `WQL`). Of generated series, whose extremes would decide a mean,
     the geometric mean over series."""
     scores: dict[str, float] = {}
-    columns = [LEVELS.index(level) for level in DECILES]
+    columns = [network.version.levels.index(level) for level in DECILES]
     for task in tasks:
         device, horizon = network.patch_position.device, task.target.shape[1]
         values, observed, season, second = (torch.from_numpy(x).to(device) for x in task[1:5])

@@ -3,6 +3,7 @@
 import gzip
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pretrain
@@ -10,7 +11,8 @@ import pytest
 import torch
 from entry_points import ROOT
 
-from informer.networks.models.zero import HISTORY, HORIZON, Inputs, read
+from informer.networks.models.zero import Zero
+from informer.networks.ops.zero_inputs import HISTORY, HORIZON, ZERO_2, Inputs, read
 from pretraining.draws import SHORTEST, Draws
 from pretraining.families import FAMILIES
 from pretraining.generate import Generated, generate
@@ -134,7 +136,7 @@ def test_counts_have_gaps_and_packs():
 
 
 def test_weight_is_zero_where_nothing_was_observed(made):
-    objective = pretrain.Objective(pretrain.Zero(d_model=16, d_ff=16))
+    objective = pretrain.Objective(Zero(d_model=16, d_ff=16))
     values, observed, *seasons = tensors(made, 50)
     assert not observed[:, HISTORY:].all()
     other = torch.where(observed, values, 100.0)
@@ -143,7 +145,7 @@ def test_weight_is_zero_where_nothing_was_observed(made):
 
 def test_an_earlier_origin_of_the_same_series(made):
     """Red if rows are lost or invented: what is observed is a part of the series, moved to the right."""
-    values, observed = pretrain.earlier(made, np.random.default_rng(3))
+    values, observed = pretrain.earlier(made, HORIZON, np.random.default_rng(3))
     moved = 0
     for now, then, seen, known in zip(values, made.values, observed, made.observed, strict=True):
         assert seen[:HISTORY].any()
@@ -154,21 +156,57 @@ def test_an_earlier_origin_of_the_same_series(made):
     assert moved > len(values) / 2
 
 
-def test_training_reduces_the_loss_and_goes_on_from_saved_weights(tmp_path, monkeypatch):
-    monkeypatch.setattr(pretrain, "development_tasks", lambda data: [])
-    sizes = {"d_model": 16, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 1}
-    monkeypatch.setattr(pretrain, "GENERATED_AT_ONCE", 128)
-    settings = pretrain.Settings(steps=24, batch_size=32, rate=5e-3, warm_up=5, out=str(tmp_path / "a"), network=sizes)
-    state = pretrain.train(settings)
-    batch = tensors(generate(200, HISTORY, HORIZON, np.random.default_rng(9)), 200)
+@pytest.fixture
+def small(monkeypatch, tmp_path) -> pretrain.Settings:
+    """Settings of a small network without real series to score."""
+    monkeypatch.setattr(pretrain, "GENERATED_AT_ONCE", 96)
+    sizes = {"d_model": 16, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 1, "version": 3}
+    run = {"data": str(tmp_path / "none"), "out": str(tmp_path / "a"), "network": sizes}
+    return pretrain.Settings(steps=24, batch_size=32, rate=5e-3, warm_up=5, **run)
+
+
+def test_training_reduces_the_loss_and_starts_from_saved_weights(small, tmp_path):
+    state = pretrain.train(small)
     network, saved = pretrain.load(tmp_path / "a")
     assert saved == state
-    assert (saved.series, saved.steps) == (32 * 24, 24)
+    assert (saved.series, saved.steps, saved.run_steps) == (32 * 24, 24, 24)
+    batch = tensors(generate(200, 1024, 96, np.random.default_rng(9)), 200)
     with torch.no_grad():
-        assert pretrain.Objective(network)(*batch) < 0.98 * pretrain.Objective(pretrain.Zero(**sizes))(*batch)
-    settings.resume, settings.out, settings.steps = settings.out, str(tmp_path / "b"), 1
-    assert pretrain.train(settings).series == state.series + 32
-    assert pretrain.load(tmp_path / "b")[1].network == sizes
+        assert pretrain.Objective(network)(*batch) < 0.98 * pretrain.Objective(Zero(**small.network))(*batch)
+    later = replace(small, init_from=small.out, out=str(tmp_path / "b"), steps=1)
+    assert pretrain.train(later).series == state.series + 32
+    assert pretrain.load(tmp_path / "b")[1].network == small.network
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_been_stopped(small, tmp_path):
+    """Red if the optimiser, the average, the rate or the next series are others after a stop: within the series that
+    are generated at once, and with two views of each."""
+    whole = replace(small, steps=11, views=2, decay=0.5)
+    pretrain.train(whole)
+    parts = replace(whole, out=str(tmp_path / "b"), minutes=0)
+    while pretrain.train(parts).run_steps < 11:  # a step at a time
+        pass
+    for (name, one), other in zip(
+        pretrain.load(tmp_path / "a")[0].state_dict().items(),
+        pretrain.load(tmp_path / "b")[0].state_dict().values(),
+        strict=True,
+    ):
+        assert torch.equal(one, other), name
+
+
+def test_weights_of_the_second_version_start_the_third():
+    """Red if a forecast of series with all sources changes, but for its outer quantiles."""
+    torch.manual_seed(0)
+    old, new = Zero(d_model=16, d_ff=16), Zero(d_model=16, d_ff=16, version=3)
+    for parameter in old.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    new.load_state_dict(pretrain.grown(old, new))
+    rows = torch.arange(500)
+    history = torch.sin(rows / 24 * 2 * torch.pi) + 0.1 * torch.randn(8, 500, dtype=torch.float64)
+    seasons = torch.full((8,), 24), torch.full((8,), 120)
+    before, after = (each.predict(history, history == history, *seasons, 96) for each in (old, new))
+    places = [new.version.levels.index(level) for level in ZERO_2.levels[1:-1]]
+    torch.testing.assert_close(after[:, :, places], before[:, :, 1:-1], atol=1e-3, rtol=1e-3)
 
 
 def test_development_score_of_the_seasonal_naive_is_one(tmp_path):
@@ -187,7 +225,7 @@ def test_development_score_of_the_seasonal_naive_is_one(tmp_path):
     assert yearly.target[0].tolist() == [day * 1.5 + 1 + day % 3 for day in range(54, 60)]
     assert yearly.values[0, -2:].tolist() == [52 * 1.5 + 2, 53 * 1.5 + 3]
     assert yearly.observed.sum(axis=1).tolist() == [54, 54]
-    scores = pretrain.development_score(pretrain.Zero(d_model=16, d_ff=16), tasks)
+    scores = pretrain.development_score(Zero(d_model=16, d_ff=16, version=3), tasks)
     for name in ("m3_yearly", "m3_quarterly", "m3_monthly", "MASE"):
         assert scores[name] == pytest.approx(1, abs=1e-3)
     assert 0 < scores["WQL"] < 2

@@ -12,29 +12,19 @@ from informer.networks.attention.full import FullAttention
 from informer.networks.attention.prob import ProbAttention
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.encoder import Distil, halved_mask
-from informer.networks.models.zero import (
-    HISTORY,
-    HORIZON,
-    LEVELS,
-    PATCH,
-    RECENT,
-    Inputs,
-    Zero,
-    copy_weights,
-    pinball,
-    read,
-)
+from informer.networks.models.zero import Zero, copy_weights, pinball
+from informer.networks.ops.zero_inputs import HISTORY, HORIZON, LEVELS, PATCH, RECENT, ZERO_2, ZERO_3, Inputs, read
 from informer.pretrained.weights import load
 from pretraining.generate import generate
 
 MEDIAN = LEVELS.index(0.5)
 
 
-@pytest.fixture(scope="module")
-def network() -> Zero:
+@pytest.fixture(scope="module", params=[2, 3])
+def network(request: pytest.FixtureRequest) -> Zero:
     """A small network whose every part matters: no weight is zero."""
     torch.manual_seed(0)
-    network = Zero(d_model=32, d_ff=64)
+    network = Zero(d_model=32, d_ff=64, version=request.param)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.3) if parameter.ndim > 1 else None
     return network.eval()
@@ -49,8 +39,9 @@ def histories() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def test_quantiles_are_finite_and_increase(network, histories):
-    quantiles = network.predict(*histories, 2 * HORIZON + 5)
-    assert quantiles.shape == (40, 2 * HORIZON + 5, len(LEVELS))
+    horizon = network.version.horizon + HORIZON + 5
+    quantiles = network.predict(*histories, horizon)
+    assert quantiles.shape == (40, horizon, len(network.version.levels))
     assert quantiles.isfinite().all()
     assert (quantiles.diff(dim=2) >= 0).all()
 
@@ -83,7 +74,9 @@ def test_missing_rows_before_a_history_change_nothing(network, histories, rows):
     exact = copy.deepcopy(network).double()  # in float32 the rounding of this network is larger than a small error
 
     def forecast(*history: Tensor) -> Tensor:
-        inputs = Inputs(*(x.double() if x.is_floating_point() else x for x in read(*history, season, second)))
+        inputs = Inputs(
+            *(x.double() if x.is_floating_point() else x for x in read(*history, season, second, network.version))
+        )
         return inputs.unscaled(exact(inputs))
 
     alone = forecast(values[:, -rows:], hidden[:, -rows:])
@@ -105,7 +98,9 @@ def test_patches_without_rows_are_not_read(network):
 
 def test_rows_older_than_the_history_are_not_read(network, histories):
     values, observed, season, second = histories
-    longer = torch.cat([torch.full((40, 7), 1e6), values], 1), torch.cat([torch.ones(40, 7) > 0, observed], 1)
+    n_missing = network.version.history - HISTORY
+    ahead, seen = torch.full((40, 7 + n_missing), 1e6), (torch.arange(7 + n_missing) < 7).expand(40, -1)
+    longer = torch.cat([ahead, values], 1), torch.cat([seen, observed], 1)
     torch.testing.assert_close(network.predict(*longer, season, second, 9), network.predict(*histories, 9))
 
 
@@ -139,27 +134,60 @@ def test_lags_are_whole_seasons_before_each_row():
     assert steps[64, 1].item() == 0  # the first row of the horizon has no value of its own
 
 
-def test_sources_are_the_forecasts_of_simple_methods():
-    """Means over seasons, lines and levels, from loops over the rows that exist."""
+@pytest.mark.parametrize("version", [ZERO_2, ZERO_3])
+def test_sources_are_the_forecasts_of_simple_methods(version):
+    """Means and medians over seasons, lines and levels, from loops over the rows that exist."""
     n, season, second, rng = 70, 5, 20, np.random.default_rng(0)
     y, seen = rng.normal(size=n).cumsum(), rng.random(n) < 0.8
-    seen[-3:] = True, True, False
-    inputs = read(torch.tensor(y)[None], torch.tensor(seen)[None], torch.tensor([season]), torch.tensor([second]))
+    seen[-8:] = True
+    seen[-1] = False
+    history = torch.tensor(y)[None], torch.tensor(seen)[None]
+    inputs = read(*history, torch.tensor([season]), torch.tensor([second]), version)
     found = (inputs.sources[0].double() * inputs.spread + inputs.centre).numpy()
 
-    def mean_before(row: int, length: int, most: int) -> float:
+    def before(row: int, length: int, most: int) -> list[float]:
         first = row - (max(row - n, 0) // length + 1) * length
-        return np.mean([y[k] for k in range(first, max(first - most * length, -1), -length) if seen[k]])
+        return [y[k] for k in range(first, max(first - most * length, -1), -length) if seen[k]]
 
     last = n - 2
     moves = {k: y[k] - y[k - season] for k in range(season, n) if seen[k] and seen[k - season]}
     slopes = [np.mean([move for k, move in moves.items() if k >= start]) / season for start in (0, n - season)]
     levels = [y[-season:][seen[-season:]].mean(), y[seen].mean(), y[seen][-RECENT:].mean()]
+    lately = np.mean([move for k, move in moves.items() if k >= n - 3 * season])
+    # what recent values differ by from the mean of their place in the season, the newest first
+    usable = [k for k in range(n - 1, n - 65, -1) if seen[k] and before(k, season, 8)]
+    off = np.array([y[k] - np.mean(before(k, season, 8)) for k in usable])
     for h in (0, 4, 5, 33, HORIZON - 1):
-        means = [mean_before(n + h, season, 8), mean_before(n + h, season, n), mean_before(n + h, second, n)]
+        means = [np.mean(before(n + h, length, most)) for length, most in ((season, 8), (season, n), (second, n))]
         lines = [y[last] + (n + h - last) * slope for slope in slopes]
-        np.testing.assert_allclose(found[h, 7:], [*means, y[last], *lines, *levels], rtol=1e-4, atol=1e-4)
-    assert inputs.available[0, :, 7:].all()
+        expected = [*means, y[last], *lines, *levels]
+        if version == ZERO_3:
+            back = h // season + 1
+            expected += [np.median(before(n + h, length, 8)) for length in (season, second)]
+            expected += [
+                y[n + h - back * season] + back * lately if seen[n + h - back * season] else inputs.centre.item()
+            ]
+            expected += [means[0] + np.average(off, weights=d ** np.arange(len(off))) for d in (0.0, 0.7, 0.92)]
+        np.testing.assert_allclose(found[h, 7:], expected, rtol=1e-4, atol=1e-4)
+        assert inputs.available[0, h].tolist()[7:18] == [True] * len(expected[:11])
+
+
+def test_changes_of_the_third_version_follow_the_place_in_the_season():
+    """Red if nights that never change are as uncertain as days."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(480) % 24 < 12, 0.0, 5 + rng.normal(size=480))
+    history = torch.tensor(y)[None], torch.ones(1, 480) > 0
+    ratio = read(*history, torch.tensor([24]), torch.tensor([1]), ZERO_3, 48).ratio[0].numpy()
+    assert (ratio[:12] < -1).all()
+    assert (ratio[12:24] > 0.3).all()
+    np.testing.assert_array_equal(ratio[:24], ratio[24:])
+
+
+@pytest.mark.parametrize("season", [2, 24, 365, 2016])
+def test_seasons_longer_than_the_history_are_read(season):
+    seasons = torch.tensor([season]), torch.tensor([7 * season])
+    quantiles = Zero(d_model=16, d_ff=16, version=3).predict(torch.randn(1, 10), torch.ones(1, 10) > 0, *seasons, 400)
+    assert quantiles.isfinite().all()
 
 
 def test_copy_weights_sum_to_one_and_start_at_the_first_source():

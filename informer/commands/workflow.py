@@ -63,7 +63,7 @@ from informer.inference.rescore import trained_data
 from informer.inference.totals import Totals, held_out, held_out_untrained, totals, units_of
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel, network_seasons
-from informer.networks.models.zero import HISTORY
+from informer.networks.ops.zero_inputs import HISTORY
 from informer.read.files import files_sha256, list_files
 from informer.read.frequency import adjective, lasting
 from informer.read.series import column_values, keeping_cells

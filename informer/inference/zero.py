@@ -24,7 +24,8 @@ from informer.data.seasonality import WEAKEST
 from informer.inference.model import Forecast
 from informer.linear.average import average_weights, weights_in_words
 from informer.linear.theta import theta
-from informer.networks.models.zero import HISTORY, HORIZON, LEVELS, at_level
+from informer.networks.models.zero import at_level
+from informer.networks.ops.zero_inputs import HISTORY
 from informer.pretrained.weights import NEWEST, load
 from informer.read.series import Series, column_values
 from informer.scoring.intervals import interval_scores
@@ -51,9 +52,9 @@ class Histories:
     seasons: tuple[int, int]
 
     @classmethod
-    def of(cls, columns: Sequence[np.ndarray], seasons: tuple[int, int]) -> "Histories":
-        """From columns with NaN where a value is missing."""
-        rows = min(HISTORY, max(map(len, columns)))
+    def of(cls, columns: Sequence[np.ndarray], seasons: tuple[int, int], most: int = HISTORY) -> "Histories":
+        """From columns with NaN where a value is missing; at most `most` rows."""
+        rows = min(most, max(map(len, columns)))
         values = np.full((len(columns), rows), np.nan)
         for row, column in zip(values, columns, strict=True):
             end = column[-rows:]
@@ -108,12 +109,12 @@ def tails(level: int) -> tuple[float, float]:
     return 0.5 - level / 200, 0.5 + level / 200
 
 
-def network_seasons(panel: Sequence[Series], columns: Sequence[str]) -> tuple[int, int]:
-    """Rows of the two seasons that the network is given, 1 for none: those of the calendar, or others that the data
-    have and the calendar has not."""
-    calendar = [period for period in panel[0].frequency.seasons if 1 < period <= HISTORY]
+def network_seasons(panel: Sequence[Series], columns: Sequence[str], most: int = HISTORY) -> tuple[int, int]:
+    """Rows of the two seasons that the network is given, at most `most`, 1 for none: those of the calendar, or others
+    that the data have and the calendar has not."""
+    calendar = [period for period in panel[0].frequency.seasons if 1 < period <= most]
     found = [x.period for x in seasons_of(panel, columns[-MOST_COLUMNS:]) if x.strength >= WEAKEST]
-    found = [period for period in found if period <= HISTORY]
+    found = [period for period in found if period <= most]
     if not found or found[0] in calendar:
         periods = calendar
     elif calendar and calendar[0] in found:
@@ -156,7 +157,7 @@ class ZeroModel:
             panel: series of any length from 1 row, with NaN where a value is missing.
             columns: the columns to forecast, each by itself.
             seasons: see `network_seasons`.
-            horizon: rows to forecast, or a span or date, see `Frequency.rows_of`; from the HORIZON-th on by rolling.
+            horizon: rows to forecast, or a span or date, see `Frequency.rows_of`; beyond one pass by rolling.
             levels: interval levels in percent; a constant column has none.
 
         Raises:
@@ -168,19 +169,19 @@ class ZeroModel:
             if not np.isfinite(history).any():
                 series, name = panel[place // len(columns)], columns[place % len(columns)]
                 raise InputError(f"{series.name}: column {name!r} has no value; leave it out with dataset.exclude")
-        past = Histories.of(histories, seasons)
+        past, version = Histories.of(histories, seasons, self.network.version.history), self.network.version
         own, moved = self._members(past, most := max(lengths))
         quantiles = past.bounded(own + self.theta * moved[:, :, None])
-        by_series = quantiles.reshape(len(panel), len(columns), most, len(LEVELS)).swapaxes(1, 2)
+        by_series = quantiles.reshape(len(panel), len(columns), most, len(version.levels)).swapaxes(1, 2)
         constant = past.are_constant().reshape(len(panel), len(columns))
         return [
             Forecast(
                 series=series,
                 targets=tuple(columns),
-                values=rows[:n, :, LEVELS.index(MEDIAN)],
-                pred_len=HORIZON,
+                values=rows[:n, :, version.levels.index(MEDIAN)],
+                pred_len=version.horizon,
                 bands={
-                    f"{end}{level}": np.where(constant[place], np.nan, at_level(rows[:n], p))
+                    f"{end}{level}": np.where(constant[place], np.nan, at_level(rows[:n], p, version.levels))
                     for level in levels
                     for end, p in zip(("lo", "hi"), tails(level), strict=True)
                 },
@@ -218,7 +219,7 @@ class ZeroModel:
                     owners.append(place)
         if not histories:
             return None
-        past = Histories.of(histories, seasons)
+        past, known_levels = Histories.of(histories, seasons, self.network.version.history), self.network.version.levels
         quantiles, moved, actuals, scale = *self._members(past, horizon), np.stack(actual), past.change()
         if self.theta:
             share = partial(self._share, quantiles, moved, actuals, scale, overlap * len(columns))
@@ -229,7 +230,7 @@ class ZeroModel:
         quantiles = past.bounded(quantiles + moved[:, :, None])
         last, mean = ("seasonal naive", "seasonal mean") if seasons[0] > 1 else ("naive", "mean")
         forecasts = {
-            self.name: quantiles[:, :, LEVELS.index(MEDIAN)],
+            self.name: quantiles[:, :, known_levels.index(MEDIAN)],
             last: past.repeated(horizon, 1),
             mean: past.repeated(horizon, MEAN_OF),
         }
@@ -246,7 +247,7 @@ class ZeroModel:
             errors[name].add_in_both(scaled, scaled_actual, own, actual_values, groups, changes)
         intervals = {level: Means() for level in levels}
         for level, means in intervals.items():
-            low, high = (at_level(quantiles, p) for p in tails(level))
+            low, high = (at_level(quantiles, p, known_levels) for p in tails(level))
             inside, width = (low <= actuals) & (actuals <= high), (high - low) / unit
             means.add(interval_scores(windows(inside), windows(width), windows(actuals).isnan()))
         return Evaluation(
@@ -275,7 +276,7 @@ class ZeroModel:
     ) -> float:
         """Weight of the theta model, from some windows."""
         usable = chosen & ~np.isnan(scale)
-        error = (quantiles[:, :, LEVELS.index(MEDIAN)] - actual)[usable] / scale[usable, None]
+        error = (quantiles[:, :, self.network.version.levels.index(MEDIAN)] - actual)[usable] / scale[usable, None]
         errors = np.stack([error, error + moved[usable] / scale[usable, None]]).reshape(2, -1)
         known = errors[:, np.isfinite(errors).all(axis=0)]
         if not known.size:
@@ -285,13 +286,13 @@ class ZeroModel:
     def _members(
         self, past: Histories, horizon: int
     ) -> tuple[Float64[np.ndarray, "n h q"], Float64[np.ndarray, "n h"]]:
-        """Quantiles of the network at LEVELS, and how far the theta forecasts are from their median."""
+        """Quantiles of the network, and how far the theta forecasts are from their median."""
         largest = np.abs(past.values).max(axis=1)
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))  # squares neither vanish nor overflow
         values = torch.from_numpy(past.values / unit[:, None]).to(self.device)
         observed = torch.from_numpy(past.observed).to(self.device)
         first, second = (torch.full((len(values),), season, device=self.device) for season in past.seasons)
         forecast = self.network.predict(values, observed, first, second, horizon)
-        median = forecast[:, :, LEVELS.index(MEDIAN)]
+        median = forecast[:, :, self.network.version.levels.index(MEDIAN)]
         other = theta(values, observed, past.seasons[0], horizon) if self.theta else median
         return forecast.cpu().numpy() * unit[:, None, None], (other - median).cpu().numpy() * unit[:, None]

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.base.errors import InputError
-from informer.networks.models.zero import HISTORY, LEVELS, each_column
+from informer.networks.models.zero import each_column
+from informer.networks.ops.zero_inputs import HISTORY, LEVELS
 from informer.pretrained.weights import load
 
 

@@ -39,7 +39,8 @@ from informer.linear.maps import add_naive, apply, held_out_blocks
 from informer.linear.moments import runs_of, series_weights
 from informer.networks.forecast_model import ForecastModel, Member, member_forecasts, model_forecast, read_by_members
 from informer.networks.models.linear import LinearMaps, maps_config
-from informer.networks.models.zero import HISTORY, HORIZON, Zero, observed_rows, quantile_loss, read
+from informer.networks.models.zero import Zero, observed_rows, quantile_loss
+from informer.networks.ops.zero_inputs import HISTORY, HORIZON, read
 from informer.pretrained.member import PretrainedMember
 from informer.pretrained.weights import NEWEST, load
 from informer.scoring.baselines import best_seasonal_naive

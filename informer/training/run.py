@@ -71,7 +71,8 @@ from informer.linear.moments import joined, runs_of
 from informer.linear.select import folds, starts_of
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.linear import maps_config
-from informer.networks.models.zero import HORIZON, ZeroConfig
+from informer.networks.models.zero import ZeroConfig
+from informer.networks.ops.zero_inputs import HORIZON
 from informer.scoring import intervals
 from informer.scoring.baselines import FittedBaseline, fit_ridge
 from informer.scoring.bootstrap import Winner

@@ -15,7 +15,8 @@ from informer import Forecaster
 from informer.base.errors import InputError
 from informer.inference.model import Forecast
 from informer.inference.zero import Histories, ZeroModel, network_seasons
-from informer.networks.models.zero import LEVELS, at_level
+from informer.networks.models.zero import at_level
+from informer.networks.ops.zero_inputs import LEVELS
 from informer.pretrained import weights
 from informer.pretrained.weights import NEWEST, VERSIONS, load, weights_path
 from informer.read.frequency import Frequency

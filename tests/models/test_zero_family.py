@@ -12,7 +12,8 @@ from entry_points import call, done, refusal
 from informer.build import build_model
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
-from informer.networks.models.zero import LEVELS, ZeroConfig
+from informer.networks.models.zero import ZeroConfig
+from informer.networks.ops.zero_inputs import LEVELS
 from informer.pretrained.weights import NEWEST, load
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}

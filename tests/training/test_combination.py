@@ -23,7 +23,7 @@ from informer.linear.average import CombinationWeights, average_weights
 from informer.linear.maps import apply, held_out_blocks
 from informer.linear.theta import theta
 from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
-from informer.networks.models.zero import LEVELS
+from informer.networks.ops.zero_inputs import LEVELS
 from informer.pretrained.weights import NEWEST, load
 from informer.read.series import column_values
 from informer.report.run import run_content

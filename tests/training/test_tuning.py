@@ -18,7 +18,7 @@ from informer.checkpoint.restore import restore_model
 from informer.data.dataset import Data
 from informer.linear.average import CombinationWeights
 from informer.networks.forecast_model import ForecastModel, member_forecasts, read_by_members
-from informer.networks.models.zero import HISTORY
+from informer.networks.ops.zero_inputs import HISTORY
 from informer.pretrained.member import PretrainedMember
 from informer.pretrained.weights import NEWEST, load
 from informer.training.combination import tuned
