@@ -78,14 +78,6 @@ def test_predict_takes_a_run_and_a_file_without_keys(tmp_path: Path) -> None:
     assert cli.with_keys("predict", ["in/*.csv", "--cfg", "job"]) == ["--cfg", "job", "input=in/*.csv"]
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_a_subcommand_is_the_command(name, capsys, monkeypatch) -> None:
-    """Red when a name leads to another module, or its own help is not reached."""
-    outcome = informer(capsys, monkeypatch, name, "--help")
-    assert outcome.status == 0
-    assert "Keys, as key=value" in outcome.out
-
-
 def test_the_time_before_a_run_counts_for_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a second run in the same process, as of --multirun, finds its time budget used up by the first."""
     monkeypatch.setattr(start.signal, "signal", lambda *_: None)
