@@ -18,7 +18,7 @@ CHECKED = {
     "test_quantiles.py",
 }  # fmt: skip
 """Folders and files of tests that call functions with arrays; the others run whole commands, which take half as long
-again with checks. Three of those have them too: the `trained` run, `test_readme.py` and `models/test_families.py`."""
+again with checks. Two of those have them too: the `trained` run and `models/test_families.py`."""
 
 Kind = TypeVar("Kind", bound=Callable[..., object])
 _jaxtyped = jaxtyping.jaxtyped

@@ -16,7 +16,7 @@ DRAWN = {"reporting", "test_eval.py", "test_plots.py", "test_trackers.py"}
 """Folders and files of tests with real pictures; elsewhere figures are made but not drawn, which takes longer than a
 forecast."""
 
-CHOSEN = {"golden", "linear", "test_notebooks.py", "test_readme.py", "test_reproduce.py", "test_scripts.py"}
+CHOSEN = {"golden", "linear", "test_notebooks.py", "test_reproduce.py", "test_scripts.py"}
 """Folders and files of tests where settings of linear maps are chosen among all; elsewhere among few, because all take
 longer than the rest of a run with a linear model."""
 

@@ -54,3 +54,24 @@ def test_pages_open_from_disk() -> None:
     """Red if links lead to folders, of which a browser shows a listing where no server adds index.html."""
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert re.search(r"^use_directory_urls: false\b", settings, re.M)
+
+
+def test_every_link_leads_to_a_file() -> None:
+    """Red when a document is moved and a page still names its old place."""
+    wrong = []
+    for page in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        # the front page of the site leads to pages made by its build, which checks them
+        *(page for page in (ROOT / "docs").glob("*.md") if page.name != "index.md"),
+        *(ROOT / "data").glob("*.md"),
+    ]:
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+            if "://" not in target and not (page.parent / target).exists():
+                wrong.append(f"{page.name}: {target}")
+    assert wrong == []
+
+
+def test_the_readme_is_short() -> None:
+    """Red if it grows beyond what is read in one go."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
