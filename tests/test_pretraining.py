@@ -6,10 +6,9 @@ import sys
 from dataclasses import replace
 
 import numpy as np
-import pretrain
 import pytest
 import torch
-from entry_points import ROOT
+from entry_points import ROOT, script
 
 from informer.networks.models.zero import Zero
 from informer.networks.ops.zero_inputs import HISTORY, HORIZON, ZERO_2, Inputs, read
@@ -17,6 +16,8 @@ from pretraining.draws import SHORTEST, Draws
 from pretraining.families import FAMILIES
 from pretraining.generate import Generated, generate
 from pretraining.parts import template
+
+pretrain = script("pretrain")
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +158,7 @@ def test_an_earlier_origin_of_the_same_series(made):
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path) -> pretrain.Settings:
+def small(monkeypatch, tmp_path):
     """Settings of a small network without real series to score."""
     monkeypatch.setattr(pretrain, "GENERATED_AT_ONCE", 96)
     sizes = {"d_model": 16, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 1, "version": 3}
