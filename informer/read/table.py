@@ -432,9 +432,6 @@ def _csv_piece(
             raise InputError(f"{path}: {_BINARY}")
         if found := next((what for what, pattern in _NO_TABLES.items() if pattern.match(text)), None):
             raise InputError(f"{path}: expected CSV text, found {found}")
-        if not known:
-            # separators of text may be other bytes in its encoding
-            file.of(text.encode(errors="replace")).read()
         layout = known or find_layout(path.name, text, replace(config, encoding=encoding))
         n_lines = 0 if known else layout.n_before
         begin = sum(map(len, head.splitlines(keepends=True)[:n_lines]))
