@@ -56,7 +56,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "score_panel": ("panel", "score season=7 dataset.series_col=store"),
     "linear_panel": ("panel", "train model=linear", AHEAD, ROLLING),
     # with training
-    "zero_trained": ("months", "train model=zero trainer.max_steps=3 trainer.batch_size=16", AHEAD),
+    "zero_trained": ("months", "train model=zero trainer.max_steps=3 trainer.batch_size=16 optim.lr=1e-5", AHEAD),
     "tiny_one_pass": ("hours", f"{TINY} scaler=minmax", AHEAD, "eval model.decoding=step"),
     "tiny_step": ("panel", f"{TINY} attn=full model.decoding=step model.instance_norm=true", AHEAD, ROLLING),
     "tiny_known": ("known", f"{TINY} attn=full model.decoding=step model.skip=linear", AHEAD),
