@@ -53,7 +53,7 @@ from pretraining.generate import Generated, generate
 
 SAVE_MINUTES, SCORE_MINUTES = 3.0, 30.0
 GENERATED_AT_ONCE = 512
-SHAPES = ((512, 48, 0.25), (1024, 96, 0.35), (2048, 192, 0.2), (4096, 384, 0.2))
+SHAPES = ((512, 96, 0.25), (1024, 96, 0.35), (2048, 192, 0.2), (4096, 384, 0.2))
 """Rows of the history and the horizon of generated series, and shares of the steps."""
 HELD_OUT_SEED = 1_000_003
 """Seed of the generated series of the development score; training uses pairs (seed, series so far)."""
@@ -209,7 +209,7 @@ def update(average: nn.Module, network: nn.Module, step: int, most: float) -> No
 
 
 def grown(old: Zero, new: Zero) -> dict[str, Tensor]:
-    """Weights of the third version that forecast what those of the second do, but for rows after its horizon."""
+    """Weights of the third version with the forecasts of the second, but for outer quantiles and later rows."""
     weights, wanted = dict(old.state_dict()), new.state_dict()
     channels, more = ZERO_2.n_channels, ZERO_3.n_channels - ZERO_2.n_channels
     weights["step.weight"] = nn.functional.pad(
@@ -219,10 +219,10 @@ def grown(old: Zero, new: Zero) -> dict[str, Tensor]:
     weights["step_position"] = torch.cat(
         [positions, positions[-1:].expand(len(wanted["step_position"]) - len(positions), -1)]
     )
-    for name in ("copy.weight", "copy.bias"):  # weights are raw numbers minus their mean: new sources have the mean
+    for name in ("copy.weight", "copy.bias"):
         raw = weights[name].unflatten(0, (PATCH, N_SOURCES))
-        mean = raw.mean(1, keepdim=True).expand(-1, ZERO_3.n_sources - N_SOURCES, *raw.shape[2:])
-        weights[name] = torch.cat([raw, mean], dim=1).flatten(0, 1)
+        further = raw.new_zeros(PATCH, ZERO_3.n_sources - N_SOURCES, *raw.shape[2:])
+        weights[name] = torch.cat([raw, further], dim=1).flatten(0, 1)
     for name in ("head.linear.weight", "head.linear.bias"):  # outer quantiles are as far apart as those before
         raw = weights[name].unflatten(0, (PATCH, len(ZERO_2.levels)))
         weights[name] = torch.cat([raw[:, :1], raw, raw[:, -1:]], dim=1).flatten(0, 1)

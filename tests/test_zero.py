@@ -168,8 +168,25 @@ def test_sources_are_the_forecasts_of_simple_methods(version):
                 y[n + h - back * season] + back * lately if seen[n + h - back * season] else inputs.centre.item()
             ]
             expected += [means[0] + np.average(off, weights=d ** np.arange(len(off))) for d in (0.0, 0.7, 0.92)]
+            expected += [means[1]]
         np.testing.assert_allclose(found[h, 7:], expected, rtol=1e-4, atol=1e-4)
-        assert inputs.available[0, h].tolist()[7:18] == [True] * len(expected[:11])
+        assert inputs.available[0, h].tolist()[7:18] == [True] * min(len(expected), 11)
+
+
+def test_the_third_version_reads_values_of_4096_rows_and_levels_of_1024():
+    """Red if the scale, a level or a line depends on older rows, or a mean over seasons or a lag does not."""
+    y = np.where(np.arange(4096) < 3072, 50.0, 0.0) + np.arange(4096) % 24
+    history = torch.tensor(y)[None], torch.ones(1, 4096) > 0
+    inputs = read(*history, torch.tensor([24]), torch.tensor([720]), ZERO_3, 48)
+    late = read(*(x[:, -1024:] for x in history), torch.tensor([24]), torch.tensor([720]), ZERO_3, 48)
+    assert torch.equal(inputs.spread, late.spread)
+    assert torch.equal(inputs.change, late.change)
+    found, near = (each.sources[0].double() * each.spread + each.centre for each in (inputs, late))
+    torch.testing.assert_close(found[:, 8], near[:, 8])  # the mean over all seasons of 1,024 rows
+    torch.testing.assert_close(found[:, 10:16], near[:, 10:16])  # lines and levels
+    same = [y[np.arange(4096) % 24 == (4096 + h) % 24].mean() for h in range(48)]
+    np.testing.assert_allclose(found[:, 22], same, rtol=1e-4)
+    np.testing.assert_allclose(found[:, 5], [y[4096 + h - 1440] for h in range(48)], rtol=1e-4)
 
 
 def test_changes_of_the_third_version_follow_the_place_in_the_season():

@@ -48,6 +48,7 @@ from informer.networks.ops.zero_inputs import (
     LABEL,
     LEVELS,
     N_FACTS,
+    N_SOURCES,
     PATCH,
     ZERO_2,
     ZERO_3,
@@ -172,7 +173,7 @@ class Zero(nn.Module):
         before: Tensor | float = 0.0
         middle, left = self.version.levels.index(MEDIAN), horizon
         while left > 0:
-            size = HORIZON if self.version == ZERO_2 else min(-(-left // PATCH) * PATCH, self.version.horizon)
+            size = min(max(-(-left // PATCH) * PATCH, HORIZON), self.version.horizon)
             inputs = read(values, observed, season, second, self.version, size)
             quantiles = inputs.unscaled(self(inputs))
             median = quantiles[:, :, middle, None]
@@ -305,9 +306,12 @@ def at_level(quantiles: Any, level: float, levels: Sequence[float] = LEVELS) -> 
 
 
 def copy_weights(raw: Float[Tensor, "b t j"], available: Bool[Tensor, "b t j"]) -> Float[Tensor, "b t j"]:
-    """Weights that sum to one over the available sources: one for the first of them, plus raw minus its mean."""
-    kept = raw * available
-    return first_available(available) + (kept - kept.sum(2, keepdim=True) / available.sum(2, keepdim=True)) * available
+    """Weights that sum to one over the available sources: one for the first of them, plus raw minus its mean. Of the
+    further sources of the third version raw is added as it is, and taken from the first source."""
+    first, kept, further = first_available(available)[:, :, :N_SOURCES], raw * available, raw.shape[2] > N_SOURCES
+    known, kept, added = available[:, :, :N_SOURCES], kept[:, :, :N_SOURCES], kept[:, :, N_SOURCES:]
+    weights = first + (kept - kept.sum(2, keepdim=True) / known.sum(2, keepdim=True)) * known
+    return torch.cat([weights - first * added.sum(2, keepdim=True), added], dim=2) if further else weights
 
 
 def quantile_loss(

@@ -2,8 +2,9 @@
 
 The second version (`ZERO_2`) is the one that comes with the package. The third reads 4,096 rows in place of 1,024,
 forecasts up to 384 rows in one pass in place of 96, and has further sources: medians over seasons, which ignore single
-spikes, the last season plus its mean change, and recent levels plus the mean season. Its deviations may follow the mean
-change over a season at the same place of the season.
+spikes, the last season plus its mean change, recent levels plus the mean season, and means over all seasons of 4,096
+rows. Scale, changes, levels and lines are those of the last 1,024 rows, since older levels say little. Its deviations
+may follow the mean change over a season at the same place of the season.
 """
 
 from typing import NamedTuple
@@ -23,6 +24,8 @@ N_LAGS = LAGS + SECOND_LAGS
 N_MEANS = N_LAGS + 3
 N_SOURCES = N_MEANS + 6
 """Sources of a forecast: at lags, with means over seasons, and all of the second version; see `_sources`."""
+COUNTED = 1024
+"""Rows of the scale, mean changes, levels and lines."""
 RECENT = 64
 """Rows of the mean that is subtracted."""
 N_FACTS = 8
@@ -57,7 +60,7 @@ class Version(NamedTuple):
 
 DECILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ZERO_2 = Version(1024, 96, (0.025, *DECILES, 0.975), N_SOURCES)
-ZERO_3 = Version(4096, 384, (0.01, 0.05, *DECILES, 0.95, 0.99), N_SOURCES + 3 + len(DISCOUNTS))
+ZERO_3 = Version(4096, 384, (0.01, 0.05, *DECILES, 0.95, 0.99), N_SOURCES + 4 + len(DISCOUNTS))
 HISTORY, HORIZON, LEVELS, _ = ZERO_2
 """Sizes of the version in the package."""
 
@@ -116,14 +119,14 @@ def read(
     values, observed = values[:, -version.history :], observed[:, -version.history :]
     missing_in_front = -values.shape[1] % (4 * PATCH)  # two distillings halve an even number of patches
     values, observed = F.pad(values.double(), (missing_in_front, 0)), F.pad(observed, (missing_in_front, 0))
-    n = values.shape[1]
-    centre, spread = _statistics(values, observed)
+    centre, spread = _statistics(values[:, -COUNTED:], observed[:, -COUNTED:])
     x = ((values - centre[:, None]) / spread[:, None]).float() * observed
-    bounded = x.asinh()
 
     rows = torch.arange(-LABEL, horizon, device=x.device)
     find = _sources if version == ZERO_2 else _more_sources
     sources, exists = find(x, observed, season, second, rows)
+    bounded, observed = x[:, -COUNTED:].asinh(), observed[:, -COUNTED:]
+    n = bounded.shape[1]
     last_value = sources[:, :, N_MEANS]
     has_none = ~exists[:, :, :N_LAGS].any(2)  # for instance because it lies in a first, partial season
     first = torch.where(has_none, last_value, sources[:, :, 0])
@@ -210,7 +213,7 @@ def _sources(
         has_mean.append((count > 0) & is_inside[:, :, k])
     has_mean[2] = has_mean[2] & has_second[:, :, 0]
 
-    others = _whole(x, observed, season, rows)
+    others = _whole(x[:, -COUNTED:], observed[:, -COUNTED:], season, rows)
     exists = torch.cat([exists, torch.stack(has_mean, 2), torch.ones_like(others, dtype=torch.bool)], dim=2)
     return torch.cat([at_lags, torch.stack(means, 2), others], dim=2) * exists, exists
 
@@ -237,8 +240,8 @@ def _more_sources(
     """Those of `_sources`, and further ones.
 
     The mean of second seasons is of PHASES of them. Further: medians over PHASES first and second seasons; the last
-    season plus its mean change over the last three; and recent levels (DISCOUNTS) of what differs from the mean over
-    PHASES seasons, plus that mean.
+    season plus its mean change over the last three; recent levels (DISCOUNTS) of what differs from the mean over PHASES
+    seasons, plus that mean; and the mean over all seasons of x, where that of `_sources` is of COUNTED rows.
     """
     n, back = x.shape[1], torch.arange(x.shape[1], device=x.device)
     lags = torch.cat([_lags(rows, season, PHASES), _lags(rows, second, PHASES)], dim=2)
@@ -249,7 +252,8 @@ def _more_sources(
     both = [(at_lags[:, :, part], exists[:, :, part]) for part in (slice(PHASES), slice(PHASES, None))]
     (first, has_first), (other, has_other) = both
     (mean, seen), (other_mean, other_seen) = ((v.sum(2) / e.sum(2).clamp(min=1), e.any(2)) for v, e in both)
-    total, count = _at_phase(x, observed, season, rows)
+    parts = (x[:, -COUNTED:], observed[:, -COUNTED:]), (x, observed)
+    (total, count), (long_total, long_count) = (_at_phase(*part, season, rows) for part in parts)
     medians = [_median(v, e) for v, e in both]
 
     moves, has_move = _moves(x, observed, season)
@@ -268,16 +272,17 @@ def _more_sources(
         levels.append((off * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True).clamp(min=1e-6) + shape)
     has_level = is_known & usable.any(1, keepdim=True)
 
-    others = _whole(x, observed, season, rows)
+    others = _whole(x[:, -COUNTED:], observed[:, -COUNTED:], season, rows)
     found = [
         *first[:, :, :LAGS].unbind(2), *other[:, :, :SECOND_LAGS].unbind(2),
-        mean, total / count.clamp(min=1), other_mean, *others.unbind(2), *medians, first[:, :, 0] + drift, *levels,
+        mean, total / count.clamp(min=1), other_mean, *others.unbind(2),
+        *medians, first[:, :, 0] + drift, *levels, long_total / long_count.clamp(min=1),
     ]  # fmt: skip
     always = torch.ones_like(seen)
     has = [
         *has_first[:, :, :LAGS].unbind(2), *has_other[:, :, :SECOND_LAGS].unbind(2),
         seen, count > 0, other_seen, *[always] * others.shape[2],
-        seen, other_seen, has_drift, *[has_level] * len(levels),
+        seen, other_seen, has_drift, *[has_level] * len(levels), long_count > 0,
     ]  # fmt: skip
     return torch.stack(found, 2) * torch.stack(has, 2), torch.stack(has, 2)
 
