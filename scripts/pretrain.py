@@ -98,7 +98,7 @@ class Settings:
     views: int = 1
     """How often each series is used, after the first time from an earlier origin: where generating takes longest."""
     workers: int = 0
-    """Processes that generate series; 0: the one that trains."""
+    """Processes that generate series, the same number when a run goes on; 0: the one that trains."""
     network: dict[str, Any] = field(default_factory=lambda: dict(SIZES))
     """Arguments of `Zero`, of a new network."""
 
