@@ -25,7 +25,7 @@ from informer.inference.model import Forecast
 from informer.linear.average import average_weights, weights_in_words
 from informer.linear.theta import theta
 from informer.networks.models.zero import at_level
-from informer.networks.ops.zero_inputs import HISTORY
+from informer.networks.ops.zero_inputs import COUNTED, HISTORY
 from informer.pretrained.weights import NEWEST, load
 from informer.read.series import Series, column_values
 from informer.scoring.intervals import interval_scores
@@ -161,14 +161,15 @@ class ZeroModel:
             levels: interval levels in percent; a constant column has none.
 
         Raises:
-            InputError: a column without any value, or less than a row to forecast.
+            InputError: a column without any value in its last COUNTED rows, or less than a row to forecast.
         """
         lengths = [series.frequency.rows_of(horizon, series.timestamps) for series in panel]
         histories = [column for series in panel for column in column_values(series, columns).T]
         for place, history in enumerate(histories):
-            if not np.isfinite(history).any():
-                series, name = panel[place // len(columns)], columns[place % len(columns)]
-                raise InputError(f"{series.name}: column {name!r} has no value; leave it out with dataset.exclude")
+            if not np.isfinite(history[-COUNTED:]).any():
+                name = f"{panel[place // len(columns)].name}: column {columns[place % len(columns)]!r}"
+                where = f" in its last {COUNTED:,} rows" if np.isfinite(history).any() else ""
+                raise InputError(f"{name} has no value{where}; leave it out with dataset.exclude")
         past, version = Histories.of(histories, seasons, self.network.version.history), self.network.version
         own, moved = self._members(past, most := max(lengths))
         quantiles = past.bounded(own + self.theta * moved[:, :, None])
@@ -212,7 +213,8 @@ class ZeroModel:
             overlap = max(overlap, min(-(-horizon // stride), len(ends)))
             values = column_values(series, columns)
             for end in reversed(ends):
-                known = np.isfinite(values[:end]).any(axis=0)  # a column may begin later than others
+                # a column may begin later than others, or end before
+                known = np.isfinite(values[max(end - COUNTED, 0) : end]).any(axis=0)
                 if known.any():
                     histories += list(np.where(known, values[:end], 0.0).T)
                     actual += list(np.where(known, values[end : end + horizon], np.nan).T)

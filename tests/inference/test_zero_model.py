@@ -136,6 +136,17 @@ def test_counters_do_not_fall(model):
     assert np.diff(forecast(model, series_of("h", a=meter[:99]), 96, (95,)).bands["lo95"][:, 0]).min() < 0
 
 
+def test_column_that_ended_before_the_rows_that_are_read_is_named(model):
+    """Red if levels are taken of no row, while forecasting or at an earlier origin."""
+    ended = np.where(np.arange(2600) < 200, 1.0 + np.arange(2600) % 24, np.nan)
+    with pytest.raises(InputError, match="'b' has no value in its last 1,024 rows"):
+        forecast(model, series_of("h", a=np.arange(2600.0), b=ended), 4)
+    ended[2590:] = 5.0
+    series = series_of("h", a=np.arange(2600.0) % 24, b=ended)
+    assert np.isfinite(forecast(model, series, 4).values).all()
+    assert model.backtest([series], ["a", "b"], (24, 168), horizon=4) is not None
+
+
 def test_column_without_values_is_named(model):
     with pytest.raises(InputError, match="'b' has no value"):
         medians(model, series_of(a=SEASONAL, b=np.full(60, np.nan)))
