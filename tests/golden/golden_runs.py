@@ -67,7 +67,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "tiny_counts": ("counts", f"{TINY} loss=negative_binomial", AHEAD),
     "small_months": ("months", f"train model=small {LARGE} scaler.transform=sqrt", AHEAD),
     "small_patches": ("hours", f"train model=small {LARGE} model.patch_len=12 model.channel_independent=true", AHEAD),
-    "informer_mae": ("hours", f"{INFORMER} {SMALL} model.embed=fixed model.mix=true loss=mae optim.ema=0.9", AHEAD),
+    "informer_mae": ("hours", f"{INFORMER} {LARGE} model.embed=fixed model.mix=true loss=mae optim.ema=0.9", AHEAD),
     "informer_offset": ("known", f"{INFORMER} {SMALL} model.offset=2 model.decoding=step loss=huber", AHEAD),
     "informer_static": (
         "panel", f"{INFORMER} {LARGE} dataset.static_covariates=[region,size] model.series_embedding=4"
