@@ -20,7 +20,7 @@ INSTALL := $(BIN)/python $(PIP) constraints.txt
 .PHONY: demo test test-slow test-all test-oldest check docs fuzz format clean
 
 demo: $(VENV)/.user
-	$(BIN)/informer forecast data/sample.csv target=demand budget=2 output=runs/demo_$(shell date +%Y-%m-%d_%H-%M-%S)
+	$(BIN)/informer forecast data/sample.csv target=demand output=runs/demo_$(shell date +%Y-%m-%d_%H-%M-%S)
 	@echo
 	@echo "Open this page in a browser:"
 	@echo "$(CURDIR)/runs/$$(cat runs/latest)/report.html"

@@ -5,14 +5,14 @@ Packages and modules; each imports only from those further down:
   __main__  train  eval  predict  what `python -m` starts
   commands      the console script `informer`, what each command does, and the workflow of `informer forecast`
   forecaster    frames in, frames out, from Python
-  service       a trained model in use: serve, update, watch
+  service       a model in use: serve, watch, tools of an assistant
   report        one HTML page about a run, an evaluation or forecasts; comparison of runs
-  search        model=auto: choice of a model and its settings on validation data before a run
   training      one run, from its configuration to its scores
   inference     forecasts of frames, files and folders; rolling forecasts; exports
   scoring       metrics, baselines, intervals; scores of a model and of any forecast file
   checkpoint    checkpoint files: format, safe loading, restoring
   linear        linear forecasts in closed form, from moments
+  members       forecasts without training: the pretrained network, theta
   build         the only place that creates objects from configuration
   data | pretrained  series to windows on the device, diagnosis of files; the network that comes trained
   read | networks  files to checked series; models, layers, attention, ops (only torch); independent of each other

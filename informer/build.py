@@ -26,7 +26,7 @@ from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import DistributionHead
 from informer.networks.layers.transform import WindowTransform
 from informer.networks.models.base import AttentionFactory, Attentions, ModelDims, network_class
-from informer.networks.models.linear import LinearMaps, LinearSkipLayer, maps_config
+from informer.networks.models.linear import LinearMaps, LinearModelConfig, LinearSkipLayer
 from informer.read.table import Table
 
 ATTENTION_PACKAGE = "informer.networks.attention."
@@ -170,7 +170,7 @@ def build_data(
         config.dataset,
         sizes=config.sizes,
         scaler=scaler or config.scaler,
-        calendar=config.dataset.marked(config.model.marks),
+        calendar=config.dataset.marked(config.model.embed),
         device=device,
         calibration=config.trainer.calibration,
         trained=trained,
@@ -225,30 +225,27 @@ def build_model(
         InputError: a mechanism does not support its slot or has an invalid parameter (the message names the slot), or
             quantiles of a model without a network.
     """
-    family = network_class(config)
-    if family is None:
+    if isinstance(config, LinearModelConfig):
         if quantiles:
             raise InputError(
                 f"loss={loss.value}: expected loss=mse with model.family={config.family}, which only has intervals"
             )
-        return ForecastModel(config, dims, maps=LinearMaps(maps_config(config), dims))
+        return ForecastModel(config, dims, maps=LinearMaps(config, dims))
     attentions = Attentions(
         _factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)
     )
-    transform = WindowTransform(config, dims)
+    transform, family = WindowTransform(config, dims), network_class(config)
+    assert family is not None, "only linear maps have no network"
     network = family(config, transform.inside, attentions, quantiles)
     if loss.is_distribution:
         network.head = DistributionHead.in_place_of(getattr(network, "head", None), loss, config.family)
         network.quantiles = (MEDIAN,)  # the first of the parameters, which a decoder may read as its forecast
-    maps, skip = None, None
-    if config.skip is LinearSkip.maps:
-        maps = LinearMaps(maps_config(config), dims).requires_grad_(False)
-    elif config.skip is not LinearSkip.none:
-        skip = LinearSkipLayer(dims.seq_len, dims.pred_len, learnt=config.skip is LinearSkip.linear)
-    if config.skip is not LinearSkip.none:  # the network learns what the linear part does not forecast
-        for parameter in network.head.parameters():
+    skip = None
+    if config.skip is LinearSkip.ridge:
+        skip = LinearSkipLayer(dims.seq_len, dims.pred_len)
+        for parameter in network.head.parameters():  # the network learns what ridge does not forecast
             torch.nn.init.zeros_(parameter)
-    return ForecastModel(config, dims, network=(transform, network), maps=maps, skip=skip)
+    return ForecastModel(config, dims, network=(transform, network), skip=skip)
 
 
 def _factory(slot: str, node: Mapping[str, Any]) -> AttentionFactory:

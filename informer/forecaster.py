@@ -7,8 +7,8 @@ Helpers of `Forecaster`: a method for class and instance, settings, scores, skil
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -22,7 +22,7 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, listed, with_addresses
-from informer.base.progress import listening
+from informer.base.progress import shown
 from informer.build import read_dataset
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.commands import PredictConfig
@@ -37,13 +37,13 @@ from informer.inference.model import TrainedModel, table_of
 from informer.inference.reader import Reader
 from informer.inference.rolling import RollingScores, first_origin, roll_panel, with_origins
 from informer.inference.writing import figure_of
-from informer.inference.zero import ZeroModel, network_seasons
+from informer.inference.zero import ZeroModel
+from informer.members.zero import network_seasons
 from informer.pretrained.weights import NEWEST
 from informer.read.series import Frame, Series, frame_of, like, path_of, prepared, table_of_file
 from informer.read.table import Table, name_of, table_of_frame
-from informer.search.stage import Read, train
 from informer.training.folder import RunFolder
-from informer.training.run import NAME, saved_path, saved_table
+from informer.training.run import NAME, Read, saved_path, saved_table, train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,20 +97,6 @@ def named_source(frame: Frame, name: str = "frame", *, is_named: bool = False) -
 def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame]:
     """Frames by name; those of a sequence are numbered."""
     return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}
-
-
-@contextmanager
-def _activity() -> Iterator[None]:
-    """Show what is being done, in a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal or console.is_jupyter:
-        yield
-        return
-    with (
-        console.status("reading") as shown,
-        listening(lambda now: shown.update(now["doing"]) if "doing" in now else None),
-    ):
-        yield
 
 
 Key = TypeVar("Key")
@@ -193,7 +179,7 @@ class Forecaster:
                 folder.check_new()
                 provenance = None if kept_at is None else folders.enter_context(saved_table(table.frame, kept_at))
                 read = partial(read_dataset, settings, table=table, provenance=provenance, attributes=series_attributes)
-            folders.enter_context(nullcontext() if verbose else _activity())
+            folders.enter_context(nullcontext() if verbose else shown(Console(stderr=True)))
             train(settings, folder, Console(quiet=not verbose), read=read)
             fitted = type(self).load(run_dir, device=settings.device)
             self._trained, self._scores = fitted._trained, fitted._scores
@@ -287,7 +273,7 @@ class Forecaster:
         """Skill on the rows of `frame` after those of the fit: 1 - MSE / MSE of the better baseline; arguments as for
         `backtest`.
 
-        With trainer.refit=true, the default of model=auto, the model is fitted on all rows of its data, so only newer
+        With trainer.refit=true the model is fitted on all rows of its data, so only newer
         rows are scored; `metrics` has the scores of the test part.
 
         Raises:

@@ -136,7 +136,7 @@ def _measure_step(path: str, overrides: list[str]) -> None:
     began = time.perf_counter()
     import sklearn.preprocessing  # noqa: F401 (used by every run)
 
-    import informer.search.stage  # noqa: F401 (which imports torch)
+    import informer.training.run  # noqa: F401 (which imports torch)
     from informer.commands import cli
     from informer.training import loop
 

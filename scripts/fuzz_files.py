@@ -30,9 +30,9 @@ from informer.checkpoint.format import Checkpoint, content_digest, to_safetensor
 from informer.checkpoint.restore import restore_model
 from informer.config.training import TrainConfig
 from informer.inference.export import description
-from informer.search.stage import resume, settings_to_resume
 from informer.training.folder import RunFolder
 from informer.training.optim import EarlyStopping, WeightAverage, build_optimizer
+from informer.training.run import resume, settings_to_resume
 from informer.training.state import State
 
 TINY: dict[str, Any] = {
@@ -48,9 +48,8 @@ COLUMNS: dict[str, Any] = {
     "optim.ema": 0.9,
 }  # fmt: skip
 MAPS: dict[str, Any] = {
-    "seq_len": 24, "features": "M", "dataset.series_col": "shop", "dataset.columns": ["status", "load"],
-    "model.skip": "maps", "scaler.per_series": True, "trainer.combine": ["naive", "zero", "theta"],
-    "trainer.refit": True, "non_negative": "all", "loss": "quantile",
+    "model": "linear", "seq_len": 24, "features": "M", "dataset.series_col": "shop",
+    "dataset.columns": ["status", "load"], "scaler.per_series": True, "trainer.refit": True, "non_negative": "all",
 }  # fmt: skip
 RUNS = {"numbers": TINY | {"features": "S", "seq_len": 24}, "columns": TINY | COLUMNS, "maps": TINY | MAPS}
 """Settings by name: one column of numbers; categories, holidays and an average of weights; linear maps, refitted."""

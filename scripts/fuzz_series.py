@@ -32,9 +32,8 @@ HOURS = {
 
 
 MODELS: tuple[dict[str, Any], ...] = (
-    {"model": "linear", "trainer.combine": ["naive", "theta", "zero"]},
-    {"model": "linear", "model.varying": ["week", "spread"], "scaler.transform": "auto", "non_negative": "all"},
-    {"model": "linear_plus", "trainer.max_steps": 2, "scaler.per_series": True},
+    {"model": "linear", "scaler.transform": "auto", "non_negative": "all"},
+    {"model": "linear", "trainer.max_steps": 2, "scaler.per_series": True},
     fuzz_files.TINY | {"loss": "quantile"},
 )
 """Models whose fits are compared."""

@@ -27,7 +27,8 @@ import pandas as pd
 import torch
 from pretrain import load
 
-from informer.inference.zero import ZeroModel, network_seasons
+from informer.inference.zero import ZeroModel
+from informer.members.zero import network_seasons
 from informer.read.frequency import Frequency
 from informer.read.series import Series
 
@@ -128,7 +129,7 @@ def score(name: str, panel: list[Series], part: str, model: ZeroModel) -> dict[s
     horizon, left_out = windows(name, panel, part)
     season = STEPS[name.split("/")[1]][1]
     known = [series.part(slice(-left_out[0])) for series in panel]
-    seasons = network_seasons(known, ["y"], model.network.version.history)
+    seasons = network_seasons(known, ["y"], model.member.network.version.history)
     own, naive, actual, unit = list[np.ndarray](), list[np.ndarray](), list[np.ndarray](), list[float]()
     for end in left_out:
         past = [series.part(slice(len(series) - end)) for series in panel]
@@ -153,7 +154,7 @@ def main() -> None:
     torch.set_num_threads(1)
     model = ZeroModel()
     if options.weights:
-        model.network, model.version = load(options.weights)[0].eval().to(model.device), str(options.weights)
+        model.member.network, model.name = load(options.weights)[0].eval().to(model.member.device), str(options.weights)
     options.output.mkdir(parents=True, exist_ok=True)
     every = list(panels(options.data))
     for part in options.parts:

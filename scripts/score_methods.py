@@ -1,12 +1,11 @@
-"""Score `model=auto` and `model=zero` on real series.
+"""Score forecasts without training on real series: the rule around the pretrained network, the network, theta.
 
     python scripts/real_files.py runs/real_files
-    python scripts/score_methods.py --files runs/real_files/files.csv [--methods zero] [--weights pretraining]
+    python scripts/score_methods.py --files runs/real_files/files.csv [--methods rule network] [--weights pretraining]
 
 The tasks are the files of `real_files.py`, each with up to `--origins` origins in its last rows, and, where
 INFORMER_DATA_DIR has them, M3 (series of the development set) and M4 Hourly with their test rows, one origin each.
-`zero` forecasts from each origin; `auto` is fitted by `informer forecast` at each origin of the monthly to yearly
-files, and once before the first origin of the others, with `--budget` minutes for each fit.
+`rule` is what `informer forecast` does, see `informer.members.zero`; `network` and `theta` are its parts.
 
 MASE: mean absolute error in units of the mean change over a season. WQL: quantile loss over the deciles; of a point
 forecast, half its absolute error. Both are divided by those of the seasonal naive; groups and total are geometric means
@@ -15,7 +14,7 @@ over tasks. Errors of every task are kept in `--output` and not computed again.
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,17 +24,16 @@ import pandas as pd
 import torch
 from pretrain import load
 
-from informer.commands.actions import forecast, predict
-from informer.config.commands import ForecastConfig, PredictConfig
-from informer.config.data import DatasetConfig, Ended
+from informer.config.data import DatasetConfig
 from informer.data.diagnosis import survey_file
-from informer.inference.zero import Histories, ZeroModel, network_seasons
-from informer.networks.models.zero import pinball
+from informer.members.theta import theta
+from informer.members.zero import Histories, Pretrained, network_seasons
+from informer.networks.models.zero import at_level, pinball
 from informer.read.frequency import Frequency
 from informer.read.series import Series, column_values
+from informer.scoring.metrics import seasonal_scale
 
-METHODS = ("auto", "zero")
-LEVELS = [20, 40, 60, 80]
+METHODS = ("rule", "network", "theta")
 DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
 LEAST_ROWS = 8
 HOURLY, DAILY, SHORT = "hourly and finer", "daily and weekly", "monthly to yearly"
@@ -110,86 +108,37 @@ class Task:
         return np.stack([values[len(values) - left_out :][: self.horizon] for values in every])
 
 
-Method = Callable[[Task], Iterator[np.ndarray]]
-"""Quantiles of a task at DECILES for each origin, [w h q]."""
-
-
-def zero(weights: Path | None) -> Method:
-    """The network that comes trained."""
-    model = ZeroModel()
+def pretrained(weights: Path | None) -> Pretrained:
+    """The pretrained network, with the weights in the package or those of a folder of `pretrain.py`."""
+    model = Pretrained(device="cpu")
     if weights:
-        model.network = load(weights)[0].eval().to(model.device)
-
-    def method(task: Task) -> Iterator[np.ndarray]:
-        for left_out in task.left_out:
-            past, size = task.before(left_out), task.horizon
-            found = model.forecast(past, task.columns, task.seasons, horizon=size, levels=LEVELS)
-            named = [{"": each.values, **each.bands} for each in found]
-            yield np.stack([_quantiles({k: v[:, c] for k, v in named[i].items()}) for i, c in task.scored])
-
-    return method
+        model.network = load(weights)[0].eval()
+    return model
 
 
-def auto(folder: Path, budget: float) -> Method:
-    """`informer forecast` of a file with the rows before an origin; later origins by `informer predict`."""
-
-    def method(task: Task) -> Iterator[np.ndarray]:
-        run = folder / task.name.replace(" ", "_")
-        key, step = "series" if len(task.panel) > 1 else None, task.panel[0].frequency.code
-        dataset = DatasetConfig(series_col=key, frequency=step, ended=Ended.forecast)
-        for left_out in task.left_out:
-            file = run.with_suffix(".csv")
-            _table(task.before(left_out)).to_csv(file, index=False)
-            if task.group == SHORT or not (run / "best.pt").exists():
-                first = ForecastConfig(input=str(file), output=str(run), horizon=str(task.horizon), intervals=[*LEVELS])
-                forecast(replace(first, dataset=dataset, budget=budget, overwrite=True))
-                found = run / "forecasts"
-            else:
-                found = run / "later"
-                later = PredictConfig(checkpoint=str(run), input=str(file), output=str(found), intervals=[*LEVELS])
-                predict(replace(later, plots=False, overwrite=True))
-            yield _read(task, next(found.glob("*.forecast.csv")))
-
-    return method
+def forecast(past: Histories, frequency: Frequency, horizon: int, method: str, model: Pretrained) -> np.ndarray:
+    """Quantiles at DECILES, [w h q]."""
+    values, observed = torch.from_numpy(past.values), torch.from_numpy(past.observed)
+    if method == "theta":
+        return np.repeat(theta(values, observed, past.seasons[0], horizon).numpy()[:, :, None], len(DECILES), axis=2)
+    if method == "network":
+        first, second = (torch.full((len(values),), season) for season in past.seasons)
+        found = past.bounded(model.network.predict(values, observed, first, second, horizon).numpy())
+    else:
+        found = model.quantiles(past, frequency, horizon)
+    return np.stack([at_level(found, level) for level in DECILES], axis=2)
 
 
-def _table(panel: Sequence[Series]) -> pd.DataFrame:
-    frames = [
-        pd.DataFrame(column_values(series, series.columns), columns=list(series.columns)).assign(
-            date=series.timestamps, **({"series": series.name} if len(panel) > 1 else {})
-        )
-        for series in panel
-    ]
-    return pd.concat(frames)
-
-
-def _read(task: Task, path: Path) -> np.ndarray:
-    rows = pd.read_csv(path)
-    by_series = dict(list(rows.groupby("series", sort=False))) if len(task.panel) > 1 else {task.panel[0].name: rows}
-    found = []
-    for i, place in task.scored:
-        own, column = by_series[task.panel[i].name], task.columns[place]
-        ends = [f"{end}{level}" for level in LEVELS for end in ("lo", "hi")]
-        values = {end: own[f"{column}_{end}"].fillna(own[column]).to_numpy() for end in ends}
-        found.append(_quantiles({"": own[column].to_numpy(), **values}))
-    return np.stack(found)
-
-
-def _quantiles(rows: dict[str, np.ndarray]) -> np.ndarray:
-    """Ends of intervals and the point forecast, in the order of DECILES, [h q]; constants have no intervals."""
-    names = [*(f"lo{level}" for level in reversed(LEVELS)), "", *(f"hi{level}" for level in LEVELS)]
-    found = np.stack([rows[name] for name in names], axis=-1)
-    return np.where(np.isnan(found), rows[""][:, None], found)
-
-
-def errors(task: Task, method: Method) -> tuple[float, float, float]:
+def errors(task: Task, method: str, model: Pretrained) -> tuple[float, float, float]:
     """MASE and WQL relative to the seasonal naive, and the share of values within 80 % intervals."""
     sums = np.zeros(4)
     covered, scaled = [], []
-    for left_out, quantiles in zip(task.left_out, method(task), strict=True):
+    for left_out in task.left_out:
         actual = task.actual(left_out)
         past = Histories.of(task.histories(left_out), task.seasons)
-        naive, scale = past.repeated(task.horizon, 1), past.change()
+        quantiles = forecast(past, task.panel[0].frequency, task.horizon, method, model)
+        naive = past.repeated(task.horizon, 1)
+        scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], past.seasons[0])
         losses = pinball(torch.from_numpy(quantiles), torch.from_numpy(actual), DECILES).numpy()
         sums[2:] += np.nansum(losses), np.nansum(0.5 * np.abs(naive - actual))
         usable = scale > 0
@@ -240,22 +189,21 @@ def main() -> None:
     parser.add_argument("--files", type=Path, help="list of real_files.py")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("INFORMER_DATA_DIR", "data")))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--budget", type=float, default=0.15, help="minutes for each fit of model=auto")
     parser.add_argument("--origins", type=int, default=5, help="largest number of origins of a series of the files")
     parser.add_argument("--windows", type=int, default=60, help="largest number of scored forecasts of a file")
-    parser.add_argument("--weights", type=Path, help="folder of pretrain.py for zero; default: those in the package")
+    parser.add_argument("--weights", type=Path, help="folder of pretrain.py; default: those in the package")
     parser.add_argument("--output", type=Path, default=Path("runs/score_methods"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.output.mkdir(parents=True, exist_ok=True)
-    methods = {"auto": auto(options.output, options.budget), "zero": zero(options.weights)}
+    model = pretrained(options.weights)
     kept = options.output / "errors.csv"
     table = pd.read_csv(kept) if kept.exists() else pd.DataFrame(columns=["group", "task", "method"])
     listed = files(options.files, options.origins, options.windows) if options.files else ()
     for task in [*listed, *competitions(options.data)]:
         for name in options.methods:
             if not ((table.task == task.name) & (table.method == name)).any():
-                found = dict(zip(("MASE", "WQL", "80 %"), errors(task, methods[name]), strict=True))
+                found = dict(zip(("MASE", "WQL", "80 %"), errors(task, name, model), strict=True))
                 row = {"group": task.group, "task": task.name, "method": name, **found}
                 table = pd.concat([table, pd.DataFrame([row])], ignore_index=True)
                 table.to_csv(kept, index=False)

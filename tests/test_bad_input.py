@@ -126,7 +126,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["dataset=nope"], ["dataset: expected one of", "ETTh1", "sample, found 'nope'"]),
         (["attn=nope"], ["attn: expected one of", "full", "prob", "found 'nope'"]),
         (["model=huge"], ["model: expected one of", "informer_stack", "found 'huge'"]),
-        (["model=auto", "model.patch_len=0"], ["model.patch_len: expected at least 1, found 0"]),
+        (["model=small", "model.patch_len=0"], ["model.patch_len: expected at least 1, found 0"]),
         (["modle=small"], ["unknown key 'modle': expected one such as model (list"]),
         (["modle.d_model=8"], ["unknown key 'modle.d_model'", "model.d_model"]),
         (["model.d_modle=8"], ["unknown key 'model.d_modle'", "model.d_model"]),
@@ -174,7 +174,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["model.stack_fractions=[a]"], ["model.stack_fractions[0]: expected a number, found 'a'"]),
         (["trainer.freeze=encoder"], ["trainer.freeze: expected a list [...], each element text, found 'encoder'"]),
         (["dataset.split=3"], ["dataset.split: expected nested keys", "found 3"]),
-        (["model=tine"], ["model: expected one of", "informer_plus", "found 'tine'"]),
+        (["model=tine"], ["model: expected one of", "informer_stack", "found 'tine'"]),
         (["label_len=25"], ["label_len: expected at most seq_len=24", "found 25"]),
         (["pred_len=0"], ["pred_len: expected at least 1, found 0"]),
         (["seq_len=100000"], ["6000 rows are too few for seq_len=100000", "needs", "has"]),
@@ -365,7 +365,7 @@ def test_ctrl_c_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("informer.search.stage.with_static", interrupted)  # before there is a run to continue
+    monkeypatch.setattr("informer.training.run.with_static", interrupted)  # before there is a run to continue
     outcome = call("train", *TRAIN)
     assert (outcome.status, outcome.err) == (130, "interrupted\n")
 

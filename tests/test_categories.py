@@ -128,20 +128,19 @@ def test_a_file_of_future_covariates_that_changes_is_read_again(
         *(
             pytest.param(more, marks=pytest.mark.slow)
             for more in (
-                ["model=auto", "trainer.time_budget_minutes=0.05", "trainer.max_steps=5"],
                 ["model=lstma", "loss=quantile"],
-                ["model=small", "model.patch_len=7", "model.instance_norm=true", "model.skip=maps"],
+                ["model=small", "model.patch_len=7", "model.instance_norm=true", "model.skip=ridge"],
                 ["model.decoding=step", "model.skip=ridge", "scaler.per_series=true"],
             )
         ),
     ],
-    ids=["linear", "auto", "lstma quantiles", "maps", "step"],
+    ids=["linear", "lstma quantiles", "patches", "step"],
 )
 def test_other_models(more: list[str], shops: tuple[Path, pd.DataFrame]) -> None:
     _, frame = shops
     name = "-".join(more).replace("=", "-")
     outcome = done("train", *RUN[:3], *RUN[10:11], *RUN[13:], "pred_len=7", "seq_len=14", "label_len=7",
-                   *(["trainer.max_steps=3"] if more[0] != "model=auto" and "model=linear" not in more else []),
+                   *(["trainer.max_steps=3"] if "model=linear" not in more else []),
                    "model=tiny", *more, f"run_dir={name}")  # fmt: skip
     forecast = Forecaster.load(name, device="cpu").predict(history(frame), future=ahead(frame))
     assert len(forecast) == 14

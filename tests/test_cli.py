@@ -1,7 +1,6 @@
 """The console script `informer`: the command it runs and its help."""
 
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 from entry_points import ROOT, Outcome
 
 from informer import __version__
-from informer.base import start
 from informer.commands import cli
 
 
@@ -21,7 +19,6 @@ def informer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
         cli.main()
     except SystemExit as end:
         status = int(end.code or 0)
-    start.take_beginning()  # runs of later tests in this process begin on their own
     out, err = capsys.readouterr()
     return Outcome(status, out, err)
 
@@ -76,14 +73,3 @@ def test_predict_takes_a_run_and_a_file_without_keys(tmp_path: Path) -> None:
     assert words == ["output=out", f"input={file}", f"checkpoint={run}"]
     assert cli.with_keys("predict", ["a.pt", "from=2024"]) == ["from_date=2024", "checkpoint=a.pt"]
     assert cli.with_keys("predict", ["in/*.csv", "--cfg", "job"]) == ["--cfg", "job", "input=in/*.csv"]
-
-
-def test_the_time_before_a_run_counts_for_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if a second run in the same process, as of --multirun, finds its time budget used up by the first."""
-    monkeypatch.setattr(start.signal, "signal", lambda *_: None)
-    before = time.monotonic()
-    start.begin()
-    began = start.take_beginning()
-    assert began is not None
-    assert before <= began <= time.monotonic()
-    assert start.take_beginning() is None

@@ -263,15 +263,6 @@ def has_quantiles(cell: Cell) -> None:
     assert (found["y"] <= found["y_q90"]).all()
 
 
-def searches(cell: Cell) -> None:
-    """A model of one's own choosing that beats nothing yet, but forecasts every row."""
-    more = ["model=auto", "trainer.time_budget_minutes=0.02", "run_dir=searched"]
-    done("train", *(word for word in cell.train() if not word.startswith(("model", "attn"))), *more)
-    found = Forecaster.load("searched", device="cpu").predict(cell.history, future=cell.future)
-    assert len(found) == len(cell.predicted())
-    assert np.isfinite(found["y"]).all()
-
-
 def serves(cell: Cell) -> None:
     """The answer to a request with the table as JSON is what Python gives, and the description names the columns."""
     service = Service(Forecaster.load("run", device="cpu").trained, ServeConfig())
@@ -324,7 +315,7 @@ CELLS = [
 ] + [
     pytest.param(kind, command, marks=pytest.mark.slow)
     for kind in KINDS
-    for command in (exports_onnx, exports_linear_onnx, searches)
+    for command in (exports_onnx, exports_linear_onnx)
     if kind != "filled" and (kind, command) != ("vectors", exports_linear_onnx)  # the graphs of `past` and of `panel`
 ]
 

@@ -22,7 +22,7 @@ from informer.config.hydra_compose import register, to_typed
 CASES = [
     ("train", ["dataset=sample", *SMALL, "run_dir=x"]),
     ("train", ["dataset=sample", *SMALL, "attn=full", "run_dir=y", "+optim.more=1", "optim={lr: 3.0}", "seq_len=7"]),
-    ("train", ["attn@cross_attn=prob", "model=auto", "~dataset.split", "data_dir='a=b'"]),
+    ("train", ["attn@cross_attn=prob", "model=linear", "~dataset.split", "data_dir='a=b'"]),
     ("train", ["dataset=nowhere"]),
     ("train", ["seq_lem=3", "dataset=nowhere"]),
     ("train", ["seq_lem=3"]),

@@ -229,7 +229,7 @@ SLOW_KINDS = [
     ["model.decoding=step"],
     ["target=load", "features=MS", "loss=mae"],
     ["targets=[load]", "future_covariates=[heat]"],
-    ["model.skip=maps", "trainer.combine=[naive]"],
+    ["model.skip=ridge"],
 ]
 
 

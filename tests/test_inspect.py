@@ -27,9 +27,7 @@ def table(n: int = ROWS, freq: str = "h", **columns: object) -> pd.DataFrame:
 def command(outcome: Outcome) -> list[str]:
     """The arguments of the command that is offered."""
     (line,) = (line for line in outcome.out.splitlines() if line.startswith("  informer train "))
-    words = shlex.split(line)[2:]
-    words.remove("model=auto")
-    return words
+    return shlex.split(line)[2:]
 
 
 def trains(outcome: Outcome) -> None:

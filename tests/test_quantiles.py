@@ -204,7 +204,7 @@ def test_other_roles_and_scalers(arguments: list[str], folder: Path) -> None:
 
 def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
     """Red if the fitted map is not added to every quantile alike: at this rate no step is better than none."""
-    settings = ["dataset=sample", "model=informer_plus", *SMALL[1:], "model.d_model=8", "model.d_ff=8", "loss=quantile"]
+    settings = ["dataset=sample", *SMALL, "model.skip=ridge", "model.instance_norm=true", "loss=quantile"]
     done("train", *settings, "trainer.max_steps=2", "optim.lr=1e3", "run_dir=run")
     saved = checkpoint.load(Path("run"))
     assert saved.epoch == 0

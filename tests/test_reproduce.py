@@ -53,20 +53,19 @@ def test_the_cells_of_the_paper() -> None:
     assert [cell.duet for cell in reproduce_cells.cells("long")[3:5]] == [0.429, 0.279]
 
 
-SLOW = [pytest.param(model, marks=pytest.mark.slow) for model in ("informer2020", "informer_full", "informer_plus")]
+SLOW = [pytest.param(model, marks=pytest.mark.slow) for model in ("informer2020", "informer_full", "informer_ridge")]
 
 
-@pytest.mark.parametrize("model", ["informer", "linear_plus", *SLOW])
+@pytest.mark.parametrize("model", ["informer", "linear", *SLOW])
 def test_every_run_is_a_configuration(model: str) -> None:
     """Red if a key is misspelt or a length does not go with the model."""
     tables = ["M", "S", "long"] if model in reproduce_cells.ANY_HORIZON else ["M"]
     for cell in [cell for table in tables for cell in reproduce_cells.cells(table)]:
         settings = composed(*cell.overrides(model), "seed=3")
         assert (settings.dataset.name, settings.pred_len) == (cell.dataset, cell.pred_len)
-        if model == "linear_plus":
+        if model == "linear":
             assert (settings.model.family, settings.seq_len, settings.trainer.max_steps) == ("linear", 720, 0)
-            assert settings.trainer.combine
-        elif model != "informer_plus":
+        elif model != "informer_ridge":
             sizes = dict(size.split("=") for size in cell.sizes)
             assert f"{settings.seq_len} {settings.label_len}" == f"{sizes['seq_len']} {sizes['label_len']}"
             assert str(settings.model.encoder_stacks) == sizes["model.encoder_stacks"]
@@ -159,17 +158,17 @@ def test_the_time_of_a_run_is_reported_before_it_starts(folder: Path) -> None:
 def test_the_table(scripts: Scripts) -> None:
     """Means and deviations over seeds by Python's own; the best in bold; what was not run is named, not shown."""
     reproduce, table = scripts
-    plus = row(reproduce, model="informer_plus", mse=0.29, mae=0.1)
+    plus = row(reproduce, model="informer_ridge", mse=0.29, mae=0.1)
     rows = [row(reproduce), row(reproduce, seed=1, mse=0.6, mae=0.5), plus, replace(plus, seed=1, mse=0.27)]
     lines = [[part.strip() for part in line.split("|")[1:-1]] for line in table.as_markdown("M", rows).splitlines()]
     first = dict(zip(lines[0], lines[2], strict=True))
     spread = statistics.stdev([0.5, 0.6])
     assert first == {
         "dataset": "ETTh1", "horizon": "24", "paper": "0.577 / 0.549", "paper, full attention": "0.620 / 0.577",
-        "informer": f"0.550 ± {spread:.3f} / 0.450", "informer_plus": "**0.280 ± 0.014 / 0.100**",
+        "informer": f"0.550 ± {spread:.3f} / 0.450", "informer_ridge": "**0.280 ± 0.014 / 0.100**",
         "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
     }  # fmt: skip
-    absent = "Not run: ETTh2, ETTm1, WTH, informer2020, informer_full, linear_plus"
+    absent = "Not run: ETTh2, ETTm1, WTH, informer2020, informer_full, linear"
     assert f"{absent}.\n" in table.as_markdown("M", rows)
     text = table.as_markdown("M", [*rows, row(reproduce, pred_len=48)])
     assert [part.strip() for part in text.splitlines()[3].split("|")[6:-1]] == ["–"] * 3
@@ -178,7 +177,7 @@ def test_the_table(scripts: Scripts) -> None:
         stayed = [replace(rows[2], seed=seed, best_epoch=epoch) for seed, epoch in enumerate(epochs)]
         text = table.as_markdown("M", stayed).splitlines()[2].split("|")[5].strip()
         assert text == f"**0.290 ± 0.000 / 0.100**{marked}"
-    other = row(reproduce, model="linear_plus", dataset="ETTm1", pred_len=96, mse=0.3)
+    other = row(reproduce, model="linear", dataset="ETTm1", pred_len=96, mse=0.3)
     assert "\n| ETTm1 | 96 | 0.290 | **0.279** | 0.300 / 0.400 |\n" in table.as_markdown("long", [other])
 
 

@@ -156,7 +156,7 @@ def test_other_settings_get_numbers_flags_and_lists(typed: str, value: Any) -> N
     [
         ("horizon=x", "horizon: expected a number of rows, or of seconds, minutes, hours, days, weeks, months"),
         ("horizon=1.5", "such as 2weeks, found '1.5'"),
-        ("budget=", "budget: expected a number, found ''"),
+        ("paths=", "paths: expected a whole number, found ''"),
         ("repair=all", "repair: expected one of none, auto, found 'all'"),
         ("intervals=[80,x]", "found 'x'"),
         ("dataset.sort=7.5", "dataset.sort: expected true or false, found 7.5"),
@@ -218,7 +218,7 @@ def test_the_column_is_the_one_that_was_typed(folder: Path) -> None:
     for place, name in enumerate(["1.1", "1.10", "1e3", "null"]):
         frame[name] = 1000.0 * (place + 1) + np.sin(np.arange(400) / 4)
     frame.to_csv("f.csv", index=False)
-    fast = ["model=linear", "budget=1", "horizon=4"]
+    fast = ["model=linear", "horizon=4"]
     outcome = done("forecast", "f.csv", "target=1.10", "dataset.exclude=[1e3,null]", *fast, "output=one")
     ahead = pd.read_csv("one/forecasts/f.forecast.csv")
     assert np.allclose(ahead["1.10"], 2000.0, atol=5)

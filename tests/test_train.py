@@ -362,7 +362,7 @@ def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
     outcome = call("train", "my.csv", *SMALL, "trainer.max_steps=1")
     (line,) = (line for line in outcome.out.splitlines() if line.startswith("try: "))
     assert "informer train dataset=csv dataset.path=my.csv dataset.split.kind=rows dataset.split.train=200 " in line
-    assert "pred_len=6 model=auto" in line
+    assert "pred_len=6 model=linear" in line
     settings = compose({"dataset": "csv", "dataset.path": "my file.csv", "target": "demand"})
     assert "'dataset.path=my file.csv' target=demand" in better_command(settings)
     long = {"dataset": "csv", "dataset.path": "long.csv", "dataset.series_col": "id", "dataset.fill": "linear"}
@@ -394,7 +394,7 @@ def test_a_run_of_many_hours_says_so_and_piped_output_has_lines(
             warned = any(record.levelno == logging.WARNING for record in caplog.records)
             assert warned == (step >= steps)
     (warning,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
-    assert warning.startswith(f"training may take up to about {hours} hours; model=auto")
+    assert warning.startswith(f"training may take up to about {hours} hours; trainer.max_minutes=10")
     lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step ")]
     assert lines[:1] == [f"step {EVERY / seconds:.0f} of 10000"][: len(lines)]
     assert len(lines) == (WARM + MEASURED + 9) * seconds // EVERY

@@ -1,40 +1,31 @@
-"""Progress reports of a long command, for a display that listens."""
+"""What a long command is doing, shown in a terminal."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
-Listener = Callable[[Mapping[str, Any]], None]
-"""Gets what has changed, by the names of the arguments of `report`."""
+from rich.console import Console
 
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+from informer.base.errors import printable
+
+_show: ContextVar[Callable[[str], None] | None] = ContextVar("show", default=None)
 
 
-def report(
-    doing: str | None = None,
-    *,
-    best: float | None = None,
-    baseline: float | None = None,
-    baseline_name: str | None = None,
-) -> None:
-    """Tell the listener, if any, what has changed; None: unchanged.
-
-    Args:
-        doing: current activity, such as `training, step 120 of 400`.
-        best: validation loss of the best forecaster so far.
-        baseline, baseline_name: validation loss of the best baseline, and its name.
-    """
-    if (listener := _listener.get()) is not None:
-        now = {"doing": doing, "best": best, "baseline": baseline, "baseline_name": baseline_name}
-        listener({name: value for name, value in now.items() if value is not None})
+def report(doing: str) -> None:
+    """Show the current activity, such as `training, step 120 of 400`, if there is a terminal that shows it."""
+    if (show := _show.get()) is not None:
+        show(doing)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Within the context, `listener` gets every report."""
-    token = _listener.set(listener)
-    try:
+def shown(console: Console) -> Iterator[None]:
+    """Within the context, a terminal shows every report next to a spinner."""
+    if not console.is_terminal or console.is_jupyter:
         yield
-    finally:
-        _listener.reset(token)
+        return
+    with console.status("reading") as status:
+        token = _show.set(lambda doing: status.update(printable(doing)))
+        try:
+            yield
+        finally:
+            _show.reset(token)

@@ -10,27 +10,18 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import NoReturn, final
 
 EXIT_INTERRUPTED = 130
 
-_began: list[float] = []
-
 
 def begin() -> None:
     """Set up the process: Ctrl-C ends it with one line; file names are UTF-8 in any locale. Must be called first."""
-    _began[:] = [time.monotonic()]
     signal.signal(signal.SIGINT, end_at_once)
     if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
-
-
-def take_beginning() -> float | None:
-    """Start of the command in `time.monotonic()`, for the first call in the process; None for later calls."""
-    return _began.pop() if _began else None
 
 
 def run(main: Callable[[], None]) -> None:

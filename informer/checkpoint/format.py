@@ -187,13 +187,6 @@ READ_DIRECTLY: dict[str, dict[tuple[str, ...], Any]] = {
 }
 """Nested entries that are used directly, with their types; dataclasses check the rest of `config`."""
 
-COMBINED = "combination"
-"""Entry of `Checkpoint.data`: weights of the members of the combined forecast, `CombinationWeights.to_plain`."""
-
-MEMBER_ERRORS = "member_errors"
-"""Entry of `Checkpoint.data`: mean squared errors on held-out rows of the members of a combination and of the average,
-by name."""
-
 NAMES = "names"
 """Entry of `Checkpoint.data`: names of the training series."""
 
@@ -206,9 +199,6 @@ STATIC = "static_covariates"
 ATTRIBUTES = "attributes"
 """Entry of `Checkpoint.data`: attributes of the training series, if they came from a table of their own. In run.json:
 the names of their columns."""
-
-MAPS = "maps"
-"""Entry of `Checkpoint.data`: settings chosen for the linear maps, as in `model.maps`."""
 
 UNTIL = "until"
 """Entry of `Checkpoint.data`: last time of the rows of all parts."""
@@ -250,8 +240,6 @@ class Checkpoint:
     val_loss: float
     calibration: dict[str, Tensor] | None = None
     """State of the `Calibration` of prediction intervals."""
-    member: dict[str, Tensor] | None = None
-    """Weights of the pretrained network, if it is a member of the combination and was trained further."""
     training: dict[str, Any] | None = None
     """State of the optimiser, early stopping and random-number generators; only in `last.pt`."""
 
@@ -298,7 +286,7 @@ class Checkpoint:
             InputError: unknown calendar fields, or the package for holidays is missing.
         """
         dataset = node_of(DatasetConfig, without_location(self.config.get("dataset", {})))
-        return dataset.marked(model_of(self.config["model"]).marks)
+        return dataset.marked(model_of(self.config["model"]).embed)
 
     @property
     def quantiles(self) -> list[float]:

@@ -16,8 +16,6 @@ from informer.config.overrides import shell_command
 
 BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
 """Model that is scored on the test part; last state of training; model fitted again on all rows."""
-ROWS = "rows.csv"
-"""The rows of a run made by `informer update`: those of the older run and later ones."""
 CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
 METRICS_FILE = "metrics.json"
 REPORT = (METRICS_FILE, "metrics.csv")
@@ -26,7 +24,6 @@ TEST_FORECASTS, ATTENTION = "test_forecasts.parquet", "attention.json"
 """What a report shows: forecasts of the test part next to the actual values, attention maps of its last window."""
 TOTALS, TOTALS_FACTS, PATHS = "totals.csv", "totals.json", "paths.parquet"
 """Sums of forecasts, their bias and coverage on the test part, and the sample paths they come from."""
-SEARCH = "search.csv"
 EVENTS = "events.out.tfevents.run"
 """TensorBoard reads every file with `tfevents` in its name."""
 CURVES, MLFLOW = "curves.csv", "mlflow_run.txt"
@@ -35,7 +32,7 @@ LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
 """Training and validation loss by epoch, compared with the baselines."""
 FILES = (
     *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),
-    *(ROWS, *REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, SEARCH, TOTALS, TOTALS_FACTS, PATHS),
+    *(*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, TOTALS, TOTALS_FACTS, PATHS),
 )
 """All files that a run writes."""
 SUMMARY = "summary.csv"
@@ -183,7 +180,7 @@ def forecasting_checkpoint(path: str | Path) -> Path:
     return path / REFIT if (path / REFIT).exists() else path
 
 
-KINDS = {"data": dict, "search": dict, "digests": dict, "parent": dict, "resumed": list}
+KINDS = {"data": dict, "digests": dict, "resumed": list}
 """Entries that the program reads, with their types; the others are only for people."""
 PARTS = {"digests": (str, type(None)), "resumed": dict}
 """Types of the values in these entries."""
@@ -204,7 +201,4 @@ def read_facts(folder: Path) -> dict[str, Any]:
         elements = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
         if not isinstance(entry, kind) or not all(isinstance(element, PARTS.get(name, object)) for element in elements):
             raise InputError(f"{path}: {name}: found {entry!r:.80}, which no run writes; put the run's own file back")
-    updates = facts.get("parent", {}).get("updates", 0)
-    if type(updates) is not int:
-        raise InputError(f"{path}: updates: expected how many there were, found {updates!r:.80}")
     return facts

@@ -15,14 +15,13 @@ from torch.overrides import TorchFunctionMode
 
 from informer.base.errors import InputError, counted, reason_of
 from informer.build import attention_class, build_model, complete_node
-from informer.checkpoint.format import ATTRIBUTES, COMBINED, SHORTFALLS, Checkpoint
+from informer.checkpoint.format import ATTRIBUTES, SHORTFALLS, Checkpoint
 from informer.config.conversion import model_of
 from informer.config.model import ModelConfig
 from informer.config.training import SLOTS
 from informer.data.columns import NUMBERS_ONLY, Trained
 from informer.data.panel import Attributes
 from informer.data.scaler import PanelScaler
-from informer.linear.average import CombinationWeights, members_of
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import SLOT_OF, ModelDims, network_class
 from informer.read.frequency import Frequency
@@ -102,17 +101,7 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
     if not isinstance(names, list) or not all(name in checkpoint.targets for name in names):
         raise InputError("checkpoint: non_negative: expected names of targets")
     model.non_negative = tuple(checkpoint.targets.index(name) for name in names)
-    model.members = members_of(combination_in(checkpoint), model_config.offset, checkpoint.member)
     return model.eval()
-
-
-def combination_in(checkpoint: Checkpoint) -> CombinationWeights:
-    """The weights of the average that a model forecasts; those of the model alone if there is none.
-
-    Raises:
-        InputError: damaged weights.
-    """
-    return CombinationWeights.from_plain(checkpoint.data.get(COMBINED, CombinationWeights().to_plain()))
 
 
 def check_layout(

@@ -95,7 +95,7 @@ def train(settings: TrainConfig) -> Answer:
         files.check_dataset(settings.dataset, Path(settings.data_dir))
         if settings.init_from is not None:
             locate(settings.init_from)
-    from informer.search import stage
+    from informer.training import run
     from informer.training.processes import is_elastic
 
     console, named = main_console(), settings.run_dir
@@ -105,14 +105,14 @@ def train(settings: TrainConfig) -> Answer:
     try:
         if settings.resume is not None:
             folder = RunFolder.of(Path(settings.resume))
-            evaluation = stage.resume(folder, console, settings, set_keys=overridden_keys())
+            evaluation = run.resume(folder, console, settings, set_keys=overridden_keys())
         elif named is not None and is_elastic() and RunFolder(Path(named)).contains_run:
             folder = RunFolder.of(Path(named))
-            evaluation = stage.resume(folder, console)
+            evaluation = run.resume(folder, console)
         else:
             new = RunFolder.new(Path(RUNS) / _run_name(settings))
             with new if named is None else nullcontext(RunFolder(Path(named))) as folder:
-                evaluation = stage.train(settings, folder, console, began=start.take_beginning())
+                evaluation = run.train(settings, folder, console)
                 if evaluation is not None:
                     leave_row(folder.path, evaluation)
     except start.Interrupted as interrupted:
@@ -239,25 +239,13 @@ def _say_if_unfinished(checkpoint: str) -> None:
 
 
 def watch(settings: commands.WatchConfig) -> Answer:
-    """Monitor a trained model; the exit status is the action: 0 none, 10 recalibrate, 11 update, 12 retrain."""
+    """Monitor a trained model; the exit status is the action: 0 none, 10 recalibrate, 12 retrain."""
     locate(settings.checkpoint)
     files.check_file(Path(settings.input or ""))
     from informer.service import watch as service
 
     verdict, reason = service.watch(settings, main_console())
     return Answer({"verdict": verdict.name, "reason": reason}, verdict.value)
-
-
-def update(settings: commands.UpdateConfig) -> Answer:
-    """Update a trained run with later rows."""
-    locate(settings.checkpoint)
-    files.check_file(Path(settings.input or ""))
-    from informer.service import update as service
-    from informer.training.folder import RUNS, RunFolder
-
-    name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_update_{resolve_latest(settings.checkpoint).resolve().name}"
-    with RunFolder.for_output(settings.output, Path(RUNS) / name, overwrite=settings.overwrite) as folder:
-        return Answer({"run": folder.path} | _scores(service.update(settings, folder, main_console())))
 
 
 def report(settings: commands.ReportConfig) -> Answer:
@@ -312,7 +300,7 @@ def mcp(settings: commands.McpConfig) -> Answer:
         raise InputError(f"folder={settings.folder}: no such folder")
     from informer.service.mcp import server
 
-    server(Path(settings.folder), settings.budget).run("stdio")
+    server(Path(settings.folder)).run("stdio")
     return Answer()
 
 

@@ -21,7 +21,6 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "explain": ("a forecast by source, what if a column changes, importance", ["input", "checkpoint"]),
     "eval": ("score a trained model again", ["checkpoint"]),
     "watch": ("monitor a trained model: its forecasts since training compared with actual values", []),
-    "update": ("add later rows to a trained model, in seconds", []),
     "report": ("one HTML page about a run, an evaluation or forecasts", ["input"]),
     "compare": ("compare finished runs, sorted by skill", ["runs"]),
     "score": ("score any forecast file next to two baselines", []),

@@ -14,7 +14,6 @@ from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
-from informer.checkpoint.paths import resolve_latest
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, repaired
 from informer.config.hydra_compose import compose
@@ -31,7 +30,6 @@ from informer.read.series import Series, cells_of_file, column_values, table_of_
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
 from informer.read.table import without
 from informer.read.time_columns import digits_format
-from informer.training.folder import RunFolder
 
 MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""
@@ -147,7 +145,7 @@ def _plan_without_target(survey: Survey, settings: ForecastConfig) -> str:
     frame = cells_of_file(Path(survey.path), settings.dataset).frame.select_dtypes("number")
     empty = [name for name in frame.columns if frame[name].isna().iloc[-1] and digits_format(frame[name]) is None]
     target = empty[0] if len(empty) == 1 else None
-    _, known, _ = _with_rows_ahead(replace(settings, input=survey.path, target=target, model="auto"))  # for any model
+    _, known, _ = _with_rows_ahead(replace(settings, input=survey.path, target=target, model=None))
     words = f"if the last rows, which have no {target}, are to be forecast with {listed(known, 3)}, add target={target}"
     return words if known else ""
 
@@ -159,22 +157,13 @@ SHARE = 10
 """Minimum number of rows of a series per row of a default horizon."""
 
 LEAST_SHARE, ENOUGH_SHARE = 4, 8
-"""Minimum number of rows of a series per row of the horizon to train a model, and for `model=auto` to train one."""
-
-ZERO = "zero"
-"""`model=zero`: the network that comes trained."""
+"""Minimum number of rows of a series per row of the horizon to train a model, and of a default horizon for that."""
 
 UNTRAINED_SHARE = 3
 """Rows of a series per row of the default horizon of a forecast without training."""
 
 LEAST_HORIZON, USUAL_STEPS = 4, 6
 """Minimum default horizon from a season, and default horizon of short series without one, in rows."""
-
-TRAINING = 0.8
-"""Share of the budget for search, training and scoring; the rest is for forecasts and the report."""
-
-READINGS = 2.5
-"""Estimated time for forecasts and report, in units of the time for reading the data, since both read it again."""
 
 LEAST_TRAIN = 0.5
 """Minimum share of training rows when validation and test need more than the default."""
@@ -183,22 +172,19 @@ CALIBRATION_WINDOWS = 5
 """Calibration windows, from the later half of the validation part, that allow an 80 % interval."""
 
 SEASONS_OF_HISTORY, MOST_HISTORY = 2, 1024
-"""Rows of the history if not searched: seasons of the strongest, at least the horizon, at most a quarter of all, and at
+"""Rows of the history: seasons of the strongest, at least the horizon, at most a quarter of all, and at
 most MOST_HISTORY."""
 
 MOST_COLUMNS = 12
 """Maximum number of columns searched for seasons."""
 
 
-def plan(
-    subject: Survey, settings: ForecastConfig, *, minutes: float, run_dir: Path
-) -> tuple[TrainConfig, list[Season], list[str]]:
+def plan(subject: Survey, settings: ForecastConfig, *, run_dir: Path) -> tuple[TrainConfig, list[Season], list[str]]:
     """Choose all settings that the user has not set.
 
     Args:
         subject: the data.
         settings: settings of the user.
-        minutes: time budget for search, training and scoring.
         run_dir: run directory.
 
     Returns:
@@ -239,15 +225,13 @@ def plan(
     if dataset.short is Short.error and 0 < len(short) < len(panel):
         dataset = replace(dataset, short=Short.pad)
         notes.append(f"short=pad for {listed(short, 3)}, too short for the split")
-    train = compose({"dataset": "csv", "model": settings.model})
-    if train.search:
-        train = replace(train, trainer=replace(train.trainer, time_budget_minutes=minutes))
-    else:
-        train = replace(train, seq_len=seq_len, label_len=seq_len // 2)
+    train = compose({"dataset": "csv", "model": settings.model or "linear"})
     only = settings.target is not None and len(panel[0].columns) == 1
     chosen = replace(
         train,
         dataset=dataset,
+        seq_len=seq_len,
+        label_len=seq_len // 2,
         pred_len=horizon,
         target=settings.target,
         features=FeatureMode.M if settings.target is None or only else FeatureMode.MS,
@@ -259,32 +243,16 @@ def plan(
     return check(chosen), seasons, notes
 
 
-def as_chosen(planned: TrainConfig, run: Path) -> TrainConfig:
-    """The settings of an earlier run, for the data of `planned`.
-
-    Raises:
-        InputError: there is no run, or it is of another horizon or target.
-    """
-    folder = RunFolder(resolve_latest(run))
-    if not folder.contains_run or (saved := folder.settings()).search:
-        raise InputError(f"chosen={run}: expected the folder of a run whose settings are chosen, found none there")
-    for name, key in (("pred_len", "horizon"), ("target", "target")):
-        if (value := getattr(saved, name)) != (wanted := getattr(planned, name)):
-            raise InputError(f"chosen={run}: expected {key}={value}, as chosen there, found {wanted}")
-    own = {name: getattr(planned, name) for name in ("run_dir", "data_dir", "device")}
-    return replace(saved, dataset=replace(saved.dataset, path=planned.dataset.path), **own)
-
-
 def rows_and_horizon(subject: Survey, settings: ForecastConfig) -> tuple[int, int]:
     """Rows of the median series, and the rows to forecast."""
     rows = sorted(map(len, subject.panel))[len(subject.panel) // 2]
-    share = UNTRAINED_SHARE if settings.model == ZERO else SHARE
+    share = UNTRAINED_SHARE if settings.untrained else SHARE
     frequency, ahead = subject.panel[0].frequency, settings.ahead
     if ahead is not None:  # a day of a clock change is shorter or longer than the others, for which the model is too
         last = max(subject.panel, key=lambda series: series.timestamps[-1])
         return rows, max(frequency.rows_of(settings.horizon or 1), rows_ahead(last, settings, 0))
     horizon = usual_horizon(rows, frequency.season, share)
-    if settings.model not in ("auto", ZERO) and horizon * (LEAST_SHARE + 1) > rows:  # too many to train for
+    if not settings.untrained and horizon * (LEAST_SHARE + 1) > rows:  # too many to train for
         horizon = max(rows // ENOUGH_SHARE, 1)
     return rows, horizon
 
@@ -292,18 +260,6 @@ def rows_and_horizon(subject: Survey, settings: ForecastConfig) -> tuple[int, in
 def rows_ahead(series: Series, settings: ForecastConfig, horizon: int) -> int:
     """Rows to forecast after a series: those that the user asked for, or `horizon`."""
     return horizon if settings.ahead is None else series.frequency.rows_of(settings.ahead, series.timestamps)
-
-
-def is_too_short(subject: Survey, settings: ForecastConfig) -> bool:
-    """Whether `model=auto` forecasts without training: half of the series have so few rows for the horizon that a model
-    of their own would be fitted, chosen and tested on one or two horizons each."""
-    rows, horizon = rows_and_horizon(subject, settings)
-    return settings.model == "auto" and ENOUGH_SHARE * horizon > rows
-
-
-def for_training(minutes: float, reading: float) -> float:
-    """Minutes of a budget for search, training and scoring; `reading` is the time for reading the data."""
-    return max(min(TRAINING * minutes, minutes - READINGS * reading), minutes / 2)
 
 
 def usual_horizon(rows: int, season: int, share: int = SHARE) -> int:
@@ -387,7 +343,9 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
         if rows.min() < rows.max():
             fewest = f"{rows.idxmin()} has no more ({listed(known, 3)}), another series has {rows.max()}"
             notes.append(f"the horizon is {counted(rows.min(), 'row')}, since {fewest}")
-    return (settings, [], notes) if settings.model == ZERO else (replace(settings, future=settings.input), known, notes)
+    return (
+        (settings, [], notes) if settings.model == "zero" else (replace(settings, future=settings.input), known, notes)
+    )
 
 
 def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], series: Series) -> ForecastConfig:

@@ -4,9 +4,8 @@ data, the model and the output files. Progress is a live display in a terminal, 
 
 import json
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,10 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.spinner import Spinner
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -27,17 +23,12 @@ from informer.base import progress
 from informer.base.console import say
 from informer.base.errors import InputError, ReportError, counted, listed, printable, with_addresses
 from informer.base.files import write_atomic
-from informer.base.progress import listening
 from informer.base.start import Interrupted
 from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
 from informer.commands.plan import (
-    ZERO,
     Failure,
-    as_chosen,
     check_future,
     find_subjects,
-    for_training,
-    is_too_short,
     left_out,
     plan,
     rows_ahead,
@@ -62,7 +53,8 @@ from informer.inference.model import Forecast, TrainedModel, interval_notes, log
 from informer.inference.rescore import trained_data
 from informer.inference.totals import Totals, held_out, held_out_untrained, totals, units_of
 from informer.inference.writing import LONG_FILE, Writer, to_long
-from informer.inference.zero import ZeroModel, network_seasons
+from informer.inference.zero import ZeroModel
+from informer.members.zero import network_seasons
 from informer.networks.ops.zero_inputs import HISTORY
 from informer.read.files import files_sha256, list_files
 from informer.read.frequency import adjective, lasting
@@ -70,102 +62,12 @@ from informer.read.series import column_values, keeping_cells
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
-from informer.report.run import add_scores, made_of, report
+from informer.report.run import add_scores, report
 from informer.scoring.intervals import NOTHING_LEARNED, Calibration, saved_calibration, validation_rows
 from informer.scoring.scores import Evaluation, shown
-from informer.search.stage import skipped, train
-from informer.training.combination import combiner
 from informer.training.folder import RUNS, RunFolder
-from informer.training.run import dataset_words
+from informer.training.run import dataset_words, train
 from informer.training.start import held_out_fits
-
-EVERY = 30.0
-"""Seconds between two lines if the output is not a terminal."""
-
-BAR = 24
-"""Width of the progress bar in characters."""
-
-
-class Display:
-    """Current activity, best score so far, time left.
-
-    Args:
-        minutes: time budget.
-        clock: time in seconds.
-    """
-
-    def __init__(self, minutes: float, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self.clock = 60 * minutes, clock
-        self.status: dict[str, Any] = {"doing": "starting"}
-        self._began = clock()
-        self._spinner = Spinner("dots")
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return self.clock() - self._began
-
-    @property
-    def time_left(self) -> str:
-        """Time left of the budget, as text."""
-        seconds_left = self.seconds - self.elapsed
-        if seconds_left <= 0:
-            return "budget used, finishing"
-        return f"{_minutes(seconds_left)} left of {_minutes(self.seconds)}"
-
-    @property
-    def best(self) -> str:
-        """Best score so far compared with the baseline, as text; empty before the first score."""
-        best, baseline, name = (self.status.get(name) for name in ("best", "baseline", "baseline_name"))
-        if best is None:
-            return ""
-        text = f"best validation loss so far {best:.4g}"
-        if best >= baseline:
-            return f"{text}: {name}"
-        return f"{text}, {100 * (1 - best / baseline):.1f} % below {name} ({baseline:.4g})"
-
-    @property
-    def line(self) -> str:
-        """The display as one line."""
-        return "; ".join(filter(None, [printable(self.status["doing"]), self.best, self.time_left]))
-
-    def __rich__(self) -> RenderableType:
-        """The display as a table: activity, best score, progress bar."""
-        table = Table.grid(padding=(0, 1))
-        table.add_row(self._spinner, Text(printable(self.status["doing"]), style="bold", overflow="ellipsis"))
-        if self.best:
-            table.add_row("", Text(self.best))
-        bar = Table.grid(padding=(0, 1))
-        bar.add_row(
-            ProgressBar(total=self.seconds, completed=min(self.elapsed, self.seconds), width=BAR),
-            Text(self.time_left, style="dim"),
-        )
-        table.add_row("", bar)
-        return table
-
-
-@contextmanager
-def displayed(console: Console, minutes: float) -> Iterator[Display]:
-    """Show progress reports within the context."""
-    display = Display(minutes)
-    over = threading.Event()
-
-    def speak() -> None:
-        while not over.wait(EVERY):
-            say(console, display.line)
-
-    with listening(display.status.update):
-        if console.is_terminal:
-            with Live(display, console=console, refresh_per_second=8, transient=True):
-                yield display
-            return
-        thread = threading.Thread(target=speak, daemon=True)
-        thread.start()
-        try:
-            yield display
-        finally:
-            over.set()
-            thread.join()
 
 
 def _minutes(seconds: float) -> str:
@@ -244,7 +146,7 @@ def _coverage(evaluation: Evaluation, levels: Sequence[int]) -> str:
     return ", ".join(descriptions) + (" of the test values" if means else "")
 
 
-def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, dataset: DatasetConfig, *more: Word) -> str:
+def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, dataset: DatasetConfig) -> str:
     """The command that repeats the forecast, with all detected settings."""
     usual = ForecastConfig()
     words: list[Word] = [subject.path, ("horizon", horizon) if settings.until is None else ("until", settings.until)]
@@ -254,7 +156,7 @@ def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, data
     ):  # fmt: skip
         value = getattr(settings, name)
         words += [(name, value)] if value != getattr(usual, name) else []
-    return shell_command("forecast", *words, *more, *dataset_words(dataset))
+    return shell_command("forecast", *words, *dataset_words(dataset))
 
 
 LABEL = 11
@@ -270,18 +172,16 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
         InputError: an error the user can fix; problems in the data are listed with their repairs.
         Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
-    with displayed(console, settings.budget) as display, keeping_cells():
+    with progress.shown(console), keeping_cells():
+        began = time.monotonic()
         progress.report(f"reading {with_addresses(settings.input or '')}")
         if settings.output is not None:
             check_output(Path(settings.output), overwrite=settings.overwrite)
         settings, ahead, notes = with_future(settings)
         subjects, failures = find_subjects(settings)
         subjects = [replace(subject, warnings=[*subject.warnings, *notes]) for subject in subjects]
-        reading, n_files, answers = display.elapsed / 60, 0, list[dict[str, Any]]()
-        for place, subject in enumerate(subjects):
-            minutes_left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
-            minutes = for_training(minutes_left / (len(subjects) - place), reading / len(subjects))
-            began = time.monotonic() - 60 * reading / len(subjects)
+        n_files, answers = 0, list[dict[str, Any]]()
+        for subject in subjects:
             root, name = settings.output, Path(subject.name).name
             if root is not None and len(subjects) > 1:
                 root = str(Path(root) / subject.name)
@@ -291,10 +191,8 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
             try:
                 own = with_columns_ahead(settings, ahead, subject.panel[0])
                 with RunFolder.for_output(root, default, overwrite=settings.overwrite) as folder:
-                    if settings.model == ZERO or (settings.chosen is None and is_too_short(subject, settings)):
-                        facts = _forecast_untrained(subject, own, folder, console, began=began, title=title)
-                    else:
-                        facts = _forecast_trained(subject, own, folder, minutes, console, began=began, title=title)
+                    forecast_one = _forecast_untrained if own.untrained else _forecast_trained
+                    facts = forecast_one(subject, own, folder, console, began=began, title=title)
                     answers.append({"input": subject.path, **facts})
             except InputError as error:
                 if len(subjects) == 1:
@@ -334,24 +232,20 @@ def _forecast_trained(
     subject: Survey,
     settings: ForecastConfig,
     folder: RunFolder,
-    minutes: float,
     console: Console,
     *,
     began: float,
     title: str | None,
 ) -> dict[str, Any]:
-    """Choose and train a model, forecast with it, write the page, and print the summary.
+    """Train a model, forecast with it, write the page, and print the summary.
 
     Args:
-        minutes: for search, training and scoring.
         began: when reading the data began, by `time.monotonic`.
         title: name of the data, if they are one of several.
     """
     run, frequency = folder.path, subject.panel[0].frequency
-    train_settings, seasons, notes = plan(subject, settings, minutes=minutes, run_dir=run)
-    horizon, dataset, budget = train_settings.pred_len, train_settings.dataset, f"budget={settings.budget:g}"
-    if settings.chosen is not None:
-        train_settings = as_chosen(train_settings, Path(settings.chosen))
+    train_settings, seasons, notes = plan(subject, settings, run_dir=run)
+    horizon, dataset = train_settings.pred_len, train_settings.dataset
     # without those of a few series or columns only
     clear = [lasting(each.period, frequency) for each in seasons if each.strength >= WEAKEST][:MOST_SEASONS]
     season = f"repeats every {', '.join(clear)}" if clear else "none found"
@@ -393,15 +287,13 @@ def _forecast_trained(
     notes += [constant, closed, subject.repair_note, *problems[:MOST_PROBLEMS]]
     notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
     root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
-    model = made_of(saved) + (f" of {root}s" if root else "")
+    model = str(saved.config["model"]["family"]) + (f" of {root}s" if root else "")
     written = sorted((run / FORECASTS).rglob("*.forecast.csv"))
     ahead = [rows_ahead(series, settings, horizon) for series in subject.panel]
     last = max(future_index(series, n)[-1] for series, n in zip(subject.panel, ahead, strict=True))
     what = f"{len(written)} files, " if len(written) > 1 else ""
     where = written[0] if len(written) == 1 else run / FORECASTS
     ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {run}"
-    searched = folder.facts().get("search")
-    source = ("chosen", run if searched else settings.chosen) if searched or settings.chosen else budget
     summary = {
         "Data": "; ".join(filter(None, notes)) or "no problems",
         "Model": f"{model}, reads the last {lasting(trained.seq_len, frequency)}; {ready}",
@@ -411,8 +303,7 @@ def _forecast_trained(
         "Forecast": f"{where} ({what}{lasting(max(ahead), frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, run),
         "Report": str(page),
-        **({"Skipped": skipped(searched)} if searched and searched["not_tried"] else {}),
-        "Repeat": repeat_command(subject, settings, horizon, dataset, source),
+        "Repeat": repeat_command(subject, settings, horizon, dataset),
         "New rows": _predict_command(run, subject.path, settings, levels),
     }
     return _told(
@@ -435,13 +326,13 @@ def _told(
 def _forecast_untrained(
     subject: Survey, settings: ForecastConfig, folder: RunFolder, console: Console, *, began: float, title: str | None
 ) -> dict[str, Any]:
-    """Forecast with the network that comes trained, in place of `model=auto` with the theta model too, score it at
-    earlier origins of the series, write the page, and print the summary. Arguments as in `_forecast_trained`."""
+    """Forecast with the pretrained network, score it at earlier origins of the series, write the page, and print the
+    summary. Arguments as in `_forecast_trained`."""
     columns = targets_of(subject.panel[0], settings)
     panel = [replace(series, series_col=subject.dataset.series_col) for series in subject.panel]
-    frequency, is_zero = panel[0].frequency, settings.model == ZERO
-    rows, horizon = rows_and_horizon(subject, settings)
-    model = ZeroModel(device=settings.device, with_theta=not is_zero)
+    frequency = panel[0].frequency
+    _, horizon = rows_and_horizon(subject, settings)
+    model = ZeroModel(device=settings.device)
     seasons = network_seasons(panel, columns)
     season = ", ".join(lasting(season, frequency) for season in seasons if season > 1) or "none"
     _announce(subject, settings, season, console, title)
@@ -464,8 +355,6 @@ def _forecast_untrained(
         )
         sums.save(folder.path)
     what = f"{model.name}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
-    few = "" if is_zero else f"; {rows} rows are too few to train on for {horizon} ahead"
-    few += "" if settings.future is None else ", so columns known ahead are not read"
     repeat = repeat_command(subject, settings, horizon, subject.dataset)
     judged = {"Quality": f"not known: the series are too short for a test forecast of {horizon} rows"}
     if evaluation is not None:
@@ -487,7 +376,7 @@ def _forecast_untrained(
     ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {folder.path}"
     summary = {
         "Data": "; ".join(filter(None, [*unused, subject.repair_note])) or "no problems",
-        "Model": f"{what}{few}; {ready}",
+        "Model": f"{what}; {ready}",
         **judged,
         "Forecast": f"{written} ({lasting(longest, frequency)} ahead, to {frequency.text(last)})",
         **_total(sums, folder.path),
@@ -511,7 +400,7 @@ def _sums_of_run(
     model = TrainedModel(saved, device=settings.device, warns=False)
     with trained_data(saved, model.device, scratch=run, dataset=EvalDataset(path=path)) as data:
         names = [forecast.series.name for forecast in forecasts]
-        before_test = held_out_fits(model.model, from_plain(saved.config), data, finish=combiner(saved, data))
+        before_test = held_out_fits(model.model, from_plain(saved.config), data)
         earlier, later = (held_out(model, data, fits, names) for fits in (before_test, [(model.model, data.test)]))
     floor = np.full(later.power.shape, -np.inf)
     floor[:, list(model.model.non_negative)] = 0.0

@@ -107,9 +107,6 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     input. Not needed if the input continues with these rows, without `target`."""
     future_covariates: list[str] = setting(list)
     """Columns that are known ahead; empty: those of `future` that are not empty and that the data have too."""
-    budget: float = setting(5.0, above=0)
-    """Time limit for everything in minutes; several datasets share it. A search may last three times as long where
-    other programs use the processor."""
     repair: RepairMode = RepairMode.none
     """none: stop if the data need repairs; auto: repair them."""
     intervals: list[int] = setting(lambda: [80, 95], check=interval_problems)
@@ -125,15 +122,18 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     """Number of sample paths of all series together to write to paths.parquet."""
     output: str | None = setting(is_path=True)
     """Folder for all results; null: runs/<time>_<file>."""
-    model: str = "auto"
-    """An option of training's `model`; auto chooses on validation data within the budget; zero comes trained."""
-    chosen: str | None = setting(is_path=True)
-    """Folder of an earlier run, whose settings are used as they were chosen there, so that nothing is searched and the
-    clock decides nothing; null: choose."""
+    model: str | None = None
+    """zero: the pretrained network. Or another option of training's `model`, which is trained on the file. null: zero,
+    and linear where columns are known ahead, which zero does not read."""
     seed: int = 0
     """Seed of all random numbers."""
     dataset: DatasetConfig = setting(DatasetConfig)
     """Format of the file, repairs and split, as far as they should not be detected."""
+
+    @property
+    def untrained(self) -> bool:
+        """Whether the pretrained network forecasts as it is."""
+        return self.model == "zero" or (self.model is None and self.future is None)
 
     @property
     def sums(self) -> bool:
@@ -151,7 +151,7 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
         if self.dataset.issued_at is not None and not self.future_covariates:
             yield "dataset.issued_at: expected the columns that are issued, future_covariates=[...], found none"
         if self.future is not None and self.model == "zero":
-            yield "future: model=zero reads no columns known ahead; leave it out, or use model=auto"
+            yield "future: model=zero reads no columns known ahead; leave it out, or set model=linear"
 
 
 class Plots(Enum):
@@ -424,8 +424,6 @@ class McpConfig(Checked):
 
     folder: str = setting(".", is_path=True)
     """Folder that the tools read and write; paths are relative to it, and those that lead out of it are refused."""
-    budget: float = setting(0.5, above=0)
-    """Time limit of a forecast in minutes; clients wait for an answer."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -486,28 +484,6 @@ class ScoreConfig(WithOutput):
 
 
 @dataclass(kw_only=True, slots=True)
-class UpdateConfig(WithCheckpoint, WithOutput, WithDevice):
-    """`informer update checkpoint=RUN input=FILE`."""
-
-    input: str | None = setting(required="a file with later rows, found none; set input=FILE.csv", is_path=True)
-    """File with the rows after the training data; it may contain earlier rows too."""
-    output: str | None = setting(is_path=True)
-    """Folder of the new run; null: runs/<time>_update_<name of the older run>."""
-    steps: int = setting(0, least=0)
-    """Further training steps of the network, starting from the state of its optimiser; 0: it is not changed."""
-    lr: float | None = setting(above=0)
-    """Learning rate of these steps; null: that of the older run at its last step."""
-    dataset: InputFormat = setting(InputFormat)
-    """Format and repairs of the file, if different from the training data."""
-    history: str | None = setting(is_path=True)
-    """File with the rows of training, as they were; null: the file of training, if it has not changed."""
-
-    def _joint_problems(self) -> Iterator[str]:
-        if self.lr is not None and not self.steps:
-            yield "lr: only used with steps, found steps=0"
-
-
-@dataclass(kw_only=True, slots=True)
 class WatchConfig(WithCheckpoint, WithOutput, WithDevice):
     """`informer watch checkpoint=RUN input=FILE`."""
 
@@ -516,7 +492,7 @@ class WatchConfig(WithCheckpoint, WithOutput, WithDevice):
     )
     """File with the rows since training; it may contain earlier rows too."""
     output: str | None = setting(is_path=True)
-    """Folder for watch.json and watch.html; null: `watch` next to the checkpoint."""
+    """Folder for watch.json; null: `watch` next to the checkpoint."""
     history: str | None = setting(is_path=True)
     """File with the rows of training, as they were; null: the file of training, if it has not changed."""
     dataset: InputFormat = setting(InputFormat)

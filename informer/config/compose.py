@@ -76,8 +76,6 @@ OTHER_NAMES = {
     "prediction_length": ("pred_len", "horizon"),
     "freq": ("dataset.frequency",),
     "heads": ("model.n_heads",),
-    "budget": ("trainer.time_budget_minutes",),
-    "time_budget_minutes": ("budget",),
 }
 """Names of keys in other programs, or in other commands -> the names here, of which a command has one."""
 

@@ -25,15 +25,12 @@ from informer.config.model import config_class, family_of
 from informer.config.overrides import escaped, overrides_of, read_text, unquoted
 from informer.config.training import TrainConfig, check
 
-OPEN = "${auto:"
-"""Prefix of values in `conf/model/auto.yaml` that a search chooses unless the user sets them."""
-
 CONF = resource("conf").resolve()
 
 
 @cache  # once per process: it takes a third of the time of a composition
 def register() -> None:
-    """Register the schema of `conf/train.yaml`, and its resolvers.
+    """Register the schema of `conf/train.yaml`, and its resolver.
 
     Its defaults are without types: those of `model` depend on its family, and a typed node would take a number for text
     (the float 1.10 of a yaml file becomes 1.1) before `check_values` sees it.
@@ -41,7 +38,6 @@ def register() -> None:
     node = cast(dict[str, Any], OmegaConf.to_container(conversion.node(TrainConfig)))
     node |= {"model": {}, "label_len": "${half:${seq_len}}"}
     ConfigStore.instance().store(name="train_schema", node=OmegaConf.create(node))
-    OmegaConf.register_new_resolver("auto", lambda start: start, replace=True)
     OmegaConf.register_new_resolver("half", lambda rows: int(rows) // 2, replace=True)
 
 
@@ -50,10 +46,6 @@ def to_typed(composed: Any) -> TrainConfig:
     plain = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     classes = (TrainConfig, config_class(family_of(plain["model"])))
     conversion.check_values(plain, *classes)
-    unresolved = conversion.flat(OmegaConf.to_container(composed))
-    left_open = [key for key, value in unresolved.items() if isinstance(value, str) and value.startswith(OPEN)]
-    if left_open:
-        plain["search"] = left_open
     return check(cast(TrainConfig, conversion.filled(cast(dict[str, Any], escaped(plain)), *classes)))
 
 

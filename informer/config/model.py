@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,10 +18,6 @@ from omegaconf import DictConfig
 
 from informer.base.errors import InputError, one_of
 from informer.config.fields import Checked, setting
-
-VARY_WITH = ("day", "week", "year", "spread", "season", "last")
-"""Allowed values; see `informer.networks.models.linear.VaryingMaps`."""
-
 
 LONGEST = 10_000_000
 """Largest number of rows of a part of a window; more could exceed the range of timestamps."""
@@ -127,14 +122,11 @@ MOST_ROWS = 8192
 class LinearSkip(Enum):
     """A linear map from each target's lookback window to its forecast, added to the network's output.
 
-    linear: learned with the network. ridge: fitted before training and fixed, so that the network learns the residuals.
-    maps: like ridge, with the maps of model=linear, separate for each column or series.
+    ridge: fitted before training and fixed, so that the network learns the residuals.
     """
 
     none = "none"
-    linear = "linear"
     ridge = "ridge"
-    maps = "maps"
 
 
 class Shortening(Enum):
@@ -173,15 +165,6 @@ class ModelConfig(Checked):
     skip: LinearSkip = LinearSkip.none
     """Linear map from lookback window to forecast, added to the network, whose own output then starts at zero."""
 
-    maps: list[dict[str, Any]] = setting(list)
-    """Settings of the closed-form linear maps, written by the program for model=auto. Empty: chosen when the maps are
-    fitted."""
-
-    varying: list[str] = setting(list)
-    """What the weights of linear maps vary with, see `VaryingMaps`; chosen by model=auto."""
-    varying_penalty: float = 1.0
-    """Ridge penalty of these weights, relative to the sum of squares of their input."""
-
     instance_norm: bool = False
     """Normalise each window by its own mean and standard deviation, and undo this for the forecast."""
     patch_len: int = setting(1, least=1)
@@ -191,9 +174,6 @@ class ModelConfig(Checked):
     channel_independent: bool = False
     """Forecast each target from its own lookback window (and from columns that are not targets), with one network."""
 
-    floor: bool = False
-    """With linear maps: limit forecasts to at least the smallest value of their lookback window."""
-
     HAS_SKIP: ClassVar[bool] = False
     """Whether the family has a linear skip."""
     CLOSED_FORM: ClassVar[bool] = False
@@ -202,13 +182,7 @@ class ModelConfig(Checked):
     @property
     def is_fitted_first(self) -> bool:
         """Whether something is fitted before the first step that can forecast without the network."""
-        return self.CLOSED_FORM or self.skip in (LinearSkip.ridge, LinearSkip.maps)
-
-    @property
-    def marks(self) -> CalendarEmbed:
-        """Encoding of the calendar marks in the data; linear maps may read marks that the network does not."""
-        without = self.embed is CalendarEmbed.none and self.skip is LinearSkip.maps
-        return CalendarEmbed.timeF if without else self.embed
+        return self.CLOSED_FORM or self.skip is LinearSkip.ridge
 
     @property
     def fed_rows(self) -> int:
@@ -221,15 +195,6 @@ class ModelConfig(Checked):
         return 0
 
     def _joint_problems(self) -> Iterator[str]:
-        has_maps = self.CLOSED_FORM or self.skip is LinearSkip.maps
-        if self.floor and not has_maps:
-            yield f"model.floor: expected false without linear maps, found true with model.skip={self.skip.value}"
-        if self.varying and not has_maps:
-            yield f"model.varying: expected none without linear maps, found {list(self.varying)}"
-        elif len(set(self.varying) & set(VARY_WITH)) < len(self.varying):
-            yield f"model.varying: expected some of {', '.join(VARY_WITH)}, each once, found {list(self.varying)}"
-        if not 0 < self.varying_penalty < inf:
-            yield f"model.varying_penalty: expected a number above 0, found {self.varying_penalty}"
         if self.skip is not LinearSkip.none and not self.HAS_SKIP:
             yield f"model.skip: expected none with model.family={self.family}, found {self.skip.value}"
         without = {"instance_norm": False, "patch_len": 1, "series_embedding": 0, "channel_independent": False}
@@ -314,10 +279,6 @@ class InformerConfig(ModelConfig):
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""
         problems = super(InformerConfig, self).length_problems(seq_len, label_len, pred_len)
-        if self.skip is LinearSkip.maps and seq_len + pred_len > MOST_ROWS:
-            problems.append(
-                f"seq_len + pred_len: expected at most {MOST_ROWS} with model.skip=maps, found {seq_len + pred_len}"
-            )
         least = 2 ** (len(self.encoder_stacks) - 1) * self.patch_len
         if self.encoder_stacks and self.stack_fractions is None and seq_len < least:
             problems.append(

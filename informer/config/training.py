@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypeVar
 from informer.base.errors import InputError
 from informer.base.quantiles import level_problem
 from informer.base.runtime import device_problems
-from informer.config.commands import EngineName, workers_problems
 from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, Transform
 from informer.config.fields import Checked, setting
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig, WindowSizes
@@ -38,15 +37,6 @@ class TrackerKind(Enum):
     csv = "csv"
 
 
-class CombineKind(Enum):
-    """Forecasts that are averaged with those of a model. naive: the seasonal naive. zero: the network that comes
-    trained. theta: the theta model of each series."""
-
-    naive = "naive"
-    zero = "zero"
-    theta = "theta"
-
-
 class Extra(Enum):
     """Optional curves after each epoch. attention: maps of a validation window. weights: norm of every weight."""
 
@@ -66,8 +56,6 @@ class TrainerConfig(Checked):
     """Stop after this many steps and validate; null: no limit; 0: only fit in closed form."""
     steps_per_epoch: int | None = setting(least=1)
     """Steps per epoch, on newly drawn windows; the model is validated after each epoch; null: all windows once."""
-    time_budget_minutes: float | None = setting(above=0)
-    """With model=auto: time limit of search and training together; null: no limit."""
     max_minutes: float | None = setting(above=0)
     """Stop training after this time and validate; null: no limit."""
     batch_size: int = setting(32, least=1)
@@ -87,13 +75,6 @@ class TrainerConfig(Checked):
 
     refit: bool = False
     """With linear maps: after scoring, fit them again on the rows of all parts, for forecasts (refit.pt)."""
-    combine: list[CombineKind] = setting(list)
-    """With linear maps: forecast with a weighted average of network, linear maps and these: naive (the seasonal naive),
-    zero (the network that comes trained), theta (the theta model). The weights are chosen on held-out rows after
-    training."""
-    tune_steps: int = setting(0, least=0)
-    """Steps of further training of the network that comes trained, with zero in `combine`; it is used if held-out rows
-    say so. A search takes as many as there is time for."""
     tracker: list[TrackerKind] = setting(lambda: [TrackerKind.tensorboard])
     """Where training curves are written: any of tensorboard, mlflow, csv."""
     track_also: list[Extra] = setting(list)
@@ -271,12 +252,6 @@ class TrainConfig(Checked):
     """Run directory or checkpoint file whose weights initialise a new run."""
     resume: str | None = setting(is_path=True)
     """Run directory, or its last.pt, to continue with its own configuration."""
-    engine: EngineName = EngineName.local
-    """Where the trials of model=auto run."""
-    workers: int | None = setting(least=1)
-    """Trials at a time with engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
-    search: list[str] = setting(list)
-    """Keys to choose on validation data before training; set by the program for model=auto."""
 
     @property
     def used_features(self) -> FeatureMode:
@@ -298,23 +273,13 @@ class TrainConfig(Checked):
         return [*self.own_problems(), *(line for node in nodes for line in node.problems()), *self._joint_problems()]
 
     def _joint_problems(self) -> Iterator[str]:
-        yield from workers_problems(self.engine, self.workers)
         if self.dataset.keeps_gaps and LossKind.spectral in (self.loss.kind, self.loss.training):
             yield "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
         if self.loss.kind is LossKind.negative_binomial and self.scaler.transform is not Transform.none:
             yield f"scaler.transform: expected none with loss=negative_binomial, found {self.scaler.transform.value}"
-        if self.loss.kind.is_distribution and self.model.floor and not self.search:
-            yield f"model.floor: expected false with loss={self.loss.kind.value}, found true"
-        if self.search:  # lengths and sizes are still open
-            yield from [*self.model.own_problems(), *self._search_problems()]
-            return
-        if self.trainer.time_budget_minutes is not None:
-            yield "trainer.time_budget_minutes: only used with model=auto, found another model"
-        if self.engine is not EngineName.local:
-            yield "engine=ray: only used with model=auto, for its trials, found another model"
         yield from self.model.problems()
         skip = self.model.skip
-        if self.model.marks is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
+        if self.model.embed is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
             yield (
                 "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "
                 "none, which reads no calendar"
@@ -325,44 +290,13 @@ class TrainConfig(Checked):
                 "remove head, or start from another run's weights with init_from"
             )
         if self.trainer.max_steps == 0 and not self.model.is_fitted_first:
-            yield "trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge|maps, model=linear)"
-        for name in ("refit", "combine"):
-            if getattr(self.trainer, name) and not (self.model.CLOSED_FORM or skip is LinearSkip.maps):
-                yield (
-                    f"trainer.{name}: expected model=linear or model.skip=maps with it, found {self.model.family} with "
-                    f"model.skip={skip.value}"
-                )
+            yield "trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge, model=linear)"
+        if self.trainer.refit and not self.model.CLOSED_FORM:
+            yield f"trainer.refit: expected model=linear with it, found {self.model.family}"
         try:
             yield from self.model.length_problems(self.sizes.seq_len, self.sizes.label_len, self.sizes.pred_len)
         except InputError as error:
             yield str(error)
-
-    def _search_problems(self) -> Iterator[str]:
-        if unknown := sorted(set(self.search) - set(SEARCHED)):
-            yield f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"
-        if self.engine is EngineName.ray and self.dataset.memmap:
-            yield "engine=ray: expected dataset.memmap=false with it, since each worker gets a copy of the data"
-        if self.loss.kind.is_distribution:
-            yield f"loss: expected mse, mae, huber, spectral or quantile with model=auto, found {self.loss.kind.value}"
-        if self.init_from is not None:
-            yield "init_from: expected a model with the sizes of that run, found model=auto"
-        if not isinstance(self.model, InformerConfig):
-            yield f"search: expected model.family=informer, found {self.model.family}"
-        elif self.model.skip is not LinearSkip.maps:
-            yield f"model.skip: expected maps with model=auto, found {self.model.skip.value}"
-
-
-SEARCHED = (
-    "seq_len",
-    "label_len",
-    *(f"model.{name}" for name in ("d_model", "n_heads", "d_ff", "dropout", "embed")),
-    *(f"model.{name}" for name in ("patch_len", "channel_independent")),
-    "optim.lr",
-    "optim.ema",
-    "loss.training",
-    *(f"trainer.{name}" for name in ("max_epochs", "max_steps", "patience")),
-)
-"""Keys that a search can choose."""
 
 
 Settings = TypeVar("Settings", bound=Checked)

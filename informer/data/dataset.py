@@ -8,6 +8,7 @@ From files or a table in memory to series of the input columns, with the roles o
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,14 +19,14 @@ import numpy as np
 import torch
 
 from informer.base.errors import InputError, listed
-from informer.config.data import Calendar, DatasetConfig, ScalerConfig
+from informer.config.data import Calendar, DatasetConfig, NonNegative, ScalerConfig
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
 from informer.data.calendar import HOLIDAY, mark_fields
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.large import mapped_panel
 from informer.data.panel import Attributes, divide, read_attributes, read_panel, training_rows
-from informer.data.scaler import PanelScaler, Scaler
+from informer.data.scaler import PanelScaler, Scaler, is_amount
 from informer.data.store import Cache, build_store, dataset_cache, with_columns, with_issues_of
 from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
 from informer.read.columns import CategoryReader, Labels
@@ -306,3 +307,21 @@ def _divided(rows: range, share: float, sizes: WindowSizes) -> tuple[range, rang
     cut = rows.stop - int(len(rows) * share)
     earlier, later = range(rows.start, cut), range(cut, rows.stop)
     return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (rows, range(rows.stop, rows.stop))
+
+
+def non_negative(mode: NonNegative, data: Data) -> list[str]:
+    """Targets whose forecasts are clipped at zero: set by the user, or detected in the training rows."""
+    if mode is not NonNegative.auto:
+        return list(data.targets) if mode is NonNegative.all else []
+    names: list[str] = []
+    for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
+        least, zeros, n, all_integer = math.inf, 0, 0, True
+        for series in training_rows(data.panel, data.splits):
+            values = np.asarray(series.values[:, place])
+            values = values[~np.isnan(values)]
+            least, n = min(least, values.min(initial=math.inf)), n + len(values)
+            zeros += int((values == 0).sum())
+            all_integer = all_integer and bool((values == np.round(values)).all())
+        if is_amount(least, zeros, n, whole=all_integer):
+            names.append(name)
+    return names

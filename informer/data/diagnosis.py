@@ -282,13 +282,13 @@ def commands(
     """Commands that forecast with a report, and that only train; `several`: there is more than one column."""
     lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
     last = [] if target is None else [("target", target)]
-    words = [*_settings(dataset), *lengths, "model=auto"]
+    words = [*_settings(dataset), *lengths]
     train = shell_command("train", "dataset=csv", ("dataset.path", path), *words, *last)
     if dataset.issued_at is not None:
         issued = shell_command("forecast", str(path), *_settings(dataset), "future_covariates=[...]", *last)
         return ["forecast: the columns that are issued go in place of ...", f"  {issued}"]
     forecast = _forecast_lines(path, dataset, target, several=several)
-    return [*forecast, "train:    without forecasts and report", f"  {train}"]
+    return [*forecast, "train:    a network on these rows", f"  {train}"]
 
 
 def _forecast_lines(path: Path, dataset: DatasetConfig, target: str | None, *, several: bool) -> list[str]:
@@ -296,7 +296,7 @@ def _forecast_lines(path: Path, dataset: DatasetConfig, target: str | None, *, s
     hint = "; target=COLUMN forecasts one column from all" if several and target is None else ""
     last = [] if target is None else [("target", target)]
     command = shell_command("forecast", str(path), *_settings(dataset), *last)
-    return [f"forecast: with a report; the model is chosen on held-out rows{hint}", f"  {command}"]
+    return [f"forecast: with the pretrained network, in seconds, and a report{hint}", f"  {command}"]
 
 
 def _settings(dataset: DatasetConfig) -> list[str]:
@@ -654,10 +654,13 @@ def _with_advice(
     observed = np.isfinite(series.values).any(axis=1).mean()
     sizes = fitting_sizes(series, fitted, settings.sizes) if observed >= fitted.min_observed else None
     if sizes is None:
-        words = [*_settings(fitted), "model=zero"]
         return replace(finding, is_short=True), [
             f"train:    {counted(len(series), 'row')} are too few to train on",
-            *([f"forecast: without training\n  {shell_command('forecast', str(path), *words)}"] if path else []),
+            *(
+                [f"forecast: without training\n  {shell_command('forecast', str(path), *_settings(fitted))}"]
+                if path
+                else []
+            ),
         ]
     how = "fix:      in the commands below" if diagnosis.report.problems else ""
     if dropped:

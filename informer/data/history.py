@@ -143,7 +143,6 @@ def history_batch(
     device: torch.device | str,
     futures: Sequence[Future] | None = None,
     pad: bool = False,
-    rows: int = 0,
 ) -> Batch:
     """The last seq_len rows of each series as one batch; `target` has no rows.
 
@@ -155,14 +154,13 @@ def history_batch(
         device: device of the batch.
         futures: one per series, with the future covariates of the pred_len forecast times; None if the model has none.
         pad: extend a shorter history by repeating its first row.
-        rows: rows that `Batch.before` can return, if there are so many; at least seq_len.
 
     Raises:
         InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
     """
     check_futures(columns, has_futures=futures is not None)
-    recent = with_columns([each.end(max(rows, sizes.seq_len)) for each in series], columns.inputs)
-    scalers = [scaler.of(history.name, history.values[-sizes.seq_len :]) for history in recent]
+    recent = with_columns([each.end(sizes.seq_len) for each in series], columns.inputs)
+    scalers = [scaler.of(history.name, history.values) for history in recent]
     for history in recent if not pad else ():
         if len(history) < sizes.seq_len:
             found = f"found {len(history)}"
@@ -171,8 +169,7 @@ def history_batch(
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
     tables = [_with_horizon(history, columns, sizes, future) for history, future in zip(histories, ahead, strict=True)]
     store = build_store(tables, scalers=scalers, calendar=calendar, device=device)
-    skipped = torch.tensor([len(history) - sizes.seq_len for history in histories]).to(store.first_rows)
-    windows = Windows.of_columns(store, columns, starts=store.first_rows + skipped, sizes=sizes)
+    windows = Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
     batch = windows.batch(torch.arange(len(tables)))
     return batch._replace(target=batch.target[:, :0])
 

@@ -89,8 +89,7 @@ class Batch(NamedTuple):
     """Scaled model inputs and targets. `target` has no rows if the future is unknown. Missing values are NaN.
 
     `units` are those of the targets of each window; `series` is the number of each window's training series, -1 for a
-    new one. `before(n)` are the last n rows of the history and their marks; where the series has fewer, its first row
-    is repeated.
+    new one.
     """
 
     enc_x: Float[Tensor, "b seq c"]
@@ -100,7 +99,6 @@ class Batch(NamedTuple):
     target: Float[Tensor, "b pred n"]
     units: DataUnits
     series: Int[Tensor, "b"]
-    before: Callable[[int], tuple[Float[Tensor, "b l c"], Float[Tensor, "b l m"]]]
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
@@ -227,7 +225,6 @@ class Windows:
             target=_pick(horizon, self._targets),
             units=self._units.mapped(lambda tensor: tensor[series.to(tensor.device)]),
             series=self.store.numbers[series],
-            before=partial(self._before, first + seq_len, series),
         )
 
     def around(self, n: int) -> tuple[Float[Tensor, "b t c"], Float[Tensor, "b t m"]]:

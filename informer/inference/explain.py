@@ -115,7 +115,7 @@ def sliders(
     the `points`, codes or values of these or numbers to add, and at each the `differences` [h n] of the forecasts.
     """
     targets = model.columns.positions(model.columns.targets)
-    is_linear = model.model.network is None and not model.model.floor and not model.scaler.roots(targets)
+    is_linear = model.model.network is None and not model.scaler.roots(targets)
     if is_linear:
         model = copy(model)
         model.model = copy(model.model)
@@ -378,17 +378,9 @@ def _error(model: ForecastModel, windows: Windows, column: int | None, order: In
 def exchanged(batch: Batch, other: Batch, column: int) -> Batch:
     """A batch with a column of other windows, or with their calendar if it is one past the last column."""
     if column == batch.enc_x.shape[2]:
-
-        def with_marks(rows: int) -> tuple[Tensor, Tensor]:
-            return batch.before(rows)[0], other.before(rows)[1]
-
-        return batch._replace(enc_mark=other.enc_mark, dec_mark=other.dec_mark, before=with_marks)
+        return batch._replace(enc_mark=other.enc_mark, dec_mark=other.dec_mark)
 
     def mixed(own: Tensor, theirs: Tensor) -> Tensor:
         return torch.cat([own[:, :, :column], theirs[:, :, column : column + 1], own[:, :, column + 1 :]], dim=2)
 
-    def before(rows: int) -> tuple[Tensor, Tensor]:
-        values, marks = batch.before(rows)
-        return mixed(values, other.before(rows)[0]), marks
-
-    return batch._replace(enc_x=mixed(batch.enc_x, other.enc_x), dec_x=mixed(batch.dec_x, other.dec_x), before=before)
+    return batch._replace(enc_x=mixed(batch.enc_x, other.enc_x), dec_x=mixed(batch.dec_x, other.dec_x))

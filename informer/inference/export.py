@@ -74,12 +74,6 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
     model = restore_model(checkpoint)
     if form is ExportFormat.safetensors:
         return to_safetensors(checkpoint), 0.0
-    if model.members:
-        named = " and ".join(f"{weight:.0%} {member.name}" for weight, member in model.members)
-        raise InputError(
-            f"format={form.value}: the forecast contains {named}, which read up to 1,024 rows; train with "
-            "trainer.combine=[naive], or use format=safetensors"
-        )
     if checkpoint.loss is LossKind.negative_binomial:
         raise InputError(
             f"format={form.value}: quantiles of loss=negative_binomial are sums that no graph has; use loss=student_t, "

@@ -219,7 +219,7 @@ class TrainedModel:
         self._numbers = {name: number for number, name in enumerate(checkpoint.series)}
         self._constant_note = self.scaler.constant_note(self.columns)
         self.sizes = WindowSizes.of(checkpoint.config)
-        self.reader = Reader(checkpoint, rows=self.rows_read)
+        self.reader = Reader(checkpoint)
         self.calendar = checkpoint.calendar
         self.calibration = saved_calibration(checkpoint, recent=True)
         self._warned: set[str] | None = set() if warns else None
@@ -232,11 +232,6 @@ class TrainedModel:
             InputError: no readable checkpoint, or the device is not available.
         """
         return cls(checkpoints.load(path), device=device)
-
-    @property
-    def rows_read(self) -> int:
-        """Rows of a history that forecasts use, if there are so many."""
-        return max([self.sizes.seq_len, *(member.rows for _, member in self.model.members)])
 
     @property
     def scored(self) -> "TrainedModel":
@@ -412,7 +407,6 @@ class TrainedModel:
             device=self.device,
             futures=futures,
             pad=self.reader.pads,
-            rows=self.rows_read,
         )
         numbers = torch.tensor([self._numbers.get(history.name, -1) for history in series])
         return batch._replace(series=numbers.to(self.device))
@@ -481,7 +475,7 @@ class TrainedModel:
     def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
         """The rows of a series that are read, then its forecast and known covariates, without other columns."""
         names = [*self.columns.targets, *self.columns.known]
-        history = column_values(series, names)[-self.rows_read :]
+        history = column_values(series, names)[-self.sizes.seq_len :]
         ahead = future_index(series, len(rows))
         if future is not None:
             rows = np.concatenate([rows, future.at(ahead, self.columns.future_covariates)], axis=1)
@@ -550,11 +544,7 @@ def _padded(batch: Batch, n: int) -> Batch:
 
     fields = {name: pad(field) for name, field in batch._asdict().items() if isinstance(field, Tensor)}
 
-    def before(rows: int) -> tuple[Tensor, Tensor]:
-        values, marks = batch.before(rows)
-        return pad(values), pad(marks)
-
-    return Batch(**fields, units=batch.units.mapped(pad), before=before)
+    return Batch(**fields, units=batch.units.mapped(pad))
 
 
 def log_entry(log: str, forecasts: Sequence[Forecast], *, data: str, model: str) -> None:

@@ -52,10 +52,9 @@ class Reader:
 
     Args:
         checkpoint: the model's checkpoint.
-        rows: rows of a history that the model reads, if there are so many.
     """
 
-    def __init__(self, checkpoint: Checkpoint, *, rows: int) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         dataset = node_of(DatasetConfig, without_location(checkpoint.config["dataset"]))
         self._as_trained = check(
             replace(
@@ -82,7 +81,6 @@ class Reader:
         if mark_sizes(self._step, self._calendar) != tuple(checkpoint.dims["mark_sizes"]):
             raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
         self._seq_len: int = checkpoint.config["seq_len"]
-        self._rows = rows
         self._future = checkpoint.future_covariates
         self._targets, masked = checkpoint.targets, checkpoint.dims.get("masked")
         self._reads_gaps = masked is not None
@@ -192,14 +190,13 @@ class Reader:
         if ahead is not None and table.issued is None and self._as_trained.issued_at is not None:
             raise table.missing("dataset.issued_at", self._as_trained.issued_at)  # else scores would have foresight
         table = self._coded(self._attributes.joined(table, config, name))
-        (history, kept), series_col = (self._seq_len, self._rows) if ahead is None else (None, None), config.series_col
+        history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
             series = series_from_table(
                 table,
                 config,
                 name,
                 history=history,
-                kept=kept,
                 trained_format=self._time_format,
                 times_cache=self._known_times,
             )
@@ -213,7 +210,7 @@ class Reader:
         long = LongTable.of(table, series_col)
 
         def read(k: int) -> Series:
-            return series_from_table(long.table(k), config, long.names[k], history=history, kept=kept)
+            return series_from_table(long.table(k), config, long.names[k], history=history)
 
         reader = series_reader(long, config, read, least=history or 0)
         counts = np.diff(long.ends, prepend=0).tolist()
@@ -228,7 +225,7 @@ class Reader:
             with report.gathering():
                 found = reader(k)
                 assert found is not None, "read raises an error"
-                series = self._checked(found.end(kept))
+                series = self._checked(found.end(history))
                 series = left_padded(series, least - len(series)) if pads and long_enough else series
                 if line := self._sparse(series, config) if ahead is None else None:
                     sparse.append(line)

@@ -1,7 +1,7 @@
 """A forecast as a sum of sources, exact for linear maps.
 
-In scaled units a forecast is bound((1 - sum w_i) (maps + network) + sum w_i member_i), see
-`informer.networks.forecast_model`. Its sources are, in this order,
+In scaled units a forecast is bound(maps + network), see `informer.networks.forecast_model`. Its sources are, in
+this order,
 
   level         what the maps answer to the window's mean in every row; what they add whatever the window is; and the
                 effects of covariates at their median over the window
@@ -10,14 +10,12 @@ In scaled units a forecast is bound((1 - sum w_i) (maps + network) + sum w_i mem
   NAME          of each covariate and holiday: its effect over the horizon minus that at its median over the window; of
                 a column that is not known ahead: what the maps answer to its recent rows
   other columns what they answer to the recent rows of other forecast columns
-  network       (1 - sum w_i) times what it adds to the maps
-  MEMBER        w_i (member_i - maps), of each other member of the average
+  network       what it adds to the maps
   transform     with `scaler.transform`: the other sources are in data units by the slope of the transform at the level;
                 this is what the curve adds
-  bound         what clipping at zero or at the least value of the window adds, and continuing a constant
+  bound         what clipping at zero adds, and continuing a constant
 
-The maps are linear in the window, so the first five are exact. Weights that vary with the window are taken as they are
-for this window.
+The maps are linear in the window, so the first five are exact.
 """
 
 from collections.abc import Sequence
@@ -34,10 +32,8 @@ from informer.data.calendar import mark_fields
 from informer.data.history import Future
 from informer.data.windows import Batch
 from informer.inference.model import Forecast, TrainedModel
-from informer.linear.average import NAMES
-from informer.networks.forecast_model import member_forecasts
 from informer.networks.models.base import point
-from informer.networks.models.linear import LinearMaps, VaryingMaps
+from informer.networks.models.linear import LinearMaps
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import linear
 from informer.read.frequency import Frequency
@@ -45,7 +41,7 @@ from informer.read.series import Series
 
 LEVEL, SEASON, RECENT, OTHERS = "level", "season", "recent rows", "other columns"
 NETWORK, TRANSFORM, BOUND = "network", "transform", "bound"
-SOURCES = (LEVEL, SEASON, RECENT, OTHERS, NETWORK, *NAMES.values(), TRANSFORM, BOUND)
+SOURCES = (LEVEL, SEASON, RECENT, OTHERS, NETWORK, TRANSFORM, BOUND)
 
 ROUNDING = 1e-5
 """Differences below this share of the largest scaled value are rounding errors of single precision."""
@@ -94,7 +90,7 @@ def _in_units(
     """Sources of the forecasts `values` of a batch in data units."""
     free = copy(model)
     free.model = copy(model.model)  # without bounds
-    free.model.floor, free.model.non_negative = False, ()
+    free.model.non_negative = ()
     output = point(free.output(batch._replace(units=batch.units._replace(constant=None)), pad_to), model.quantiles)
     unbounded, units = batch.in_units(output).cpu(), batch.units.mapped(Tensor.cpu)
     sources = {name: part * units.scale[:, None] for name, part in _scaled(free, batch, _exact(output)).items()}
@@ -121,11 +117,7 @@ def _scaled(trained: TrainedModel, batch: Batch, output: Float64[Tensor, "b pred
     """Sources of the output of a model without bounds."""
     model = trained.model
     sources = _of_linear_part(trained, batch)
-    rest = output - (linear_part := sum(sources.values(), torch.zeros_like(output)))
-    members = [member for _, member in model.members]
-    for (weight, member), forecast in zip(model.members, member_forecasts(model, members, batch), strict=True):
-        sources[NAMES[member.name]] = weight * (_exact(forecast) - linear_part)
-        rest = rest - sources[NAMES[member.name]]
+    rest = output - sum(sources.values(), torch.zeros_like(output))
     largest = max(float(output.abs().max()), float(batch.enc_x.nan_to_num().abs().max()))
     is_rounding = float(rest.abs().max()) <= ROUNDING * (1 + largest)
     assert is_rounding or model.network is not None, "the linear part is exact"
@@ -151,8 +143,6 @@ def _of_linear_part(trained: TrainedModel, batch: Batch) -> Sources:
         own = split(adjusted[w : w + 1][:, :, list(maps.positions)], season)
         sources = _of_history(maps, own, date[w], int(batch.series[w]))
         _add(sources, _of_other_columns(maps, adjusted[w], int(batch.series[w]), names))
-        if maps.varying is not None:
-            _add(sources, _of_varying(maps.varying, own, date[w : w + 1]))
         windows_sources.append({name: _exact(part) for name, part in sources.items()})
     names_found = dict.fromkeys(name for sources in windows_sources for name in sources)
     nothing = torch.zeros(dims.pred_len, len(maps.positions), dtype=torch.double)
@@ -211,19 +201,6 @@ def _of_other_columns(maps: LinearMaps, history: Float[Tensor, "l c"], series: i
             _add(sources, {RECENT: part * is_own, OTHERS: part * ~is_own})
         else:
             _add(sources, {covariate_source(names[column]): part})
-    return sources
-
-
-def _of_varying(varying: VaryingMaps, own: Sequence[Tensor], date: Float[Tensor, "1 e"]) -> Sources:
-    """What weights that vary with the window add: its rows by part, and by what the window is like."""
-    history = own[0] + own[1] + own[2]
-    states, weight = varying.standard(varying.states(history, date))[0], varying.share * varying.weight.to(history)
-    of_window = torch.einsum("ns,skh->nkh", states, weight[:, 1:])
-    _, season, recent = (torch.einsum("nk,nkh->hn", varying.inputs(part)[0, :, 1:], of_window) for part in own)
-    sources = {SEASON: season, RECENT: recent}
-    owner = {"spread": LEVEL, "last": RECENT}
-    for place, name in enumerate(varying.owners):
-        _add(sources, {owner.get(name, SEASON): (states[:, place, None] * weight[place, 0]).T})
     return sources
 
 

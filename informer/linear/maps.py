@@ -1,4 +1,4 @@
-"""The fit for `model.family=linear`, and its maps as weights of the network; how these hold an average.
+"""The fit for `model.family=linear`, and its maps as weights of the network.
 
 Errors of the linear forecast on rows not used in its fit, over the whole time span of the data.
 
@@ -7,77 +7,40 @@ penalties already chosen (cross-conformal prediction: V. Vovk, "Cross-conformal 
 part at the end may cover only one season, whose errors need not be typical.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from informer.base.errors import InputError, listed
 from informer.data.calendar import mark_fields
 from informer.data.dataset import Data
 from informer.data.windows import Windows
-from informer.linear import varying
-from informer.linear.average import CombinationWeights
 from informer.linear.effects import KnownEffects, fit_known
 from informer.linear.fit import LinearFit, LinearForecast, prepare
 from informer.linear.moments import WindowRun, joined, runs_of
 from informer.linear.select import Fold, folds, starts_of
 from informer.linear.settings import MapSettings, cycle_turns, in_words
-from informer.networks.forecast_model import ForecastModel
-from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, LinearMaps, LinearModelConfig
-
-
-@torch.no_grad()
-def apply(model: ForecastModel, shares: CombinationWeights, repeated: Tensor | None) -> None:
-    """Make the model forecast the average of itself, its linear maps and the seasonal naive."""
-    assert model.maps is not None, "see TrainConfig.problems"
-    if model.network is not None:
-        for parameter in model.network.head.parameters():
-            parameter.mul_(shares.network)
-    add_naive(model.maps, shares, repeated)
-
-
-@torch.no_grad()
-def add_naive(maps: LinearMaps, shares: CombinationWeights, repeated: Tensor | None) -> None:
-    """Make the maps forecast the average of themselves and the seasonal naive."""
-    if shares.naive:
-        assert repeated is not None, "without a season, the naive forecast has no weight"
-        for weight in (maps.own, maps.calendar, maps.others):
-            weight.mul_(1 - shares.naive)
-        if maps.varying is not None:  # which stays as it is when the maps are fitted again
-            maps.varying.share.fill_(1 - shares.naive)
-        maps.own[:, repeated, torch.arange(len(repeated))] += shares.naive
-
+from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, LinearMaps
 
 EFFECTS = "known effects"
 """Key of the known effects in `Data.choices`."""
 
 
-def linear_fit(model: LinearMaps, config: LinearModelConfig, data: Data, lookbacks: Sequence[int] = ()) -> LinearFit:
+def linear_fit(model: LinearMaps, data: Data) -> LinearFit:
     """The fit for a network, with known effects subtracted from the rows.
 
     Args:
         model: the network.
-        config: its configuration.
         data: the data.
-        lookbacks: candidate rows of history; empty: see `informer.linear.settings.lookback_grid`.
-
-    Raises:
-        InputError: see `MapSettings.from_plain`.
     """
     unread = (*data.categories, *data.columns.static_covariates)  # codes; constant over a window, so zero as features
-    chosen = [MapSettings.from_plain(plain) for plain in config.maps]
-    longest = max((setting.lookback for setting in chosen), default=0)
-    if longest > data.sizes.seq_len:
-        raise InputError(f"model.maps: expected a lookback of at most {data.sizes.seq_len} (seq_len), found {longest}")
     positions = data.columns.positions(data.targets)
     fit = prepare(
         data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar,
         others=data.columns.positions([name for name in data.inputs if name not in unread]) if model.recent else (),
-        own_maps=model.has_own_maps, average=config.average, lookbacks=lookbacks, chosen=chosen,
+        own_maps=model.has_own_maps, average=model.config.average,
     )  # fmt: skip
     known = effects_of(data)
     return replace(fit, store=known.without(fit.store, positions), known=known)
@@ -98,40 +61,28 @@ def effects_of(data: Data) -> KnownEffects:
     return data.choices[EFFECTS]
 
 
-def fit_model(model: LinearMaps, config: LinearModelConfig, data: Data, runs: Sequence[WindowRun] | None = None) -> str:
+def fit_model(model: LinearMaps, data: Data, runs: Sequence[WindowRun] | None = None) -> str:
     """Fit the maps and set them as weights of the network; returns a description of the choice.
 
     Args:
-        model, config: the network, and its configuration.
+        model: the network.
         data: the settings of the maps are chosen on its training and validation windows.
         runs: windows to fit on; None: the training windows.
-
-    Raises:
-        InputError: see `linear_fit`.
     """
-    fit = linear_fit(model, config, data)
+    fit = linear_fit(model, data)
     strengths, why = choice(fit, data)
     runs = fit.train if runs is None else runs
     set_weights(fit.fit(strengths, runs), model)
     fold_known(fit.known, model)
-    fit_varying(model, config, data, data.train.at(torch.from_numpy(starts_of(runs))))
     notes = [f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, runs))} windows of training"]
-    if config.own_maps and not model.has_own_maps:
+    if model.config.own_maps and not model.has_own_maps:
         notes.append("one map for all: separate maps for series and columns would have too many weights")
     known_codes = [data.inputs[position] for position in data.known_codes]
     if unread := [name for name in data.categories if name not in known_codes]:
         notes.append(f"not read: {', '.join(unread)} (categorical, not known ahead)")
     if fit.known.weight.size:
         notes.append(known_in_words(fit.known, data))
-    if config.varying:
-        notes.append(varying_in_words(config.varying, config.varying_penalty))
     return "; ".join(notes)
-
-
-def fit_varying(model: LinearMaps, config: LinearModelConfig, data: Data, windows: Windows) -> None:
-    """Fit the part of the maps whose weights vary, if there is one, to the errors of the others on these windows."""
-    if model.varying is not None:
-        varying.fit(model, windows, config.varying_penalty, data.frequency.season)
 
 
 def choice(fit: LinearFit, data: Data) -> tuple[list[MapSettings], str]:
@@ -151,24 +102,10 @@ def known_in_words(known: KnownEffects, data: Data) -> str:
     return f"known ahead, with an effect on held-out blocks: {', '.join(effective) or 'none'} of {', '.join(names)}"
 
 
-def chosen_maps(model: LinearMaps, config: LinearModelConfig, data: Data) -> list[dict[str, Any]]:
-    """The settings of the maps as `model.maps` holds them; see `choice`."""
-    return [setting.to_plain() for setting in choice(linear_fit(model, config, data), data)[0]]
-
-
 def all_runs(data: Data, *, with_test: bool = True) -> list[WindowRun]:
     """The windows of all parts, and those that span two parts."""
     parts = [data.train, data.val, data.calibration, *([data.test] if with_test else [])]
     return joined([], [run for part in parts if part is not None for run in runs_of(part)])
-
-
-def varying_in_words(chosen: Sequence[str], penalty: float) -> str:
-    """What the weights vary with, as text."""
-    names = {
-        "day": "time of day", "week": "day of week", "year": "time of year", "spread": "variation of the history",
-        "season": "mean of the last season", "last": "last value",
-    }  # fmt: skip
-    return f"weights vary with {listed([names[name] for name in chosen])} (penalty {penalty:g})"
 
 
 @torch.no_grad()
@@ -227,50 +164,24 @@ KEPT_BYTES = 256_000_000
 
 def held_out_blocks(
     model: LinearMaps,
-    config: LinearModelConfig,
     data: Data,
     *,
     n_blocks: int,
-    finish: Callable[[LinearMaps], None] = lambda model: None,
 ) -> Iterator[tuple[LinearMaps, Windows]]:
     """For each block, the model fitted without it and the block's windows.
 
     Args:
         model: fitted model; it is not changed. Every block yields the same copy of it, with new weights.
-        config: options of the fit.
         data: windows of training, validation and calibration rows; all are used.
         n_blocks: number of blocks.
-        finish: called with the model after each fit.
-
-    Raises:
-        InputError: see `linear_fit`.
     """
-    for scratch, windows, fitted_on in _blocks(model, config, data, n_blocks):
-        fit_varying(scratch, config, data, fitted_on)
-        finish(scratch)
-        yield scratch, windows
-
-
-def choose_varying(
-    model: LinearMaps, config: LinearModelConfig, data: Data, *, n_blocks: int
-) -> tuple[list[str], float]:
-    """See `informer.linear.varying.choose`; for maps that are fitted."""
-    cycles = linear_fit(model, config, data).features.cycles
-    blocks = ((scratch, windows) for scratch, windows, _ in _blocks(model, config, data, n_blocks))
-    return varying.choose(blocks, data.frequency.season, cycles)
-
-
-def _blocks(
-    model: LinearMaps, config: LinearModelConfig, data: Data, n_blocks: int
-) -> Iterator[tuple[LinearMaps, Windows, Windows]]:
-    """The model fitted without each block, the block's windows, and those of the fit."""
-    fit, scratch = linear_fit(model, config, data), deepcopy(model).eval()
+    fit, scratch = linear_fit(model, data), deepcopy(model).eval()
     strengths, _ = choice(fit, data)
-    runs = all_runs(data, with_test=False)
-    for block, fitted in _fits(fit, strengths, folds(runs, n_blocks, data.sizes.pred_len), data):
+    for block, fitted in _fits(
+        fit, strengths, folds(all_runs(data, with_test=False), n_blocks, data.sizes.pred_len), data
+    ):
         set_weights(fitted, scratch)
-        held_out, fitted_on = (data.train.at(torch.from_numpy(starts_of(part))) for part in (block.held, block.fitted))
-        yield scratch, held_out, fitted_on
+        yield scratch, data.train.at(torch.from_numpy(starts_of(block.held)))
 
 
 def _fits(

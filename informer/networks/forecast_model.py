@@ -1,10 +1,10 @@
 """The whole model around a network, the same for every family: transform, network, linear maps, bounds."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from informer.config.model import ModelConfig
@@ -15,25 +15,6 @@ from informer.networks.layers.transform import NetworkInputs, WindowTransform, w
 from informer.networks.models.base import Inputs, ModelDims, Network, point
 from informer.networks.models.linear import LinearMaps, LinearSkipLayer
 from informer.networks.ops.gaps import history_of, unmasked
-
-
-@runtime_checkable
-class Member(Protocol):
-    """A forecast of each column by itself that is averaged with that of a model."""
-
-    @property
-    def name(self) -> str:
-        """Of its weight."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """Rows of history that it reads, if there are so many."""
-        ...
-
-    def __call__(self, history: Float[Tensor, "b t n"], horizon: int) -> Float[Tensor, "b horizon n"]:
-        """The forecast; missing values are NaN, and the first row may be repeated in front."""
-        ...
 
 
 @final
@@ -52,9 +33,6 @@ class ForecastModel(nn.Module):
 
     non_negative: tuple[int, ...] = ()
     """Positions of the targets whose forecasts are at least zero in data units; batches then have center and scale."""
-    members: Sequence[tuple[float, Member]] = ()
-    """Weights of other forecasts in the average that `model_output` returns; that of the model is what is left of 1."""
-
     keeps_states: bool = True
     """Whether decoding step by step uses the form by steps of a decoder that has one."""
 
@@ -68,7 +46,7 @@ class ForecastModel(nn.Module):
         skip: LinearSkipLayer | None = None,
     ) -> None:
         super().__init__()
-        self.dims, self.family, self.fed_rows, self.floor = dims, config.family, config.fed_rows, config.floor
+        self.dims, self.family, self.fed_rows = dims, config.family, config.fed_rows
         self.transform: WindowTransform | None = network[0] if network else None
         self.network: Network | None = network[1] if network else None
         self.maps, self.skip = maps, skip
@@ -80,11 +58,9 @@ class ForecastModel(nn.Module):
         self.quantiles = self.distribution.levels if self.distribution is not None else self.inner
 
     @classmethod
-    def of_maps(cls, maps: LinearMaps, members: Sequence[tuple[float, Member]] = ()) -> "ForecastModel":
-        """A model of these linear maps alone and the members that it is averaged with, in eval mode."""
-        model = cls(maps.config, maps.dims, maps=maps)
-        model.members = members
-        return model.eval()
+    def of_maps(cls, maps: LinearMaps) -> "ForecastModel":
+        """A model of these linear maps only, in eval mode."""
+        return cls(maps.config, maps.dims, maps=maps).eval()
 
     @property
     def reads_series(self) -> bool:
@@ -128,7 +104,7 @@ class ForecastModel(nn.Module):
         start = self._start(enc_x, enc_mark, dec_x, dec_mark, series)
         if self.network is None or self.transform is None:
             assert start is not None, "a model without a network has maps"
-            return self._bounded(start, enc_x)
+            return start
         if self.fed_rows:
             return self._step_by_step(start, enc_x, enc_mark, dec_x, dec_mark, series)
         inputs = self.transform(enc_x, enc_mark, dec_x, dec_mark, series)
@@ -144,7 +120,7 @@ class ForecastModel(nn.Module):
             start = enc_x.new_zeros(len(enc_x), self.dims.pred_len, self.dims.c_out)
             if self.transform is not None and self.transform.instance_norm:
                 start = start + self.transform(enc_x, enc_mark, dec_x, dec_mark, series).mean
-        return self._bounded(start, enc_x)
+        return start
 
     def _start(
         self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor, series: Tensor | None
@@ -158,7 +134,7 @@ class ForecastModel(nn.Module):
         assert self.transform is not None
         forecast = self.transform.undo(out, inputs)
         start = inputs.mean if start is None else start
-        return self._bounded(forecast if start is None else forecast + with_quantile_axis(start, forecast), enc_x)
+        return forecast if start is None else forecast + with_quantile_axis(start, forecast)
 
     def _step_by_step(
         self,
@@ -206,14 +182,6 @@ class ForecastModel(nn.Module):
         """Target columns, with missing values replaced by the last observed one."""
         return unmasked(enc_x, self.dims.masked or (), self.dims.masks)[:, :, list(self.dims.target_positions)]
 
-    def _bounded(self, forecast: Tensor, enc_x: Tensor) -> Tensor:
-        """With `floor` at least the smallest value of the lookback window; not in training, where values below would
-        get no gradient."""
-        if not self.floor or self.training:
-            return forecast
-        least = self._target_history(enc_x).amin(dim=1, keepdim=True)
-        return torch.maximum(forecast, with_quantile_axis(least, forecast))
-
 
 INPUTS = ("enc_x", "enc_mark", "dec_x", "dec_mark")
 """Argument names of `ForecastModel.forward` that every model reads, in order."""
@@ -241,47 +209,12 @@ def model_output(
     output = model(*inputs, **keywords)
     if with_actual and head is None:
         return output
-    if inside.members:
-        center, (weights, members) = point(output, inside.inner), zip(*inside.members, strict=True)
-        forecasts = member_forecasts(inside, members, batch)
-        moved = sum(weight * (each - center) for weight, each in zip(weights, forecasts, strict=True))
-        output = output + with_quantile_axis(moved, output)
     if head is not None:
         output = with_counts(output, batch.units) if head.kind is LossKind.negative_binomial else output
         if for_loss:
             return output
         output = head.quantiles(output)
     return _in_range(inside, output, batch)
-
-
-def member_forecasts(
-    model: ForecastModel, members: Sequence[Member], batch: Any
-) -> list[Float[Tensor, "b pred_len n"]]:
-    """Scaled forecasts of members, each by itself.
-
-    They read data units (of their roots, if the scaler has a power), since positive series may be forecast differently.
-    Effects of columns known ahead, as the maps have them, are taken from the history and added to the forecast.
-    """
-    if not members:
-        return []
-    history, ahead = read_by_members(model, batch, max(member.rows for member in members))
-    forecasts = (member(history, model.dims.pred_len) for member in members)
-    return [batch.units.scaled(forecast).to(batch.enc_x) + ahead for forecast in forecasts]
-
-
-def read_by_members(
-    model: ForecastModel, batch: Any, rows: int
-) -> tuple[Float64[Tensor, "b rows n"], Float[Tensor, "b pred_len n"] | float]:
-    """The last rows of the targets in data units, and the scaled effects of columns known ahead on the horizon, which
-    are not in these rows."""
-    x, mark = batch.before(rows)
-    history, maps = x[:, :, list(model.dims.target_positions)], model.maps
-    ahead: Tensor | float = 0.0
-    if maps is not None and maps.effects is not None:
-        enc_x, dec_x = model.dims.values(batch._replace(enc_x=x))
-        adjusted, ahead = maps.without_effects(enc_x, mark, dec_x, batch.dec_mark)
-        history = adjusted[:, :, list(maps.positions)].masked_fill(history.isnan(), torch.nan)
-    return batch.units.unscaled(history), ahead
 
 
 def model_forecast(model: ForecastModel, batch: Inputs) -> Float[Tensor, "b pred_len n"]:

@@ -367,7 +367,7 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
     if len(times) < 2:
         raise InputError(
             f"{rows.name}: one row does not determine a step; add rows, or forecast without training: informer "
-            "forecast FILE model=zero dataset.frequency=h (or another step)"
+            "forecast FILE dataset.frequency=h (or another step)"
         )
     closest, n_following = Frequency.closest(times)
     closest = replace(closest, is_numbered=is_numbered)

@@ -482,7 +482,6 @@ def inspect_table(
     *,
     sizes: WindowSizes | None = None,
     history: int | None = None,
-    kept: int | None = None,
     trained_format: str | None = None,
     times_cache: TimesCache | None = None,
 ) -> tuple[Series | None, checks.Report]:
@@ -491,13 +490,11 @@ def inspect_table(
     Args:
         table, config, name: the cells, settings of the dataset, and name of the series.
         sizes: for training, sizes of a window; each part of the split must contain at least one.
-        history: for prediction, number of rows needed from the end.
-        kept: for prediction, number of rows that are kept if there are so many; None: `history`. Of older rows only the
-            times are read and checked.
+        history: for prediction, number of rows needed from the end. Of older rows only the times are read and checked.
         trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
         times_cache: cache of time columns.
     """
-    report, last = checks.Report(), kept or history
+    report, last = checks.Report(), history
     with report.gathering():
         if not len(table.frame):
             raise table.without_rows()

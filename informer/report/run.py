@@ -15,7 +15,7 @@ from informer import checkpoint as checkpoints
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted, listed, with_addresses
 from informer.base.files import expanded, write_atomic
-from informer.checkpoint.format import COMBINED, MEMBER_ERRORS, Checkpoint
+from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import (
     ATTENTION,
     BY_SERIES,
@@ -29,12 +29,11 @@ from informer.checkpoint.paths import (
     resolve_latest,
     resume_advice,
 )
-from informer.checkpoint.restore import combination_in, restore_model
+from informer.checkpoint.restore import restore_model
 from informer.config.commands import ReportConfig
 from informer.config.conversion import flat, from_plain, read_saved_yaml, with_nan
 from informer.config.overrides import command_line, shell_command, to_display, unquoted
 from informer.data.scaler import PanelScaler
-from informer.linear.average import CombinationWeights
 from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
@@ -44,7 +43,6 @@ from informer.report.page import (
     TONES,
     Content,
     Profile,
-    TextTable,
     Tone,
     signed,
     to_html,
@@ -182,7 +180,7 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
             name = listed(saved.targets, 2)
     frequency = Frequency.parse(saved.frequency)
     n_parameters = sum(parameter.numel() for parameter in restore_model(saved).parameters())
-    targets, inputs, model = saved.targets, saved.inputs, made_of(saved)
+    targets, inputs, model = saved.targets, saved.inputs, str(saved.config["model"]["family"])
     what = targets[0] if len(targets) == 1 else counted(len(targets), "column")
     history = lasting(config["seq_len"], frequency)
     read = f"of {counted(len(inputs), 'column')}" if len(inputs) > len(targets) else "of history"
@@ -195,35 +193,20 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
         command=command_of(facts.get("command", [])),
         settings={key: to_display(x) for key, x in flat(settings).items() if key.partition(".")[0] != "defaults"},
     )
-    versions, shares = facts.get("versions", {}), combination_in(saved)
-    pretrained = f"{shares.version}{', trained further on the training rows' * bool(saved.member)}"
+    versions = facts.get("versions", {})
     content.facts = {
         "run": str(folder),
         "started": str(facts.get("started", "")).replace("T", " ").replace("+00:00", " UTC"),
         "model": model,
         "parameters": f"{n_parameters:,}",
         "steps trained": (f"{saved.step:,} ({counted(saved.epoch, 'epoch')})" if saved.step else ""),
-        "pretrained network": pretrained if shares.pretrained else "",
         "data": str(saved.data.get("path", "")),
         "sha256 of the data": str(saved.data.get("sha256", "")),
         "commit": str(facts.get("commit") or ""),
         "versions": ", ".join(f"{key} {value}" for key, value in versions.items() if value),
     }
     content.losses = _losses(run, config, saved)
-    if errors := saved.data.get(MEMBER_ERRORS):
-        weights = CombinationWeights.from_plain(saved.data[COMBINED]).by_name | {"average": 1.0}
-        rows = [[name, f"{error:.4g}", f"{weights[name]:.0%}"] for name, error in errors.items()]
-        head = ["Forecast", "mean squared error", "weight"]
-        content.tables.append(TextTable(title="Members of the average, on held-out rows", head=head, rows=rows))
     return content
-
-
-def made_of(saved: Checkpoint) -> str:
-    """The family of the model, or the parts of a combination with their weights."""
-    shares = saved.data.get(COMBINED)
-    if not shares:
-        return str(saved.config["model"]["family"])
-    return CombinationWeights.from_plain(shares).in_words.removeprefix("100% ")
 
 
 def _losses(run: Path, config: Mapping[str, Any], saved: Checkpoint) -> dict[str, Any] | None:

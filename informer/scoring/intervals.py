@@ -74,9 +74,6 @@ MOST_RECENT = 1000
 MOST_ROLLED, ROLLED_ROWS, ROLLED_BLOCKS = 256, 64, 4
 """Calibration windows that are forecast recursively; this many rows, or blocks of pred_len rows if that is more."""
 
-FEWEST_WINDOWS = 32
-"""Least number of windows of several columns whose errors are computed one column at a time."""
-
 MOST_HALF_WIDTHS = 1 << 22
 """Maximum number of half widths that include recursive steps, 16 MiB; a larger model has fewer such steps, or none."""
 
@@ -356,11 +353,6 @@ class Residuals:
             torch.cat([direct.still, later.still], dim=1),
         )
 
-    def scaled(self, factor: float) -> "Residuals":
-        """Errors multiplied by a factor."""
-        rolled = self.rolled and self.rolled.scaled(factor)
-        return replace(self, errors=self.errors * factor, rolled=rolled)
-
     def _with_factors(self, variation: Variation) -> Variation:
         """With the mean error of each series, relative to the usual one of each step."""
         if self.series is None or int(self.series.max()) < 1:
@@ -464,7 +456,7 @@ def residuals(
     """
     forecast = partial(model_forecast, model) if isinstance(model, ForecastModel) else model
     if known is None:
-        chosen = windows.at(windows.starts[:: every_of(windows, most and affordable(model, most, len(targets)))])
+        chosen = windows.at(windows.starts[:: every_of(windows, most)])
         known = joined_errors(
             [
                 Residuals.of(forecast(batch), batch.target, batch.enc_x[:, :, list(targets)], lag, batch.series)
@@ -472,17 +464,9 @@ def residuals(
             ]
         ).over(chosen)
     if n_rolled:
-        fewer = affordable(model, MOST_ROLLED, len(targets))
-        rolled = _rolled(forecast, windows, n_rolled, most=fewer, batch_size=batch_size, lag=lag, targets=targets)
+        rolled = _rolled(forecast, windows, n_rolled, most=MOST_ROLLED, batch_size=batch_size, lag=lag, targets=targets)
         known = replace(known, rolled=rolled)
     return known
-
-
-def affordable(model: object, most: int, n_targets: int) -> int:
-    """Windows of several columns to forecast in place of `most`: further members of an average forecast each column by
-    itself, in a millisecond."""
-    is_slow = isinstance(model, ForecastModel) and model.members
-    return max(most // n_targets, FEWEST_WINDOWS) if is_slow else most
 
 
 def every_of(windows: Windows, most: int | None = None) -> int:

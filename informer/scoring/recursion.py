@@ -1,7 +1,6 @@
 """Recursive forecasts beyond pred_len: the model reads its own output as history."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -24,15 +23,7 @@ def with_forecast_history(batch: Batch, forecast: Float[Tensor, "b h n"], target
     enc_x = torch.cat([before, after.index_copy(2, positions, forecast[:, -n:].to(after.dtype))], dim=1)
     label_len = batch.dec_x.shape[1] - batch.target.shape[1]
     dec_x = torch.cat([enc_x[:, seq_len - label_len :], batch.dec_x[:, label_len:]], dim=1)
-    return batch._replace(enc_x=enc_x, dec_x=dec_x, before=partial(_before, batch, forecast, positions))
-
-
-def _before(batch: Batch, forecast: Tensor, positions: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """`Batch.before` with forecasts in the last rows."""
-    values, marks = batch.before(rows)
-    n = min(forecast.shape[1], rows)
-    values[:, -n:] = values[:, -n:].index_copy(2, positions, forecast[:, -n:].to(values.dtype))
-    return values, marks
+    return batch._replace(enc_x=enc_x, dec_x=dec_x)
 
 
 def recursive_forecast(

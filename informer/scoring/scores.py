@@ -38,7 +38,6 @@ from informer.scoring.intervals import (
     Calibration,
     IntervalScores,
     Residuals,
-    affordable,
     every_of,
     joined_errors,
     lag_of,
@@ -563,7 +562,7 @@ class _Scored:
         self.model, self.calibration = model, calibration
         self.spread = IntervalScores(model.quantiles, calibration)
         self._targets = data.columns.positions(data.targets)
-        self._every = every_of(data.test, affordable(model, MOST_RECENT, len(self._targets)))
+        self._every = every_of(data.test, MOST_RECENT)
         self._kept = data.test.at(data.test.starts[:: self._every])
         self._lag = lag_of(data.frequency.season, data.sizes.seq_len)
         self._seen, self._residuals = 0, list[Residuals]()

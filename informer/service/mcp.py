@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from mcp.server import MCPServer
 
@@ -25,8 +25,8 @@ MOST_TEXT = 20_000
 """Characters of the forecast in an answer; the file has all."""
 
 
-def server(folder: Path, budget: float) -> MCPServer:
-    """The server; its tools read and write only in `folder`, and a forecast takes at most `budget` minutes."""
+def server(folder: Path) -> MCPServer:
+    """The server; its tools read and write only in `folder`."""
     tools = MCPServer("informer", version=informer.__version__, instructions=INSTRUCTIONS)
     root = folder.resolve()
 
@@ -66,11 +66,7 @@ def server(folder: Path, budget: float) -> MCPServer:
 
     @tools.tool()
     async def forecast(
-        file: str,
-        target: str | None = None,
-        horizon: str | None = None,
-        model: Literal["auto", "zero"] = "auto",
-        repair: bool = False,
+        file: str, target: str | None = None, horizon: str | None = None, repair: bool = False
     ) -> dict[str, Any]:
         """Forecast a file; scores next to baselines, coverage of intervals, and the rows of the forecast.
 
@@ -78,11 +74,9 @@ def server(folder: Path, budget: float) -> MCPServer:
             file: path of a CSV, parquet or Excel file with a time column.
             target: column to forecast; default: every numeric column.
             horizon: rows to forecast, or a span such as 2weeks.
-            model: auto (chosen on held-out rows), or zero (no training, seconds).
             repair: repair problems of the data.
         """
-        mode = "auto" if repair else "none"
-        settings = {"target": target, "horizon": horizon, "model": model, "budget": budget, "repair": mode}
+        settings = {"target": target, "horizon": horizon, "repair": "auto" if repair else "none"}
         found = await answer("forecast", {"input": file}, **settings)
         for each in found.get("forecasts", []):
             path = root / each["forecast"]

@@ -1,8 +1,4 @@
-"""Monitor a model: compare its forecasts since training with actual values.
-
-Skill and coverage are those of forecasts from every origin since training; the drift test compares the level of the
-targets with that before.
-"""
+"""Monitor a model: skill and coverage of its forecasts from every origin since training."""
 
 import json
 import logging
@@ -30,20 +26,17 @@ from informer.checkpoint.paths import WATCHED, check_output, forecasting_checkpo
 from informer.config import conversion
 from informer.config.commands import WatchConfig
 from informer.config.conversion import without_nan
-from informer.config.overrides import shell_command
 from informer.data.store import with_columns
 from informer.data.windows import Batch
 from informer.inference.model import TrainedModel
 from informer.inference.rolling import baselines_before, moment_in, series_windows
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
-from informer.read.series import Series, column_values
-from informer.report.page import Content, Profile, TextTable, Tone, to_html
+from informer.read.series import Series
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of
 from informer.scoring.intervals import Baseline
 from informer.scoring.scores import evaluate_all
-from informer.service.drift import find_drift
-from informer.service.update import joined_series, newer_rows, older_rows
+from informer.service.rows import joined_series, newer_rows, older_rows
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +53,6 @@ SURE = 0.99
 FEWEST_HORIZONS = 8
 """Minimum number of non-overlapping horizons for these tests."""
 
-MOST_TESTS = 64
-"""Maximum number of drift tests; more columns of series are thinned evenly."""
-
 MOST_NAMED = 3
 """Maximum number of series named in a warning."""
 
@@ -78,9 +68,7 @@ class Verdict(Enum):
 
     ok = 0
     recalibrate = 10
-    """The level is unchanged, but intervals cover too much or too little."""
-    update = 11
-    """The level moved, and the model is no worse than the baselines: update it with the later rows."""
+    """Intervals cover too much or too little."""
     retrain = 12
     """A baseline is better."""
 
@@ -96,9 +84,6 @@ class Findings:
         coverage: share of actual values inside the interval, for origins with non-overlapping horizons.
         level: interval level in percent; None: the model has no intervals.
         horizon: rows of a forecast.
-        drift: a row per drift test: series (empty for a single one), column, at (time of the row that raised the alarm;
-            empty: no alarm), after (number of rows up to it, from 1; 0: no alarm), and evidence, bound, change (see
-            `informer.service.drift.Drift`).
     """
 
     model: str
@@ -106,7 +91,6 @@ class Findings:
     coverage: Float64[np.ndarray, "blocks"]
     level: int | None
     horizon: int
-    drift: pd.DataFrame
 
     @property
     def mse(self) -> dict[str, float]:
@@ -145,11 +129,6 @@ class Findings:
         return abs(float(self.coverage.mean()) - share) <= max(OFF, noise)
 
     @property
-    def raised(self) -> pd.DataFrame:
-        """The drift tests that raised an alarm, the first one first."""
-        return self.drift[self.drift["after"] > 0].sort_values("after", kind="stable")
-
-    @property
     def periods(self) -> list[dict[str, Any]]:
         """Scores of consecutive origins: times of the first forecast value of the first and the last one, number of
         origins, mean squared errors, skill, coverage."""
@@ -175,27 +154,15 @@ class Findings:
                 f"{self.model} is {Winner.baseline.value} {self.best_baseline} on the later half ({100 * SURE:.0f} % "
                 f"interval of the skill {ends})"
             )
-        if len(self.raised):
-            first = self.raised.iloc[0]
-            return Verdict.update, (
-                f"level moved: {_whose(first)} by {first['change']:+.1f} standard deviations, seen at {first['at']} "
-                f"({len(self.raised)} of {len(self.drift)} tests)"
-            )
         if not self.is_covering:
             return Verdict.recalibrate, (
-                f"intervals of {self.level} % cover {self.coverage.mean():.1%} of actual values, and the level did "
-                "not move"
+                f"intervals of {self.level} % cover {self.coverage.mean():.1%} of actual values"
             )
-        return Verdict.ok, "errors, coverage and level are as expected"
+        return Verdict.ok, "errors and coverage are as expected"
 
 
 def _mse(origins: pd.DataFrame) -> dict[str, float]:
     return {str(name): float(error) for name, error in origins.drop(columns=INSIDE).mean().items()}
-
-
-def _whose(test: pd.Series) -> str:
-    """Series and column of a drift test."""
-    return f"{test['series']} {test['column']}".strip()
 
 
 def _skill(mse: Mapping[str, float], model: str) -> float:
@@ -217,76 +184,14 @@ def to_json(findings: Findings, facts: dict[str, Any]) -> str:
         "mse": findings.mse,
         "interval": findings.level,
         "coverage": float(findings.coverage.mean()) if len(findings.coverage) else None,
-        "drift": findings.drift.to_dict("records"),
         "periods": findings.periods,
     }
     return json.dumps(without_nan(plain | facts), indent=2) + "\n"
 
 
-def to_content(findings: Findings, *, title: str, subtitle: str, command: str) -> Content:
-    """Content of the page."""
-    verdict, reason = findings.decide()
-    periods, names = findings.periods, list(findings.mse)
-    cards = [
-        ("Skill", signed_percent(findings.skill), f"against {findings.best_baseline}, all origins"),
-        ("Origins", f"{len(findings.origins):,}", "since the end of training"),
-        (
-            "Coverage",
-            f"{findings.coverage.mean():.1%}" if len(findings.coverage) else "–",
-            f"of {findings.level} % intervals" if findings.level else "no intervals",
-        ),
-        ("Drift", f"{len(findings.raised)}", "columns whose level moved"),
-    ]
-    over_time = [
-        (
-            period["first"],
-            str(period["origins"]),
-            *(f"{error:.4g}" for error in period["mse"].values()),
-            "–" if math.isnan(period["skill"]) else signed_percent(period["skill"]),
-            "–" if math.isnan(period["coverage"]) else f"{period['coverage']:.1%}",
-        )
-        for period in periods
-    ]
-    drift = [
-        (
-            _whose(test),
-            f"{test['evidence']:.2f}",
-            f"{test['bound']:.2f}",
-            f"{test['change']:+.2f}" if test["after"] else "–",
-            test["at"] or "no alarm",
-        )
-        for _, test in findings.drift.iterrows()
-    ]
-    profile = Profile(
-        key="over-time",
-        title="Error over time",
-        axis="first forecast value",
-        labels=[period["first"] for period in periods],
-        mse={name: [period["mse"][name] for period in periods] for name in names},
-        mae={},
-        note="Mean squared error of all origins of each period, scaled.",
-    )
-    head = ("first forecast value", "origins", *names, "skill", f"coverage of {findings.level or LEVEL} %")
-    level = "Level of the targets: logarithm of the evidence, alarm above the bound, change in standard deviations"
-    return Content(
-        title=title,
-        subtitle=subtitle,
-        verdict=f"{verdict.name}: {reason}.",
-        tone={Verdict.ok: Tone.good, Verdict.retrain: Tone.bad}.get(verdict, Tone.level),
-        model=findings.model,
-        cards=cards,
-        profiles=[profile],
-        tables=[
-            TextTable(title="Over time: scaled MSE, skill, coverage", head=head, rows=over_time),
-            TextTable(title=level, head=("column", "evidence", "bound", "change", "alarm at"), rows=drift),
-        ],
-        command=command,
-    )
-
-
 @torch.inference_mode()
 def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_size: int) -> Findings:
-    """Forecast each series from every origin, score model and baselines, and test the level.
+    """Forecast each series from every origin, and score model and baselines.
 
     Args:
         model: trained on rows up to `until`.
@@ -343,22 +248,7 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
         coverage=blocks if levels else blocks[:0],
         level=LEVEL if levels else None,
         horizon=model.sizes.pred_len,
-        drift=_drift(model, pairs),
     )
-
-
-def _drift(model: TrainedModel, pairs: Sequence[tuple[Series, int]]) -> pd.DataFrame:
-    """Compare the level of each target after training with that before."""
-    channels = [(series, first, column) for series, first in pairs for column in model.columns.targets]
-    channels, tests = channels[:: -(-len(channels) // MOST_TESTS)], []
-    for series, first, column in channels:
-        values = column_values(series, [column])[:, 0]
-        test = find_drift(values[:first], values[first:], season=series.frequency.season, n_tests=len(channels))
-        after = 0 if test.alarm is None else test.alarm + 1
-        at = str(series.timestamps[first + after - 1]) if after else ""
-        name = series.name if len(pairs) > 1 else ""
-        tests.append((name, column, at, after, test.evidence, test.bound, test.change))
-    return pd.DataFrame(tests, columns=["series", "column", "at", "after", "evidence", "bound", "change"])
 
 
 def _first(model: TrainedModel, series: Series, until: str) -> int:
@@ -373,11 +263,11 @@ def _first(model: TrainedModel, series: Series, until: str) -> int:
     return first
 
 
-JSON, PAGE = "watch.json", "watch.html"
+JSON = "watch.json"
 
 
 def watch(settings: WatchConfig, console: Console) -> tuple[Verdict, str]:
-    """Write the findings as JSON and as a page, and print and return the verdict and its reason.
+    """Write the findings as JSON, and print and return the verdict and its reason.
 
     Raises:
         InputError: no run, the file has too few rows after the training data, or dataset.fill=mask.
@@ -385,8 +275,9 @@ def watch(settings: WatchConfig, console: Console) -> tuple[Verdict, str]:
     path, where = locate(settings.checkpoint), settings.input or ""
     saved, until = forecasting(settings.checkpoint)
     output = Path(settings.output) if settings.output else path.parent / WATCHED
-    names = [output / JSON, output / PAGE]
-    check_output(output, names, inputs=[path, Path(where)], overwrite=settings.overwrite or not settings.output)
+    check_output(
+        output, [output / JSON], inputs=[path, Path(where)], overwrite=settings.overwrite or not settings.output
+    )
     with logging_to(console, quiet=True):
         model = TrainedModel(saved, device=settings.device)
         results = findings_of(model, _panel(settings, saved, until), until, settings.batch_size)
@@ -394,14 +285,8 @@ def watch(settings: WatchConfig, console: Console) -> tuple[Verdict, str]:
     make_folder(output)
     facts = {"checkpoint": settings.checkpoint, "input": where, "trained_until": until}
     write_atomic(output / JSON, to_json(results, facts))
-    words = ("checkpoint", settings.checkpoint), ("input", where)
-    command = shell_command("watch", *words)
-    subtitle = f"{where}: forecasts of {settings.checkpoint} from every origin after {until}"
-    write_atomic(output / PAGE, to_html(to_content(results, title="In service", subtitle=subtitle, command=command)))
     say(console, f"{verdict.name}: {reason}")
-    if verdict is Verdict.update or verdict is Verdict.recalibrate:
-        say(console, f"next: {shell_command('update', *words)}")
-    say(console, f"{output / JSON}, {output / PAGE}")
+    say(console, str(output / JSON))
     return verdict, reason
 
 
@@ -450,8 +335,7 @@ def _panel(settings: WatchConfig, saved: Checkpoint, until: str) -> Sequence[Ser
     last = max(series.timestamps[-1] for series in older)
     if all(series.timestamps[-1] <= last for series in newer):
         return older  # no new rows: monitor the run's own test part, if it was not fitted on it
-    fix = f"add them, or give a file that begins at {last} or earlier, with dataset.fill=ffill|linear|zero"
-    return joined_series(older, newer, fix=fix, where=settings.input or "").panel
+    return joined_series(older, newer, where=settings.input or "")
 
 
 def _trained(panel: Sequence[Series], saved: Checkpoint) -> list[Series]:

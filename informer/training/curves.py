@@ -131,8 +131,8 @@ class Tracker(AbstractContextManager["Tracker"]):
                 hours = (now - self._began) / measured * (self._n_steps - self._done) / 3600
                 if hours > LONG and self.activity == TRAINING_ACTIVITY:
                     log.warning(
-                        f"training may take up to about {hours:.1f} hours; model=auto trainer.time_budget_minutes=10 "
-                        "keeps to a budget, trainer.steps_per_epoch=500 shortens epochs"
+                        f"training may take up to about {hours:.1f} hours; trainer.max_minutes=10 "
+                        "stops it, trainer.steps_per_epoch=500 shortens epochs"
                     )
         if self._is_piped and now - self._spoke >= EVERY:
             self._spoke = now

@@ -17,7 +17,6 @@ from informer.checkpoint import paths
 from informer.config import conversion
 from informer.config.conversion import read_saved_yaml
 from informer.config.data import LOCATION_KEYS
-from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig, TrainerConfig
 from informer.data.recorded import Recorded
 
@@ -147,19 +146,13 @@ class RunFolder:
         """The run of `resume=`, which is its folder or a file in it.
 
         Raises:
-            InputError: there is no run, or it was made by `informer update`.
+            InputError: there is no run.
         """
         path = paths.resolve_latest(path)
         place = (path if path.is_dir() else path.parent).resolve()  # follows a link `latest`
         folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
         if not path.exists() or not folder.contains_run:
             raise InputError(f"resume={path}: expected a run directory or its {paths.LAST}, found no run there")
-        if "parent" in folder.facts():
-            raise InputError(
-                f"resume={path}: made by informer update, which has no training to continue; add later rows with "
-                f"{shell_command('update', ('checkpoint', folder.path), 'input=FILE')}, or start from it with "
-                f"init_from={folder.path}"
-            )
         return folder
 
     @property
@@ -221,14 +214,8 @@ class RunFolder:
     def begin(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
         """Write facts and configuration before the first step."""
         remove_temporary(self.path / name for name in paths.FILES)
-        facts |= {name: fact for name, fact in self.facts().items() if name == "search"}
         # first: a run without the checksum of its data cannot be resumed
         self._write_facts(facts | {"resumed": []})
-        write_atomic(self.path / paths.CONFIG, conversion.to_yaml(settings))
-
-    def chosen(self, settings: TrainConfig, record: dict[str, Any]) -> None:
-        """Write the configuration that a search chose, and its record `record`."""
-        self._write_facts(self.facts() | {"search": record})
         write_atomic(self.path / paths.CONFIG, conversion.to_yaml(settings))
 
     def resume(self, settings: TrainConfig, facts: dict[str, Any]) -> None:

@@ -1,48 +1,43 @@
 """One run, from its configuration to its report: read the data, build the network, train, score, save.
 
-Used by the command, `Forecaster.fit` and the search. `prepare` completes the configuration, `run_context` sets up
-device, log and processes, and `train_and_score` is the run; `score_best` scores its best checkpoint on the test part,
-within the remaining time budget. A table trained on from memory is saved with it, so that `eval` and `resume` find it.
-
-`scaler.transform=auto` is chosen on validation data. For each transform ridge regressions forecast blocks of training
-and validation windows, each fitted on the other blocks and scored in the units of the data. A transform is used if it
-clearly lowers the mean of RMSE, MASE and sMAPE, each relative to no transform (as the M4 competition's OWA averages
-relative errors), and RMSE rises by little. Least squares of transformed values forecast closer to a median than to a
-mean, so that relative errors may fall while squared errors rise.
+`train` makes a run and `resume` continues one, for the command and `Forecaster.fit`. `score_best` scores the best
+checkpoint on the test part. A table trained on from memory is saved with the run, so that `eval` and `resume` find it.
 """
 
 import hashlib
 import logging
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timezone
-from functools import cache
-from itertools import pairwise
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float64
 from rich.console import Console
 from torch import Tensor
 
 from informer import checkpoint
 from informer.base import progress
-from informer.base.console import logging_to
+from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted, listed, with_addresses
 from informer.base.files import write_atomic
 from informer.base.runtime import pick_device, provenance, seed_everything, set_deterministic
 from informer.base.start import Interrupted, StopRequest
-from informer.build import build_data, dims_of, picked_by_length, resolve_decoder
+from informer.build import (
+    build_data,
+    check_attention,
+    dims_of,
+    picked_by_length,
+    read_dataset,
+    resolve_decoder,
+    with_static,
+)
 from informer.checkpoint.format import (
     ATTRIBUTES,
     CATEGORIES,
-    COMBINED,
-    MAPS,
     MASE_SCALES,
     NAMES,
     REFITTED,
@@ -51,53 +46,56 @@ from informer.checkpoint.format import (
     UNTIL,
     Checkpoint,
 )
-from informer.checkpoint.paths import LOG, REFIT
+from informer.checkpoint.paths import LAST, LOG, REFIT
 from informer.checkpoint.restore import attributes_in, dims_in, restore_model
 from informer.config import conversion
-from informer.config.data import DatasetConfig, NonNegative, Transform
-from informer.config.model import LinearSkip
+from informer.config.data import OWN_PLACES, DatasetConfig, NonNegative
+from informer.config.model import WindowSizes
 from informer.config.overrides import Word, changed_settings, shell_command
-from informer.config.training import TrainConfig
-from informer.data.columns import Columns
-from informer.data.dataset import Data, Provenance, Source
+from informer.config.training import TrainConfig, check
+from informer.data.dataset import Data, Provenance, Source, non_negative
 from informer.data.panel import training_rows
-from informer.data.scaler import POWERS, is_amount
-from informer.data.store import with_columns
-from informer.data.windows import Windows
+from informer.data.recorded import find_again, own_cache
 from informer.inference.rescore import save_results
-from informer.inference.zero import network_seasons
-from informer.linear.maps import all_runs, chosen_maps, fit_model
-from informer.linear.moments import joined, runs_of
-from informer.linear.select import folds, starts_of
+from informer.linear.maps import all_runs, fit_model
+from informer.members.zero import network_seasons
 from informer.networks.forecast_model import ForecastModel
-from informer.networks.models.linear import maps_config
 from informer.networks.models.zero import ZeroConfig
-from informer.networks.ops.zero_inputs import HORIZON
 from informer.scoring import intervals
-from informer.scoring.baselines import FittedBaseline, fit_ridge
+from informer.scoring.baselines import FittedBaseline
 from informer.scoring.bootstrap import Winner
 from informer.scoring.metrics import WQL
 from informer.scoring.scores import (
     FORESIGHT,
     Evaluation,
     baselines_for,
-    evaluate,
     fit_baselines,
     score,
     scored_at_once,
     training_scale,
 )
-from informer.training.combination import combined, combiner
 from informer.training.curves import Tracker, reference_losses, tag_of
-from informer.training.folder import RunFolder
+from informer.training.folder import LENGTH, RunFolder
 from informer.training.loop import Session, check_compiler, fit
 from informer.training.optim import EarlyStopping, resolve_precision
 from informer.training.processes import Processes
 from informer.training.sinks import Sink, check_installed, open_sinks
-from informer.training.start import FittedMaps, calibration_errors, initial_network, is_closed_form
-from informer.training.state import EVENTS, Checkpointer, State, note_of_length
+from informer.training.start import calibration_errors, initial_network
+from informer.training.state import (
+    EVENTS,
+    Checkpointer,
+    State,
+    check_goes_on,
+    check_training,
+    note_of_length,
+    resumable,
+)
+from informer.training.transform import with_transform
 
 log = logging.getLogger(__name__)
+
+Read = Callable[[WindowSizes], Source]
+"""Reads the series of a dataset; the argument is the size of the windows."""
 
 
 NAME = "frame"
@@ -136,8 +134,6 @@ ROLES = ("features", "target", "targets", "past_covariates", "future_covariates"
 FEW_ROWS = 10
 """Minimum number of training rows per category, on average, to learn an embedding."""
 
-FITTED = {LinearSkip.ridge: "ridge", LinearSkip.maps: "the linear maps"}
-
 
 def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: torch.device) -> None:
     """Log data, windows, network and run directory before the first step."""
@@ -166,7 +162,7 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
             )
     precision = resolve_precision(settings.precision, device).value
     log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
-    if settings.non_negative is NonNegative.auto and (names := non_negative(settings, data)):
+    if settings.non_negative is NonNegative.auto and (names := non_negative(settings.non_negative, data)):
         log.info(
             f"forecasts of {listed(names)} are at least zero, like their training rows (non_negative=none turns it off)"
         )
@@ -182,8 +178,7 @@ def log_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:
         return
     if stopping.start_loss:  # zero for a constant series: cannot be improved
         share = 1.0 - stopping.best_loss / stopping.start_loss
-        what, fitted = ("the network", FITTED.get(settings.model.skip, "the closed form"))
-        what = "training" if settings.model.CLOSED_FORM else what
+        what, fitted = ("training", "the closed form") if settings.model.CLOSED_FORM else ("the network", "ridge")
         has_weights = settings.init_from is not None or isinstance(settings.model, ZeroConfig)
         start = "the initial weights" if has_weights else fitted
         log.info(
@@ -200,9 +195,8 @@ def better_command(settings: TrainConfig) -> str:
         data = ["dataset=csv", ("dataset.path", dataset.path), *dataset_words(dataset)]
     roles = {name: getattr(settings, name) for name in ROLES}
     columns = changed_settings("", roles, {name: getattr(TrainConfig(), name) for name in ROLES})
-    words = [*data, *columns, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
-    command = shell_command("train", *words)
-    return f"try: {command} (starts from the best linear map), or model=linear, which takes seconds"
+    words = [*data, *columns, f"pred_len={settings.pred_len}", "model=linear"]
+    return f"try: {shell_command('train', *words)}, which takes seconds"
 
 
 def dataset_words(dataset: DatasetConfig) -> list[str]:
@@ -233,24 +227,6 @@ def data_facts(data: Data) -> dict[str, Any]:
     }
 
 
-def non_negative(settings: TrainConfig, data: Data) -> list[str]:
-    """Targets whose forecasts are clipped at zero: set by the user, or detected in the training rows."""
-    if settings.non_negative is not NonNegative.auto:
-        return list(data.targets) if settings.non_negative is NonNegative.all else []
-    names: list[str] = []
-    for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
-        least, zeros, n, all_integer = math.inf, 0, 0, True
-        for series in training_rows(data.panel, data.splits):
-            values = np.asarray(series.values[:, place])
-            values = values[~np.isnan(values)]
-            least, n = min(least, values.min(initial=math.inf)), n + len(values)
-            zeros += int((values == 0).sum())
-            all_integer = all_integer and bool((values == np.round(values)).all())
-        if is_amount(least, zeros, n, whole=all_integer):
-            names.append(name)
-    return names
-
-
 def window_counts(data: Data) -> dict[str, int]:
     """Number of windows of each part."""
     by_part = {"train": data.train, "val": data.val, "calibration": data.calibration, "test": data.test}
@@ -275,7 +251,7 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
         "data": data_facts(data)
         | {
             NAMES: list(data.trained_series),
-            "non_negative": non_negative(settings, data),
+            "non_negative": non_negative(settings.non_negative, data),
             MASE_SCALES: mase_scales(data),
         }
         | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
@@ -284,223 +260,38 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
     }
 
 
-MOST_SERIES, MOST_TARGETS, MOST_VALUES = 200, 32, 20_000_000
-"""Series of a panel and targets that are used, evenly spaced; if they have more values than MOST_VALUES, nothing is
-transformed."""
-
-MOST_ROWS, MOST_WINDOWS, MOST_FORECASTS = 50_000, 1024, 65_536
-"""Most histories in a fit, most held-out windows, and most windows times targets, over all blocks."""
-
-BLOCKS = 4
-
-LEAST_GAIN, SURE, MOST_LOSS = 0.01, 2.0, 0.01
-"""Share, and standard errors over blocks, by which a transform must lower the mean of the three errors; share by which
-it may raise RMSE."""
-
-
-Item = TypeVar("Item")
-
-BlockErrors = Float64[np.ndarray, "3 blocks"]
-"""RMSE, MASE and sMAPE of each block with one transform; RMSE and MASE in scaled units without a transform, sMAPE in
-percent."""
-
-
-def with_transform(settings: TrainConfig, source: Source, device: torch.device) -> tuple[TrainConfig, str]:
-    """The configuration with `scaler.transform=auto` replaced by a choice, and a note; "" without a choice.
-
-    Raises:
-        InputError: the data have no training or no validation window.
-    """
-    if settings.scaler.transform is not Transform.auto:
-        return settings, ""
-    plain = _with(settings, Transform.none)
-    positions = source.columns.positions(source.columns.targets)
-    lows = [np.nanmin(series.values[:, positions], axis=0, initial=np.inf) for series in source.panel]
-    if not (np.min(lows, axis=0) >= 0).any():  # every target has a negative value
-        return plain, ""
-    panel = _evenly(source.panel, MOST_SERIES)
-    targets = tuple(_evenly(source.columns.targets, MOST_TARGETS))
-    if len(targets) * sum(map(len, panel)) > MOST_VALUES:
-        return plain, f"scaler.transform=none: not chosen with more than {MOST_VALUES:,} values; try sqrt for counts"
-    columns = Columns(inputs=targets, targets=targets)
-    sample = replace(source, panel=with_columns(panel, targets), columns=columns, labels={}, cache=None)
-    scores = {transform: _scores(_with(settings, transform), sample, device) for transform in POWERS}
-    chosen, note = choose(scores)
-    return _with(settings, chosen), note
-
-
-def choose(scores: Mapping[Transform, BlockErrors]) -> tuple[Transform, str]:
-    """The transform to use, and why."""
-    chosen = Transform.none
-    for stronger in (Transform.sqrt, Transform.fourth_root):
-        if _is_better(scores[stronger], scores[chosen]):
-            chosen = stronger
-    if chosen is Transform.none:
-        return chosen, "scaler.transform=none: no root of the targets clearly forecasts better on held-out blocks"
-    rmse, mase, smape = scores[chosen].mean(axis=1)
-    base_rmse, base_mase, base_smape = scores[Transform.none].mean(axis=1)
-    return chosen, (
-        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {mase:.3g} instead of "
-        f"{base_mase:.3g}, sMAPE {smape:.3g} instead of {base_smape:.3g} %, RMSE {rmse:.3g} instead of {base_rmse:.3g}"
-    )
-
-
-def _is_better(candidate: BlockErrors, other: BlockErrors) -> bool:
-    """Whether the gain is large enough and consistent across blocks, and RMSE not much higher."""
-    n_blocks = other.shape[1]
-    if n_blocks < 2 or not (other > 0).all():  # MASE may be undefined
-        return False
-    relative = (candidate / other).mean(axis=0)
-    error = relative.std(ddof=1) / n_blocks**0.5
-    is_gain = relative.mean() <= 1 - max(LEAST_GAIN, SURE * error)
-    return bool(is_gain and (candidate[0] / other[0]).mean() <= 1 + MOST_LOSS)
-
-
-def _evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """At most `most` of the items, evenly spaced."""
-    return items[:: -(-len(items) // most)]
-
-
-def _with(settings: TrainConfig, transform: Transform) -> TrainConfig:
-    return replace(settings, scaler=replace(settings.scaler, transform=transform))
-
-
-def _scores(settings: TrainConfig, source: Source, device: torch.device) -> BlockErrors:
-    data = build_data(settings, device, source=source)
-    positions = data.columns.positions(data.targets)
-    places = tuple(data.targets.index(name) for name in non_negative(settings, data))
-    most = max(min(MOST_WINDOWS, MOST_FORECASTS // len(positions)) // BLOCKS, 1)
-    scale, rows = training_scale(data), []
-    for block in folds(joined(runs_of(data.train), runs_of(data.val)), BLOCKS, data.sizes.pred_len):
-        if not (block.held and block.fitted):
-            continue
-        held_out, fitted = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
-        held_out = held_out.thinned(most)
-        ridge = fit_ridge(fitted, held_out, positions, max_rows=MOST_ROWS)
-        errors = evaluate(intervals.Baseline(ridge, places), held_out, mase_scale=scale)
-        scaled = errors.scaled.overall()
-        rows.append((scaled["rmse"], scaled["mase"], errors.original.overall()["smape"]))
-    return np.array(rows).reshape(-1, 3).T
-
-
-PROBE, MORE = 16, 4
-"""Scoring is timed on PROBE and on MORE * PROBE test windows."""
-
-LEAST, LEAST_VALUES = 128, 1 << 22
-"""Minimum number of windows, or of their values, that are scored regardless of time."""
-
-MEMBER_FORECASTS = 50_000
-"""Maximum number of forecasts of the test part by members of an average that are not part of the model."""
-
-SAFE = 1.3
-"""Safety factor on measured times."""
-
-
-class SearchResult(NamedTuple):
-    """Results of a search for its final run.
-
-    Args:
-        maps: fitted linear maps to start from; None: not fitted yet.
-        fit_seconds: time for fitting them.
-        seconds_left: returns the remaining seconds of the budget.
-    """
-
-    maps: FittedMaps | None
-    fit_seconds: float
-    seconds_left: Callable[[], float]
-
-
 def score_best(
     settings: TrainConfig,
     data: Data,
     folder: RunFolder,
-    console: Console,
     baselines: Sequence[FittedBaseline],
-    searched: SearchResult | None = None,
-    calibration_windows: Windows | None = None,
 ) -> Evaluation:
-    """Choose the combination, calibrate the intervals, save the best checkpoint and score it on the test part.
-
-    Args:
-        calibration_windows: windows that the network has not seen; None: the part for calibration.
+    """Calibrate the intervals, save the best checkpoint and score it on the test part.
 
     Raises:
         InputError: the checkpoint belongs to another run.
     """
     saved, device = folder.checkpoint(), data.train.starts.device
     folder.check_own(settings, saved, checkpoint.BEST)
-    if settings.trainer.combine and COMBINED not in saved.data:
-        saved, table = combined(saved, settings, data, device)
-        console.print(table)
     saved = replace(saved, config=conversion.to_plain(settings))  # a continued run has another length
     best = restore_model(saved).to(device)
-    unseen = data if calibration_windows is None else replace(data, calibration=calibration_windows)
-    errors = calibration_errors(best, settings, unseen, finish=combiner(saved, data))
+    errors = calibration_errors(best, settings, data)
     calibration = None if errors is None else errors.calibration()
     calibrated = baselines_for(data, best, baselines)
-    evaluation = _scored(best, settings, data, calibration, calibrated, searched)
+    batch_size = settings.trainer.eval_batch_size
+    evaluation = score(best, data, batch_size=batch_size, calibration=calibration, baselines=calibrated)
     facts: dict[str, Any] = {SHORTFALLS: intervals.shortfalls(evaluation.intervals, data.targets)}
-    if (maps := best.maps) is not None and is_closed_form(best, settings):
-        facts[MAPS] = chosen_maps(maps, maps_config(settings.model), data)
     state: dict[str, Tensor] = {}
     if errors is not None and calibration is not None and settings.trainer.calibration:
         state |= calibration.state()
         # for forecasts after the end of the data: also the errors on the test part, the newest there are
-        errors_of = intervals.residuals_of(data, scored_at_once(best, settings.trainer.eval_batch_size, data))
-        known = evaluation.residuals
-        if evaluation.windows < len(data.test):  # those of as many windows, however many were scored in time
-            every = intervals.every_of(data.test, intervals.affordable(best, intervals.MOST_RECENT, len(data.targets)))
-            chosen = data.test.at(data.test.starts[::every])
-            known = errors_of(best.eval(), chosen, n_rolled=0)
-        tested = errors_of(best.eval(), data.test, most=intervals.MOST_RECENT, known=known)
+        errors_of = intervals.residuals_of(data, scored_at_once(best, batch_size, data))
+        tested = errors_of(best.eval(), data.test, most=intervals.MOST_RECENT, known=evaluation.residuals)
         recent = (tested if errors.lag != tested.lag else intervals.joined_errors([errors, tested])).calibration()
         if bool(recent.is_learned.any()):
             state |= {f"{intervals.RECENT}{name}": tensor for name, tensor in recent.state().items()}
     folder.save(checkpoint.BEST, replace(saved, calibration=state or None, data=saved.data | facts))
     return evaluation
-
-
-def _scored(
-    model: ForecastModel,
-    settings: TrainConfig,
-    data: Data,
-    calibration: intervals.Calibration | None,
-    baselines: Sequence[intervals.Baseline],
-    searched: SearchResult | None,
-) -> Evaluation:
-    """Score on all test windows, or on evenly spaced ones if members would make more than MEMBER_FORECASTS, or if the
-    time budget requires it."""
-    n_windows, values = len(data.test), data.sizes.pred_len * len(data.targets)
-    blocks = len(data.targets) * -(-data.sizes.reach // HORIZON)
-    most = max(MEMBER_FORECASTS // blocks, LEAST) if model.members else n_windows
-    why = "further members of the average take a millisecond per forecast"
-
-    def scores(of: Data) -> Evaluation:
-        batch_size = settings.trainer.eval_batch_size
-        return score(model, of, batch_size=batch_size, calibration=calibration, baselines=baselines)
-
-    # with further members a forecast takes as long however short it is
-    least = LEAST if model.members else max(LEAST, LEAST_VALUES // values)
-    if searched is not None and math.isfinite(searched.seconds_left()) and min(most, n_windows) > least:
-        probes = [data.test.thinned(PROBE), data.test.thinned(MORE * PROBE)]
-        marks = [searched.seconds_left()]
-        for probe in probes:
-            scores(replace(data, test=probe))
-            marks.append(searched.seconds_left())
-        seconds = [earlier - later for earlier, later in pairwise(marks)]
-        # the difference cancels the fixed cost of scoring
-        pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
-        room = searched.seconds_left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
-        in_time = max(int(room / (SAFE * pace)), least) if pace > 0 else n_windows
-        if in_time < most:
-            most, why = in_time, "as many as the time budget allowed"
-    if most >= n_windows:
-        return scores(data)
-    fewer = data.test.thinned(most)
-    evaluation = scores(replace(data, test=fewer))
-    note = f"scored on {len(fewer):,} evenly spaced of {n_windows:,} test windows: {why}"
-    stride = -(-n_windows // most)
-    return replace(evaluation, notes=(*evaluation.notes, note), block=max(-(-evaluation.block // stride), 1))
 
 
 def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:
@@ -518,6 +309,127 @@ def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, 
     if evaluation.quantiles:
         metrics["test/pinball"] = evaluation.mean_pinball
     return metrics | {"val/best_loss": stopping.best_loss}
+
+
+def train(settings: TrainConfig, folder: RunFolder, console: Console, *, read: Read | None = None) -> Evaluation | None:
+    """Make one run, from the configuration to the test report.
+
+    Args:
+        folder: run directory; it must not contain a run yet.
+        console: shows the progress bar, the epoch table and the report.
+        read: returns the series. Default: those of the configured dataset.
+
+    Returns:
+        The test scores; None in every process but the first if several train together.
+
+    Raises:
+        InputError: a mistake of the user; nothing is written before training starts.
+        Interrupted: Ctrl-C or SIGTERM; the run can be resumed.
+    """
+    settings = prepare(settings, folder)
+    check_attention(settings)
+    with folder.claimed():
+        folder.check_new()  # another process may have started a run here in the meantime
+        return _run(settings, folder, console, read or partial(read_dataset, settings))
+
+
+def resume(
+    folder: RunFolder, console: Console, requested: TrainConfig | None = None, *, set_keys: Collection[str] = ()
+) -> Evaluation | None:
+    """Continue a run as if it had never stopped.
+
+    Args:
+        folder: run directory. A run that was killed before it saved anything starts from the beginning.
+        console: as in `train`.
+        requested: the user's configuration. Only the keys in `set_keys` and the default data folder are used;
+            everything else comes from the run.
+        set_keys: keys that the user has set. A data location known only from the run directory is checked, see
+            `find_again`.
+
+    Returns:
+        The test scores; None if the run is finished and `set_keys` does not change its length.
+
+    Raises:
+        InputError: a mistake of the user, for example data that have changed since the run started.
+        Interrupted: as in `train`.
+    """
+    if folder.is_finished and not set(LENGTH) & set(set_keys):
+        say(
+            console,
+            f"{folder.path} is finished: nothing to resume; see its metrics.json, or train longer: "
+            f"{shell_command('train', ('resume', folder.path), 'trainer.max_epochs=N')}",
+        )
+        return None
+    with folder.claimed("resume"):
+        folder.check_files()
+        last, requested = folder.last(), requested or TrainConfig()
+        settings = settings_to_resume(folder, last, requested, set_keys)
+        cache = nullcontext(settings.dataset) if "data_dir" in set_keys else own_cache(settings.dataset, folder.path)
+        with cache as dataset:
+            settings = replace(settings, dataset=dataset)
+            recorded = None if last is None else attributes_in(last)
+            read = partial(read_dataset, settings, attributes=recorded)
+            return _run(settings, folder, console, read, last=last)
+
+
+def settings_to_resume(
+    folder: RunFolder, last: Checkpoint | None, requested: TrainConfig, set_keys: Collection[str]
+) -> TrainConfig:
+    """The configuration of a stopped run, with the user's changes and the location of its data.
+
+    Args:
+        folder: run directory.
+        last: the last saved state, or None.
+        requested, set_keys: see `resume`.
+
+    Raises:
+        InputError: files of the run are damaged or belong to another run, its data are missing, or a value is out of
+            range.
+    """
+    settings = folder.settings()
+    if last is not None:
+        folder.check_own(settings, last, LAST)
+        check_training(last.training or {})
+    if length := [key.partition(".")[2] for key in LENGTH if key in set_keys]:
+        trainer = replace(settings.trainer, **{name: getattr(requested.trainer, name) for name in length})
+        settings = check(replace(settings, trainer=trainer))
+        check_goes_on(settings, last)
+    if "device" in set_keys:
+        settings = replace(settings, device=requested.device)
+    if "init_from" in set_keys:
+        settings = replace(settings, init_from=requested.init_from)
+    elif settings.init_from is not None and last is None:
+        raise InputError(
+            f"resume={folder.path}: the run has saved nothing yet and begins with the weights of another; "
+            "name them again: init_from=RUN"
+        )
+    locations = {key: getattr(requested.dataset, key) for key in OWN_PLACES if f"dataset.{key}" in set_keys}
+    if last is None and folder.facts().get("data", {}).get(ATTRIBUTES) and "attributes" not in locations:
+        raise InputError(
+            f"resume={folder.path}: the run has saved nothing yet, so also no attributes of its series; name their "
+            "file again: dataset.attributes=FILE"
+        )
+    dataset, data_dir = find_again(
+        replace(settings.dataset, **locations),
+        folder.recorded(last),
+        named=requested.data_dir if "data_dir" in set_keys else None,
+        default=requested.data_dir,
+        can_differ=False,
+    )
+    return replace(settings, dataset=dataset, data_dir=data_dir)
+
+
+def _run(
+    settings: TrainConfig,
+    folder: RunFolder,
+    console: Console,
+    read: Read,
+    *,
+    last: Checkpoint | None = None,
+) -> Evaluation | None:
+    with run_context(settings, folder, console) as context, resumable(folder):
+        source = read(settings.sizes)
+        return train_and_score(with_static(settings, source), context, source, last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -569,14 +481,13 @@ def train_and_score(
     context: RunContext,
     source: Source,
     last: Checkpoint | None,
-    searched: SearchResult | None = None,
 ) -> Evaluation | None:
     """Train, and score the best epoch once on the test part; None in all processes but the first.
 
     Args:
         settings, source: complete configuration, and the series.
         context: device, folder and processes of the run.
-        last, searched: the run's last saved state (None: a new run), and results of a search before it.
+        last: the run's last saved state; None: a new run.
 
     Raises:
         InputError: an error the user can fix; nothing is written before training starts.
@@ -590,7 +501,7 @@ def train_and_score(
         settings = replace(settings, model=replace(settings.model, seasons=list(found)))
     if last is not None:
         _check_same_data(data, last)
-    model = initial_network(settings, data, last, searched.maps if searched else None).to(context.device)
+    model = initial_network(settings, data, last).to(context.device)
     # fitted on first use: training reports values for which no baseline can be fitted
     baselines = cache(lambda: fit_baselines(data))
     with ExitStack() as open_files:
@@ -609,17 +520,17 @@ def train_and_score(
             return None
         log_gain(settings, stopping)
         progress.report("scoring on held-out rows")
-        folder, console = context.folder, context.console
-        evaluation = score_best(settings, data, folder, console, baselines(), searched)
+        folder = context.folder
+        evaluation = score_best(settings, data, folder, baselines())
         if settings.trainer.refit:
             evaluation = replace(evaluation, notes=(*evaluation.notes, save_refit(settings, data, folder)))
         plain = conversion.flat(conversion.to_plain(settings))
         tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
         folder.finish()
         # last: a run with a report counts as finished, and is not resumed
-        conclude(evaluation, data, folder, console)
+        conclude(evaluation, data, folder, context.console)
         log.info(f"      tensorboard --logdir {folder.path}")
-        if evaluation.winner is Winner.baseline and "search" not in folder.facts():
+        if evaluation.winner is Winner.baseline:
             log.info(better_command(settings))
         return evaluation
 
@@ -630,8 +541,7 @@ def save_refit(settings: TrainConfig, data: Data, folder: RunFolder) -> str:
     saved, runs = folder.checkpoint(), all_runs(data)
     model = restore_model(saved)
     assert model.maps is not None, "see TrainConfig.problems"
-    fit_model(model.maps, maps_config(settings.model), data, runs)
-    combiner(saved, data)(model.maps)  # the weight of the network in a combination is in its head already
+    fit_model(model.maps, data, runs)
     windows = sum(map(len, runs))
     facts = saved.data | {REFITTED: windows}
     folder.save(REFIT, replace(saved, weights=model.state_dict(), data=facts))

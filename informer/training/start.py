@@ -4,14 +4,12 @@ Fit the linear part of a model before its network is trained.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from informer import checkpoint
 from informer.base.errors import InputError, one_of
@@ -25,11 +23,10 @@ from informer.data.columns import Trained
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 from informer.linear.maps import MOST_WINDOWS, fit_model, held_out_blocks
-from informer.networks.forecast_model import ForecastModel, Member
+from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import MOST_COUNT
-from informer.networks.models.linear import LinearMaps, maps_config
+from informer.networks.models.linear import LinearMaps
 from informer.networks.models.zero import ZeroConfig, ZeroNetwork
-from informer.pretrained.member import PretrainedMember
 from informer.pretrained.weights import load
 from informer.read.frequency import Frequency
 from informer.scoring.baselines import RidgeForecast, fit_ridge
@@ -40,23 +37,6 @@ log = logging.getLogger(__name__)
 
 WINDOWS_EACH, MOST_OF_PANEL = 16, 8000
 """Windows of each series of a panel from which intervals are calibrated, and of all together."""
-
-
-class FittedMaps(NamedTuple):
-    """Closed-form maps of a network, fitted on its training windows.
-
-    Args:
-        weights: tensors by their names in the maps.
-        note: description of the fit.
-    """
-
-    weights: Mapping[str, Tensor]
-    note: str
-
-    def give(self, model: ForecastModel) -> None:
-        """Load the weights into the maps of a model."""
-        assert model.maps is not None, "see TrainConfig.problems"
-        model.maps.load_state_dict(self.weights)
 
 
 def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | None:
@@ -73,40 +53,27 @@ def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | N
         return f"weights {config.weights}, trained on generated series"
     if config.skip is LinearSkip.ridge:
         return fit_ridge_skip(model, data).note
-    return None if model.maps is None else fit_model(model.maps, maps_config(config), data)
+    return None if model.maps is None else fit_model(model.maps, data)
 
 
-def calibration_errors(
-    model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[LinearMaps], None]
-) -> Residuals | None:
+def calibration_errors(model: ForecastModel, settings: TrainConfig, data: Data) -> Residuals | None:
     """Errors for the calibration of intervals.
 
-    If the model has linear maps that were not trained further, these are cross-validation errors on blocks of training
-    and validation; otherwise errors on the calibration windows; None without either. A network, and a pretrained one
-    that was trained further, has no out-of-sample errors on blocks it was trained on, so the errors of the maps are
-    multiplied by the ratio of mean errors, model to maps, on the calibration windows.
+    Of linear maps that were not trained further, these are cross-validation errors on blocks of training and
+    validation; otherwise errors on the calibration windows; None without either.
 
     Args:
         model: in eval mode.
         settings: configuration of the run.
-        finish: applied to maps after each fit.
     """
     if data.calibration is None and not settings.trainer.calibration:
         return None
     errors_of = residuals_of(data, scored_at_once(model, settings.trainer.eval_batch_size, data))
     maps, calibration, n_blocks = model.maps, data.calibration, settings.trainer.calibration_blocks
-    if n_blocks and maps is not None and is_closed_form(model, settings):
+    if n_blocks and maps is not None and settings.trainer.max_steps == 0:
         most = max(MOST_WINDOWS, min(WINDOWS_EACH * len(data.panel), MOST_OF_PANEL))
-        fits = fits_on_blocks(model, maps, settings, data, finish=finish)
+        fits = fits_on_blocks(maps, settings, data)
         errors = joined_errors([errors_of(fitted, held_out, most=most // n_blocks) for fitted, held_out in fits])
-        learnt = any(isinstance(member, PretrainedMember) and member.is_tuned for _, member in model.members)
-        if calibration and (model.network is not None or learnt):
-            network_error, maps_error = (
-                errors_of(forecaster, calibration).errors.nanmean()
-                for forecaster in (model, ForecastModel.of_maps(maps, as_they_came(model.members)))
-            )
-            if maps_error > 0:  # zero for constant columns
-                errors = errors.scaled(float(network_error / maps_error))
     elif calibration:
         errors = errors_of(model, calibration)
     else:
@@ -115,42 +82,25 @@ def calibration_errors(
     return errors if bool(errors.errors.isfinite().any(dim=0).all()) else None
 
 
-def fits_on_blocks(
-    model: ForecastModel, maps: LinearMaps, settings: TrainConfig, data: Data, *, finish: Callable[[LinearMaps], None]
-) -> Iterator[tuple[ForecastModel, Windows]]:
-    """The maps of a model, fitted without each block of the rows before the test part, and the block's windows.
+def fits_on_blocks(maps: LinearMaps, settings: TrainConfig, data: Data) -> Iterator[tuple[ForecastModel, Windows]]:
+    """Maps fitted without each block of the rows before the test part, and the block's windows.
 
-    Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`. A pretrained
-    network that was trained further has seen the blocks: here it is the one that came.
+    Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`.
     """
-    n_blocks, members = settings.trainer.calibration_blocks, as_they_came(model.members)
-    for fitted, held_out in held_out_blocks(maps, maps_config(settings.model), data, n_blocks=n_blocks, finish=finish):
-        yield ForecastModel.of_maps(fitted, members), held_out
+    n_blocks = settings.trainer.calibration_blocks
+    for fitted, held_out in held_out_blocks(maps, data, n_blocks=n_blocks):
+        yield ForecastModel.of_maps(fitted), held_out
 
 
-def as_they_came(members: Sequence[tuple[float, Member]]) -> list[tuple[float, Member]]:
-    """The members without what the pretrained network has learnt in this run."""
-    return [
-        (weight, member.as_it_came if isinstance(member, PretrainedMember) else member) for weight, member in members
-    ]
-
-
-def held_out_fits(
-    model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[LinearMaps], None]
-) -> Iterator[tuple[ForecastModel, Windows]]:
-    """Windows before the test part with a model that was not fitted on them: `fits_on_blocks` of maps without a
-    network, and the model itself on the validation part otherwise."""
+def held_out_fits(model: ForecastModel, settings: TrainConfig, data: Data) -> Iterator[tuple[ForecastModel, Windows]]:
+    """Windows before the test part with a model that was not fitted on them: `fits_on_blocks` of maps, and the model
+    itself on the validation part otherwise."""
     blocks, maps = settings.trainer.calibration_blocks, model.maps
-    if blocks and maps is not None and model.network is None and is_closed_form(model, settings):
-        yield from fits_on_blocks(model, maps, settings, data, finish=finish)
+    if blocks and maps is not None and settings.trainer.max_steps == 0:
+        yield from fits_on_blocks(maps, settings, data)
     else:
         parts = [part.starts for part in (data.val, data.calibration) if part is not None]
         yield model, data.val.at(torch.cat(parts))
-
-
-def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
-    """Whether the maps are as fitted, not trained further."""
-    return model.network is not None or settings.trainer.max_steps == 0
 
 
 def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
@@ -190,15 +140,12 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
     )
 
 
-def initial_network(
-    settings: TrainConfig, data: Data, last: Checkpoint | None, fitted: FittedMaps | None = None
-) -> ForecastModel:
+def initial_network(settings: TrainConfig, data: Data, last: Checkpoint | None) -> ForecastModel:
     """The network that training starts or continues from, with its frozen parts.
 
     Args:
         settings: configuration of the run.
         last: the run's last saved state; None: a new run, with weights of `init_from`, a fitted linear map, or random.
-        fitted: the linear maps, if already fitted.
 
     Raises:
         InputError: see `new_network`, `restore_model`, `warm_start` and `freeze`.
@@ -223,9 +170,6 @@ def initial_network(
             trained=Trained(data.trained_series, data.categories, data.masked),
         )
         log.info(f"init_from={settings.init_from}: {transfer}")
-    elif fitted is not None:
-        fitted.give(model)
-        log.info(fitted.note)
     elif note := fit_skip(model, settings, data):
         log.info(note)
     freeze(model, settings.trainer.freeze)

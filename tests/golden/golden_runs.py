@@ -59,7 +59,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "zero_trained": ("months", "train model=zero trainer.max_steps=3 trainer.batch_size=16 optim.lr=1e-5", AHEAD),
     "tiny_one_pass": ("hours", f"{TINY} scaler=minmax", AHEAD, "eval model.decoding=step"),
     "tiny_step": ("panel", f"{TINY} attn=full model.decoding=step model.instance_norm=true", AHEAD, ROLLING),
-    "tiny_known": ("known", f"{TINY} attn=full model.decoding=step model.skip=linear", AHEAD),
+    "tiny_known": ("known", f"{TINY} attn=full model.decoding=step model.skip=ridge", AHEAD),
     "tiny_gaps": ("gaps", f"{TINY} model.channel_independent=true scaler=robust", FURTHER, ROLLING),
     "tiny_quantile": ("counts", f"{TINY} model.decoding=step loss=quantile", FURTHER),
     "tiny_normal": ("known", f"{TINY} loss=normal", AHEAD),
@@ -73,7 +73,10 @@ RUNS: dict[str, tuple[str, ...]] = {
         "panel", f"{INFORMER} {LARGE} dataset.static_covariates=[region,size] model.series_embedding=4"
         " scaler.per_series=false attn=full model.distil=max model.embed=learned", AHEAD,
     ),
-    "informer_plus": ("known", f"train model=informer_plus {LARGE} optim.schedule=cosine loss=spectral", AHEAD),
+    "informer_ridge": (
+        "known", "train model=small model.d_ff=128 model.skip=ridge model.instance_norm=true"
+        f" {LARGE} optim.schedule=cosine loss=spectral", AHEAD,
+    ),
     "stack_hours": ("hours", f"{STACK} {SMALL}", AHEAD),
     "lstma_gaps": ("gaps", f"train model=lstma model.d_model=8 {STEPS} loss=quantile", AHEAD),
 }  # fmt: skip

@@ -45,17 +45,14 @@ ODD = ["dataset.path=odd.csv", "targets=[few,fixed,gaps]", "dataset.fill=mask"]
 NETWORK = ["model=tiny", "attn=full", "trainer.max_epochs=1", "optim.lr=1e-2"]
 MODELS = {
     "linear": [*ONE, "model=linear", "dataset.holidays=[DE]"],
-    "linear_plus": [*ONE, "model=linear_plus"],
-    "varying": [*ONE, "model=linear", "model.varying=[week,spread,season,last]"],
     "shops": [*MANY, "model=linear"],
     "roots": [*ONE, "model=linear", "scaler.transform=sqrt"],
     "alone": [*PLAIN, "model=linear"],
-    "average": [*PLAIN, "model=linear", "trainer.combine=[zero,theta]"],
     "odd": [*ODD, "model=linear", "non_negative=all"],
     "tiny": [*ONE, *NETWORK],
     "ridge": [*MANY, *NETWORK, "model.skip=ridge"],
     "normal": [*ONE, *NETWORK, "model.instance_norm=true"],
-    "maps": [*ONE, *NETWORK, "model.skip=maps", "model.floor=true"],
+    "one ridge": [*ONE, *NETWORK, "model.skip=ridge"],
     "quantiles": [*ONE, *NETWORK, "loss=quantile", "loss.quantiles=[0.1,0.5,0.9]"],
 }
 
@@ -120,7 +117,7 @@ QUICK = ("linear", "shops", "alone", "tiny", "quantiles")
 def test_the_sources_add_up_to_the_forecast(name: str, files: Path) -> None:
     """Red if a part of a model has no source or counts twice, in units of another scale; if a batch is forecast by
     another path than in predict; if steps, columns or series change places."""
-    beyond = ["horizon=10"] if name in ("alone", "average") else []
+    beyond = ["horizon=10"] if name == "alone" else []
     table = explained(name, *words_of(name), *beyond)
     keys = [table.columns[0], "date", "column"]
     forecast = predicted(name, *words_of(name), *beyond)
@@ -163,22 +160,6 @@ def test_a_window_is_level_season_and_the_rest() -> None:
     assert not split(history, 16)[1].any()
 
 
-@pytest.mark.slow
-def test_the_other_members_are_what_they_change(files: Path) -> None:
-    """Red if a member's source is not what the average adds to the forecast of the linear maps alone, which are the
-    same in both runs."""
-    words = words_of("alone")
-    both, alone, linear = explained("average", *words), explained("alone", *words), predicted("alone", *words)
-    published = predicted("average", *words)["y"] - linear["y"]
-    members = {"pretrained network", "theta"} & set(both["source"])
-    assert members
-    mine = both[both["source"].isin(members)].groupby(["column", "step"], sort=False)["value"].sum()
-    np.testing.assert_allclose(mine, published, atol=1e-4)
-    for source in ("level", "season", "recent rows"):
-        pair = [table[table["source"] == source]["value"].to_numpy() for table in (both, alone)]
-        np.testing.assert_allclose(*pair, atol=1e-3)
-
-
 def test_the_bound_is_what_clipping_adds(files: Path) -> None:
     """Red if a forecast that is clipped at zero is explained by other sources; a constant is its level alone."""
     odd = pd.read_csv("odd.csv")
@@ -191,7 +172,7 @@ def test_the_bound_is_what_clipping_adds(files: Path) -> None:
     assert not fixed.to_numpy().any()
 
 
-@pytest.mark.parametrize("name", ["linear", "maps", "roots"])
+@pytest.mark.parametrize("name", ["linear", "roots"])
 def test_what_if_is_the_forecast_of_the_changed_file(name: str, files: Path) -> None:
     """Red if a change reaches other columns or rows than the file with the same change, or other sources than the
     column's where that is exact."""
@@ -209,13 +190,13 @@ def test_what_if_is_the_forecast_of_the_changed_file(name: str, files: Path) -> 
     np.testing.assert_allclose(total["difference"], forecasts[1] - forecasts[0], atol=1e-9)
     moved = by_file.groupby("source")["difference"].agg(lambda column: column.abs().max())
     exact = {"promo", "price", "weather"}
-    assert set(moved[moved > 1e-4].index) == exact | {"maps": {"network"}, "roots": {"transform"}}.get(name, set())
+    assert set(moved[moved > 1e-4].index) == exact | ({"transform"} if name == "roots" else set())
     less = by_source(explained(name, *words, "set=[price=-2]"), "sales", "difference")
     if name == "linear":
         np.testing.assert_allclose(less["price"], -2 * PRICE, atol=0.6)
 
 
-@pytest.mark.parametrize("name", ["maps", "roots"])
+@pytest.mark.parametrize("name", ["one ridge", "roots"])
 def test_the_points_of_a_slider_are_forecasts(name: str, files: Path) -> None:
     """Red if a point of a model that is not linear is another change than that of a file, or a column has no slider."""
     model, (history, ahead) = TrainedModel.load(Path(run_of(name))), words_of(name)
@@ -303,11 +284,11 @@ def importance_of(name: str) -> pd.DataFrame:
     return pd.read_csv("counts/importance.csv").set_index("column")
 
 
-@pytest.mark.parametrize("name", ["linear", pytest.param("average", marks=pytest.mark.slow)])
 @torch.inference_mode()
-def test_importance_is_the_error_with_a_column_of_other_windows(name: str, files: Path) -> None:
-    """Red if the error is not that of the run's scores, or another column, only its history, or not that of members of
-    the average is exchanged: the same error is computed here from arrays of all windows."""
+def test_importance_is_the_error_with_a_column_of_other_windows(files: Path) -> None:
+    """Red if the error is not that of the run's scores, or another column or only its history is exchanged: the same
+    error is computed here from arrays of all windows."""
+    name = "linear"
     table, scores = importance_of(name), json.loads(Path(name, "metrics.json").read_text())
     mse = scores["scores"][scores["model"]]["scaled"]["overall"]["mse"]
     np.testing.assert_allclose(table["mse"], mse, rtol=1e-5)
@@ -319,25 +300,22 @@ def test_importance_is_the_error_with_a_column_of_other_windows(name: str, files
         for place, column in enumerate(data.inputs):
             errors = []
             for order in orders:
-                enc_x, dec_x, (past, marks) = batch.enc_x.clone(), batch.dec_x.clone(), batch.before(256)
-                past[:, :, place] = past[order, :, place]
+                enc_x, dec_x = batch.enc_x.clone(), batch.dec_x.clone()
                 enc_x[:, :, place], dec_x[:, :, place] = enc_x[order, :, place], dec_x[order, :, place]
-                rows = lambda rows, past=past, marks=marks: (past[:, -rows:], marks[:, -rows:])  # noqa: E731
-                changed = batch._replace(enc_x=enc_x, dec_x=dec_x, before=rows)
+                changed = batch._replace(enc_x=enc_x, dec_x=dec_x)
                 errors.append(float((model_forecast(model, changed) - batch.target).square().mean()))
             assert table.loc[column, "mse_permuted"] == pytest.approx(np.mean(errors), rel=1e-4)
-    if name == "linear":
-        assert table.loc["price", "times"] > 1.5
-        assert table.loc["stock", "times"] < 1.05
+    assert table.loc["price", "times"] > 1.5
+    assert table.loc["stock", "times"] < 1.05
 
 
 def test_importance_of_a_network_and_of_the_calendar(files: Path) -> None:
     """Red if a column that nothing depends on counts, or the calendar does not where the season comes from it."""
-    table = importance_of("maps")
+    table = importance_of("one ridge")
     assert table.index[-1] == "stock" or abs(table.loc["stock", "times"] - 1) < 0.1
     assert {"calendar", "sales", "visits", "promo", "price", "weather", "stock"} == set(table.index)
     assert (table["times"].diff().dropna() <= 0).all()
-    answer = json.loads(call("explain", run_of("maps"), "importance=true", "output=again", "--json").out)
+    answer = json.loads(call("explain", run_of("one ridge"), "importance=true", "output=again", "--json").out)
     assert answer["columns"]["price"]["times"] == pytest.approx(table.loc["price", "times"], rel=1e-4)
     run_of("alone")
     Path("plain.csv").rename("moved.csv")

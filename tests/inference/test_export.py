@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Trained, call_export, done, refusal
+from entry_points import ROOT, Trained, call_export, done, refusal
 from graphs_of_models import VARIANTS, outcome
 
 from informer import checkpoint
@@ -164,14 +164,3 @@ def test_the_model_is_not_written_over_by_its_description(trained: Trained, fold
     line = refusal("export", f"checkpoint={trained.run_dir}", "output=model.json")
     assert "output=model.json: has the ending" in line
     assert not any(folder.iterdir())
-
-
-@pytest.mark.slow
-def test_a_model_with_members_outside_of_it_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if the exported model would forecast something else without a word."""
-    monkeypatch.setattr("informer.training.combination.average_weights", lambda *given, **more: np.array([0.6, 0.4]))
-    keys = ["model=linear", *SMALL[1:], "trainer.combine=[theta]"]
-    done("train", "dataset=sample", *keys, "run_dir=run")
-    for form in ("onnx", "torch_export"):
-        assert "contains 40% theta" in refusal("export", "checkpoint=run", f"format={form}")
-    done("export", "checkpoint=run", "format=safetensors")

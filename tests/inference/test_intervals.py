@@ -288,7 +288,7 @@ def test_intervals_that_are_too_narrow_are_said_so_everywhere(folder: Path) -> N
     frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=400), "load": rng.normal(size=400)})
     frame.loc[320:, "load"] += 40 + 20 * np.sign(np.sin(np.arange(80) / 3)) * np.arange(80)
     frame.to_csv("load.csv", index=False)
-    outcome = done("forecast", "load.csv", "model=linear", "budget=1", "output=o", "horizon=5")
+    outcome = done("forecast", "load.csv", "model=linear", "output=o", "horizon=5")
     saved = json.loads(Path("o/metrics.json").read_text())
     share = saved["intervals"]["80"]["overall"]["coverage"]
     assert share < 70

@@ -11,6 +11,7 @@ from informer.config.model import InformerConfig, LinearSkip, ModelConfig
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.transform import CategoryColumns, width_of
 from informer.networks.models.base import ModelDims
+from informer.networks.models.linear import LinearModelConfig
 from informer.networks.models.lstma import LstmaConfig
 
 SIZES = (0, 4, 0, 2, 0)
@@ -61,7 +62,7 @@ SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 8}
     [
         InformerConfig(**SMALL),
         InformerConfig(**SMALL, patch_len=4, channel_independent=True),
-        InformerConfig(**SMALL, instance_norm=True, skip=LinearSkip.linear),
+        InformerConfig(**SMALL, instance_norm=True, skip=LinearSkip.ridge),
         LstmaConfig(d_model=8),
     ],
     ids=["informer", "patches", "normalised", "lstma"],
@@ -99,7 +100,7 @@ def test_an_unseen_category_is_the_mean_of_the_others() -> None:
 
 def test_the_linear_maps_do_not_read_codes() -> None:
     """Red if a code is taken for a quantity."""
-    net = network(InformerConfig(**SMALL, skip=LinearSkip.maps), DIMS)
+    net = network(LinearModelConfig(), DIMS)
     for parameter in net.maps.parameters():
         torch.nn.init.normal_(parameter)
     enc_x, enc_mark, dec_x, dec_mark = windows()

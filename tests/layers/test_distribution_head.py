@@ -168,7 +168,7 @@ def counts_file(folder: Path) -> str:
     [
         ("normal", ["model.decoding=step"]),
         pytest.param(
-            *("student_t", ["model.instance_norm=true", "model.skip=maps", "trainer.combine=[naive]"]),
+            *("student_t", ["model.instance_norm=true", "model.skip=ridge"]),
             marks=pytest.mark.slow,
         ),
         ("negative_binomial", ["model.instance_norm=true", "optim=adamw"]),
@@ -217,8 +217,6 @@ def test_a_run_with_a_distribution(kind: str, more: list[str], folder: Path) -> 
         (["model=zero", "loss=student_t"], "loss=student_t: expected a model.family with it, such as informer"),
         (["loss=negative_binomial"], "loss=negative_binomial expects counts from 0 to 10,000, found"),
         (["loss=negative_binomial", "scaler.transform=sqrt"], "scaler.transform: expected none with"),
-        (["loss=normal", "model.floor=true", "model.instance_norm=true"], "model.floor: expected false with"),
-        (["loss=normal", "model=auto"], "loss: expected mse, mae, huber, spectral or quantile with model=auto"),
         (["loss=normal", "loss.training=mse"], "loss.training: expected null with loss.kind=normal"),
         (["loss=normal", "loss.quantiles=[0.1]"], "loss.quantiles: "),
     ],

@@ -124,7 +124,7 @@ def test_maps_show_tokens_and_rows() -> None:
     net = network(encoder_stacks=[1])
 
     units, series = DataUnits(*torch.zeros(2, 2, 2, dtype=torch.float64)), torch.zeros(2, dtype=torch.int64)
-    windows = Batch(*batch(), torch.empty(2, 0, 2), units, series, before=lambda rows: pytest.fail("not read"))
+    windows = Batch(*batch(), torch.empty(2, 0, 2), units, series)
     maps = {one.layer_name: one for one in attention_maps(net, windows)}
     weights = maps["encoder 1.1"].weights
     assert weights.shape == (2, 3, 29, 29)

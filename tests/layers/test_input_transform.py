@@ -14,7 +14,6 @@ from informer.networks.models.linear import LinearSkipLayer
 DIMS = ModelDims(enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=8, pred_len=4, targets=(1, 3), known=(2,))
 SWITCHES = {
     "instance_norm": {"instance_norm": True},
-    "linear": {"skip": LinearSkip.linear},
     "ridge": {"skip": LinearSkip.ridge},
     "patches": {"patch_len": 4},
     "apart": {"channel_independent": True},
@@ -51,7 +50,7 @@ def test_each_switch_alone_and_all_together(name: str) -> None:
     assert all(p.requires_grad for part, p in net.named_parameters() if part != "skip.weight")
 
 
-@pytest.mark.parametrize("skip", [LinearSkip.none, LinearSkip.linear])
+@pytest.mark.parametrize("skip", [LinearSkip.none, LinearSkip.ridge])
 def test_a_normalised_window_may_be_moved_and_stretched(skip: LinearSkip) -> None:
     """Red if history and start token are not scaled alike, or the forecast not back: f(a x + b) = a f(x) + b."""
     net = network(instance_norm=True, skip=skip).eval()
@@ -66,7 +65,7 @@ def test_a_normalised_window_may_be_moved_and_stretched(skip: LinearSkip) -> Non
 
 def test_a_constant_window_is_continued() -> None:
     """Red if a deviation of zero divides."""
-    net = network(instance_norm=True, skip=LinearSkip.linear).eval()
+    net = network(instance_norm=True, skip=LinearSkip.ridge).eval()
     enc_x, enc_mark, dec_x, dec_mark = windows()
     enc_x, dec_x = torch.full_like(enc_x, 3.0), torch.full_like(dec_x, 3.0)
     torch.testing.assert_close(net(enc_x, enc_mark, dec_x, dec_mark), torch.full((3, 4, 2), 3.0).double())
@@ -127,7 +126,7 @@ def test_actual_values_take_the_form_of_the_output(name: str) -> None:
 
 def test_the_linear_skip_by_hand() -> None:
     """Red if the mean is left out, or the weight is turned around."""
-    skip = LinearSkipLayer(5, 3, learnt=True)
+    skip = LinearSkipLayer(5, 3)
     torch.nn.init.normal_(skip.weight)
     history = torch.rand(2, 5, 4)
     output = skip(history)

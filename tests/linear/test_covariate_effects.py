@@ -18,9 +18,8 @@ from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.windows import DataUnits, Store
-from informer.linear.average import CombinationWeights
 from informer.linear.effects import KnownEffects, fit_known
-from informer.linear.maps import add_naive, fold_known
+from informer.linear.maps import fold_known
 from informer.networks.models.linear import LinearMaps, LinearModelConfig
 from informer.scoring.baselines import RidgeForecast
 
@@ -118,9 +117,8 @@ def test_a_network_has_the_effects_of_categories() -> None:
     np.testing.assert_allclose(output[:, :, 0], (enc_x[:, :, 0] - effect) @ own + ahead[:, 2:], rtol=1e-10)
 
 
-@pytest.mark.parametrize("shares", [CombinationWeights(), CombinationWeights(linear=0.25, naive=0.75)])
-def test_maps_forecast_what_is_left_and_add_the_effects(shares: CombinationWeights) -> None:
-    """forecast = M (y - b x) + b x ahead, and its average with the season repeated, in numpy."""
+def test_maps_forecast_what_is_left_and_add_the_effects() -> None:
+    """forecast = M (y - b x) + b x ahead, in numpy."""
     rng = np.random.default_rng(1)
     marks = DIMS.mark_sizes
     dims = replace(
@@ -132,8 +130,6 @@ def test_maps_forecast_what_is_left_and_add_the_effects(shares: CombinationWeigh
         assert network.effects is not None
         network.effects[:, [0, 2]] = torch.from_numpy(effects)
         network.own.copy_(torch.from_numpy(own))
-    repeated = torch.tensor([3, 4, 5, 3])
-    add_naive(network, shares, repeated)
     enc_x, dec_x = (torch.from_numpy(rng.normal(size=(5, rows, 4))) for rows in (dims.seq_len, 6))
     enc_mark, dec_mark = (torch.from_numpy(rng.normal(size=(5, rows, len(marks)))) for rows in (dims.seq_len, 6))
     output = network(enc_x, enc_mark, dec_x, dec_mark).detach()
@@ -141,7 +137,7 @@ def test_maps_forecast_what_is_left_and_add_the_effects(shares: CombinationWeigh
     x, ahead = (np.stack([a[:, :, 1], b[:, :, 0]], axis=2) for a, b in ((enc_x, enc_mark), (dec_x, dec_mark)))
     for place, column in enumerate((0, 2)):
         left = enc_x[:, :, column].numpy() - x @ effects[:, place]
-        expected = shares.linear * (left @ own[place]) + shares.naive * left[:, repeated]
+        expected = left @ own[place]
         np.testing.assert_allclose(output[:, :, place], expected + (ahead @ effects[:, place])[:, 2:], rtol=1e-10)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import lsq_linear
 
-from informer.linear.theta import ALPHAS, theta
+from informer.members.theta import ALPHAS, theta
 
 WALK = [10.0, 11.2, 10.9, 12.4, 13.1, 12.8, 14.0, 15.3, 14.9, 16.2, 17.0, 16.8, 18.1]
 T = np.arange(48)

@@ -346,8 +346,8 @@ def test_series_that_are_not_on_the_page_are_named() -> None:
 @pytest.mark.parametrize(
     ("words", "typed"),
     [
-        (["informer forecast", "budget=1", "model=linear", "input='../a b.csv'"],
-         "informer forecast '../a b.csv' budget=1 model=linear"),
+        (["informer forecast", "horizon=8", "model=linear", "input='../a b.csv'"],
+         "informer forecast '../a b.csv' horizon=8 model=linear"),
         (["informer train", r"dataset.path='it\'s.csv'"], """informer train "dataset.path=it's.csv\""""),
         (["informer train", "columns=['a b',c]"], """informer train "columns=['a b',c]\""""),
         (["python", "my fit.py", "x"], "python 'my fit.py' x"),

@@ -22,13 +22,12 @@ SKIPPED = {
     r"s3://|gs://|https://host": "needs a store; see tests/test_remote.py, which has one in memory",
     r"^cd |^status=|^\[ ": "words of a shell",
     r"^python -m pytest|attn=\S*mean": "needs the new file in the package; see tests/attention/test_contract.py",
-    r"\binformer update\b": "`informer update` goes",
     r"dataset\.attributes=": "files of attributes go",
     r"model\.decoding=both": "the comparison of decodings goes",
 }
 """Commands that are not run: a pattern of the line -> why."""
 
-STATUSES = {r" watch ": {0, 10, 11, 12}, r" score log=": {2}}
+STATUSES = {r" watch ": {0, 10, 12}, r" score log=": {2}}
 """Exit statuses other than 0 that a page explains: verdicts of watch; on the first morning nothing can be scored."""
 
 PROCESSES = r"^README.md: (informer forecast|python -m informer.train dataset=ETTh1 attn=prob$)"
@@ -37,14 +36,10 @@ PROCESSES = r"^README.md: (informer forecast|python -m informer.train dataset=ET
 REPLACED = {
     r"\bNAME\b": "full",
     r"\bSEED\b": "0",
-    r'model="auto", trainer=\{"time_budget_minutes": \d+\}': 'model="linear", seq_len=48, pred_len=24',
-    r"^model=auto$": "model=linear",
-    r"^trainer.time_budget_minutes=\d+$": "",
 }
-"""Placeholders, and `model=auto`, which goes: a pattern of a word of a command, or of Python -> what is run instead."""
+"""Placeholders: a pattern of a word of a command, or of Python -> what is run instead."""
 
 SHORTER = {
-    r"^forecast (?!.*model=)": "model=linear",
     r"^train (?!.*seq_len)": "seq_len=48 label_len=24",
     r"^train (?!.*pred_len)": "pred_len=24",
     r"^train (?!.*model=linear)(?!.*model=zero(?!.*max_steps))": "trainer.max_steps=2",
@@ -131,7 +126,6 @@ FILES: dict[str, Callable[[], pd.DataFrame]] = {
     "stores.csv": lambda: stores(-200, 200),
     "next_weeks.csv": lambda: stores(0, AHEAD).drop(columns="sales"),
     "m4_hourly_train.csv.gz": lambda: m4(-ROWS, ROWS),
-    "etth1_old.csv": lambda: etth1()[:2000],
     "ETTh1.csv": etth1,
     "solar_AL.txt.gz": lambda: hourly(-ROWS, ROWS)[["demand", "sales"]],
 }

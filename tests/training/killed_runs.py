@@ -25,10 +25,8 @@ from rich.console import Console
 from informer.base import files
 from informer.base.runtime import resource
 from informer.config.hydra_compose import register, to_typed
-from informer.search import stage
 from informer.training import curves, loop, optim, state
 from informer.training import folder as run_folder
-from informer.training import run as scoring
 from informer.training import run as training_run
 from informer.training import sinks as tensorboard_sink
 
@@ -49,7 +47,7 @@ MOMENTS: list[tuple[Any, str]] = [
     (os, "replace"),
     (files, "_sync_folder"),
     (run_folder.RunFolder, "begin"),
-    (scoring, "score"),
+    (training_run, "score"),
     (training_run, "conclude"),
 ]
 
@@ -84,10 +82,10 @@ def go_on(folder: Path) -> None:
     """Begin the run, or resume it."""
     console = Console(file=io.StringIO())
     if (folder / "config.yaml").exists():
-        stage.resume(run_folder.RunFolder.of(folder), console)
+        training_run.resume(run_folder.RunFolder.of(folder), console)
     else:
         with initialize_config_dir(str(resource("conf")), version_base="1.3"):
-            stage.train(to_typed(compose("train", RUN)), run_folder.RunFolder(folder), console)
+            training_run.train(to_typed(compose("train", RUN)), run_folder.RunFolder(folder), console)
 
 
 def is_killed(folder: Path, moments: Moments, fatal: int) -> bool:

@@ -89,8 +89,8 @@ def test_what_cannot_be_frozen(names: str, words: str, folder: Path) -> None:
 
 def test_a_head_that_starts_at_zero_is_not_frozen(folder: Path) -> None:
     """Nothing below it would ever get a gradient."""
-    line = refusal("train", *SAMPLE, "model.skip=linear", "trainer.freeze=[head]")
-    assert "trainer.freeze: expected a head that learns with model.skip=linear" in line
+    line = refusal("train", *SAMPLE, "model.skip=ridge", "trainer.freeze=[head]")
+    assert "trainer.freeze: expected a head that learns with model.skip=ridge" in line
 
 
 def test_bf16_trains_float32_weights(folder: Path) -> None:

@@ -24,7 +24,7 @@ from informer.training import loop
 from informer.training.optim import learning_rate
 from informer.training.start import fit_ridge_skip
 
-PLUS = ["dataset=sample", "model=informer_plus", *SMALL[1:], "model.d_model=8", "model.d_ff=8"]
+PLUS = ["dataset=sample", *SMALL, "model.skip=ridge", "model.instance_norm=true"]
 
 
 def test_before_training_the_model_is_ridge() -> None:

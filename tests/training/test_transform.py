@@ -11,7 +11,7 @@ from entry_points import done
 
 from informer.config.data import Transform
 from informer.scoring.metrics import METRICS
-from informer.training.run import choose
+from informer.training.transform import choose
 
 DAYS = 420
 SPLIT = ["dataset.split.kind=rows", "dataset.split.train=250", "dataset.split.val=80", "dataset.split.test=90"]
@@ -81,14 +81,6 @@ def test_a_root_is_chosen_where_fluctuations_grow_with_the_level(folder: Path) -
     assert kept["chosen"]["transform"] in ("sqrt", "fourth_root")
     assert kept["moved"]["transform"] == "none"
     assert f"scaler.transform={kept['chosen']['transform']}, for ridge" in Path("chosen/train.log").read_text()
-
-
-@pytest.mark.slow
-def test_a_search_chooses_first(folder: Path) -> None:
-    growing().to_csv("f.csv", index=False)
-    run("auto", "dataset.path=f.csv", "model=auto", "trainer.time_budget_minutes=0.05")
-    kept = yaml.safe_load(Path("auto/config.yaml").read_text())["scaler"]["transform"]
-    assert kept in ("sqrt", "fourth_root")
 
 
 @pytest.mark.parametrize(

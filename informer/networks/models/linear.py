@@ -1,6 +1,5 @@
 """Linear maps from the lookback window to the horizon, one per column; `informer.linear` fits them in closed form."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import pi
@@ -11,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from informer.config.fields import setting
-from informer.config.model import MOST_ROWS, VARY_WITH, ModelConfig, register_family
+from informer.config.model import MOST_ROWS, ModelConfig, register_family
 from informer.networks.models.base import ModelDims
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import linear
@@ -29,15 +28,6 @@ columns. If fewer than LEAST_RECENT remain, none are read. Both numbers limit th
 
 MOST_WEIGHTS = 64_000_000
 """Largest number of weights for separate maps; beyond it all columns share one map."""
-
-COSINES, NEWEST = 32, 24
-"""Inputs of a long window: its COSINES lowest cosine components and its NEWEST last rows."""
-
-LIMIT = 3.0
-"""States are limited to this many standard deviations, so that unusual windows do not extrapolate."""
-
-LEAST_SPREAD = 0.05
-"""Added to the standard deviation of a window before its logarithm is taken, in scaled units."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -62,13 +52,6 @@ class LinearModelConfig(ModelConfig):
         return [f"seq_len + pred_len: expected at most {MOST_ROWS} with model.family=linear, found {rows}"]
 
 
-def maps_config(config: ModelConfig) -> LinearModelConfig:
-    """Options of the linear maps of a model: its own if it has no network, or those under one."""
-    if isinstance(config, LinearModelConfig):
-        return config
-    return LinearModelConfig(maps=config.maps, varying=config.varying, varying_penalty=config.varying_penalty)
-
-
 register_family(LinearModelConfig)
 
 
@@ -85,100 +68,6 @@ def harmonics(turns: Float[Tensor, "b"], orders: int) -> Float[Tensor, "b e"]:
 
 
 @final
-class VaryingMaps(nn.Module):
-    """forecast = sum over states r of r W_r^T inputs, for all columns and series alike.
-
-    `inputs` are a constant and the history minus its mean: its rows, or of a long window its lowest cosine components
-    and its last rows. Each name of VARY_WITH stands for one or two states of the window, standardised with mean and
-    standard deviation over the training windows: cosine and sine of the time of `day`, `week` or `year` at its last
-    row; its `spread`, the logarithm of the standard deviation; the mean of its last `season` and its `last` value, both
-    minus the mean. Weights are zero until they are fitted.
-
-    Args:
-        names: what the weights vary with.
-        seq_len, pred_len: rows of the window and of the forecast.
-    """
-
-    weight: Tensor
-    """Of each state."""
-    centre: Tensor
-    scale: Tensor
-    """Mean and standard deviation of each state."""
-    newest: Tensor
-    """Weights of the rows in the mean of the last season."""
-    share: Tensor
-    """Weight of these maps in the forecast; below 1 if it is averaged with another."""
-    basis: Tensor
-
-    def __init__(self, names: Sequence[str], seq_len: int, pred_len: int) -> None:
-        super().__init__()
-        self.names = [name for name in VARY_WITH if name in names]
-        n = len(self.owners)
-        basis = input_basis(seq_len)
-        for name, buffer in (
-            ("weight", torch.zeros(n, 1 + basis.shape[1], pred_len)),
-            ("centre", torch.zeros(n)),
-            ("scale", torch.ones(n)),
-            ("newest", torch.zeros(seq_len)),
-            ("share", torch.ones(())),
-        ):
-            self.register_buffer(name, buffer)
-        self.register_buffer("basis", basis, persistent=False)
-
-    @property
-    def owners(self) -> list[str]:
-        """For each state, the name that stands for it."""
-        return [name for name in self.names for _ in range(2 if name in FIRST_PAIRS else 1)]
-
-    def forward(
-        self, history: Float[Tensor, "b seq_len n"], date: Float[Tensor, "b e"]
-    ) -> Float[Tensor, "b pred_len n"]:
-        """What these maps add to the forecast, in scaled units.
-
-        Args:
-            history: lookback window of the targets, without gaps.
-            date: see `LinearMaps.date`.
-        """
-        states, inputs = self.standard(self.states(history, date)), self.inputs(history)
-        varied = states[..., :, None] * inputs[..., None, :]
-        forecast = varied.flatten(-2) @ self.weight.to(history).flatten(0, 1)
-        return (self.share.to(forecast) * forecast).transpose(1, 2)
-
-    def inputs(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b n k"]:
-        """The inputs, the constant first."""
-        rows = (history - history.mean(dim=1, keepdim=True)).transpose(1, 2)
-        return torch.cat([torch.ones_like(rows[..., :1]), rows @ self.basis.to(rows)], dim=-1)
-
-    def standard(self, states: Float[Tensor, "*b s"]) -> Float[Tensor, "*b s"]:
-        """The states in standard deviations from their mean, limited to LIMIT."""
-        return ((states - self.centre.to(states)) / self.scale.to(states)).clamp(-LIMIT, LIMIT)
-
-    def states(self, history: Float[Tensor, "b seq_len n"], date: Float[Tensor, "b e"]) -> Float[Tensor, "b n s"]:
-        """The states before they are standardised."""
-        mean, columns = history.mean(dim=1), []
-        for name in self.names:
-            if name in FIRST_PAIRS:
-                columns += [date[:, position, None].expand_as(mean) for position in FIRST_PAIRS[name]]
-            elif name == "spread":
-                columns.append((history.std(dim=1, correction=0) + LEAST_SPREAD).log())
-            else:
-                newest = (
-                    history[:, -1] if name == "last" else torch.einsum("bln,l->bn", history, self.newest.to(history))
-                )
-                columns.append(newest - mean)
-        return torch.stack(columns, dim=-1)
-
-
-def input_basis(seq_len: int) -> Float[Tensor, "seq_len k"]:
-    """Vectors on which the rows of a window are projected: all rows of a short window."""
-    if seq_len <= COSINES + NEWEST:
-        return torch.eye(seq_len)
-    rows, orders = torch.arange(seq_len, dtype=torch.float64)[:, None], torch.arange(1, COSINES + 1)
-    cosines = (2 / seq_len) ** 0.5 * (pi * (rows + 0.5) * orders / seq_len).cos()
-    return torch.cat([cosines.float(), torch.eye(seq_len)[:, -NEWEST:]], dim=1)
-
-
-@final
 class LinearMaps(nn.Module):
     """forecast = own^T history + calendar^T date + others^T recent, with separate weights per column.
 
@@ -186,7 +75,6 @@ class LinearMaps(nn.Module):
     of day, week and year at the window's last row. `recent` contains the last rows of all numeric columns minus their
     means over the window. If covariates, categories or holidays are known over the horizon, their effects, effects^T
     known, are subtracted from the history and added to the forecast; each code of a category has a row of `effects`.
-    Weights that vary with the window may add to the forecast, see `VaryingMaps`.
 
     With several series there is one map per series and column; map 0 is shared and used for series that training did
     not contain. Weights are zero until they are fitted. A missing value is replaced by the last observed one
@@ -225,9 +113,6 @@ class LinearMaps(nn.Module):
             n_known = self.code_rows[column].stop
         if n_known:
             self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # zero except in the target columns
-        self.varying: VaryingMaps | None = None
-        if config.varying:
-            self.varying = VaryingMaps(config.varying, dims.seq_len, dims.pred_len)
         # number of completed turns of each cycle, as a linear function of the marks
         self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
         self.register_buffer("phase", torch.zeros(len(HARMONICS)))
@@ -248,11 +133,7 @@ class LinearMaps(nn.Module):
             series: number of each window's training series; -1, or None for all windows: not in training.
         """
         history, ahead = self.without_effects(enc_x, enc_mark, dec_x, dec_mark)
-        date = self.date(enc_mark[:, -1])
-        forecast = self._with_fixed_weights(history, date, series)
-        if self.varying is not None:
-            forecast = forecast + self.varying(history[:, :, list(self.positions)], date)
-        return forecast + ahead
+        return self._of_history(history, self.date(enc_mark[:, -1]), series) + ahead
 
     def without_effects(
         self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor
@@ -275,7 +156,7 @@ class LinearMaps(nn.Module):
             effects = effects + self.effects[rows.start : rows.stop][x[:, :, column].long()]
         return effects
 
-    def _with_fixed_weights(self, enc_x: Tensor, date: Tensor, series: Tensor | None) -> Tensor:
+    def _of_history(self, enc_x: Tensor, date: Tensor, series: Tensor | None) -> Tensor:
         features, weights = date, cast(Tensor, self.calendar)
         if self.recent:
             numeric = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
@@ -311,9 +192,9 @@ class LinearMaps(nn.Module):
 class LinearSkipLayer(nn.Module):
     """forecast = mean + weight (history - mean), with one weight for all columns; initially the mean."""
 
-    def __init__(self, seq_len: int, pred_len: int, *, learnt: bool) -> None:
+    def __init__(self, seq_len: int, pred_len: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(pred_len, seq_len), requires_grad=learnt)
+        self.weight = nn.Parameter(torch.zeros(pred_len, seq_len), requires_grad=False)
 
     def forward(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b pred_len n"]:
         """Forecast each column from its own lookback window."""

@@ -12,15 +12,11 @@ follow from least squares; alpha is one of `ALPHAS`. A season, where the data ha
 decomposition, multiplicative for positive series).
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, final
-
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from informer.networks.models.zero import observed_rows
 from informer.networks.ops.gaps import carried
 
 ALPHAS = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
@@ -33,28 +29,6 @@ SEASONAL = 1.645
 """A season is removed if the autocorrelation at its lag is above this many standard errors (10 %, as in M4)."""
 LEAST_SEASONS, LEAST_SHARE = 3, 0.01
 """Seasons that are needed to remove one, and least value relative to the mean for factors instead of summands."""
-
-
-@final
-@dataclass(frozen=True)
-class ThetaMember:
-    """Theta forecasts as a member of the weighted average that a model forecasts.
-
-    Args:
-        season: rows of a season, 1 for none.
-        offset: rows between the history and the horizon.
-    """
-
-    season: int
-    offset: int = 0
-    name: ClassVar[str] = "theta"
-    rows: ClassVar[int] = ROWS
-
-    def __call__(self, history: Float[Tensor, "b t n"], horizon: int) -> Float64[Tensor, "b horizon n"]:
-        """Forecast of each column; see `informer.networks.forecast_model.Member`."""
-        x = history.transpose(1, 2).flatten(0, 1).double()
-        forecast = theta(x, observed_rows(x), self.season, self.offset + horizon)[:, self.offset :]
-        return forecast.unflatten(0, (len(history), -1)).transpose(1, 2)
 
 
 def theta(

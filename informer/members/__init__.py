@@ -1,0 +1,1 @@
+"""Forecasters of one interface: the pretrained network, theta."""

@@ -1,1 +1,0 @@
-"""`model=auto`: choose the lookback window, the model and its settings on validation data, within a time budget."""
