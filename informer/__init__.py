@@ -11,9 +11,8 @@ Packages and modules; each imports only from those further down:
   inference     forecasts of frames, files and folders; rolling forecasts; exports
   scoring       metrics, baselines, intervals; scores of a model and of any forecast file
   checkpoint    checkpoint files: format, safe loading, restoring
-  linear        linear forecasts in closed form, from moments
-  members       forecasts without training: the pretrained network, theta
-  build         the only place that creates objects from configuration
+  members | build  forecasts without training steps: the pretrained network, theta, linear maps in closed form; the only
+                place that creates objects from configuration
   data | pretrained  series to windows on the device, diagnosis of files; the network that comes trained
   read | networks  files to checked series; models, layers, attention, ops (only torch); independent of each other
   config        settings of every command, read from its words, and of training, composed by Hydra

@@ -1,5 +1,4 @@
-"""What takes long in a thousand calls of commands and is the subject of few tests: drawing, waiting for the disk, and
-the choice among settings of linear maps."""
+"""What takes long in a thousand calls of commands and is the subject of few tests: drawing, waiting for the disk."""
 
 import os
 from base64 import b64decode
@@ -10,26 +9,15 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from informer.linear import select
-
 DRAWN = {"reporting", "test_eval.py", "test_plots.py", "test_trackers.py"}
 """Folders and files of tests with real pictures; elsewhere figures are made but not drawn, which takes longer than a
 forecast."""
-
-CHOSEN = {"golden", "linear", "test_notebooks.py", "test_reproduce.py", "test_scripts.py"}
-"""Folders and files of tests where settings of linear maps are chosen among all; elsewhere among few, because all take
-longer than the rest of a run with a linear model."""
-
-FEW = {
-    "SHARED": (1e0, 1e1, 1e3), "FURTHER": (select.inf, 1e1), "TAPERS": (0.0,), "ALIGNED": (), "NAIVE": (0.0, 0.5),
-}  # fmt: skip
 
 BLANK = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg==")
 """A PNG of one pixel."""
 
 _drawn: Any = FigureCanvasAgg.print_png
 _blank: Any = lambda canvas, file, **options: file.write(BLANK)  # noqa: E731
-_all = {name: getattr(select, name) for name in FEW}
 
 
 def install() -> None:
@@ -40,8 +28,6 @@ def install() -> None:
 def switch(path: Path) -> None:
     """On or off, for the tests of this file."""
     FigureCanvasAgg.print_png = _drawn if DRAWN & set(path.parts) else _blank  # type: ignore[method-assign]
-    for name, values in (_all if CHOSEN & set(path.parts) else FEW).items():
-        setattr(select, name, values)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ ROOMS = (
     ("inference",),
     ("scoring",),
     ("checkpoint",),
-    ("linear", "build", "members"),
+    ("build", "members"),
     ("data", "pretrained"),
     ("read", "networks"),
     ("config",),

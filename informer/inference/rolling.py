@@ -41,7 +41,7 @@ from informer.data.windows import Store, Windows, are_issued, are_observed, obse
 from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching, rounded
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
-from informer.linear.effects import fit_known
+from informer.members.effects import fit_known
 from informer.networks.forecast_model import model_forecast, model_output
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values

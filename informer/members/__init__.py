@@ -1,1 +1,1 @@
-"""Forecasters of one interface: the pretrained network, theta."""
+"""Forecasters without training steps: the pretrained network, theta, linear maps in closed form."""

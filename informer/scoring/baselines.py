@@ -3,8 +3,10 @@
 Season of the seasonal naive: the default for the step, or one detected in the training rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import final
 
 import numpy as np
@@ -13,23 +15,21 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from informer.base.errors import InputError, counted, listed
-from informer.base.runtime import one_blas_thread
 from informer.data.columns import Columns
 from informer.data.dataset import Data
 from informer.data.diagnosis import seasons_of
 from informer.data.panel import training_rows
 from informer.data.windows import Batch, Windows
-from informer.linear.effects import NO_EFFECTS, KnownEffects
-from informer.linear.moments import Moments, Normal, ObservedRows, window_products
+from informer.members.effects import NO_EFFECTS, KnownEffects
+from informer.members.ridge import Sums, window_sums
 from informer.networks.ops.gaps import carried, history_of
 from informer.read.series import Series
 from informer.scoring.metrics import to_float64
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
-CHUNK = 8192
-"""Histories of short runs whose products are summed at once."""
 MAX_ROWS = 300_000
-"""Maximum number of histories (windows times columns) that ridge reads per part; more are thinned evenly."""
+"""Maximum number of histories (windows times columns) of short series that ridge reads per part; more are thinned
+evenly."""
 
 
 @final
@@ -163,70 +163,30 @@ def fit_ridge(
     Raises:
         InputError: a part has no windows, or a step of the horizon is never observed.
     """
-    fitted, held_out = (_products(windows, known, positions, max_rows) for windows in (train, val))
-    ridge = one_blas_thread(fitted.ridge)
-    weights = {penalty: ridge(np.full(train.sizes.seq_len, penalty)) for penalty in penalties}
+    fitted, held_out = (_sums(windows, known, positions, max_rows) for windows in (train, val))
+    weights = {penalty: fitted.ridge(np.full(train.sizes.seq_len, penalty)) for penalty in penalties}
     best = min(weights, key=lambda penalty: held_out.loss(weights[penalty]).sum())
+    n_fitted = -(-fitted.windows // len(positions))  # fewer where windows with long gaps are left out
     note = (
         f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
-        f"penalty {best:g} chosen on validation, fitted on {fitted.windows} of {len(train)} training windows"
+        f"penalty {best:g} chosen on validation, fitted on {n_fitted} of {len(train)} training windows"
     )
     if known.nonzero:
         note += f", with the effects of {counted(len(known.nonzero), 'known covariate')}"
     return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note, known=known)
 
 
-def _products(windows: Windows, effects: KnownEffects, positions: Sequence[int], max_rows: int) -> Normal:
-    """Products of mean-free histories and futures over evenly spaced windows, as many as `max_rows` allows, after
-    subtracting known effects."""
+def _sums(windows: Windows, effects: KnownEffects, positions: Sequence[int], max_rows: int) -> Sums:
+    """Sums over windows and columns of mean-free histories and futures, after subtracting known effects."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
-    thinned = windows.at(windows.starts[:: -(-len(windows) * len(positions) // max_rows)])
-    sizes, values = windows.sizes, effects.without(windows.store, positions).values
-    row_offsets = np.concatenate([np.arange(sizes.seq_len), np.arange(sizes.first, sizes.rows)])
-    sums, total = np.zeros((len(row_offsets), len(row_offsets))), 0
-    observed = np.zeros(sizes.pred_len)
-    runs = list(_evenly_spaced(thinned))
-    if not windows.store.has_gaps:  # short runs together, since each alone takes as long as a long one
-        short = [torch.arange(count) * stride + first for first, count, stride in runs if count < sizes.rows // 2]
-        runs = [run for run in runs if run[1] >= sizes.rows // 2]
-        for starts in torch.cat(short).split(max(1, CHUNK // len(positions))) if short else ():
-            cells = values[(starts[:, None] + torch.from_numpy(row_offsets)).to(values.device)][..., list(positions)]
-            z = cells.double().cpu().transpose(1, 2).flatten(0, 1).numpy()
-            z -= z[:, : sizes.seq_len].mean(axis=1, keepdims=True)
-            sums, total, observed = sums + z.T @ z, total + len(z), observed + len(z)
-    for first, count, stride in runs:
-        last = first + stride * (count - 1) + sizes.rows
-        for column in positions:
-            rows = values[first:last, column].double().cpu().numpy()
-            # constant columns then give zeros, and no other result changes: windows lose their own mean below
-            missing = np.isnan(rows)
-            rows = rows - (rows[~missing].mean() if not missing.all() else 0.0)
-            if missing.any():
-                places = stride * np.arange(count)
-                _, z, n_observed = ObservedRows.of(rows).windows(places, sizes.seq_len, row_offsets[sizes.seq_len :])
-                sums, total, observed = sums + z.T @ z, total + len(z), observed + n_observed
-                continue
-            sums += window_products(rows, sizes.rows, row_offsets, stride=stride)
-            total, observed = total + count, observed + count
-    if (observed < total).any():
-        if not observed.all():
-            raise InputError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
-        sums = Moments(sums, total, observed).complete(sizes.seq_len)
-    sums -= sums[: sizes.seq_len].mean(axis=0)
-    sums -= sums[:, : sizes.seq_len].mean(axis=1, keepdims=True)
-    history, ahead = slice(0, sizes.seq_len), slice(sizes.seq_len, None)
-    return Normal(sums[history, history], sums[history, ahead], sums.diagonal()[ahead], len(thinned))
-
-
-def _evenly_spaced(windows: Windows) -> Iterator[tuple[int, int, int]]:
-    """First row, count and stride of runs of equally spaced windows within one series."""
-    starts = np.sort(windows.starts.cpu().numpy())
-    series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right")
-    steps = np.diff(starts)
-    step = int(np.median(steps)) if len(steps) else 1
-    for run in np.split(starts, np.flatnonzero((steps != step) | (np.diff(series) != 0)) + 1):
-        yield int(run[0]), len(run), step
+    store = effects.without(windows.store, positions)
+    adjusted = Windows(store, starts=windows.starts, sizes=windows.sizes, targets=positions)
+    most = max(max_rows // len(positions), 1)
+    sums = reduce(add, (window_sums(adjusted, [column], most=most)[0] for column in positions))
+    if not sums.is_known:
+        raise InputError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
+    return sums.centred(windows.sizes.seq_len, windows.sizes.seq_len)
 
 
 GAIN = 0.02

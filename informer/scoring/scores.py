@@ -25,7 +25,7 @@ from informer.data.diagnosis import data_problems
 from informer.data.panel import training_rows
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
-from informer.linear.maps import effects_of
+from informer.members.linear import effects_of
 from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
 from informer.networks.models.base import point
 from informer.read.frequency import Unit

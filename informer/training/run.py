@@ -57,7 +57,7 @@ from informer.data.dataset import Data, Provenance, Source, non_negative
 from informer.data.panel import training_rows
 from informer.data.recorded import find_again, own_cache
 from informer.inference.rescore import save_results
-from informer.linear.maps import all_runs, fit_model
+from informer.members.linear import every_window, fit_model
 from informer.members.zero import network_seasons
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.zero import ZeroConfig
@@ -538,15 +538,14 @@ def train_and_score(
 def save_refit(settings: TrainConfig, data: Data, folder: RunFolder) -> str:
     """Save the scored model with its linear maps, but not its network, fitted on the windows of all parts, for
     forecasts; returns a note for the report."""
-    saved, runs = folder.checkpoint(), all_runs(data)
+    saved, every = folder.checkpoint(), every_window(data)
     model = restore_model(saved)
     assert model.maps is not None, "see TrainConfig.problems"
-    fit_model(model.maps, data, runs)
-    windows = sum(map(len, runs))
-    facts = saved.data | {REFITTED: windows}
+    fit_model(model.maps, data, every)
+    facts = saved.data | {REFITTED: len(every)}
     folder.save(REFIT, replace(saved, weights=model.state_dict(), data=facts))
     return (
-        f"{REFIT}, which predict uses: refitted with the same settings on {windows} windows of all parts; the "
+        f"{REFIT}, which predict uses: refitted with the same settings on {len(every)} windows of all parts; the "
         "scores are those of the model before the refit"
     )
 

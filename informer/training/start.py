@@ -22,7 +22,7 @@ from informer.data.calendar import mark_fields
 from informer.data.columns import Trained
 from informer.data.dataset import Data
 from informer.data.windows import Windows
-from informer.linear.maps import MOST_WINDOWS, fit_model, held_out_blocks
+from informer.members.linear import MOST_WINDOWS, fit_model, held_out_blocks
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import MOST_COUNT
 from informer.networks.models.linear import LinearMaps

@@ -22,8 +22,7 @@ from informer.data.columns import Columns
 from informer.data.dataset import Source, non_negative
 from informer.data.scaler import POWERS
 from informer.data.store import with_columns
-from informer.linear.moments import joined, runs_of
-from informer.linear.select import folds, starts_of
+from informer.members.ridge import blocks_of, joined
 from informer.scoring import intervals
 from informer.scoring.baselines import fit_ridge
 from informer.scoring.scores import evaluate, training_scale
@@ -115,11 +114,10 @@ def _scores(settings: TrainConfig, source: Source, device: torch.device) -> Bloc
     places = tuple(data.targets.index(name) for name in non_negative(settings.non_negative, data))
     most = max(min(MOST_WINDOWS, MOST_FORECASTS // len(positions)) // BLOCKS, 1)
     scale, rows = training_scale(data), []
-    for block in folds(joined(runs_of(data.train), runs_of(data.val)), BLOCKS, data.sizes.pred_len):
-        if not (block.held and block.fitted):
+    for block, fitted, _ in blocks_of(joined(data.train, data.val), BLOCKS):
+        if not (len(block) and len(fitted)):
             continue
-        held_out, fitted = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
-        held_out = held_out.thinned(most)
+        held_out = block.thinned(most)
         ridge = fit_ridge(fitted, held_out, positions, max_rows=MOST_ROWS)
         errors = evaluate(intervals.Baseline(ridge, places), held_out, mase_scale=scale)
         scaled = errors.scaled.overall()

@@ -48,9 +48,10 @@ def test_a_season_that_the_history_does_not_hold_is_the_last_value_and_named_so(
     assert ("seq_len=6 does not cover one season of 7 steps" in baseline.note) == (season == 7)
 
 
-@pytest.mark.parametrize(("seq_len", "pred_len"), [(13, 4), (2, 1)])
-def test_ridge_equals_scikit_learn_on_all_rows(seq_len, pred_len):
-    train, val = (windows_over(table(150, 3, seed), seq_len=seq_len, pred_len=pred_len) for seed in (0, 1))
+@pytest.mark.parametrize(("rows", "seq_len", "pred_len"), [(150, 13, 4), (150, 2, 1), (5000, 60, 4)])
+def test_ridge_equals_scikit_learn_on_all_rows(rows, seq_len, pred_len):
+    """Windows of few rows, and so many that their sums are running ones."""
+    train, val = (windows_over(table(rows, 3, seed), seq_len=seq_len, pred_len=pred_len) for seed in (0, 1))
     x, y = every_row(train)
     expected = np.atleast_2d(Ridge(10.0, fit_intercept=False).fit(x, y).coef_).T
     weights = fit_ridge(train, val, range(3), penalties=[10.0]).weight
@@ -97,11 +98,12 @@ def test_ridge_with_a_history_of_one_row_repeats_it():
 
 
 def test_ridge_thins_a_large_panel_evenly_and_says_so():
-    train = windows_over(table(100, 3), seq_len=6, pred_len=2)  # 93 windows, 279 rows
-    thinned = windows_over(table(100, 3), seq_len=6, pred_len=2)
-    thinned.starts = thinned.starts[::3]
-    few, expected = fit_ridge(train, train, range(3), max_rows=100), fit_ridge(thinned, thinned, range(3))
-    assert "fitted on 31 of 93 training windows" in few.note
+    """Windows that do not follow one another, as those of short series; red if others are taken."""
+    train, thinned = (windows_over(table(100, 3), seq_len=6, pred_len=2) for _ in range(2))
+    train.starts = train.starts[::2]  # 47 windows, 141 rows
+    thinned.starts = train.starts[::3]
+    few, expected = fit_ridge(train, train, range(3), max_rows=60), fit_ridge(thinned, thinned, range(3))
+    assert "fitted on 16 of 47 training windows" in few.note
     torch.testing.assert_close(few.weight, expected.weight, rtol=0, atol=1e-9)
     assert few.penalty == expected.penalty
 

@@ -11,19 +11,23 @@ import torch
 from entry_points import done
 from sklearn.linear_model import LinearRegression
 from stores import one_series
-from test_closed_form import HOURLY, windows_of
-from test_family import DIMS
+from test_family import DIMS, HOURLY
 
 from informer.config.data import Calendar
-from informer.config.model import CalendarEmbed
+from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks
-from informer.data.windows import DataUnits, Store
-from informer.linear.effects import KnownEffects, fit_known
-from informer.linear.maps import fold_known
+from informer.data.windows import DataUnits, Store, Windows
+from informer.members.effects import KnownEffects, fit_known
+from informer.members.linear import fold_known
 from informer.networks.models.linear import LinearMaps, LinearModelConfig
 from informer.scoring.baselines import RidgeForecast
 
 ROWS, SEASON = 600, 24
+
+
+def windows_of(rows: Store, starts: range, *, label_len: int = 0) -> Windows:
+    sizes = WindowSizes(seq_len=9, label_len=label_len, pred_len=4)
+    return Windows(rows, starts=torch.tensor(starts), sizes=sizes, targets=range(3))
 
 
 def known_store(seed: int = 0) -> Store:
@@ -101,7 +105,7 @@ def test_a_network_has_the_effects_of_categories() -> None:
     rng = np.random.default_rng(2)
     dims = replace(DIMS, enc_in=3, c_out=1, targets=(0,), known=(1, 2), regressors=(1,), known_codes=(2,),
                    categories=(0, 0, 4), label_len=2, pred_len=4)  # fmt: skip
-    network = LinearMaps(LinearModelConfig(other_columns=False), dims).double()
+    network = LinearMaps(LinearModelConfig(), dims).double()
     own, numeric, by_code = rng.normal(size=(dims.seq_len, 4)), rng.normal(), np.array([0.3, 0, 1.5, -2, 0])
     with torch.no_grad():
         network.own.copy_(torch.from_numpy(own[None]))
@@ -124,7 +128,7 @@ def test_maps_forecast_what_is_left_and_add_the_effects() -> None:
     dims = replace(
         DIMS, enc_in=4, c_out=2, targets=(0, 2), known=(1, 3), regressors=(1,), holidays=(0,), label_len=2, pred_len=4
     )
-    network = LinearMaps(LinearModelConfig(other_columns=False), dims).double()
+    network = LinearMaps(LinearModelConfig(), dims).double()
     effects, own = rng.normal(size=(2, 2)), rng.normal(size=(2, dims.seq_len, 4))
     with torch.no_grad():
         assert network.effects is not None

@@ -1,28 +1,25 @@
 """model=linear: the network contains the fit, and every command supports it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import SMALL, call, done, killed, refusal
-from test_closed_form import COLUMNS, EVERYTHING, HOURLY, PRED, SEQ, everything, forecast_of, store, windows_of
 
 from informer import Forecaster, checkpoint
 from informer.base.runtime import resource
 from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed
 from informer.data.calendar import mark_sizes
-from informer.linear.fit import prepare
-from informer.linear.maps import set_weights
-from informer.linear.settings import Group, MapSettings
 from informer.networks.models import linear
 from informer.networks.models.base import ModelDims
 from informer.networks.models.linear import LinearMaps, LinearModelConfig
+from informer.read.frequency import Frequency
 
+HOURLY = Frequency.parse("h")
+SEQ, PRED, COLUMNS = 9, 4, 3
 RUN = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12"]
 DIMS = ModelDims(
     enc_in=COLUMNS,
@@ -32,39 +29,6 @@ DIMS = ModelDims(
     label_len=0,
     pred_len=PRED,
 )
-
-CHOICES = {
-    "several lookbacks, some inputs of all groups": [
-        MapSettings(lookback=SEQ, own=5.0, groups=EVERYTHING),
-        MapSettings(lookback=5, own=5.0, groups=EVERYTHING),
-    ],
-    "less the last value": [MapSettings(lookback=5, last=True, own=50.0, groups={Group.day: 3.0})],
-    "one map for all": [MapSettings(lookback=7, groups={Group.bias: 1.0, Group.level: 3.0}, own=float("inf"))],
-    "week without day": [MapSettings(lookback=SEQ, own=9.0, groups={Group.week: 1.0, Group.recent: 2.0})],
-}
-
-
-@pytest.mark.parametrize("name", CHOICES)
-@pytest.mark.parametrize("positions", [[0, 1, 2], [2, 0]])
-@pytest.mark.parametrize("n_series", [1, 2])
-def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: list[int], n_series: int) -> None:
-    """Red when the last value, the level, an average or the place of an input is lost on the way."""
-    data = store((400, 400)[:n_series])
-    train = windows_of(data, [*range(250), *range(400, 650 if n_series == 2 else 400)])
-    val = windows_of(data, range(260, 320))
-    calendar = Calendar(CalendarEmbed.timeF)
-    fit = prepare(train, val, positions, frequency=HOURLY, calendar=calendar, others=range(COLUMNS))
-    fitted = fit.fit(CHOICES[name], fit.train)
-    dims = replace(DIMS, c_out=len(positions), targets=tuple(positions), n_series=n_series)
-    network = LinearMaps(LinearModelConfig(), dims).double()
-    set_weights(fitted, network)
-    batch = everything(windows_of(data, [*range(330, 380), *range(730, 780 if n_series == 2 else 730)]))
-    x, mark = batch.enc_x.double() + 3.0, batch.enc_mark.double()
-    series = batch.series.masked_fill(torch.arange(len(x)) % 3 == 0, -1)  # some are of a series never seen
-    expected = forecast_of(fitted, positions, x, mark[:, -1], series)
-    assert expected.std() > 0.1
-    output = network(x, mark, batch.dec_x, batch.dec_mark, series)
-    torch.testing.assert_close(output, expected, atol=1e-10, rtol=0)
 
 
 def test_columns_share_a_map_where_their_own_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +125,6 @@ def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["model.average=0"], "error: model.average: expected at least 1, found 0"),
         (["seq_len=8190"], "error: seq_len + pred_len: expected at most 8192 with model.family=linear, found 8196"),
         (["loss=quantile"], "error: loss=quantile: expected loss=mse with model.family=linear"),
         (["model.skip=ridge"], "error: model.skip: expected none with model.family=linear, found ridge"),

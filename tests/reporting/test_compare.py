@@ -172,7 +172,7 @@ def test_folders_of_one_name_are_told_apart_by_their_paths(runs: Path) -> None:
 def test_keys_of_one_family_are_no_differences() -> None:
     """Red if every key that a family lacks is listed for all runs."""
     network = {"model.family": "informer", "model.d_model": "16", "model.n_heads": "2"}
-    linear = {"model.family": "linear", "model.own_maps": "true"}
+    linear = {"model.family": "linear", "model.offset": "0"}
     differences = find_differences([network, network | {"model.d_model": "32"}, linear])
     assert rows_of(differences) == [
         ("model.d_model", "16", "1"),

@@ -1,4 +1,4 @@
-"""Linear maps from the lookback window to the horizon, one per column; `informer.linear` fits them in closed form."""
+"""Linear maps from the lookback window to the horizon; `informer.members.linear` fits them in closed form."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from informer.config.fields import setting
 from informer.config.model import MOST_ROWS, ModelConfig, register_family
 from informer.networks.models.base import ModelDims
 from informer.networks.ops.gaps import unmasked
@@ -26,23 +25,17 @@ LEAST_RECENT, MOST_RECENT, MOST_OTHERS = 4, 24, 384
 """How many recent rows of the other columns a map reads: at most MOST_RECENT, and at most MOST_OTHERS rows times
 columns. If fewer than LEAST_RECENT remain, none are read. Both numbers limit the time of a fit."""
 
-MOST_WEIGHTS = 64_000_000
-"""Largest number of weights for separate maps; beyond it all columns share one map."""
+MOST_WEIGHTS, MOST_FLOPS = 64_000_000, 2e12
+"""Largest number of weights of separate maps, and cost of solving for them; beyond these all columns share one map."""
 
 
 @dataclass(kw_only=True, slots=True)
 class LinearModelConfig(ModelConfig):
-    """Options of the closed-form fit; cross-validation on training and validation rows decides which are used."""
+    """The closed-form fit has no options: blocks of training and validation rows decide what is used."""
 
     CLOSED_FORM: ClassVar[bool] = True
 
     family: str = "linear"
-    own_maps: bool = True
-    """Fit a map per column (per series and column if there are several series), shrunk towards a shared map."""
-    other_columns: bool = True
-    """Read the recent rows of the other columns too."""
-    average: int = setting(3, least=1)
-    """Largest number of maps that are averaged."""
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these numbers of rows."""
@@ -81,7 +74,7 @@ class LinearMaps(nn.Module):
     (`informer.networks.ops.gaps.carried`).
 
     Args:
-        config: options of the fit.
+        config: the family.
         dims: sizes that depend on the data.
     """
 
@@ -95,11 +88,12 @@ class LinearMaps(nn.Module):
         n_calendar = 1 + 2 * sum(HARMONICS.values())
         self.read = dims.numbers  # codes of categories are not quantities
         self.masked, self.masks = dims.masked or (), dims.masks
-        recent = recent_rows(len(self.read), dims.seq_len) if config.own_maps and config.other_columns else 0
+        recent = recent_rows(len(self.read), dims.seq_len)
         n_inputs = dims.seq_len + n_calendar + recent * len(self.read)
         is_panel = dims.n_series > 1
         n_own = 1 + dims.n_series * dims.c_out if is_panel else dims.c_out
-        self.has_own_maps = config.own_maps and n_own * n_inputs * dims.pred_len <= MOST_WEIGHTS
+        weights, solves = n_own * n_inputs * dims.pred_len, n_own * n_inputs**2 * (dims.pred_len + n_inputs / 3)
+        self.has_own_maps = weights <= MOST_WEIGHTS and solves <= MOST_FLOPS
         self.reads_series = self.has_own_maps and is_panel
         self.recent = recent if self.has_own_maps else 0
         maps = n_own if self.has_own_maps else 1
@@ -159,9 +153,7 @@ class LinearMaps(nn.Module):
     def _of_history(self, enc_x: Tensor, date: Tensor, series: Tensor | None) -> Tensor:
         features, weights = date, cast(Tensor, self.calendar)
         if self.recent:
-            numeric = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
-            rows = numeric[:, -self.recent :] - numeric.mean(dim=1, keepdim=True)
-            features = torch.cat([features, rows.flatten(1)], dim=1)
+            features = torch.cat([features, self.recent_rows(enc_x)], dim=1)
             weights = torch.cat([weights, self.others], dim=1)
         history = enc_x[:, :, list(self.positions)]
         if self.reads_series:
@@ -180,6 +172,11 @@ class LinearMaps(nn.Module):
             from_history = torch.einsum("bl,blh->bh", history[:, :, column], self.own[maps])
             columns.append(from_history + torch.einsum("be,beh->bh", features, weights[maps]))
         return torch.stack(columns, dim=2)
+
+    def recent_rows(self, enc_x: Float[Tensor, "b seq_len c"]) -> Float[Tensor, "b e"]:
+        """The last rows of all numeric columns minus their means, row by row."""
+        numeric = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
+        return (numeric[:, -self.recent :] - numeric.mean(dim=1, keepdim=True)).flatten(1)
 
     def date(self, mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
         """A constant, then cosines and sines of each cycle, from the marks of a window's last row."""

@@ -23,7 +23,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from informer.data.windows import Store, Windows
-from informer.linear.moments import Normal, WindowRun, joined, runs_of
+from informer.members.ridge import Sums, joined, runs_of
 
 BLOCKS, BATCH = 5, 256
 
@@ -82,7 +82,7 @@ class KnownEffects:
         for series in range(len(store.first_rows)):
             place = store.rows_of(series)
             rows = store.values[place]
-            effects = self(rows, _marks(store, series, place.start, place.stop).to(rows.device))
+            effects = self(rows, _marks(store, place.start, place.stop).to(rows.device))
             values[place, list(positions)] -= effects
         return replace(store, values=values)
 
@@ -123,7 +123,7 @@ def fit_known(
     if not k or not runs:
         return effects
 
-    both = joined(runs, runs_of(val))
+    both = runs_of(joined(train, val))
     blocks = held_out = _summed((_changes(train, run, effects, positions, lag) for run in both), BLOCKS, k)
     if train.store.issued:
         held_out = _summed((_changes_as_known(train, run, effects, positions, lag) for run in both), BLOCKS, k)
@@ -134,13 +134,13 @@ def fit_known(
     return _with_unknown(effects, counts)
 
 
-def _counts(windows: Windows, runs: Sequence[WindowRun], columns: Sequence[int]) -> dict[int, dict[int, int]]:
+def _counts(windows: Windows, runs: Sequence[range], columns: Sequence[int]) -> dict[int, dict[int, int]]:
     """By position, the number of rows of each category in some windows, the most frequent category first."""
     counts = {}
     for column in columns:
         counter: Counter[int] = Counter()
         for run in runs:
-            rows = windows.store.values[run.first : run.stop + windows.sizes.rows - 1, column].cpu().numpy()
+            rows = windows.store.values[run.start : run.stop + windows.sizes.rows - 1, column].cpu().numpy()
             counter.update(dict(enumerate(np.bincount(rows.astype(np.int64)).tolist())))
         counts[column] = {code: n for code, n in counter.most_common() if code and n}
     return counts
@@ -159,23 +159,23 @@ def _with_unknown(effects: KnownEffects, counts: Mapping[int, Mapping[int, int]]
 
 
 def _changes(
-    windows: Windows, run: WindowRun, effects: KnownEffects, positions: Sequence[int], lag: int
+    windows: Windows, run: range, effects: KnownEffects, positions: Sequence[int], lag: int
 ) -> Float64[np.ndarray, "t k_and_n"]:
     """Differences over a season of covariates and targets, in the rows of consecutive windows."""
     store, last = windows.store, run.stop + windows.sizes.rows - 1
-    values = store.values[run.first : last].cpu()
-    covariates = effects.known(values, _marks(store, run.series, run.first, last))
+    values = store.values[run.start : last].cpu()
+    covariates = effects.known(values, _marks(store, run.start, last))
     rows = torch.cat([covariates, values[:, list(positions)]], dim=1).double().numpy()
     changes = rows[lag:] - rows[:-lag]
     return changes[np.isfinite(changes).all(axis=1)]
 
 
 def _changes_as_known(
-    windows: Windows, run: WindowRun, effects: KnownEffects, positions: Sequence[int], lag: int
+    windows: Windows, run: range, effects: KnownEffects, positions: Sequence[int], lag: int
 ) -> Float64[np.ndarray, "t k_and_n"]:
     """The same in the horizons of windows that follow one another, with the covariates known at their origins."""
     n_ahead, parts = windows.sizes.pred_len, list[Tensor]()
-    for starts in torch.arange(run.first, run.stop, n_ahead).split(BATCH):
+    for starts in torch.arange(run.start, run.stop, n_ahead).split(BATCH):
         values, marks = windows.at(starts).around(lag)
         rows = torch.cat([effects.known(values, marks), values[..., list(positions)]], dim=-1).double()
         parts.append((rows[:, lag:] - rows[:, :-lag])[:, -n_ahead:].flatten(0, 1).cpu())
@@ -183,28 +183,29 @@ def _changes_as_known(
     return changes[np.isfinite(changes).all(axis=1)]
 
 
-def _marks(store: Store, series: int, first: int, stop: int) -> Tensor:
-    shift = int(store.mark_shift[series])
+def _marks(store: Store, first: int, stop: int) -> Tensor:
+    """Marks of consecutive rows of one series."""
+    shift = int(store.mark_shift[store.series_of(torch.tensor([first], device=store.first_rows.device))[0]])
     return store.marks[first + shift : stop + shift].cpu()
 
 
-def _summed(changes: Iterable[Float64[np.ndarray, "t k_and_n"]], n_blocks: int, k: int) -> list[Normal]:
+def _summed(changes: Iterable[Float64[np.ndarray, "t k_and_n"]], n_blocks: int, k: int) -> list[Sums]:
     """Sums of products of the changes of all runs, of which each block has a part; k of the columns are covariates."""
-    by_run = ([Normal.of(rows[:, :k], rows[:, k:]) for rows in np.array_split(each, n_blocks)] for each in changes)
+    by_run = ([Sums.of(rows[:, :k], rows[:, k:]) for rows in np.array_split(each, n_blocks)] for each in changes)
     return [reduce(add, block) for block in zip(*by_run, strict=True)]
 
 
-def _effects(products: Normal, covariates: Sequence[int]) -> Float64[np.ndarray, "c n"]:
+def _effects(products: Sums, covariates: Sequence[int]) -> Float64[np.ndarray, "c n"]:
     selected = products.reading(covariates)
-    return selected.ridge(PENALTY * selected.gram.diagonal())
+    return selected.ridge(PENALTY * selected.gram.diagonal() + np.finfo(float).tiny)
 
 
-def _losses(products: Normal, covariates: Sequence[int], weight: Float64[np.ndarray, "c n"]) -> np.ndarray:
+def _losses(products: Sums, covariates: Sequence[int], weight: Float64[np.ndarray, "c n"]) -> np.ndarray:
     """Mean squared error of each target with these effects."""
     return np.maximum(products.reading(covariates).loss(weight), 0.0) / max(products.windows, 1)
 
 
-def _forward_selection(blocks: Sequence[Normal], held_out: Sequence[Normal]) -> list[int]:
+def _forward_selection(blocks: Sequence[Sums], held_out: Sequence[Sums]) -> list[int]:
     """Forward selection: add the covariate that lowers the held-out error most, while the gain is significant.
 
     Args:

@@ -1,0 +1,186 @@
+"""model=linear against scikit-learn's ridge on materialised windows, with the penalties that its log names."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import done
+from sklearn.linear_model import Ridge
+from stores import one_series
+
+from informer import Forecaster
+from informer.config.model import WindowSizes
+from informer.data.windows import Windows
+from informer.members.ridge import blocks_of
+
+SEQ, PRED, ROWS = 80, 4, 600
+RUN = ["dataset=csv", "dataset.path=f.csv", "model=linear", f"seq_len={SEQ}", "label_len=0", f"pred_len={PRED}"]
+
+
+def table(seed: int = 0) -> pd.DataFrame:
+    """Hours of two columns that remember, of which the second follows the first, with a time of day."""
+    rng, y = np.random.default_rng(seed), np.zeros((ROWS, 2))
+    for row in range(1, ROWS):
+        y[row] = y[row - 1] @ [[0.8, 0.6], [0.0, 0.5]] + rng.normal(size=2)
+    day = np.sin(2 * np.pi * np.arange(ROWS) / 24)[:, None] * [2.0, 0.5]
+    stamps = pd.date_range("2021-03-01 05:00", periods=ROWS, freq="h")
+    return pd.DataFrame({"date": stamps, **dict(zip("ab", (y + day).T, strict=True))})
+
+
+def penalties_in(log: str) -> dict[int, dict[str, float]]:
+    """By rows of history, the penalties that were chosen."""
+    found = re.findall(r"(\d+) rows of history with penalties ((?:\w+ [\w.e+]+,? ?)+)", log)
+    return {
+        int(rows): {name: float(x) for name, x in (pair.split() for pair in text.split(", "))} for rows, text in found
+    }
+
+
+def solved(x: np.ndarray, y: np.ndarray, penalty: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """argmin |x w - y|^2 + sum penalty (w - prior)^2 by scikit-learn: inputs are divided by the roots of penalties."""
+    fit = Ridge(1.0, fit_intercept=False, solver="svd").fit(x / penalty**0.5, y - x @ prior)
+    return prior + fit.coef_.T / penalty[:, None] ** 0.5
+
+
+def designs(values: np.ndarray, hours: np.ndarray, rows: int, origins: range) -> list[dict[str, np.ndarray]]:
+    """Of each column, its history minus its mean, the calendar, and the newest rows of the other column."""
+    found = []
+    for column in range(2):
+        history = np.stack([values[o - rows : o, column] for o in origins])
+        day = 2 * np.pi * (hours[[o - 1 for o in origins]] % 24)[:, None] / 24 * np.arange(1, 7)
+        week = 2 * np.pi * hours[[o - 1 for o in origins]][:, None] / 168 * np.arange(1, 4)
+        longest = np.stack([values[o - SEQ : o, 1 - column] for o in origins])
+        ones = np.ones((len(origins), 1))
+        found.append({
+            "own": history - history.mean(axis=1, keepdims=True),
+            "calendar": np.hstack([ones, *(f(angle) for angle in (day, week) for f in (np.cos, np.sin))]),
+            "others": longest[:, -24:] - longest.mean(axis=1, keepdims=True),
+            "mean": history.mean(axis=1, keepdims=True),
+        })  # fmt: skip
+    return found
+
+
+def by_hand(values: np.ndarray, hours: np.ndarray, chosen: dict[int, dict[str, float]], last: int) -> np.ndarray:
+    """Forecast after the last row, by maps of the windows that end at row `last`."""
+    forecasts = []
+    for rows, penalty in chosen.items():
+        x = designs(values, hours, rows, range(SEQ, last - PRED + 1))
+        ahead = np.stack([[values[o : o + PRED, c] for o in range(SEQ, last - PRED + 1)] for c in range(2)])
+        now = designs(values, hours, rows, range(len(values), len(values) + 1))
+        age = np.maximum(np.arange(rows, 0, -1) / 24, 0.2) ** penalty["taper"]
+        read = [name for name in ("calendar",) if np.isfinite(penalty[name])]
+
+        def parts(each: dict[str, np.ndarray], names: list[str]) -> np.ndarray:
+            return np.hstack([each[name] for name in ("own", *names)])
+
+        def strengths(x: np.ndarray, names: list[str], own: float, each: dict[str, np.ndarray], rows: int = rows,
+                      age: np.ndarray = age, penalty: dict[str, float] = penalty) -> np.ndarray:  # fmt: skip
+            ages = {"calendar": np.ones(19), "others": np.arange(24, 0, -1)}
+            square, further = (x**2).mean(axis=0), [penalty[name] * ages[name] for name in names]
+            return np.concatenate([own * age * square[:rows].mean(), np.concatenate([*further, []]) * square[rows:]])
+
+        both = np.concatenate([parts(each, read) for each in x])
+        y = np.concatenate([ahead[c] - x[c]["mean"] for c in range(2)])
+        shared = solved(both, y, strengths(both, read, penalty["shared"], x[0]), np.zeros((both.shape[1], PRED)))
+        columns = []
+        for c in range(2):
+            names, weight = read, shared
+            if np.isfinite(penalty["own"]) or np.isfinite(penalty["others"]):
+                names = [*read, *(["others"] if np.isfinite(penalty["others"]) else [])]
+                own, n_more = parts(x[c], names), 24 * (len(names) - len(read))
+                prior = np.concatenate([shared, np.zeros((n_more, PRED))])
+                pens = strengths(own, names, min(penalty["own"], 1e12), x[c])
+                weight = solved(own, ahead[c] - x[c]["mean"], pens, prior)
+            columns.append((parts(now[c], names) @ weight + now[c]["mean"])[0])
+        forecasts.append(np.stack(columns, axis=1))
+    return np.mean(forecasts, axis=0)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_maps_are_those_of_scikit_learn_on_the_windows(refit: bool, folder: Path) -> None:
+    """Red when a penalty, an input, the average of lookbacks or the windows of the fit are others: those of training,
+    with trainer.refit all."""
+    frame = table()
+    frame.to_csv("f.csv", index=False)
+    outcome = done("train", *RUN, f"trainer.refit={str(refit).lower()}", "trainer.calibration=0", "run_dir=run")
+    chosen = penalties_in(outcome.out)
+    assert set(chosen) == {72, 80}  # three days, and seq_len, which is shorter than a week
+    assert all(np.isfinite(each[name]) for each in chosen.values() for name in ("calendar", "own", "others"))
+    n_train = int(0.7 * ROWS)
+    values = frame[["a", "b"]].to_numpy()
+    center, scale = values[:n_train].mean(axis=0), values[:n_train].std(axis=0)
+    hours = np.array([stamp.day_of_week * 24 + stamp.hour for stamp in frame["date"]])
+    expected = by_hand((values - center) / scale, hours, chosen, ROWS if refit else n_train) * scale + center
+    forecast = Forecaster.load("run", device="cpu").predict(frame)[["a", "b"]].to_numpy()
+    np.testing.assert_allclose(forecast, expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("rows", [(60, 45), (60, 15)])
+def test_blocks_hold_out_parts_of_each_series(rows: tuple[int, int]) -> None:
+    """By loops: block i is the i-th part of each series, and nothing that is fitted shares a row of its horizon."""
+    firsts = [0, rows[0]]
+    one = one_series(torch.zeros(sum(rows), 1))
+    two = {"first_rows": torch.tensor(firsts), "mark_shift": torch.zeros(2).long(), "numbers": torch.arange(2)}
+    store = replace(one, **two, units=one.units.mapped(lambda part: part.repeat(2, 1)))
+    of_series = [list(range(first, first + n - 10)) for first, n in zip(firsts, rows, strict=True)]
+    every = torch.tensor([start for starts in of_series for start in starts])
+    sizes = WindowSizes(seq_len=6, label_len=0, pred_len=5)
+    windows = Windows(store, starts=every, sizes=sizes, targets=[0])
+    seen = []
+    for number, (held, fitted, between) in enumerate(blocks_of(windows, 5)):
+        expected = [
+            start
+            for starts in of_series
+            for place, start in enumerate(starts)
+            if round(len(starts) * number / 5) <= place < round(len(starts) * (number + 1) / 5)
+        ]
+        assert held.starts.tolist() == expected
+        near = [start for start in every.tolist() if any(
+            abs(start - other) < 5 and (start < rows[0]) == (other < rows[0]) for other in expected
+        )]  # fmt: skip
+        assert between.starts.tolist() == [start for start in near if start not in expected]
+        assert fitted.starts.tolist() == [start for start in every.tolist() if start not in near]
+        seen += expected
+    assert sorted(seen) == every.tolist()
+
+
+def test_rows_after_validation_change_no_choice(folder: Path) -> None:
+    """Red when a penalty or a weight depends on rows of the test part."""
+    frame = table()
+    frame.to_csv("f.csv", index=False)
+    logs = [done("train", *RUN, "run_dir=before").out]
+    frame.loc[int(0.8 * ROWS) :, ["a", "b"]] = 50.0
+    frame.to_csv("f.csv", index=False)
+    logs.append(done("train", *RUN, "run_dir=after").out)
+    assert penalties_in(logs[0]) == penalties_in(logs[1])
+    maps = [Forecaster.load(run, device="cpu").predict(table()) for run in ("before", "after")]
+    pd.testing.assert_frame_equal(*maps)
+
+
+def test_a_column_that_is_constant_in_training_is_forecast_as_that(folder: Path) -> None:
+    """Red when a singular matrix stops the fit, or what other columns do moves a constant."""
+    frame = table().assign(b=7.0)
+    frame.loc[10, "a"] = 1e4
+    frame.to_csv("f.csv", index=False)
+    done("train", *RUN, "run_dir=run")
+    assert Forecaster.load("run", device="cpu").predict(frame)["b"].to_numpy() == pytest.approx(7.0, abs=1e-3)
+
+
+def test_gaps_change_the_fit_little(folder: Path) -> None:
+    """A tenth of the cells is missing; red when a missing row of the future counts as zero, which pulls forecasts to
+    the mean, or windows with gaps are left out, of which hardly any would be left."""
+    frame = table()
+    holed = frame.copy()
+    for name in "ab":
+        lost = np.random.default_rng(ord(name)).random(ROWS) < 0.1
+        holed.loc[lost & (np.arange(ROWS) < ROWS - 100), name] = np.nan
+    errors = {}
+    for name, each in (("whole", frame), ("holed", holed)):
+        each.to_csv("f.csv", index=False)
+        done("train", *RUN, "dataset.fill=mask", f"run_dir={name}")
+        table_of = Forecaster.load(name, device="cpu").backtest(frame.tail(100), stride=1)
+        errors[name] = ((table_of["forecast"] - table_of["actual"]) ** 2).mean()
+    assert errors["holed"] < 1.1 * errors["whole"]
