@@ -154,7 +154,8 @@ def main() -> None:
     torch.set_num_threads(1)
     model = ZeroModel()
     if options.weights:
-        model.member.network, model.name = load(options.weights)[0].eval().to(model.member.device), str(options.weights)
+        network = load(options.weights)[0].eval().to(model.member.device)
+        model.member.network, model.member.version = network, str(options.weights)
     options.output.mkdir(parents=True, exist_ok=True)
     every = list(panels(options.data))
     for part in options.parts:

@@ -15,20 +15,23 @@ from pandas.api.types import is_numeric_dtype
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, repaired
+from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, key_columns, repaired
 from informer.config.hydra_compose import compose
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import Survey, in_words, seasons_of, series_column, survey_file
-from informer.data.history import future_index, futures_of_table
+from informer.data.history import Future, Futures, future_index, futures_of_table
 from informer.data.panel import series_names, without_ended
 from informer.data.seasonality import Season
+from informer.inference.job import match_futures, name_sources
+from informer.members.regression import far_ahead
 from informer.read.checks import CONFIRM, ends_without
+from informer.read.columns import CategoryReader, coded, is_text, repeated_text
 from informer.read.files import list_files
 from informer.read.series import Series, cells_of_file, column_values, table_of_file, with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
-from informer.read.table import without
+from informer.read.table import Table, without
 from informer.read.time_columns import digits_format
 
 MOST_LINES = 20
@@ -309,7 +312,22 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
         return settings, settings.future_covariates or known, notes
     files = list_files("future", settings.future) or [expanded(settings.future)]
     frame = cells_of_file(files[0], settings.dataset).frame
-    return settings, settings.future_covariates or [name for name in frame.columns if frame[name].notna().any()], []
+    known = settings.future_covariates or [name for name in frame.columns if frame[name].notna().any()]
+    inputs = list_files("input", settings.input or "", settings.dataset.exclude_files)
+    try:
+        table = table_of_file(inputs[0] if inputs else expanded(settings.input or ""), settings.dataset)
+        key = settings.dataset.series_col or series_column(table, settings.dataset)
+    except (InputError, IndexError):  # reported with all other problems of the file
+        return settings, known, []
+    return _with_categories(settings, table, known, key), known, []
+
+
+def _with_categories(settings: ForecastConfig, table: Table, known: Sequence[str], key: str | None) -> ForecastConfig:
+    """The settings with those columns known ahead as categories that are text in the history."""
+    others = [name for name in known if name in table.columns and name not in key_columns(key)]
+    texts = repeated_text(table, [name for name in others if is_text(table, name)])
+    names = without([*settings.dataset.categorical, *texts], [settings.target or ""])
+    return replace(settings, dataset=replace(settings.dataset, categorical=[*dict.fromkeys(names)]))
 
 
 def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], list[str]]:
@@ -332,8 +350,11 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
     names = frame[key] if key in frame.columns else pd.Series("", index=frame.index)
     is_ahead = frame[target].isna()[::-1].groupby(names).cummin()[::-1]
     ahead = frame[is_ahead & frame[target].notna().groupby(names).transform("any")]
-    known = [name for name in ahead.columns if is_numeric_dtype(ahead[name]) and ahead[name].notna().all()]
-    known = without([*known, *config.categorical], [key])
+    named = settings.future_covariates or [*ahead.columns]
+    whole = [name for name in ahead.columns if name in named and ahead[name].notna().all()]
+    coding = _with_categories(settings, table, whole, key)
+    known = [name for name in whole if is_numeric_dtype(ahead[name])]
+    known = without([*dict.fromkeys([*known, *coding.dataset.categorical])], [key])
     rows = ahead.groupby(names).size()
     if not known or 2 * len(rows) < names.nunique() or not len(rows):  # a few series lack their newest values
         return settings, [], []
@@ -343,9 +364,9 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
         if rows.min() < rows.max():
             fewest = f"{rows.idxmin()} has no more ({listed(known, 3)}), another series has {rows.max()}"
             notes.append(f"the horizon is {counted(rows.min(), 'row')}, since {fewest}")
-    return (
-        (settings, [], notes) if settings.model == "zero" else (replace(settings, future=settings.input), known, notes)
-    )
+    if settings.model == "zero":
+        return settings, [], notes
+    return replace(settings, dataset=coding.dataset, future=settings.input), known, notes
 
 
 def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], series: Series) -> ForecastConfig:
@@ -358,26 +379,82 @@ def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], seri
     ahead = [*candidates] if settings.future_covariates else [name for name in candidates if name in others]
     if settings.future is not None and not ahead:
         raise InputError(
-            f"future={settings.future}: expected a numeric column known ahead that the data have too, one of "
+            f"future={settings.future}: expected a column known ahead that the data have too, one of "
             f"{listed(others)}, found {listed(candidates)}"
         )
     return replace(settings, future_covariates=ahead)
 
 
-def check_future(subject: Survey, settings: ForecastConfig, horizon: int) -> None:
-    """Raise an InputError before anything is trained if the columns known ahead do not reach to the end of the horizon.
+def check_future(subject: Survey, settings: ForecastConfig, horizon: int) -> list[str]:
+    """Raise an InputError before anything is trained if the columns known ahead do not reach to the end of the horizon;
+    returns notes on values far outside the history.
 
     Of one file; those of several files are checked when these are forecast.
     """
     if settings.future is None or subject.n_files > 1 or list_files("future", settings.future) is not None:
-        return
+        return []
     config = subject.dataset
     table = with_series_names(table_of_file(expanded(settings.future), config), config.series_col)
     futures = futures_of_table(table, config)
-    for series in without_ended(subject.panel, config.ended)[0]:
-        ahead = future_index(series, rows_ahead(series, settings, horizon))
-        # categories are checked when they are forecast from, as codes
-        futures(series).at(ahead, without(settings.future_covariates, config.categorical))
+    panel, names = (
+        without_ended(subject.panel, config.ended)[0],
+        without(settings.future_covariates, config.categorical),
+    )
+    times = [future_index(series, rows_ahead(series, settings, horizon)) for series in panel]
+    # categories are checked when they are forecast from, as codes
+    ahead = [futures(series).at(own, names) for series, own in zip(panel, times, strict=True)]
+    return notes_ahead(panel, names, ahead)
+
+
+def notes_ahead(panel: Sequence[Series], columns: Sequence[str], ahead: Sequence[np.ndarray]) -> list[str]:
+    """Notes on values of numeric columns known ahead that are far outside the history of all series."""
+    return far_ahead(
+        columns, np.concatenate([column_values(series, columns) for series in panel]), np.concatenate(ahead)
+    )
+
+
+def futures_ahead(subject: Survey, panel: Sequence[Series], settings: ForecastConfig) -> list[Future]:
+    """The columns known ahead of each series.
+
+    Raises:
+        InputError: a series without them, or text in columns of several files.
+    """
+    assert settings.future is not None, "with columns known ahead"
+    config = subject.dataset
+    texts = [name for name in settings.future_covariates if name in config.categorical]
+    inputs = list_files("input", subject.path, config.exclude_files) or [expanded(subject.path)]
+    if len(inputs) > 1 and texts:
+        raise InputError(
+            f"{listed(texts)}: expected numbers in columns known ahead of several files, found text; write all series "
+            "into one file with a column of their names"
+        )
+    categories = CategoryReader()
+    if texts:
+        categories.coded(table_of_file(inputs[0], config), config)
+
+    def read(path: Path) -> Futures:
+        table = with_series_names(table_of_file(path, config), config.series_col)
+        return futures_of_table(coded(table, categories.labels), config)
+
+    paths = match_futures(settings.future, name_sources(inputs))
+    if isinstance(paths, Path) or subject.n_files == 1:
+        whole = read(paths if isinstance(paths, Path) else next(iter(paths.values())))
+        return [whole(series) for series in panel]
+    by_file = {name: read(path) for name, path in paths.items()}
+    if lacking := [series.name for series in panel if series.name not in by_file]:
+        raise InputError(f"future={settings.future}: found no file of {listed(lacking, 3)}; write all into one file")
+    return [by_file[series.name](series) for series in panel]
+
+
+def with_horizon(settings: ForecastConfig, panel: Sequence[Series], futures: Sequence[Future]) -> ForecastConfig:
+    """The settings with a horizon: theirs, or the rows that are known ahead of every series."""
+    if settings.ahead is not None:
+        return settings
+    rows = [
+        (future.by_zone(series).unique() > series.timestamps[-1]).sum()
+        for series, future in zip(panel, futures, strict=True)
+    ]
+    return replace(settings, horizon=str(min(rows))) if min(rows) else settings  # without rows `Future.at` says so
 
 
 def targets_of(series: Series, settings: ForecastConfig) -> list[str]:

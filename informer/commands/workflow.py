@@ -29,17 +29,20 @@ from informer.commands.plan import (
     Failure,
     check_future,
     find_subjects,
+    futures_ahead,
     left_out,
+    notes_ahead,
     plan,
     rows_ahead,
     rows_and_horizon,
     targets_of,
     with_columns_ahead,
     with_future,
+    with_horizon,
 )
 from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import from_plain
-from informer.config.data import DatasetConfig
+from informer.config.data import DatasetConfig, regions_of
 from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
@@ -48,6 +51,7 @@ from informer.data.history import future_index
 from informer.data.panel import without_ended
 from informer.data.scaler import PanelScaler
 from informer.data.seasonality import WEAKEST
+from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
 from informer.inference.model import Forecast, TrainedModel, interval_notes, log_entry
 from informer.inference.rescore import trained_data
@@ -250,7 +254,7 @@ def _forecast_trained(
     clear = [lasting(each.period, frequency) for each in seasons if each.strength >= WEAKEST][:MOST_SEASONS]
     season = f"repeats every {', '.join(clear)}" if clear else "none found"
     _announce(subject, settings, season, console, title)
-    check_future(subject, settings, horizon)
+    notes += check_future(subject, settings, horizon)
     quiet = Console(quiet=True)
     with _explained_how_to_continue(folder, subject, settings, console):
         if settings.overwrite:
@@ -326,20 +330,31 @@ def _told(
 def _forecast_untrained(
     subject: Survey, settings: ForecastConfig, folder: RunFolder, console: Console, *, began: float, title: str | None
 ) -> dict[str, Any]:
-    """Forecast with the pretrained network, score it at earlier origins of the series, write the page, and print the
-    summary. Arguments as in `_forecast_trained`."""
+    """Forecast with the pretrained network and effects of columns known ahead, score it at earlier origins of the
+    series, write the page, and print the summary. Arguments as in `_forecast_trained`."""
     columns = targets_of(subject.panel[0], settings)
     panel = [replace(series, series_col=subject.dataset.series_col) for series in subject.panel]
-    frequency = panel[0].frequency
+    frequency, known = panel[0].frequency, None
+    open_series, closed = without_ended(panel, subject.dataset.ended) if subject.n_files == 1 else (panel, "")
+    futures = (
+        [] if settings.future is None or settings.model == "zero" else futures_ahead(subject, open_series, settings)
+    )
+    if futures:
+        settings = with_horizon(settings, open_series, futures)
+        names, holidays = tuple(settings.future_covariates), regions_of(subject.dataset.holidays)
+        known = Known(names, tuple(name for name in names if name in subject.dataset.categorical), holidays)
     _, horizon = rows_and_horizon(subject, settings)
-    model = ZeroModel(device=settings.device)
+    ahead = [
+        future.at(future_index(series, rows_ahead(series, settings, horizon)), settings.future_covariates)
+        for series, future in zip(open_series, futures, strict=False)
+    ]
+    model = ZeroModel(device=settings.device, known=known)
     seasons = network_seasons(panel, columns)
     season = ", ".join(lasting(season, frequency) for season in seasons if season > 1) or "none"
     _announce(subject, settings, season, console, title)
     evaluation = model.backtest(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
-    open_series, closed = without_ended(panel, subject.dataset.ended) if subject.n_files == 1 else (panel, "")
     how_far = settings.ahead or horizon
-    forecasts = model.forecast(open_series, columns, seasons, horizon=how_far, levels=settings.intervals)
+    forecasts = model.forecast(open_series, columns, seasons, horizon=how_far, levels=settings.intervals, ahead=ahead)
     if settings.overwrite:
         folder.clear([Path(subject.path)])
     written = _write_zero(subject, forecasts, folder.path / FORECASTS)
@@ -354,17 +369,26 @@ def _forecast_untrained(
             forecasts, settings, *held.halves(), units, np.full(units.shape, -np.inf), subject.dataset, subject.path
         )
         sums.save(folder.path)
-    what = f"{model.name}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
+    what = f"{model.member.version}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
+    if model.kind != NETWORK:
+        part = "with the widths of" if model.kind == EFFECTS else "and what is left by"
+        what = f"effects of {listed(settings.future_covariates, 4)} and the calendar, {part} {what}"
     repeat = repeat_command(subject, settings, horizon, subject.dataset)
     judged = {"Quality": f"not known: the series are too short for a test forecast of {horizon} rows"}
     if evaluation is not None:
         coverage = _coverage(evaluation, settings.intervals) or "none"
         judged = {"Quality": quality_line(evaluation), **column_line(evaluation), "Intervals": coverage}
-    unused, page = [*left_out(subject, columns), *filter(None, [closed])], folder.path / PAGE
+    if known is not None:
+        judged["Columns"] = model.gain
+    numeric = without(settings.future_covariates, subject.dataset.categorical)
+    places = [settings.future_covariates.index(name) for name in numeric]
+    far = notes_ahead(open_series, numeric, [rows[:, places] for rows in ahead]) if ahead else []
+    unused = [*left_out(subject, columns), *filter(None, [closed]), *far]
+    page = folder.path / PAGE
     content = untrained_content(
         forecasts, judged["Quality"], title=subject.name, subtitle=what, command=repeat, model=model.name
     )
-    content.problems = [*unused, *subject.log]
+    content.problems = [*unused, *filter(None, [model.gain]), *subject.log]
     if evaluation is None:
         write_atomic(folder.path / METRICS_FILE, json.dumps({"model": model.name}) + "\n")
     else:

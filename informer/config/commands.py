@@ -123,8 +123,9 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     output: str | None = setting(is_path=True)
     """Folder for all results; null: runs/<time>_<file>."""
     model: str | None = None
-    """zero: the pretrained network. Or another option of training's `model`, which is trained on the file. null: zero,
-    and linear where columns are known ahead, which zero does not read."""
+    """zero: the pretrained network alone. Or another option of training's `model`, which is trained on the file. null:
+    the pretrained network, with effects of columns that are known ahead; where these are issued (dataset.issued_at),
+    linear."""
     seed: int = 0
     """Seed of all random numbers."""
     dataset: DatasetConfig = setting(DatasetConfig)
@@ -132,8 +133,8 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
 
     @property
     def untrained(self) -> bool:
-        """Whether the pretrained network forecasts as it is."""
-        return self.model == "zero" or (self.model is None and self.future is None)
+        """Whether the pretrained network forecasts as it is, with effects of columns known ahead or without."""
+        return self.model == "zero" or (self.model is None and self.dataset.issued_at is None)
 
     @property
     def sums(self) -> bool:
@@ -151,7 +152,7 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
         if self.dataset.issued_at is not None and not self.future_covariates:
             yield "dataset.issued_at: expected the columns that are issued, future_covariates=[...], found none"
         if self.future is not None and self.model == "zero":
-            yield "future: model=zero reads no columns known ahead; leave it out, or set model=linear"
+            yield "future: model=zero reads no columns known ahead; leave out one of them"
 
 
 class Plots(Enum):

@@ -60,6 +60,11 @@ class Future:
         table = replace(self.table, name=name, frame=newest(known, times).set_axis(lines), issued=None)
         return Future(table, self.time_col, times[~times.duplicated()])
 
+    def by_zone(self, series: Series) -> pd.DatetimeIndex:
+        """Its times; an InputError if they have a zone and those of the series have none, or the reverse."""
+        check_zones(self.table.name, self.timestamps.tz, series.timestamps.tz, "the history")
+        return self.timestamps
+
     def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
         """Values of the given columns at the given times.
 

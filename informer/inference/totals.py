@@ -215,7 +215,9 @@ def held_out_untrained(
         cuts = {s: int(series.timestamps.searchsorted(time, side="right")) for s, series in enumerate(panel)}
         cuts = {s: cut for s, cut in cuts.items() if cut >= least and cut + horizon <= len(panel[s])}
         past = [panel[s].part(slice(cut)) for s, cut in cuts.items()]
-        ahead = model.forecast(past, columns, seasons, horizon=horizon) if past else []
+        names = [] if model.known is None else model.known.columns
+        known = [column_values(panel[s], names)[cut : cut + horizon] for s, cut in cuts.items()]
+        ahead = model.forecast(past, columns, seasons, horizon=horizon, ahead=known) if past else []
         for (s, cut), one in zip(cuts.items(), ahead, strict=True):
             forecast[w, s], actual[w, s] = one.values, column_values(panel[s], columns)[cut : cut + horizon]
     ones, blocks = np.ones((len(times), len(panel), len(columns))), max(-(-len(times) * -ends.step // horizon), 1)

@@ -2,10 +2,11 @@
 
 The scores are those of forecasts from earlier rows of each series, a horizon apart, next to two forecasts that need no
 training either: the seasonal naive, and the mean of the last four seasons (without a season, the last value, and the
-mean of the last four).
+mean of the last four). Where columns are known ahead, the same forecasts choose how they are used, see
+`informer.inference.ahead`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -13,8 +14,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from informer.base.errors import InputError
-from informer.base.quantiles import MEDIAN
+from informer.base.errors import InputError, listed
+from informer.inference.ahead import BOTH, EFFECTS, NETWORK, Known, PanelEffects, candidates
 from informer.inference.model import Forecast
 from informer.members.zero import Histories, Pretrained
 from informer.networks.models.zero import at_level
@@ -28,8 +29,12 @@ from informer.scoring.scores import Evaluation
 LEAST_ORIGINS, MOST_ORIGINS, MOST_WINDOWS = 10, 20, 2000
 """Origins of a series that are scored: overlapping horizons make up the first number, if its rows allow; and forecasts
 of all series and columns."""
+LEAST_GAIN = 0.03
+"""Share by which columns must lower the error to be used, and the network on what they leave."""
 LEAST_HISTORY = 8
 """Rows before an origin that is scored."""
+LEAST_SHARE = 0.6
+"""Share of the rows before all such origins, which effects are fitted to."""
 MEAN_OF = 4
 """Seasons of the mean that is a baseline."""
 
@@ -46,10 +51,22 @@ class ZeroModel:
     Args:
         version: one of `informer.pretrained.weights.VERSIONS`.
         device: "auto", "cpu", "cuda", "cuda:1" or "mps".
+        known: columns known ahead, which `backtest` decides how to use; None: there are none.
     """
 
-    def __init__(self, version: str = NEWEST, *, device: str = "auto") -> None:
-        self.name, self.member = version, Pretrained(version, device=device)
+    def __init__(self, version: str = NEWEST, *, device: str = "auto", known: Known | None = None) -> None:
+        self.member, self.known = Pretrained(version, device=device), known
+        self.kind = NETWORK if known is None else BOTH
+        """How the columns are used; `backtest` chooses."""
+        self.gain = "" if known is None else "the series are too short to say by how much they lower the error"
+        """By how much the columns lower the error of earlier forecasts, in words."""
+        self._penalties: list[float] = []
+
+    @property
+    def name(self) -> str:
+        """The network, effects, or both."""
+        version = self.member.version
+        return {NETWORK: version, EFFECTS: EFFECTS, BOTH: f"{EFFECTS} + {version}"}[self.kind]
 
     def forecast(
         self,
@@ -59,6 +76,7 @@ class ZeroModel:
         *,
         horizon: int | str,
         levels: Sequence[int] = (),
+        ahead: Sequence[Float64[np.ndarray, "h k"]] = (),
     ) -> list[Forecast]:
         """Forecast the rows after each series.
 
@@ -68,6 +86,7 @@ class ZeroModel:
             seasons: see `network_seasons`.
             horizon: rows to forecast, or a span or date, see `Frequency.rows_of`; beyond one pass by rolling.
             levels: interval levels in percent; a constant column has none.
+            ahead: values of the columns known ahead in the rows to forecast of each series.
 
         Raises:
             InputError: a column without any value in its last COUNTED rows, or less than a row to forecast.
@@ -81,14 +100,21 @@ class ZeroModel:
                 raise InputError(f"{name} has no value{where}; leave it out with dataset.exclude")
         version = self.member.network.version
         past, most = Histories.of(histories, seasons, version.history), max(lengths)
-        quantiles = self.member.quantiles(past, panel[0].frequency, most)
+        kind, left = NETWORK, None
+        if self.known is not None and self.kind != NETWORK:
+            effects = PanelEffects(panel, columns, self.known, penalties=self._penalties)
+            origins = [(place, len(series)) for place, series in enumerate(panel)]
+            left = effects.remainders(panel, origins, dict(enumerate(ahead)), most, seasons, version.history)
+            kind = self.kind
+        points, quantiles = candidates(self.member, past, left, panel[0].frequency, most, [kind])[kind]
         by_series = quantiles.reshape(len(panel), len(columns), most, len(version.levels)).swapaxes(1, 2)
+        values = points.reshape(len(panel), len(columns), most).swapaxes(1, 2)
         constant = past.are_constant().reshape(len(panel), len(columns))
         return [
             Forecast(
                 series=series,
                 targets=tuple(columns),
-                values=rows[:n, :, version.levels.index(MEDIAN)],
+                values=values[place, :n],
                 pred_len=version.horizon,
                 bands={
                     f"{end}{level}": np.where(constant[place], np.nan, at_level(rows[:n], p, version.levels))
@@ -110,13 +136,16 @@ class ZeroModel:
     ) -> Evaluation | None:
         """Scores of forecasts from at most MOST_ORIGINS earlier rows of each series; None if all are too short.
 
-        Arguments as of `forecast`. Scaled errors are relative to the mean change over a season before the origin.
+        Arguments as of `forecast`. Scaled errors are relative to the mean change over a season before the origin. Where
+        columns are known ahead, these forecasts choose `kind`.
         """
         most = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
-        least = max(LEAST_HISTORY, seasons[0] + 1, horizon)
+        shortest = max(LEAST_HISTORY, seasons[0] + 1, horizon)
         chosen = panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]
         histories, actual, owners, overlap = list[np.ndarray](), list[np.ndarray](), list[int](), 1
+        origins, before = list[tuple[int, int]](), [len(series) for series in chosen]
         for place, series in enumerate(chosen):
+            least = shortest if self.known is None else max(shortest, int(LEAST_SHARE * len(series)))
             stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
             ends = range(len(series) - horizon, least - 1, -stride)[: min(most, MOST_ORIGINS)]
             overlap = max(overlap, min(-(-horizon // stride), len(ends)))
@@ -128,15 +157,28 @@ class ZeroModel:
                     histories += list(np.where(known, values[:end], 0.0).T)
                     actual += list(np.where(known, values[end : end + horizon], np.nan).T)
                     owners.append(place)
+                    origins.append((place, end))
+                    before[place] = min(before[place], end)
         if not histories:
             return None
         version = self.member.network.version
-        past = Histories.of(histories, seasons, version.history)
-        quantiles, actuals = self.member.quantiles(past, panel[0].frequency, horizon), np.stack(actual)
+        past, actuals = Histories.of(histories, seasons, version.history), np.stack(actual)
         scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
+        kinds, left = [NETWORK], None
+        if self.known is not None:
+            effects = PanelEffects(chosen, columns, self.known, rows=before)
+            left = effects.remainders(chosen, origins, {}, horizon, seasons, version.history)
+            kinds, self._penalties = [NETWORK, EFFECTS, BOTH], [each.penalty for each in effects.by_column]
+        found = candidates(self.member, past, left, panel[0].frequency, horizon, kinds)
+        by_kind = {kind: _mean_error(point, actuals, scale) for kind, (point, _) in found.items()}
+        enough = (1 + LEAST_GAIN) * min(by_kind.values())
+        self.kind = next(kind for kind in kinds if by_kind[kind] <= enough)
+        points, quantiles = found[self.kind]
+        if self.known is not None:
+            self.gain = _gain(self.member.version, self.kind, self.known, by_kind)
         last, mean = ("seasonal naive", "seasonal mean") if seasons[0] > 1 else ("naive", "mean")
         forecasts = {
-            self.name: quantiles[:, :, version.levels.index(MEDIAN)],
+            self.name: points,
             last: past.repeated(horizon, 1),
             mean: past.repeated(horizon, MEAN_OF),
         }
@@ -165,3 +207,20 @@ class ZeroModel:
             series=[series.name for series in chosen] if len(chosen) > 1 else [],
             block=overlap,
         )
+
+
+def _mean_error(
+    points: Float64[np.ndarray, "n h"], actuals: Float64[np.ndarray, "n h"], scale: Float64[np.ndarray, "n"]
+) -> float:
+    """Mean absolute scaled error of observed values; 0 without any."""
+    errors = np.abs(actuals - points) / scale[:, None]
+    return float(np.nansum(errors) / max(np.isfinite(errors).sum(), 1))
+
+
+def _gain(network: str, kind: str, known: Known, errors: Mapping[str, float]) -> str:
+    """By how much columns lower the error of earlier forecasts."""
+    names = listed(known.columns, 4)
+    if kind == NETWORK:
+        return f"{names} and the calendar lower the error of earlier forecasts by less than 3 %, so are not used"
+    share = f"{100 * (1 - errors[kind] / errors[NETWORK]):.0f} %"
+    return f"{names} and the calendar lower the error of earlier forecasts by {share} against {network} alone"

@@ -1,0 +1,171 @@
+"""Forecasts that read columns known ahead: the pretrained network, effects of the columns, or effects and the network.
+
+The network forecasts a series, or what effects leave of it. Which of three forecasts is used, earlier origins of the
+series decide together:
+
+  network             as without the columns
+  effects             the effect; the network says how far values are from it, not in which direction
+  effects + network   the effect, and the mean of what the network expects of the remainder
+
+What is put back is a mean, over all quantiles with their tails: the middle quantile of a skewed count is below it, and
+sums of forecasts would be too low.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from informer.base.quantiles import MEDIAN
+from informer.data.history import future_index
+from informer.members.regression import Effects, Terms, evenly
+from informer.members.zero import Histories, Pretrained
+from informer.networks.models.zero import at_level
+from informer.read.frequency import Frequency
+from informer.read.series import Series, column_values
+
+NETWORK, EFFECTS, BOTH = "network", "effects", "effects + network"
+MOST_IN_TERMS = 64
+"""Series whose rows give knots and categories."""
+
+POINTS = 1000
+"""Levels, equally spaced, whose quantiles make up a mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Columns known ahead.
+
+    Args:
+        columns: their names.
+        categorical: those of them with categories.
+        holidays: countries or parts of countries whose holidays are known too.
+    """
+
+    columns: tuple[str, ...]
+    categorical: tuple[str, ...] = ()
+    holidays: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remainders:
+    """What effects leave of n histories, and the effects in the rows after them.
+
+    Args:
+        histories: what is left.
+        effect: the effects.
+        is_ratio: whether what is left is a ratio.
+    """
+
+    histories: Histories
+    effect: Float64[np.ndarray, "n h"]
+    is_ratio: np.ndarray
+
+
+@final
+class PanelEffects:
+    """Effects in each target of a panel.
+
+    Args:
+        panel: the series, with the columns known ahead.
+        columns: the targets.
+        known: the columns known ahead.
+        rows: rows of each series that are read; None: all.
+        penalties: of each target; empty: they are chosen.
+    """
+
+    def __init__(
+        self,
+        panel: Sequence[Series],
+        columns: Sequence[str],
+        known: Known,
+        *,
+        rows: Sequence[int] | None = None,
+        penalties: Sequence[float] = (),
+    ) -> None:
+        parts = list(panel) if rows is None else [each.part(slice(n)) for each, n in zip(panel, rows, strict=True)]
+        times, values = [each.timestamps for each in parts], [column_values(each, known.columns) for each in parts]
+        self.terms = Terms.of(
+            max(times, key=len),
+            np.concatenate([values[place] for place in evenly(len(parts), MOST_IN_TERMS)]),
+            known.columns,
+            categorical=known.categorical,
+            step=panel[0].frequency,
+            holidays=known.holidays,
+        )
+        self._columns, self._known = columns, known
+        self.by_column = [
+            Effects.fit(
+                times,
+                values,
+                [column_values(each, [name])[:, 0] for each in parts],
+                self.terms,
+                penalty=penalties[place] if penalties else None,
+            )
+            for place, name in enumerate(columns)
+        ]
+
+    def remainders(
+        self,
+        panel: Sequence[Series],
+        origins: Sequence[tuple[int, int]],
+        ahead: Mapping[int, np.ndarray],
+        horizon: int,
+        seasons: tuple[int, int],
+        rows: int,
+    ) -> Remainders:
+        """What is left before each origin (series, rows before it), and the effects after it, of each target.
+
+        Args:
+            ahead: values of the columns known ahead in the rows after the end of each series.
+            horizon, seasons, rows: rows to forecast, and as of `Histories.of`.
+        """
+        histories, effects, ratios, done = list[np.ndarray](), list[np.ndarray](), list[bool](), dict[int, np.ndarray]()
+        firsts = {s: max(end - rows, 0) for s, end in sorted(origins, reverse=True)}
+        for s, end in origins:
+            series, first = panel[s], firsts[s]
+            if s not in done:
+                own = series.part(slice(first, None))
+                times, known = own.timestamps, column_values(own, self._known.columns)
+                if s in ahead:
+                    times = pd.DatetimeIndex(times.append(future_index(series, len(ahead[s]))))
+                    known = np.concatenate([known, ahead[s]])
+                done[s] = np.stack([each.predict(s, times, known) for each in self.by_column])
+            values = column_values(series, self._columns)[first:end].T
+            for each, effect, column in zip(self.by_column, done[s], values, strict=True):
+                past, after = effect[: end - first], effect[end - first :][:horizon]
+                histories.append(each.remainder(s, column, past))
+                effects.append(np.pad(after, (0, horizon - len(after)), mode="edge"))
+                ratios.append(each.is_ratio)
+        return Remainders(Histories.of(histories, seasons, rows), np.stack(effects), np.array(ratios))
+
+
+def mean_weights(levels: Sequence[float]) -> Float64[np.ndarray, "n"]:
+    """Weights of the quantiles at these levels in the mean of their distribution, tails included."""
+    unit = np.eye(len(levels))
+    weights: np.ndarray = np.mean([at_level(unit, (k + 0.5) / POINTS, levels) for k in range(POINTS)], axis=0)
+    return weights
+
+
+def candidates(
+    member: Pretrained, past: Histories, left: Remainders | None, step: Frequency, horizon: int, kinds: Sequence[str]
+) -> dict[str, tuple[Float64[np.ndarray, "n h"], Float64[np.ndarray, "n h q"]]]:
+    """Point forecasts and quantiles of these of the three kinds; `left` is None for the network alone."""
+    found, levels = {}, member.network.version.levels
+    if NETWORK in kinds:
+        quantiles = member.quantiles(past, step, horizon)
+        found[NETWORK] = quantiles[:, :, levels.index(MEDIAN)], quantiles
+    if left is None:
+        return found
+    rest = member.quantiles(left.histories, step, horizon)
+    mean, effect, is_ratio = rest @ mean_weights(levels), left.effect, left.is_ratio[:, None]
+    quantiles = np.where(is_ratio[..., None], effect[..., None] * rest, effect[..., None] + rest)
+    expected = np.where(is_ratio, effect * mean, effect + mean)
+    shift, factor = (effect - expected)[..., None], (1 / np.maximum(mean, 1e-9))[..., None]
+    around = np.where(is_ratio[..., None], quantiles * factor, quantiles + shift)
+    for kind, point, spread in ((EFFECTS, effect, around), (BOTH, expected, quantiles)):
+        found[kind] = past.bounded(point[..., None])[..., 0], past.bounded(spread)
+    return found

@@ -1,0 +1,177 @@
+"""Columns known ahead next to the pretrained network: `informer forecast FILE future=NEXT`, and the regression."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import done
+from sklearn.linear_model import PoissonRegressor, Ridge
+from sklearn.preprocessing import StandardScaler
+
+from informer.members.regression import Effects, Terms, spline
+from informer.read.frequency import Frequency
+
+DAYS = 126
+AHEAD = 14
+
+
+def shops() -> tuple[pd.DataFrame, pd.Series]:
+    """Counts of four shops, 90 % more in promotions, and what was expected of each row. The last shop is closed on
+    Sundays and has had no promotion before its last rows."""
+    random = np.random.default_rng(1)
+    dates = pd.date_range("2024-01-01", periods=DAYS + AHEAD)
+    weekday = np.array([1.0, 0.9, 1.0, 1.1, 1.4, 1.7, 0.8])[dates.day_of_week]
+    frames, means = [], []
+    for place, level in enumerate([20.0, 60.0, 150.0, 40.0]):
+        promo = random.random(len(dates)) < 0.25
+        if place == 3:
+            promo[:DAYS] = False
+        open_days = np.where((place == 3) & (dates.day_of_week == 6), 0.0, 1.0)
+        mean = level * weekday * open_days * np.where(promo, 1.9, 1)
+        sales = {"promo": np.where(promo, "Y", "N"), "sales": random.poisson(mean)}
+        frames.append(pd.DataFrame({"date": dates, "shop": f"s{place}", **sales}))
+        means.append(mean)
+    return pd.concat(frames, ignore_index=True), pd.Series(np.concatenate(means))
+
+
+def lines_of(*arguments: str) -> dict[str, str]:
+    """The closing lines of a forecast by their labels."""
+    return {line[:11].strip(): line[11:] for line in done("forecast", *arguments).out.splitlines()}
+
+
+@pytest.fixture
+def panel(folder: Path) -> tuple[pd.DataFrame, pd.Series]:
+    """The rows of `shops` ahead and their means; past.csv, next.csv, and both in continued.csv."""
+    frame, means = shops()
+    is_ahead = frame["date"] > frame["date"].max() - pd.Timedelta(days=AHEAD)
+    frame[~is_ahead].to_csv("past.csv", index=False)
+    frame[is_ahead].drop(columns="sales").to_csv("next.csv", index=False)
+    frame.assign(sales=frame["sales"].where(~is_ahead)).to_csv("continued.csv", index=False)
+    return frame[is_ahead], means[is_ahead]
+
+
+def test_promotions_in_words_are_read_and_totals_are_means(panel: tuple[pd.DataFrame, pd.Series]) -> None:
+    """Against the means that the counts were drawn from, and a table of means by shop, weekday and promotion; red if
+    promo is not read, if a shop does not learn from the others, or if a total is a sum of medians."""
+    ahead, means = panel
+    lines = lines_of("past.csv", "target=sales", "future=next.csv", "output=out")
+    found = pd.read_csv("out/forecasts/past.forecast.csv")
+    assert len(found) == 4 * AHEAD, "as far as next.csv reaches"
+    sales = found["sales"].to_numpy()
+    past = pd.read_csv("past.csv", parse_dates=["date"])
+    keys = ["shop", "weekday", "promo"]
+    table = past.assign(weekday=past["date"].dt.day_of_week).groupby(keys)["sales"].mean().rename("mean")
+    naive = ahead.assign(weekday=ahead["date"].dt.day_of_week).join(table, on=keys)["mean"].fillna(past["sales"].mean())
+    error, of_table = (np.abs(each - means.to_numpy()).mean() for each in (sales, naive.to_numpy()))
+    assert error < 0.8 * of_table
+    np.testing.assert_allclose(sales.sum(), means.sum(), rtol=0.04)
+    fourth = ahead["shop"].to_numpy() == "s3"
+    np.testing.assert_allclose(sales[fourth], means[fourth], rtol=0.3, atol=1)
+    assert (found["sales_lo80"] <= found["sales_hi80"]).all()
+    assert lines["Columns"].startswith("promo and the calendar lower the error of earlier forecasts by ")
+    assert "promo" in Path("out/report.html").read_text()
+    assert str(ahead["date"].max().date()) in Path("out/report.html").read_text(), "the page shows the future"
+    assert json.loads(Path("out/metrics.json").read_text())["model"] in {"effects", "effects + zero-2"}
+
+
+def test_a_file_that_continues_is_forecast_as_one_with_a_second_file(panel: tuple[pd.DataFrame, pd.Series]) -> None:
+    """Against the same rows in two files; red if the rows ahead are not read, or categories have other codes there."""
+    lines_of("continued.csv", "target=sales", "output=one")
+    lines_of("past.csv", "target=sales", "future=next.csv", "output=two", "total=true")
+    one, two = (Path(name).read_bytes() for name in ("one/forecasts/continued.forecast.csv",
+                                                     "two/forecasts/past.forecast.csv"))  # fmt: skip
+    assert one == two
+    total = pd.read_csv("two/totals.csv").query(f"rows == {4 * AHEAD}")["value"]
+    np.testing.assert_allclose(total, pd.read_csv("two/forecasts/past.forecast.csv")["sales"].sum(), rtol=1e-4)
+
+
+def heated() -> tuple[pd.DataFrame, np.ndarray]:
+    """Hours of a load that rises below 15 degrees, and what was expected of the last day."""
+    random = np.random.default_rng(2)
+    times = pd.date_range("2024-01-01", periods=90 * 24, freq="h")
+    hour = times.hour.to_numpy()
+    swing = np.repeat(random.normal(0, 5, 90), 24)
+    heat = 15 + swing + 4 * np.sin(2 * np.pi * (hour - 9) / 24) + random.normal(0, 0.5, len(times))
+    mean = 100 + 30 * np.isin(hour, [8, 9, 18, 19, 20]) * (times.day_of_week < 5) + 6 * np.maximum(15 - heat, 0)
+    load = mean + random.normal(0, 3, len(times))
+    return pd.DataFrame({"time": times, "heat": heat.round(3), "load": load.round(3)}), np.asarray(mean)
+
+
+def test_a_bend_is_found(folder: Path) -> None:
+    """Against the rule that made the rows; red if heating is a straight line, or the calendar is not read."""
+    frame, mean = heated()
+    frame[:-24].to_csv("load.csv", index=False)
+    frame[-24:].drop(columns="load").to_csv("next.csv", index=False)
+    lines_of("load.csv", "target=load", "future=next.csv", "output=out")
+    found = pd.read_csv("out/forecasts/load.forecast.csv")["load"].to_numpy()
+    actual = frame["load"][-24:].to_numpy()
+    straight = np.polynomial.Polynomial.fit(frame["heat"][:-24], frame["load"][:-24], 1)(frame["heat"][-24:])
+    error, of_rule, of_line = (np.abs(each - actual).mean() for each in (found, mean[-24:], straight))
+    assert error < min(1.6 * of_rule, 0.5 * of_line)
+
+
+def test_columns_without_effect_leave_the_forecast_alone(folder: Path) -> None:
+    """Against the network by itself on a random walk; red if noise is added for a column that says nothing."""
+    random = np.random.default_rng(3)
+    rows = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=154), "noise": random.random(154)})
+    rows["value"] = 50.5 + random.normal(0, 1, 154).cumsum()
+    rows[:140].to_csv("walk.csv", index=False)
+    rows[140:].drop(columns="value").to_csv("next.csv", index=False)
+    lines = lines_of("walk.csv", "target=value", "future=next.csv", "output=both")
+    assert lines["Columns"].endswith("so are not used")
+    lines_of("walk.csv", "target=value", "model=zero", "horizon=14", "output=alone")
+    both, alone = (Path(f"{name}/forecasts/walk.forecast.csv").read_bytes() for name in ("both", "alone"))
+    assert both == alone
+
+
+def test_values_far_outside_the_history_are_named(folder: Path) -> None:
+    """A promotion of 100 after 0 and 1, for a forecast and for a model that is trained; red if nothing is said, or the
+    forecast is far from all values."""
+    random = np.random.default_rng(4)
+    promo = random.integers(0, 2, 120)
+    rows = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=120), "promo": promo})
+    rows.assign(sales=(100 + 80 * promo + random.normal(0, 1, 120)).round(3)).to_csv("past.csv", index=False)
+    dates = pd.date_range(rows["date"].iloc[-1], periods=8)[1:]
+    pd.DataFrame({"date": dates, "promo": [0, 100, 0, 1, 0, 1, 0]}).to_csv("next.csv", index=False)
+    words = ["past.csv", "target=sales", "horizon=7", "future=next.csv"]
+    said = "column promo: 1 of 7 rows ahead are far outside its history, such as 100; it was 0 to 1"
+    assert said in lines_of(*words, "output=out")["Data"]
+    assert pd.read_csv("out/forecasts/past.forecast.csv")["sales"].max() < 300
+    assert said in lines_of(*words, "output=trained", "model=linear")["Data"]
+
+
+@pytest.mark.parametrize("is_ratio", [True, False])
+def test_coefficients_are_those_of_a_penalised_regression(is_ratio: bool) -> None:
+    """Against scikit-learn on the same columns; red if a coefficient, the level or the penalty differ."""
+    random = np.random.default_rng(5)
+    promo, times = random.integers(0, 2, 300).astype(float), pd.date_range("2024-01-01", periods=300, freq="s")
+    values = random.poisson(30 * 1.9**promo).astype(float) - (0 if is_ratio else 30.5)
+    terms = Terms.of(times, promo[:, None], ["promo"], categorical=[], step=Frequency.parse("step"), holidays=[])
+    found = Effects.fit([times], [promo[:, None]], [values], terms, penalty=20.0)
+    x = StandardScaler().fit_transform(np.column_stack([promo, np.arange(300.0)]))
+    other = PoissonRegressor(alpha=20 / 300, tol=1e-10) if is_ratio else Ridge(alpha=20)
+    unit = values.mean() if is_ratio else values.std()
+    expected = unit * other.fit(x, values / unit).predict(x)
+    assert found.is_ratio is is_ratio
+    np.testing.assert_allclose(found.predict(0, times, promo[:, None]), expected, rtol=1e-4)
+
+
+def test_effects_are_saved_and_their_parts_are_exact(folder: Path) -> None:
+    """Against the forecast before it was saved; red if a part is lost in the file or in the sum. Splines go on as lines
+    outside of their knots."""
+    frame, _ = heated()
+    times, known = pd.DatetimeIndex(frame["time"]), frame[["heat"]].to_numpy()
+    step = Frequency.parse("h")
+    terms = Terms.of(times, known, ["heat"], categorical=[], step=step, holidays=["DE"])
+    effects = Effects.fit([times], [known], [frame["load"].to_numpy()], terms)
+    effects.save(Path("effects.safetensors"))
+    loaded = Effects.load(Path("effects.safetensors"))
+    before = effects.predict(0, times, known)
+    np.testing.assert_array_equal(loaded.predict(0, times, known), before)
+    parts = loaded.contributions(0, times, known)
+    assert [*parts] == ["level", "heat", "calendar"]
+    np.testing.assert_allclose(sum(parts.values()), before, rtol=1e-12)
+    outside = spline(np.array([-30.0, -20, -10, 0, 10, 20, 30, 40, 50]), [10, 12, 13, 20])
+    np.testing.assert_allclose(np.diff(outside, 2, axis=0)[[0, 1, 2, -2, -1]], 0, atol=1e-9)
