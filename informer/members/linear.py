@@ -36,7 +36,7 @@ SEASONS, DAYS, NO_SEASON = 3, 7, 24
 """Lookbacks: this many seasons, a week if a season is a day, and seq_len, but no less than the horizon, for which
 shorter ones were worse on blocks of ETTh1. The rows that are taken for a season where there is none."""
 
-SHARED, OWN, FURTHER = (1e0, 1e1, 1e2, 1e3, 1e4, 1e5), (1e1, 1e2, 1e3, 1e4, 1e5, 1e6), (1e0, 1e1, 1e2, 1e3, 1e4)
+SHARED, OWN, FURTHER = (1e0, 1e1, 1e2, 1e3, 1e4, 1e5), (1e1, 1e2, 1e3, 1e4, 1e5, 1e6), (1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 TAPERS = (0.0, 1.0, 2.0)
 """Penalties to choose from, of the shared map, of the difference from it, and of further inputs, in windows: a penalty
 of 1000 counts as much as 1000 windows. Exponents of a row's age in seasons, with which its penalty grows."""
