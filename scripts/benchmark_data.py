@@ -5,10 +5,9 @@
 
 Three generated CSV files: many series one below the other, one long series, and one with many columns (`--wide-rows`
 rows). For each file new processes take turns: `pandas.read_csv` with the pyarrow engine; the reader of this package,
-with all its checks; the same with `dataset.memmap=true` for the long series; and `informer.train model=small` from its
-start to the end of the first step. Seconds are CPU time, the median of the rounds, without imports except for the
-first step, whose wall time is also reported. Memory is the peak of the process above that after imports, including
-memory-mapped cache files, which the system can reclaim. Ratios compare figures of one run.
+with all its checks; and `informer.train model=small` from its start to the end of the first step. Seconds are CPU time,
+the median of the rounds, without imports except for the first step, whose wall time is also reported. Memory is the
+peak of the process above that after imports. Ratios compare figures of one run.
 
 With `--forecast`, only whole `informer forecast` commands are measured, with these models: time and memory include
 imports, reading, scores on the test part, forecasts and the report. One that takes 15 minutes is stopped.
@@ -33,7 +32,6 @@ MIB = 1 << 20
 WAYS = {
     "pandas": "pandas.read_csv, pyarrow",
     "read": "read",
-    "memmap": "read, memmap",
     "step": "first step of training",
     "linear": "informer forecast model=linear",
     "zero": "informer forecast model=zero",
@@ -84,9 +82,8 @@ def made_files(options: argparse.Namespace, folder: Path) -> list[File]:
             write_long(path, series=series, length=length, columns=columns)
             many = f"{series:,} series of " if series > 1 else ""
             named = ("dataset.series_col=id",) if series > 1 else ()
-            kinds = (*ways, "memmap") if name == "rows" else ways
             title = f"{many}{length:,} rows, {columns:,} columns"
-            files.append(File(title, path, series * length * columns, tuple(options.forecast or kinds), named))
+            files.append(File(title, path, series * length * columns, tuple(options.forecast or ways), named))
     return files
 
 
@@ -113,10 +110,10 @@ def measure(way: str, path: str, overrides: list[str]) -> None:
     elif way == "step":
         _measure_step(path, overrides)
     else:
-        _measure_reading(path, overrides, memmap=way == "memmap")
+        _measure_reading(path, overrides)
 
 
-def _measure_reading(path: str, overrides: list[str], *, memmap: bool) -> None:
+def _measure_reading(path: str, overrides: list[str]) -> None:
     import sklearn.preprocessing  # noqa: F401 (not part of the reading)
 
     from informer.config.data import DatasetConfig
@@ -125,8 +122,7 @@ def _measure_reading(path: str, overrides: list[str], *, memmap: bool) -> None:
     from informer.data.dataset import read_source
 
     named = dict(override.removeprefix("dataset.").split("=") for override in overrides)
-    cache = str(Path(path).parent / f"cache {os.getpid()}")
-    config = DatasetConfig(path=path, series_col=named.get("series_col"), memmap=memmap, cache_dir=cache)
+    config = DatasetConfig(path=path, series_col=named.get("series_col"))
     before, start_bytes = time.process_time(), resident("VmRSS")
     read_source(config, sizes=WindowSizes(seq_len=96, label_len=48, pred_len=24), roles=Roles(), data_dir=Path(path))
     print(json.dumps({"seconds": time.process_time() - before, "bytes": resident("VmHWM") - start_bytes}))
@@ -181,7 +177,7 @@ def report(file: File, rounds: int) -> None:
     print("|---|---|---|---|---|---|")
     for way, row in medians.items():
         wall = f"{row['wall']:.1f}" if "wall" in row else ""
-        ratio = f"{row['seconds'] / medians['pandas']['seconds']:.2f}" if way in ("pandas", "read", "memmap") else ""
+        ratio = f"{row['seconds'] / medians['pandas']['seconds']:.2f}" if way in ("pandas", "read") else ""
         size = f"{row['bytes'] / MIB:.0f} | {row['bytes'] / (4 * file.values):.1f}"
         print(f"| {WAYS[way]} | {row['seconds']:.2f} | {ratio} | {wall} | {size} |", flush=True)
 

@@ -240,24 +240,6 @@ def test_a_forecast_in_one_command(here: Path) -> None:
     assert "dataset.attributes=stores.csv" in printed
 
 
-@pytest.mark.slow
-def test_files_in_pieces(here: Path) -> None:
-    """Red if memmap drops or mixes numeric attributes; text is refused in one line."""
-    sizes = [word for word in SETTINGS if not word.startswith("dataset.categorical")]
-    attributes()[["store", "size"]].to_csv("sizes.csv", index=False)
-    merged(rows(list(STORES)))[["date", "store", "sales", "size"]].to_csv("with_size.csv", index=False)
-    mapped = [*sizes, "dataset.path=rows.csv", "dataset.memmap=true", "dataset.cache_dir=cache"]
-    done("train", *mapped, "dataset.attributes=sizes.csv", "run_dir=mapped")
-    plain = [*sizes, "dataset.path=with_size.csv", "dataset.static_covariates=[size]"]
-    done("train", *plain, "run_dir=plain")
-    assert_same_weights("mapped", "plain")
-    attributes()[["store", "size"]].assign(size=1.0 + np.arange(4.0)).to_csv("sizes.csv", index=False)
-    done("train", *mapped, "dataset.attributes=sizes.csv", "run_dir=other")
-    assert checkpoint.load(Path("other")).scaler != checkpoint.load(Path("mapped")).scaler  # not from the cache
-    attributes()[["store", "region"]].to_csv("regions.csv", index=False)
-    refused(call("train", *mapped, "dataset.attributes=regions.csv", "run_dir=none"), "dataset.memmap: expected")
-
-
 def test_what_is_refused(here: Path) -> None:
     """One line each, with file, row and remedy."""
     good = attributes()

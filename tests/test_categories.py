@@ -225,10 +225,5 @@ def test_what_is_refused(shops: tuple[Path, pd.DataFrame]) -> None:
     for more, line in (
         (["dataset.categorical=[sort]"], "dataset.categorical=sort: shops.csv has no such column"),
         (["dataset.categorical=[sales]"], "target=sales: its cells are categories, which are not forecast; choose"),
-        (
-            ["dataset.memmap=true", "dataset.categorical=[]"],
-            "dataset.memmap: expected covariates of numbers, found no such column weather, promo",
-        ),
-        (["dataset.memmap=true"], "dataset.categorical: not supported with dataset.memmap, which reads numbers"),
     ):
         assert line in refusal("train", *RUN, *more, "run_dir=refused")

@@ -87,7 +87,8 @@ def by_hand(run: Path, part: str) -> tuple[float, int]:
     """Mean squared error of the best network over what is observed of windows, by loops; and how many windows."""
     saved = checkpoint.load(run / checkpoint.BEST)
     total, n = 0.0, 0
-    with trained_data(saved, torch.device("cpu"), scratch=run) as data, torch.inference_mode():
+    data = trained_data(saved, torch.device("cpu"))
+    with torch.inference_mode():
         windows: Windows = getattr(data, part)
         for batch in windows.batches(50):
             forecast = model_forecast(restore_model(saved), batch)
@@ -209,7 +210,8 @@ def test_many_series_with_different_gaps(runs: Path, folder: Path) -> None:
     )
     saved = checkpoint.load(runs / "panel")
     model, sums = TrainedModel(saved, device="cpu"), {name: [0.0, 0] for name in ("s0", "s1", "s2")}
-    with trained_data(saved, torch.device("cpu"), scratch=folder) as data, torch.inference_mode():
+    data = trained_data(saved, torch.device("cpu"))
+    with torch.inference_mode():
         for indices in torch.arange(len(data.test)).split(64):
             batch = data.test.batch(indices)
             errors = (model_forecast(model.model, batch) - batch.target).square()
@@ -255,10 +257,6 @@ def test_every_network_trains_with_gaps(more: list[str], runs: Path, folder: Pat
     ("arguments", "said"),
     [
         (["loss=spectral", MASK], "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse"),
-        (
-            [MASK, "dataset.memmap=true"],
-            "dataset.memmap: repairs (sort, duplicates, fill, outliers) need the files in memory",
-        ),
         ([MASK, "dataset.min_observed=1.0"], "no window of the train part has dataset.min_observed=1 of its rows"),
         ([MASK, "dataset.min_observed=0"], "dataset.min_observed: expected more than 0 and at most 1, found 0"),
         ([MASK, "dataset.max_gap=2"], "dataset.max_gap: expected none with dataset.fill=mask"),

@@ -141,11 +141,6 @@ def test_training_reads_no_file(frame: pd.DataFrame, folder: Path, monkeypatch: 
     pd.testing.assert_frame_equal(pd.read_csv("kept/frame.csv", parse_dates=["date"]), frame)
 
 
-def test_a_table_in_memory_needs_no_files_for_its_values(frame: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match=r"dataset\.memmap: expected a file, found a table in memory"):
-        Forecaster.fit(frame, **SIZES, **{"dataset.memmap": True})
-
-
 @pytest.mark.slow
 def test_a_fit_that_was_killed_goes_on(frame: pd.DataFrame, folder: Path) -> None:
     """Red if the run directory lacks the table, or holds another than the one that was trained on."""

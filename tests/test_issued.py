@@ -145,7 +145,6 @@ def test_a_network_reads_them() -> None:
 @pytest.mark.parametrize(
     ("entry", "words", "message"),
     [
-        ("train", [*RUN, "dataset.memmap=true"], "dataset.issued_at: not supported with dataset.memmap, which reads a"),
         ("train", [*RUN[:4], *RUN[5:]], "dataset.issued_at: history has no columns known ahead, which are issued"),
         ("forecast", ["history.csv", "dataset.issued_at=issued"], "expected the columns that are issued"),
         ("watch", ["checkpoint=run", "input=whole.csv"], "watch does not support covariates that are issued"),

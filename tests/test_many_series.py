@@ -144,14 +144,13 @@ def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.Data
     assert list(pd.read_csv("out/plain.forecast.csv").columns) == ["date", "load"]
 
 
-@pytest.mark.parametrize("memmap", ["false", pytest.param("true", marks=pytest.mark.slow)])
-def test_names_are_written_as_they_were_read(memmap: str, folder: Path) -> None:
+def test_names_are_written_as_they_were_read(folder: Path) -> None:
     """Red if 001 is a number where no other name has a letter: its own scaler and a join on the name are missed."""
     tables = {"001": series("north"), "NA": series("south"), "A02": series("west")}
     rows = [table.assign(sku=name, note="warm" if name == "NA" else None) for name, table in tables.items()]
     pd.concat(rows).to_csv("long.csv", index=False)
     more = ["dataset.path=long.csv", "dataset.series_col=sku", "scaler.per_series=true", "run_dir=own"]
-    done("train", *RUN, *more, f"dataset.memmap={memmap}", "dataset.cache_dir=arrays")
+    done("train", *RUN, *more)
     assert sorted(checkpoint.load(Path("own")).scaler["own"]) == ["001", "A02", "NA"]
     for name, table in tables.items():
         # in other units than in training, so that a scaler made anew shows
@@ -223,14 +222,6 @@ def test_a_column_of_names_that_is_none(
     assert part in refusal("predict", f"checkpoint={run}", "input=long.csv", f"dataset.series_col={column}")
 
 
-def test_a_map_of_a_file_gives_the_same_model(run: Path, folder: Path) -> None:
-    more = [f"dataset.path={run.parent / 'in'}", "dataset.short=skip", "scaler.per_series=true", "run_dir=mapped"]
-    done("train", *RUN, *more, "dataset.memmap=true", "dataset.cache_dir=arrays")
-    assert_same_weights(run, "mapped", checkpoint.BEST)
-    assert Path("mapped/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
-    assert list(Path("arrays").rglob("*.float32"))
-
-
 def test_a_backtest_scales_a_new_series_by_what_came_before(run: Path) -> None:
     """Red if rows after the first origin determine its scale."""
     rows = series("south").iloc[:60].assign(load=lambda frame: frame["load"] / 30)
@@ -277,8 +268,7 @@ def test_names_of_pictures_are_different_and_plain() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("memmap", ["false", pytest.param("true", marks=pytest.mark.slow)])
-def test_series_named_by_two_columns(memmap: str, folder: Path) -> None:
+def test_series_named_by_two_columns(folder: Path) -> None:
     """Forecasts in all forms have both columns, as text of the file, and are those with one column of joined names."""
     keys = {("01", "x"): "north", ("01", "y, z"): "south", ("2", "x"): "west"}
     both = pd.concat([series(name).assign(store=key[0], item=key[1]) for key, name in keys.items()])
@@ -286,10 +276,8 @@ def test_series_named_by_two_columns(memmap: str, folder: Path) -> None:
     both.assign(id=both["store"] + both["item"])[["date", "id", "load"]].to_csv("one.csv", index=False)
     forecasts = {}
     for name, column in (("both", "[store,item]"), ("one", "id")):
-        own = [
-            f"dataset.path={name}.csv", f"dataset.series_col={column}", f"run_dir={name}", f"dataset.memmap={memmap}",
-        ]  # fmt: skip
-        done("train", *RUN, "scaler.per_series=true", f"dataset.memmap={memmap}", "dataset.cache_dir=cache", *own)
+        own = [f"dataset.path={name}.csv", f"dataset.series_col={column}", f"run_dir={name}"]
+        done("train", *RUN, "scaler.per_series=true", *own)
         for how in ([], ["format=long"], ["mode=rolling"]):
             out = f"{name}{len(forecasts)}"
             done("predict", f"checkpoint={name}", f"input={name}.csv", f"output={out}", "plots=false", *how)

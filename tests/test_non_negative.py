@@ -106,8 +106,8 @@ def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:
     table.to_csv("f.csv", index=False)
     done("train", *RUN)
     saved = checkpoint.load(Path("run"))
-    with trained_data(saved, torch.device("cpu"), scratch=Path("run")) as data:
-        batch, ridge = data.test.batch(torch.arange(len(data.test))), fit_baselines(data)[1]
+    data = trained_data(saved, torch.device("cpu"))
+    batch, ridge = data.test.batch(torch.arange(len(data.test))), fit_baselines(data)[1]
     forecast = batch.in_units(ridge(batch)).numpy()
     actual = batch.in_units(batch.target).numpy()
     assert forecast.min() < -0.1

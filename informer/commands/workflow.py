@@ -278,7 +278,7 @@ def _forecast_trained(
         )
         kept = list[Forecast]()
         predict(job, quiet, kept, forecasting)
-        sums = _sums_of_run(run, saved, kept, settings, dataset, subject.path) if settings.sums else None
+        sums = _sums_of_run(saved, kept, settings, dataset, subject.path) if settings.sums else None
         if sums is not None:
             sums.save(run)
         progress.report("writing the report")
@@ -413,7 +413,6 @@ def _forecast_untrained(
 
 
 def _sums_of_run(
-    run: Path,
     saved: checkpoint.Checkpoint,
     forecasts: Sequence[Forecast],
     settings: ForecastConfig,
@@ -422,10 +421,10 @@ def _sums_of_run(
 ) -> Totals:
     """Sums of the forecasts of a run, with errors on its validation and test part; `dataset`, `path`: of the file."""
     model = TrainedModel(saved, device=settings.device, warns=False)
-    with trained_data(saved, model.device, scratch=run, dataset=EvalDataset(path=path)) as data:
-        names = [forecast.series.name for forecast in forecasts]
-        before_test = held_out_fits(model.model, from_plain(saved.config), data)
-        earlier, later = (held_out(model, data, fits, names) for fits in (before_test, [(model.model, data.test)]))
+    data = trained_data(saved, model.device, dataset=EvalDataset(path=path))
+    names = [forecast.series.name for forecast in forecasts]
+    before_test = held_out_fits(model.model, from_plain(saved.config), data)
+    earlier, later = (held_out(model, data, fits, names) for fits in (before_test, [(model.model, data.test)]))
     floor = np.full(later.power.shape, -np.inf)
     floor[:, list(model.model.non_negative)] = 0.0
     positions, units = model.columns.positions(model.columns.targets), []

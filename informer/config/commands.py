@@ -171,8 +171,7 @@ class Plots(Enum):
 class EvalDataset(optional_settings(InputFormat, place=Place.own)):  # type: ignore[misc]
     """Location and format of the training data, if they have changed; null: as in training.
 
-    Without a path the file of the training run is read, and refused if it has changed. Without `cache_dir` the arrays
-    of a run with memmap are in `cache` in data_dir if that is given, else in a temporary folder.
+    Without a path the file of the training run is read, and refused if it has changed.
     """
 
 

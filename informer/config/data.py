@@ -365,8 +365,6 @@ class DatasetConfig(Checked):
         series_col: column with the name of each row's series, if the file contains several, or columns that name it
             together, [store,item]; names are read as text, so 001 and NA stay as they are; None means a single series.
         short: what to do with series that are too short for a window in each part.
-        memmap: keep values in cache files instead of in memory, and read CSV files in pieces.
-        cache_dir: folder of the cache files; None means `cache` in the data folder.
         time_col: time column; None detects it, and joins columns named year, month, day, hour, minute or quarter.
         clock_col: column with the time of day, if `time_col` contains only dates; None detects it.
         time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks, `%Y/%y` for
@@ -416,7 +414,7 @@ class DatasetConfig(Checked):
             in the lookback window or in the horizon.
         confirm: repairs that may drop more than 0.5 % of the rows (duplicates).
         max_file_mb, max_line_mb, max_cell: limits of a file's uncompressed size in MB, of the size of one line in MB,
-            and of the characters of one cell; with memmap max_file_mb is not used.
+            and of the characters of one cell.
         max_columns, max_cells, max_ratio: limits of a file's columns, of its rows times columns, and of what it is
             unpacked to as a multiple of its size.
     """
@@ -430,8 +428,6 @@ class DatasetConfig(Checked):
     packaged: bool = setting(False, reading=False, place=Place.published)
     series_col: str | None = setting(None, reading=True, of_cells=True, per_file=True, is_name=True, repair=first_set)
     short: Short = setting(Short.error, reading=False, per_file=True)
-    memmap: bool = setting(False, reading=False)
-    cache_dir: str | None = setting(None, reading=False, place=Place.own, is_path=True)
     time_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=format_problems)
@@ -502,10 +498,6 @@ class DatasetConfig(Checked):
     def _joint_problems(self) -> Iterator[str]:
         if unknown := [name for name in self.confirm if name != "duplicates"]:
             yield f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}"
-        if self.since is not None and self.memmap:
-            yield "dataset.since: not supported with dataset.memmap, which reads whole files; leave one out"
-        if self.issued_at is not None and self.memmap:
-            yield "dataset.issued_at: not supported with dataset.memmap, which reads a row for each time; leave it out"
         if self.max_gap is not None and self.fill is Fill.mask:
             yield "dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length"
         if self.file is not None and not is_plain_name(self.file):

@@ -24,10 +24,9 @@ from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
 from informer.data.calendar import HOLIDAY, mark_fields
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
-from informer.data.large import mapped_panel
 from informer.data.panel import Attributes, divide, read_attributes, read_panel, training_rows
 from informer.data.scaler import PanelScaler, Scaler, is_amount
-from informer.data.store import Cache, build_store, dataset_cache, with_columns, with_issues_of
+from informer.data.store import build_store, with_columns, with_issues_of
 from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
 from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
@@ -79,7 +78,6 @@ class Source:
         panel: series of the input columns, in data units.
         columns: names of the columns by role.
         labels: by categorical column, the categories in the file, in the order of their codes in `panel`.
-        cache: cache files for arrays too large for memory; None: keep them in memory.
         provenance: files and checksum.
         attributes: of the series, if they came from a table of their own.
     """
@@ -87,7 +85,6 @@ class Source:
     panel: list[Series]
     columns: Columns
     labels: Labels
-    cache: Cache | None
     provenance: Provenance
     attributes: Attributes | None = None
 
@@ -114,31 +111,20 @@ def read_source(
     Raises:
         InputError: problems in the files or the table.
     """
-    if table is not None and dataset.memmap:
-        raise InputError("dataset.memmap: expected a file, found a table in memory; leave it out")
     roles, from_file = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
     dataset = replace(dataset, target=roles.only_target)
     attributes = attributes if from_file is None else from_file.with_recorded(attributes)
     if attributes is not None:
         dataset = attributes.named_in(dataset)
         roles = replace(roles, static_covariates=dataset.static_covariates)
-    cache, categories = None, CategoryReader(roles.covariates)
+    categories = CategoryReader(roles.covariates)
     if table is not None:
         panel = read_panel(prepared(table, dataset), dataset, sizes, categories, attributes)
         provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
     else:
         paths = find_files(dataset, data_dir)
         provenance = provenance_of(paths, dataset)
-        if dataset.memmap:
-            cache = dataset_cache(dataset, data_dir, paths, provenance.sha256, attributes)
-            panel = mapped_panel(paths, dataset, cache, attributes)
-            if missing := [name for name in roles.covariates if name not in panel[0].columns]:
-                raise InputError(
-                    f"dataset.memmap: expected covariates of numbers, found no such column {listed(missing)}; leave it "
-                    "out"
-                )
-        else:
-            panel = read_panel(paths, dataset, sizes, categories, attributes)
+        panel = read_panel(paths, dataset, sizes, categories, attributes)
     available, labels = panel[0].columns, categories.labels
     release_free(sum(series.values.nbytes for series in panel))
     roles = roles.with_categories([name for name in labels if name in available])
@@ -150,10 +136,9 @@ def read_source(
             f"out with dataset.exclude={to_display(unlike)}"
         )
     return Source(
-        panel=with_issues_of(with_columns(panel, columns.inputs, cache), columns.future_covariates),
+        panel=with_issues_of(with_columns(panel, columns.inputs), columns.future_covariates),
         columns=columns,
         labels={name: labels[name] for name in columns.inputs if name in labels},
-        cache=cache,
         provenance=provenance,
         attributes=attributes,
     )
@@ -256,7 +241,7 @@ def lay_out(
     names, categories, *_ = trained or Trained(several, trained_labels(training, source.labels))
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, training_rows(panel, splits), source)
-    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained=names)
+    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, trained=names)
     targets = source.columns.positions(source.columns.targets)
     observed = observed_rows(panel, targets) if dataset.keeps_gaps else None
     windows = partial(cut_windows, store, source.columns, sizes, dataset, observed)

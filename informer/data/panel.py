@@ -36,7 +36,7 @@ from informer.base.files import expanded, fingerprint
 from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitKind, settings_that
 from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
-from informer.read.cells import is_encoded, key_cells
+from informer.read.cells import is_encoded
 from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, far_numbers, outliers
 from informer.read.columns import CategoryReader, Labels, are_plain, is_text, label, numbers, text_columns
 from informer.read.dialect import Dialect
@@ -697,58 +697,3 @@ def aligned(series: Series, first: Series) -> Series:
         )
     timestamps = first.timestamps if series.timestamps.equals(first.timestamps) else series.timestamps
     return replace(series, timestamps=timestamps, values=column_values(series, first.columns), columns=first.columns)
-
-
-def series_name_column(names: Sequence[str], series_col: str | None, taken: Sequence[str]) -> str | None:
-    """The column with the name of each row's series; None for a single series without one.
-
-    Args:
-        names: names of the series.
-        series_col: the column in training, if there was one.
-        taken: names of the other columns.
-    """
-    if series_col is not None or len(names) <= 1:
-        return series_col
-    return next(name for name in (SERIES, "unique_id", "_series") if name not in taken)
-
-
-def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) -> pd.DataFrame:
-    """Table of all rows: series (if `series_col` is given), time, and the columns, with categories as text.
-
-    Args:
-        labels: categories of each categorical column, in the order of their codes, from 1.
-        series_col: column for the names of series, or None.
-    """
-    tables = []
-    for series in panel:
-        table = pd.DataFrame(series.values, columns=list(series.columns))
-        for name, categories in labels.items():
-            texts = np.array([UNKNOWN, *categories], dtype=object)
-            table[name] = texts[table[name].to_numpy().astype(int)]
-        times = [moment.isoformat(sep=" ") for moment in series.timestamps]
-        table.insert(0, series.time_col, pd.Series(times, dtype=object))
-        for place, (column, cell) in enumerate(key_cells(series_col, series.name).items()):
-            table.insert(place, column, cell)
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
-
-
-def rows_dataset(trained: DatasetConfig, path: Path, **shape: Any) -> DatasetConfig:
-    """Configuration that reads the file of a `rows_table`.
-
-    Args:
-        trained: configuration of the run.
-        shape: its columns, zone and step: `series_col`, `time_col`, `timezone`, `frequency`, `columns`, `categorical`;
-            and `split`, if it is another one than in training.
-    """
-    # the file is written in one way, whatever those of training looked like
-    kept = (*settings_that(reading=False, place=None), *settings_that(is_limit=True))
-    return replace(
-        DatasetConfig(**{name: getattr(trained, name) for name in kept}),
-        memmap=False,
-        target=trained.target,
-        static_covariates=trained.static_covariates,
-        path=str(path),
-        short=Short.pad if trained.short is Short.pad else Short.error,
-        **shape,
-    )

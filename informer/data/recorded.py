@@ -6,17 +6,15 @@ dataset that ships with this package is read from the package's own configuratio
 user.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from glob import has_magic
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, final
 
 from informer.base.errors import InputError
-from informer.base.files import expanded, make_folder, writing
+from informer.base.files import expanded
 from informer.base.runtime import resource
 from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import PUBLISHED, DatasetConfig, is_plain_name
@@ -152,22 +150,6 @@ def find_again(
     if far is not None:
         return replace(dataset, path=far), named or default
     raise candidate.not_found(can_differ=can_differ, setting=setting)
-
-
-@contextmanager
-def own_cache(dataset: DatasetConfig, folder: Path) -> Iterator[DatasetConfig]:
-    """`dataset` with the arrays of `memmap`, if any, in a temporary folder below `folder`.
-
-    `memmap` may come from a checkpoint, which must not decide where files are written; a `cache_dir` is the user's.
-    """
-    if not dataset.memmap or dataset.cache_dir is not None:
-        yield dataset
-        return
-    make_folder(folder)
-    with writing(folder):
-        scratch = TemporaryDirectory(dir=folder, prefix=".cache-", ignore_cleanup_errors=True)
-    with scratch as cache_dir:
-        yield replace(dataset, cache_dir=cache_dir)
 
 
 def _placed(dataset: DatasetConfig, shipped: DatasetConfig | None) -> DatasetConfig:

@@ -321,10 +321,8 @@ def importance(settings: ExplainConfig, console: Console) -> dict[str, Any]:
     check_output(output, [output / IMPORTANCE], inputs=[source], overwrite=settings.overwrite or not settings.output)
     saved, device = load(source), pick_device(settings.device)
     where = None if settings.input is None else EvalDataset(path=settings.input)
-    with (
-        logging_to(console),
-        trained_data(saved, device, scratch=source.parent, dataset=where, setting="input") as data,
-    ):
+    with logging_to(console):
+        data = trained_data(saved, device, dataset=where, setting="input")
         windows = data.test.thinned(MOST_WINDOWS)
         if len(windows) < 2:
             raise InputError("importance: expected at least 2 test windows to exchange columns between, found 1")

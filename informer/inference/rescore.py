@@ -8,8 +8,7 @@ one checkpoint are scored and timed on the same windows.
 import json
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +38,7 @@ from informer.config.conversion import from_plain
 from informer.config.model import Decoding, config_class, family_of
 from informer.data.columns import Trained
 from informer.data.dataset import Data
-from informer.data.recorded import Recorded, find_again, own_cache
+from informer.data.recorded import Recorded, find_again
 from informer.data.scaler import PanelScaler
 from informer.data.windows import Batch, Windows
 from informer.inference.model import TIME, TrainedModel
@@ -55,22 +54,19 @@ from informer.scoring.scores import START, Evaluation, ForecastFunction, evaluat
 log = logging.getLogger(__name__)
 
 
-@contextmanager
 def trained_data(
     checkpoint: Checkpoint,
     device: torch.device,
     *,
-    scratch: Path,
     dataset: EvalDataset | None = None,
     data_dir: str | None = None,
     setting: str = "dataset.path",
-) -> Iterator[Data]:
+) -> Data:
     """The training data, scaled as in training; the file is located by `data.recorded.find_again`.
 
     Args:
         checkpoint: the model's checkpoint.
         device: device of the rows.
-        scratch: folder for temporary arrays if training used memmap, unless the user sets a cache.
         dataset: path and format of the file, if different from training.
         data_dir: folder of the datasets' files; None: as in training.
         setting: key with which the user names the data.
@@ -88,21 +84,20 @@ def trained_data(
     where, folder = find_again(
         where, recorded, named=data_dir, default=trained.data_dir, can_differ=True, setting=setting
     )
-    with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as dataset_found:
-        settings = replace(trained, data_dir=folder, dataset=dataset_found)
-        scaler = PanelScaler.from_state(checkpoint.scaler)
-        trained_on = Trained(
-            checkpoint.series, checkpoint.categories, dims_in(checkpoint).masked, attributes_in(checkpoint)
+    settings = replace(trained, data_dir=folder, dataset=where)
+    scaler = PanelScaler.from_state(checkpoint.scaler)
+    trained_on = Trained(
+        checkpoint.series, checkpoint.categories, dims_in(checkpoint).masked, attributes_in(checkpoint)
+    )
+    data = build_data(settings, device, scaler, trained=trained_on)
+    path = data.provenance.path
+    if dims_in(checkpoint) != dims_of(data) or data.frequency != Frequency.parse(checkpoint.frequency):
+        raise InputError(
+            f"{path}: expected steps of {checkpoint.frequency} as in training, found {data.frequency.code}"
         )
-        data = build_data(settings, device, scaler, trained=trained_on)
-        path = data.provenance.path
-        if dims_in(checkpoint) != dims_of(data) or data.frequency != Frequency.parse(checkpoint.frequency):
-            raise InputError(
-                f"{path}: expected steps of {checkpoint.frequency} as in training, found {data.frequency.code}"
-            )
-        if data.provenance.sha256 != checkpoint.data["sha256"]:
-            log.warning(f"{path} has changed since training")
-        yield data
+    if data.provenance.sha256 != checkpoint.data["sha256"]:
+        log.warning(f"{path} has changed since training")
+    return data
 
 
 def with_decoding(checkpoint: Checkpoint, settings: EvalModel) -> Checkpoint:
@@ -369,8 +364,8 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
     written = [output / name for name in names]
     overwrite = settings.overwrite or not settings.output
     check_output(output, written, inputs=[path], overwrite=overwrite)
-    opened_data = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
-    with logging_to(console), opened_data as data:
+    with logging_to(console):
+        data = trained_data(saved, device, dataset=settings.dataset, data_dir=settings.data_dir)
         source = data.provenance.path
         sources = list_files("dataset", str(source)) or [source]
         check_output(output, written, inputs=sources, overwrite=overwrite)

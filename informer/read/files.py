@@ -16,7 +16,6 @@ Only addresses that the user passes to a command are read, not those in checkpoi
 import atexit
 import hashlib
 import logging
-import math
 import posixpath
 import re
 import shutil
@@ -339,8 +338,7 @@ def find_files(config: DatasetConfig, data_dir: Path) -> list[Path]:
 
 def dataset_path(config: DatasetConfig) -> str:
     """Local path of `dataset.path`; remote files are copied first. Errors as in `local_path`."""
-    limits = replace(config, max_file_mb=math.inf) if config.memmap else config
-    return local_path("dataset.path", str(config.path), limits)
+    return local_path("dataset.path", str(config.path), config)
 
 
 def list_files(setting: str, location: str, excluded: Sequence[str] = ()) -> list[Path] | None:

@@ -34,7 +34,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, takewhile
-from math import inf
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -365,32 +364,6 @@ def read_table(path: Path, config: DatasetConfig = LIMITS) -> Table:
         if typed is not None or file.tell() > config.max_cell:  # no cell is longer than its file
             check_lengths(path, table.frame, config)
     return table
-
-
-def read_pieces(path: Path, config: DatasetConfig = LIMITS) -> Iterator[Table]:
-    """A CSV file without line breaks in cells, in pieces of PIECE bytes, in the first's dialect; others as one piece.
-
-    Raises:
-        InputError: see `read_table`.
-    """
-    config = replace(config, max_file_mb=inf)
-    if is_partitioned(path):
-        yield table_of_frame(partitioned_frame(path, config), path.name)
-        return
-    with read_errors(path, config.encoding), open_table(path, config) as (file, start):
-        if (typed := _typed_table(path, file, start, config)) is not None:
-            yield typed
-            return
-        known: Layout | None = None
-        while (lines := file.readlines(PIECE)) or known is None:
-            with read_errors(path, known.dialect.encoding if known else config.encoding):
-                content = file.of(b"".join(lines))
-                table, layout = _csv_piece(path, content, config, known, is_last=not file.peek(1))
-                check_lengths(path, table.frame, config)
-            if len(table.frame) or known is None:  # blank rows at the end of the file may form a piece
-                yield table
-            n_lines = len(lines) if known else max(len(lines) - layout.n_before, 0)
-            known = replace(layout, n_before=layout.n_before + n_lines)
 
 
 def without(names: Sequence[str], excluded: Collection[str | None]) -> list[str]:

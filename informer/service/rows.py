@@ -73,7 +73,6 @@ def _as_trained(trained: TrainConfig, saved: Checkpoint) -> DatasetConfig:
     """Settings that read the columns and the step of a model, from a file of any length."""
     return replace(
         trained.dataset,
-        memmap=False,
         short=Short.skip,
         columns=list(saved.inputs),
         frequency=saved.frequency,

@@ -7,7 +7,7 @@ checkpoint on the test part. A table trained on from memory is saved with the ru
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timezone
 from functools import cache, partial
@@ -55,7 +55,7 @@ from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.training import TrainConfig, check
 from informer.data.dataset import Data, Provenance, Source, non_negative
 from informer.data.panel import training_rows
-from informer.data.recorded import find_again, own_cache
+from informer.data.recorded import find_again
 from informer.inference.rescore import save_results
 from informer.members.linear import every_window, fit_model
 from informer.members.zero import network_seasons
@@ -364,12 +364,9 @@ def resume(
         folder.check_files()
         last, requested = folder.last(), requested or TrainConfig()
         settings = settings_to_resume(folder, last, requested, set_keys)
-        cache = nullcontext(settings.dataset) if "data_dir" in set_keys else own_cache(settings.dataset, folder.path)
-        with cache as dataset:
-            settings = replace(settings, dataset=dataset)
-            recorded = None if last is None else attributes_in(last)
-            read = partial(read_dataset, settings, attributes=recorded)
-            return _run(settings, folder, console, read, last=last)
+        recorded = None if last is None else attributes_in(last)
+        read = partial(read_dataset, settings, attributes=recorded)
+        return _run(settings, folder, console, read, last=last)
 
 
 def settings_to_resume(

@@ -66,7 +66,7 @@ def with_transform(settings: TrainConfig, source: Source, device: torch.device) 
     if len(targets) * sum(map(len, panel)) > MOST_VALUES:
         return plain, f"scaler.transform=none: not chosen with more than {MOST_VALUES:,} values; try sqrt for counts"
     columns = Columns(inputs=targets, targets=targets)
-    sample = replace(source, panel=with_columns(panel, targets), columns=columns, labels={}, cache=None)
+    sample = replace(source, panel=with_columns(panel, targets), columns=columns, labels={})
     scores = {transform: _scores(_with(settings, transform), sample, device) for transform in POWERS}
     chosen, note = choose(scores)
     return _with(settings, chosen), note

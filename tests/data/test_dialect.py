@@ -20,7 +20,7 @@ from informer.data.panel import read_panel
 from informer.read.dialect import Dialect, find_encoding, find_layout
 from informer.read.number_marks import find_marks
 from informer.read.series import Series, series_from_table
-from informer.read.table import Table, cells_of_content, read_pieces, read_table
+from informer.read.table import Table, cells_of_content, read_table
 
 HEADERS = {
     "utf-8": ["größe", "温度", "c"],
@@ -271,18 +271,6 @@ def test_lines_that_are_no_rows(what: str, encoding: str, tmp_path: Path) -> Non
     gap = ["between" in what and i >= 19 for i in range(30)]
     assert table.lines.tolist() == [n_before + 1 + i + gap[i] for i in range(30)]
     assert said in table.dialect.uncommon()
-
-
-@pytest.mark.parametrize("what", LAYOUTS)
-def test_lines_that_are_no_rows_in_pieces(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if a later piece loses its first row, or the end of a piece is taken for that of the file."""
-    text, _, _ = LAYOUTS[what]
-    monkeypatch.setattr("informer.read.table.PIECE", text.index("2024-01-01") + 200)
-    (tmp_path / "f.csv").write_text(text)
-    pieces = list(read_pieces(tmp_path / "f.csv"))
-    assert len(pieces) > 1
-    assert [day for piece in pieces for day in piece.frame["date"]] == DAYS
-    assert np.concatenate([piece.lines for piece in pieces]).tolist() == read_table(tmp_path / "f.csv").lines.tolist()
 
 
 def test_blanks_separate_decimal_commas_between_a_title_and_a_note(tmp_path: Path) -> None:

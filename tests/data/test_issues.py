@@ -116,7 +116,6 @@ def test_a_forecast_of_a_forecast_knows_no_more(tmp_path: Path) -> None:
     windows = (data := data_of(FRAME, tmp_path)).test
     shifted = windows.shifted(5)
     batch = shifted.batch(torch.arange(len(windows)))
-    before, _ = batch.before(6)
     n_checked = 0
     for i, (site, times, start) in enumerate(places(data, windows)):
         origin, seen = times[start + 7], times[start + 5 : start + 18]
@@ -127,7 +126,6 @@ def test_a_forecast_of_a_forecast_knows_no_more(tmp_path: Path) -> None:
             read = np.r_[batch.enc_x[i, :, j], batch.dec_x[i, 3:, j]]
             is_known = ~np.isnan(expected)
             np.testing.assert_allclose(read[is_known], expected[is_known], rtol=1e-6)
-            np.testing.assert_allclose(before[i, :, j], read[2:8])
             assert np.isfinite(read).all()
             n_checked += int(is_known[8:].sum())
     assert n_checked > 50

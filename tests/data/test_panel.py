@@ -20,10 +20,8 @@ from informer.data.calendar import calendar_marks
 from informer.data.columns import Roles
 from informer.data.dataset import Data
 from informer.data.history import future_index, history_batch
-from informer.data.large import mapped_panel
 from informer.data.panel import LongTable, left_padded, read_panel, series_codes
 from informer.data.scaler import PanelScaler
-from informer.data.store import Cache
 from informer.read.cells import dictionary_encoded, joined_names, key_cells
 from informer.read.frequency import Frequency
 from informer.read.series import Series, series_from_table
@@ -330,13 +328,11 @@ def test_text_is_passed_over_whatever_series_have_it(
 def test_a_file_of_text_says_so(tmp_path: Path) -> None:
     rows = pd.concat(made(100).assign(id=one)[["date", "id"]].assign(note="warm") for one in "pq")
     config = DatasetConfig(path=str(write(rows, tmp_path / "long.csv")), series_col="id", split=RATIO)
-    for memmap in (False, True):
-        with pytest.raises(InputError, match=r"long\.csv, id p: no numeric column next to 'date', found note"):
-            load(replace(config, memmap=memmap, cache_dir=str(tmp_path)))
+    with pytest.raises(InputError, match=r"long\.csv, id p: no numeric column next to 'date', found note"):
+        load(config)
     (tmp_path / "long.csv").write_text("id,when,a\n")
-    for memmap in (False, True):
-        with pytest.raises(InputError, match=r"long\.csv: (a header without rows|no time column)"):
-            load(replace(config, memmap=memmap, cache_dir=str(tmp_path)))
+    with pytest.raises(InputError, match=r"long\.csv: (a header without rows|no time column)"):
+        load(config)
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
@@ -367,7 +363,7 @@ def test_the_checksum_is_over_all_files(tmp_path: Path) -> None:
     assert load(config).provenance.sha256 != first.sha256
 
 
-def test_rows_before_and_after_a_clock_change_keep_the_time_of_day(tmp_path: Path) -> None:
+def test_rows_before_and_after_a_clock_change_keep_the_time_of_day() -> None:
     """Red if the day that has no midnight sets the time of the days next to it, in Santiago on 8 September 2024."""
     days = pd.DatetimeIndex([*pd.date_range("2024-09-06", periods=2), "2024-09-08 01:00", "2024-09-09", "2024-09-10"])
     times = days.tz_localize("America/Santiago")
@@ -378,9 +374,6 @@ def test_rows_before_and_after_a_clock_change_keep_the_time_of_day(tmp_path: Pat
     )
     assert list(future_index(up_to, 2)) == list(times[3:])
     assert list(left_padded(since, 2).timestamps) == list(times)
-    pd.DataFrame({"date": times, "y": range(5)}).to_parquet(tmp_path / "x.parquet")
-    (mapped,) = mapped_panel([tmp_path / "x.parquet"], DatasetConfig(name="x"), Cache(tmp_path / "cache"))
-    assert list(mapped.timestamps) == list(times)
 
 
 CONFIG = DatasetConfig(series_col="id", short=Short.pad)

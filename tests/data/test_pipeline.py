@@ -128,14 +128,13 @@ def test_published_data(name: str) -> None:
     assert float(last) == pytest.approx((frame[target][sum(parts) - 1] - mean) / std, rel=1e-5)
 
 
-@pytest.mark.parametrize("memmap", [False, True])
 @pytest.mark.parametrize("start", [1659, 2400])
-def test_years_that_nanoseconds_do_not_reach(start: int, memmap: bool, tmp_path: Path) -> None:
+def test_years_that_nanoseconds_do_not_reach(start: int, tmp_path: Path) -> None:
     """Red if times are counted in nanoseconds somewhere: central England's temperature begins in 1659."""
     dates = [f"{year}-{month:02}-01" for year in range(start, start + 30) for month in range(1, 13)]
     frame = pd.DataFrame({"date": dates, "a": np.sin(np.arange(360.0))})
     path = write(frame, tmp_path / "long_ago.csv")
-    config = DatasetConfig(path=str(path), split=ROWS, memmap=memmap, cache_dir=str(tmp_path / "cache"))
+    config = DatasetConfig(path=str(path), split=ROWS)
     data = load(config, tmp_path)
     series = data.panel[0]
     assert (series.frequency.code, str(series.timestamps[-1].date())) == ("MS", dates[-1])

@@ -14,7 +14,6 @@ from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers, repa
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
 from informer.data.diagnosis import diagnose, in_words, survey_file
-from informer.data.panel import rows_dataset, rows_table
 from informer.read.checks import outliers
 from informer.read.series import inspect_table
 from informer.read.table import table_of_frame
@@ -158,23 +157,6 @@ def test_a_date_in_another_age_is_not_filled_up_to() -> None:
 def test_the_longest_gap_is_at_least_a_row() -> None:
     assert DatasetConfig(max_gap=0).problems() == ["dataset.max_gap: expected at least 1, found 0"]
     assert DatasetConfig(max_gap=1).problems() == []
-
-
-def test_saved_rows_are_read_as_written_however_training_read(tmp_path: Path) -> None:
-    """Fails if a setting for the files of training is used for the rows saved with a run: zeros would be missing."""
-    frame = made(60)
-    frame.loc[[5, 9], "a"] = 0.0
-    frame.to_csv(tmp_path / "trained.csv", index=False, sep=";", decimal=",", encoding="utf-16")
-    trained = DatasetConfig(
-        separator=";", decimal=",", encoding="utf-16", missing_values=["0"], fill=Fill.zero, target="b", max_cell=50
-    )
-    series = read_series(tmp_path / "trained.csv", trained)
-    np.testing.assert_array_equal(series.values, frame[COLUMNS])
-    write(rows_table([series], {}, None), tmp_path / "rows.csv")
-    shape = {"series_col": None, "time_col": "date", "timezone": None, "frequency": "h", "categorical": []}
-    saved = rows_dataset(trained, tmp_path / "rows.csv", columns=COLUMNS, **shape)
-    assert (saved.target, saved.max_cell) == ("b", 50)
-    np.testing.assert_array_equal(read_series(tmp_path / "rows.csv", saved).values, frame[COLUMNS])
 
 
 def test_one_setting_repairs_all_series() -> None:

@@ -14,7 +14,7 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
 from informer.data.panel import read_panel
 from informer.read.series import prepared, series_from_table, table_of_file
-from informer.read.table import read_pieces, table_of_frame
+from informer.read.table import read_table, table_of_frame
 from informer.read.time_columns import counts_rows, find_time_column
 
 SIZES = ["seq_len=24", "label_len=12", "pred_len=3"]
@@ -674,7 +674,7 @@ def test_the_line_with_the_separator_is_no_header(line: str, tmp_path: Path) -> 
     path = tmp_path / "f.csv"
     path.write_text(line + "\n".join(["Datum;Wert", *rows]), encoding="utf-8", newline="")
     assert read_series(path, DatasetConfig()).values[:, 0].tolist() == [place + 0.5 for place in range(40)]
-    assert sum(len(table.frame) for table in read_pieces(path)) == 40
+    assert len(read_table(path).frame) == 40
     path.write_text(line + "\n".join(["Datum;Wert", *rows[:5], "06.01.2024;?", *rows[6:]]), encoding="utf-8")
     with pytest.raises(InputError, match=r"f.csv, row 8, column 'Wert'"):
         read_series(path, DatasetConfig())

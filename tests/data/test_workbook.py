@@ -16,7 +16,7 @@ from stores import read_series
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
 from informer.read.series import series_from_table
-from informer.read.table import read_pieces, read_table
+from informer.read.table import read_table
 
 TIMES = pd.date_range("2024-02-28", periods=40, freq="h")
 VALUES = np.random.default_rng(0).normal(size=40).round(3)
@@ -134,11 +134,6 @@ def test_formulas_without_values_are_named(tmp_path: Path) -> None:
     rows[7][1] = "=B7+1"
     with pytest.raises(InputError, match=r"row 8, column 2: the formula =B7\+1 has no saved value"):
         read_table(save(tmp_path / "f.xlsx", rows))
-
-
-def test_it_comes_in_one_piece(tmp_path: Path) -> None:
-    (piece,) = read_pieces(save(tmp_path / "a.xlsx", table(list(map(str, TIMES)))))
-    assert len(piece.frame) == 40
 
 
 @pytest.mark.parametrize("rows", [[], [[None, None]]])

@@ -293,18 +293,18 @@ def test_importance_is_the_error_with_a_column_of_other_windows(files: Path) -> 
     mse = scores["scores"][scores["model"]]["scaled"]["overall"]["mse"]
     np.testing.assert_allclose(table["mse"], mse, rtol=1e-5)
     saved = checkpoint.load(Path(name))
-    with trained_data(saved, torch.device("cpu"), scratch=files) as data:
-        n, model = len(data.test), restore_model(saved)
-        batch, generator = data.test.batch(torch.arange(n)), torch.Generator().manual_seed(0)
-        orders = [torch.randperm(n, generator=generator) for _ in range(MOST_REPEATS)]
-        for place, column in enumerate(data.inputs):
-            errors = []
-            for order in orders:
-                enc_x, dec_x = batch.enc_x.clone(), batch.dec_x.clone()
-                enc_x[:, :, place], dec_x[:, :, place] = enc_x[order, :, place], dec_x[order, :, place]
-                changed = batch._replace(enc_x=enc_x, dec_x=dec_x)
-                errors.append(float((model_forecast(model, changed) - batch.target).square().mean()))
-            assert table.loc[column, "mse_permuted"] == pytest.approx(np.mean(errors), rel=1e-4)
+    data = trained_data(saved, torch.device("cpu"))
+    n, model = len(data.test), restore_model(saved)
+    batch, generator = data.test.batch(torch.arange(n)), torch.Generator().manual_seed(0)
+    orders = [torch.randperm(n, generator=generator) for _ in range(MOST_REPEATS)]
+    for place, column in enumerate(data.inputs):
+        errors = []
+        for order in orders:
+            enc_x, dec_x = batch.enc_x.clone(), batch.dec_x.clone()
+            enc_x[:, :, place], dec_x[:, :, place] = enc_x[order, :, place], dec_x[order, :, place]
+            changed = batch._replace(enc_x=enc_x, dec_x=dec_x)
+            errors.append(float((model_forecast(model, changed) - batch.target).square().mean()))
+        assert table.loc[column, "mse_permuted"] == pytest.approx(np.mean(errors), rel=1e-4)
     assert table.loc["price", "times"] > 1.5
     assert table.loc["stock", "times"] < 1.05
 

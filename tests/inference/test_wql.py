@@ -307,15 +307,15 @@ def test_a_quantile_model_is_scored_at_its_own_levels(folder: Path) -> None:
     done("train", *arguments, "run_dir=run")
     saved = json.loads(Path("run/metrics.json").read_text())
     scaled = {name: scores["scaled"]["overall"] for name, scores in saved["scores"].items()}
-    with trained_data(load(Path("run")), torch.device("cpu"), scratch=Path("run")) as data:
-        batch = data.test.batch(torch.arange(len(data.test)))
-        ratio = 2 * saved["mean_pinball"] / scaled["informer"][WQL]  # mean |y|, the same for all
-        assert ratio == pytest.approx(float(batch.target.abs().mean()), rel=1e-4)
-        history = batch.enc_x[:, :, data.columns.positions(data.targets)]
-        for baseline in baselines_for(data, restore_model(load(Path("run")))):
-            assert tuple(baseline.levels) == (0.1, 0.5, 0.9)
-            half = baseline.calibration.half_width(80, history)
-            forecast = baseline(batch)
-            quantiles = torch.stack([forecast - half, forecast, forecast + half], dim=-1)
-            found = loss(batch.target.double().numpy(), quantiles.double().numpy())
-            assert scaled[baseline.name][WQL] == pytest.approx(found, rel=1e-4)
+    data = trained_data(load(Path("run")), torch.device("cpu"))
+    batch = data.test.batch(torch.arange(len(data.test)))
+    ratio = 2 * saved["mean_pinball"] / scaled["informer"][WQL]  # mean |y|, the same for all
+    assert ratio == pytest.approx(float(batch.target.abs().mean()), rel=1e-4)
+    history = batch.enc_x[:, :, data.columns.positions(data.targets)]
+    for baseline in baselines_for(data, restore_model(load(Path("run")))):
+        assert tuple(baseline.levels) == (0.1, 0.5, 0.9)
+        half = baseline.calibration.half_width(80, history)
+        forecast = baseline(batch)
+        quantiles = torch.stack([forecast - half, forecast, forecast + half], dim=-1)
+        found = loss(batch.target.double().numpy(), quantiles.double().numpy())
+        assert scaled[baseline.name][WQL] == pytest.approx(found, rel=1e-4)

@@ -123,8 +123,7 @@ def test_errors_by_hour_weekday_and_series_average_to_the_overall_error(content)
 
 
 def data_of(model: TrainedModel, run: Path) -> Data:
-    with trained_data(model.checkpoint, model.device, scratch=run) as data:
-        return data
+    return trained_data(model.checkpoint, model.device)
 
 
 def test_error_by_hour_window_by_window(panel_run: Path, content) -> None:

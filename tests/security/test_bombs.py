@@ -96,7 +96,7 @@ def test_too_many_columns_are_one_line(name: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["train", "dataset=csv", "dataset.path=wide.csv", "dataset.memmap=true"],
+        ["train", "dataset=csv", "dataset.path=wide.csv"],
         ["forecast", "wide.csv", "output=out.csv"],
         ["inspect", "hats.csv", "dataset.separator=^"],
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from entry_points import ROOT, SMALL, Outcome, Trained, call, done, refused
+from entry_points import ROOT, SMALL, Outcome, Trained, call, refused
 
 from informer.base.runtime import resource
 from informer.data import diagnosis as inspection
@@ -18,33 +18,6 @@ from informer.inference import job as run
 
 SAMPLE = str(resource("data/sample.csv"))
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-
-
-@pytest.mark.parametrize(
-    "damage",
-    ["panel.json", *(pytest.param(what, marks=pytest.mark.slow) for what in ("*.float64", "*.sha256", "folder"))],
-)
-def test_a_damaged_cache_is_made_again(damage: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Fails if any file of the folder is trusted: facts gave a traceback, or rows of another series."""
-    run = ["train", "dataset=csv", f"dataset.path={SAMPLE}", "dataset.memmap=true", "dataset.cache_dir=cache", *SMALL]
-    run += ["trainer.max_steps=2"]
-    done(*run, "run_dir=one")
-    damaged = [path for path in Path("cache").rglob("*") if path.match(damage if damage != "folder" else "panel.json")]
-    assert damaged
-    for path in damaged:
-        content = path.read_bytes()
-        path.unlink()
-        if damage == "folder":
-            path.mkdir()
-        else:
-            path.write_bytes(content.replace(b"temperature", b"xemperature")[:-3] + b"\xff\xff\xff")
-    outcome = call(*run, "run_dir=two")
-    if damage == "folder":
-        refused(outcome, "panel.json")
-    else:
-        assert outcome.status == 0, outcome.err
-        assert "writing it again" in outcome.out
-        assert Path("one/metrics.json").read_bytes() == Path("two/metrics.json").read_bytes()
 
 
 @pytest.mark.parametrize("more", [[], ["resume=true"]])
