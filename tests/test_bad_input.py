@@ -157,7 +157,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["trainer.batch_size=0"], ["trainer.batch_size: expected at least 1, found 0"]),
         (
             ["trainer.max_steps=0"],
-            ["trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge|maps, model=linear)"],
+            ["trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge, model=linear)"],
         ),
         (["trainer.steps_per_epoch=0"], ["trainer.steps_per_epoch: expected at least 1, found 0"]),
         (["optim.lr=-1"], ["optim.lr: expected more than 0, found -1"]),

@@ -280,7 +280,7 @@ def test_inspect_reads_an_address(server: Server, store: Any, tmp_path: Path) ->
         outcome = call("inspect", given)
         assert (outcome.status, outcome.out) == (0, here.out.replace(f"{tmp_path}/own.csv", shown))
     assert server.asked == 1
-    assert "dataset.path=memory://in " in done("inspect", "memory://in").out
+    assert "dataset.path=memory://in\n" in done("inspect", "memory://in").out
     refused(call("inspect", "memory://absent.csv"), "memory://absent.csv: no such file")
     refused(call("inspect", f"{address}?{SECRET}", "dataset.max_file_mb=0.01"), "more than 0.01 MB")
 

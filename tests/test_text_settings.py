@@ -156,7 +156,7 @@ def test_other_settings_get_numbers_flags_and_lists(typed: str, value: Any) -> N
     [
         ("horizon=x", "horizon: expected a number of rows, or of seconds, minutes, hours, days, weeks, months"),
         ("horizon=1.5", "such as 2weeks, found '1.5'"),
-        ("paths=", "paths: expected a whole number, found ''"),
+        ("paths=", "paths: expected a whole number or null, found ''"),
         ("repair=all", "repair: expected one of none, auto, found 'all'"),
         ("intervals=[80,x]", "found 'x'"),
         ("dataset.sort=7.5", "dataset.sort: expected true or false, found 7.5"),

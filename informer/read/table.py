@@ -65,7 +65,18 @@ from informer.read.dialect import (
     without_blanks,
 )
 from informer.read.files import is_partitioned, partitioned_frame
-from informer.read.limits import CELL, LIMITS, PARQUET, ZIP, Bounded, check_ratio, check_table, long_cell, open_table
+from informer.read.limits import (
+    CELL,
+    LIMITS,
+    PARQUET,
+    ZIP,
+    Bounded,
+    check_ratio,
+    check_size,
+    check_table,
+    long_cell,
+    open_table,
+)
 from informer.read.number_marks import find_doubts, may_be_thousands
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
@@ -574,7 +585,9 @@ def _typed_table(path: Path, file: Bounded, start: bytes, config: DatasetConfig)
             about = pyarrow.parquet.read_metadata(file)
             check_table(path, about.num_rows, about.num_columns, config)
             # equal cells take no space in the file
-            check_ratio(path, about.num_rows * about.num_columns * CELL, path.stat().st_size, config)
+            size = about.num_rows * about.num_columns * CELL
+            check_size(path, size, config)
+            check_ratio(path, size, path.stat().st_size, config)
             return table_of_frame(pd.read_parquet(file, engine="pyarrow"), path.name)
         except pyarrow.ArrowException as error:
             raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error

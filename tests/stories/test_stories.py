@@ -184,10 +184,10 @@ def a_forecast(settings: dict[str, str], out: str, new: list[Path]) -> None:
     folder = Path(json.loads(out)["forecasts"][0]["report"] if out.startswith("{") else said_path("Report", out)).parent
     assert (folder / "report.html").stat().st_size > 100_000
     assert json.loads((folder / "metrics.json").read_text())
-    tables = [pd.read_csv(file) for file in (folder / "forecasts").glob("*.forecast.csv")]
+    tables = [pd.read_csv(file) for file in (folder / "forecasts").glob("*.csv")]
     assert tables
     for written in tables:
-        assert {name[-5:] for name in written if "_lo" in name or "_hi" in name} == {"_lo80", "_hi80", "_lo95", "_hi95"}
+        assert {name[-4:] for name in written if name[-2:].isdigit()} == {"lo80", "hi80", "lo95", "hi95"}
         assert len(written) % int(settings.get("horizon", "1")) == 0
     assert (folder / "totals.csv").exists() == ("total" in settings)
 
