@@ -171,14 +171,13 @@ class LinearFit:
     def fit(self, windows: Windows, settings: Mapping[int, MapSettings]) -> None:
         """Set the weights of the network to the mean of the maps of each lookback, fitted on the windows."""
         n, most = windows.sizes.seq_len, MOST_HISTORIES // len(self.positions)
-        sums = (window_sums(windows, [c], further=self.calendar, most=most)[0] for c in self.positions)
-        pooled = reduce(add, sums)
+        pooled = window_sums(windows, [self.positions], further=self.calendar, most=most)[0]
         shared = {rows: self.shared_map(pooled.centred(n, rows), rows, each) for rows, each in settings.items()}
         self._set(slice(None), np.mean([self.whole(weight, rows) for rows, weight in shared.items()], axis=0))
         if not self.maps.has_own_maps or all(each.own == each.others == inf for each in settings.values()):
             return
         for series, part in by_series(windows):
-            for place, own in enumerate(window_sums(part, self.positions, further=self.further)):
+            for place, own in enumerate(window_sums(part, [[c] for c in self.positions], further=self.further)):
                 weights = [
                     self.whole(
                         self.own_map(own.centred(n, rows), self.positions[place], shared[rows], rows, each), rows
@@ -206,7 +205,7 @@ class LinearFit:
             maps.append(candidates.maps(found[lookback]))
         means = [list(np.mean(each, axis=0)) for each in zip(*maps, strict=True)]
         n_errors = sum(block.pooled_held.observed.sum() for block in blocks)
-        return found, float((loss_of(blocks, means) / max(n_errors, 1)) ** 0.5)
+        return found, float((sum(losses_of(blocks, means)) / max(n_errors, 1)) ** 0.5)
 
     def _blocks(self, windows: Windows) -> Iterator["Block"]:
         """Sums of each block over some steps and columns."""
@@ -222,7 +221,7 @@ class LinearFit:
         def sums(part: Windows) -> list[Sums]:
             of_series, none = dict(by_series(part)), part.at(part.starts[:0])
             each = (
-                window_sums(of_series.get(number, none), columns, steps=steps, further=self.further)
+                window_sums(of_series.get(number, none), [[c] for c in columns], steps=steps, further=self.further)
                 for number, columns in by_number.items()
             )
             return [one for part_sums in each for one in part_sums]
@@ -256,29 +255,35 @@ class _Candidates:
         n = fit.maps.own.shape[1]
         self._pooled = [block.pooled_fitted.centred(n, lookback) for block in blocks]
         self._own = [[sums.centred(n, lookback) for sums in block.fitted] for block in blocks if fit.maps.has_own_maps]
-        self._losses = dict[MapSettings, float]()
+        self._losses = dict[MapSettings, np.ndarray]()
 
     def best(self) -> MapSettings:
-        """Coordinate descent: one penalty after the other, the cheap ones of the shared map first."""
+        """Coordinate descent: one penalty after the other, the cheap ones of the shared map first.
+
+        Further inputs are used where they lower the error by more than a standard error over blocks.
+        """
         own = {"own": OWN, "others": FURTHER if self._fit.maps.recent else ()} if self._own else {}
         best = MapSettings()
         year = FURTHER if self._fit.groups["year"] else ()
         shared = {"shared": SHARED, "taper": TAPERS, "calendar": FURTHER, "year": year}
         for name, values in [*shared.items(), *own.items(), *list(own.items())[:1], ("shared", SHARED)]:
-            best = min([best, *(replace(best, **{name: value}) for value in values)], key=self.loss)
+            trials = [best, *(replace(best, **{name: value}) for value in values)]
+            found = min(trials, key=lambda settings: self.losses(settings).sum())
+            without = found if name in ("shared", "taper", "own") else replace(best, **{name: inf})
+            gain = self.losses(without) - self.losses(found)
+            best = found if without == found or gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5 else without
         return best
 
-    def loss(self, settings: MapSettings) -> float:
-        """Sum of squared errors on all blocks."""
+    def losses(self, settings: MapSettings) -> Float64[np.ndarray, "blocks"]:
+        """Sum of squared errors on each block."""
         if settings not in self._losses:
             if settings.own == settings.others == inf:
                 whole = (self._fit.whole(shared, self._lookback) for shared in self._shared(settings))
-                losses = [
-                    block.pooled_held.loss(weight).sum() for block, weight in zip(self._blocks, whole, strict=True)
-                ]
-                self._losses[settings] = float(np.sum(losses))
+                pairs = zip(self._blocks, whole, strict=True)
+                losses = [block.pooled_held.loss(weight).sum() for block, weight in pairs]
             else:
-                self._losses[settings] = loss_of(self._blocks, self.maps(settings))
+                losses = losses_of(self._blocks, self.maps(settings))
+            self._losses[settings] = np.array(losses)
         return self._losses[settings]
 
     def maps(self, settings: MapSettings) -> list[list[np.ndarray]]:
@@ -297,10 +302,10 @@ class _Candidates:
         return (self._fit.shared_map(sums, self._lookback, settings) for sums in self._pooled)
 
 
-def loss_of(blocks: Sequence[Block], maps: Sequence[Sequence[np.ndarray]]) -> float:
-    """Sum of squared errors of the maps of each block and column on the windows held out."""
+def losses_of(blocks: Sequence[Block], maps: Sequence[Sequence[np.ndarray]]) -> list[float]:
+    """Sum of squared errors of the maps of each block and column on the windows held out, by block."""
     each = (zip(block.held, of_block, strict=True) for block, of_block in zip(blocks, maps, strict=True))
-    return float(sum(held.loss(weight).sum() for pairs in each for held, weight in pairs))
+    return [float(sum(held.loss(weight).sum() for held, weight in pairs)) for pairs in each]
 
 
 def by_series(windows: Windows) -> Iterator[tuple[int, Windows]]:

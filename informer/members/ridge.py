@@ -22,7 +22,7 @@ from informer.networks.ops.gaps import history_of
 FurtherInputs = Callable[[Windows], Float64[np.ndarray, "w e"]]
 
 CHUNK = 1024
-"""Windows that are in memory at once."""
+"""Windows that are in memory at once; of several columns, so many in all."""
 
 LONG = 300_000
 """Rows in the windows of a run, counted as often as they are in one, from which running sums are faster than a matrix
@@ -133,20 +133,20 @@ class Sums:
 @one_blas_thread
 def window_sums(
     windows: Windows,
-    columns: Sequence[int],
+    groups: Sequence[Sequence[int]],
     *,
     steps: Sequence[int] | None = None,
     further: FurtherInputs | None = None,
     most: int | None = None,
 ) -> list[Sums]:
-    """Sums over windows for each of these columns.
+    """Sums over windows for each group of columns: over the columns of the group together.
 
-    A missing row of a history is the last observed one, as in forecasting. From the rows of each
-    window a constant is subtracted, which does not change maps that add the mean of their history.
+    A missing row of a history is the last observed one, as in forecasting. From the rows of each window a
+    constant is subtracted, which does not change maps that add the mean of their history.
 
     Args:
         windows: windows.
-        columns: columns of the store; each is forecast from its own history.
+        groups: columns of the store; each column is forecast from its own history.
         steps: steps of the horizon, counted from 0; None: all.
         further: the inputs besides the history, of some windows.
         most: largest number of windows that are not part of a long run; more are thinned evenly.
@@ -158,39 +158,40 @@ def window_sums(
     def inputs(starts: Int64[np.ndarray, "w"]) -> Float64[np.ndarray, "w e"]:
         return np.zeros((len(starts), 0)) if further is None else further(windows.at(torch.from_numpy(starts)))
 
-    starts = _starts(windows)
+    starts, columns = _starts(windows), [column for group in groups for column in group]
     firsts, counts = _runs(starts)
     are_long = (counts >= sizes.rows // 2) & (counts * sizes.rows >= LONG) & (not windows.store.has_gaps)
-    totals = [Sums.zero(n + inputs(starts[:0]).shape[1], len(ahead)) for _ in columns]
+    width = inputs(starts[:0]).shape[1]
+    totals = [Sums.zero(n + width, len(ahead)) for _ in groups]
     for first, count in zip(firsts[are_long], counts[are_long], strict=True):
-        rows = values[first : first + count + sizes.rows - 1, list(columns)].double().cpu().numpy()
-        rows -= rows.mean(axis=0)
-        x_z = np.zeros((len(columns), totals[0].gram.shape[0] - n, len(kept)))
-        x_x = np.zeros((x_z.shape[1],) * 2)
-        for begin in range(0, count if x_z.size else 0, CHUNK):
+        rows = values[first : first + count + sizes.rows - 1, columns].double().cpu().numpy()
+        of_groups = np.split((rows - rows.mean(axis=0)).T, np.cumsum([len(group) for group in groups])[:-1])
+        x_z, x_x = np.zeros((len(groups), width, len(kept))), np.zeros((width, width))
+        for begin in range(0, count if width else 0, CHUNK):
             x = inputs(first + np.arange(begin, min(begin + CHUNK, count)))
             x_x += x.T @ x
-            for place, column in enumerate(rows.T):
-                x_z[place] += x.T @ sliding_window_view(column, sizes.rows)[begin : begin + len(x), kept]
-        for place, column in enumerate(rows.T):
-            z_z = _running_products(column, sizes.rows)[np.ix_(kept, kept)]
-            gram = np.block([[z_z[:n, :n], x_z[place, :, :n].T], [x_z[place, :, :n], x_x]])
+            for place, group in enumerate(of_groups):
+                x_z[place] += x.T @ sliding_window_view(group.sum(axis=0), sizes.rows)[begin : begin + len(x), kept]
+        for place, group in enumerate(of_groups):
+            z_z = sum(_running_products(column, sizes.rows)[np.ix_(kept, kept)] for column in group)
+            gram = np.block([[z_z[:n, :n], x_z[place, :, :n].T], [x_z[place, :, :n], len(group) * x_x]])
             cross = np.concatenate([z_z[:n, n:], x_z[place, :, n:]])
-            observed = np.full(len(ahead), float(count))
-            totals[place] += Sums(gram, cross, z_z.diagonal()[n:], int(count), observed)
+            observed = np.full(len(ahead), float(count * len(group)))
+            totals[place] += Sums(gram, cross, z_z.diagonal()[n:], int(count) * len(group), observed)
     short = starts[np.repeat(~are_long, counts)]
     thinned = short[:: -(-len(short) // most) if most and len(short) else 1]
-    for begin in range(0, len(thinned), CHUNK):
-        chunk = thinned[begin : begin + CHUNK]
-        x, cells = inputs(chunk), values[torch.from_numpy(chunk[:, None] + kept).to(values.device)]
-        z = cells[..., list(columns)].double().cpu()
+    size = max(CHUNK // len(columns), 1)
+    for begin in range(0, len(thinned), size):
+        chunk = thinned[begin : begin + size]
+        places = torch.from_numpy(chunk[:, None, None] + kept[:, None]).to(values.device)
+        z = values[places, torch.tensor(columns, device=values.device)].double().cpu()
         are_missing = z.isnan().numpy()
-        rows = torch.cat([history_of(z[:, :n]), z[:, n:]], dim=1).numpy()
-        rows -= rows[:, :n].mean(axis=1, keepdims=True)
-        for place in range(len(columns)):
-            usable = _are_observed(are_missing[..., place], n)
-            history, future = rows[usable, :n, place], rows[usable, n:, place]
-            totals[place] += Sums.of(np.hstack([history, x[usable]]), future)
+        z = torch.cat([history_of(z[:, :n]), z[:, n:]], dim=1)
+        x, centred = inputs(chunk), (z - z[:, :n].mean(dim=1, keepdim=True)).numpy()
+        for column, place in enumerate(place for place, group in enumerate(groups) for _ in group):
+            usable = _are_observed(are_missing[..., column], n)
+            rows = centred[usable, :, column]
+            totals[place] += Sums.of(np.hstack([rows[:, :n], x[usable]]), rows[:, n:])
     return totals
 
 

@@ -5,8 +5,6 @@ Season of the seasonal naive: the default for the step, or one detected in the t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import final
 
 import numpy as np
@@ -183,7 +181,7 @@ def _sums(windows: Windows, effects: KnownEffects, positions: Sequence[int], max
     store = effects.without(windows.store, positions)
     adjusted = Windows(store, starts=windows.starts, sizes=windows.sizes, targets=positions)
     most = max(max_rows // len(positions), 1)
-    sums = reduce(add, (window_sums(adjusted, [column], most=most)[0] for column in positions))
+    sums = window_sums(adjusted, [positions], most=most)[0]
     if not sums.is_known:
         raise InputError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
     return sums.centred(windows.sizes.seq_len, windows.sizes.seq_len)
