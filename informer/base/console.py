@@ -197,4 +197,5 @@ def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[P
         logger.propagate = propagates
         for handler in handlers:
             logger.removeHandler(handler)
+        for handler in handlers:  # a log on a full disk cannot be closed
             handler.close()

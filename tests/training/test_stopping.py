@@ -1,6 +1,7 @@
 """How a run ends before its end: numbers that are not finite, a full disk, signals; and what it continues from."""
 
 import errno
+import logging
 import os
 import resource
 import signal
@@ -161,7 +162,9 @@ def test_a_full_disk_is_one_line(size: int, name: str, folder: Path) -> None:
 
 def test_a_log_that_cannot_be_written_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "refuse_link", lambda path: path.symlink_to("/dev/full"))
+    before = list(logging.getLogger("informer").handlers)
     line = refusal("train", *SAMPLE, "trainer.max_steps=2")
+    assert logging.getLogger("informer").handlers == before  # no line is told twice from then on
     assert line.endswith("run/train.log: expected a writable path, found: No space left on device; choose another\n")
 
 
