@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.linalg import cho_factor, cho_solve
 
 from informer.base.runtime import one_blas_thread
 from informer.data.windows import Windows
@@ -119,6 +118,8 @@ class Sums:
         self, penalty: Float64[np.ndarray, "p"], prior: Float64[np.ndarray, "p h"] | float = 0.0
     ) -> Float64[np.ndarray, "p h"]:
         """argmin over w of |X w - y|^2 + (w - prior)^T diag(penalty) (w - prior), with penalties above 0."""
+        from scipy.linalg import cho_factor, cho_solve  # takes longer than a forecast of a trained network
+
         factor = cho_factor(self.gram + np.diag(penalty), lower=True, overwrite_a=True, check_finite=False)
         right = self.cross + penalty[:, None] * prior
         return cho_solve(factor, right, overwrite_b=True, check_finite=False)
