@@ -48,10 +48,10 @@ COLUMNS: dict[str, Any] = {
     "optim.ema": 0.9,
 }  # fmt: skip
 MAPS: dict[str, Any] = {
-    "model": "linear", "seq_len": 24, "features": "M", "dataset.series_col": "shop",
+    "model": "linear", "seq_len": 24, "label_len": 6, "pred_len": 6, "features": "M", "dataset.series_col": "shop",
     "dataset.columns": ["status", "load"], "scaler.per_series": True, "trainer.refit": True, "non_negative": "all",
 }  # fmt: skip
-RUNS = {"numbers": TINY | {"features": "S", "seq_len": 24}, "columns": TINY | COLUMNS, "maps": TINY | MAPS}
+RUNS = {"numbers": TINY | {"features": "S", "seq_len": 24}, "columns": TINY | COLUMNS, "maps": MAPS}
 """Settings by name: one column of numbers; categories, holidays and an average of weights; linear maps, refitted."""
 
 
