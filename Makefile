@@ -19,11 +19,12 @@ INSTALL := $(BIN)/python $(PIP) constraints.txt
 
 .PHONY: demo test test-slow test-all test-oldest check docs fuzz format clean
 
+demo: RUN := runs/demo_$(shell date +%Y-%m-%d_%H-%M-%S)
 demo: $(VENV)/.user
-	$(BIN)/informer forecast data/sample.csv target=demand output=runs/demo_$(shell date +%Y-%m-%d_%H-%M-%S)
+	$(BIN)/informer forecast data/sample.csv target=demand output=$(RUN)
 	@echo
 	@echo "Open this page in a browser:"
-	@echo "$(CURDIR)/runs/$$(cat runs/latest)/report.html"
+	@echo "$(CURDIR)/$(RUN)/report.html"
 
 # one process per core, one thread each; a file's tests stay together, they share what they set up, in the order of conftest.py
 test: $(VENV)/.dev

@@ -176,9 +176,6 @@ def zone_problems(zone: str) -> Iterator[str]:
 FIELDS = ("second", "minute", "quarter_hour", "hour", "weekday", "day", "dayofyear", "week", "month")
 """Allowed values of `dataset.calendar`."""
 
-DATE_FIELDS = ("day", "dayofyear", "week", "month")
-"""The fields that occur once a month or year, so that few rows share a value."""
-
 
 @dataclass(frozen=True, slots=True)
 class Calendar:

@@ -13,6 +13,7 @@ sums of forecasts would be too low.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -143,7 +144,8 @@ class PanelEffects:
         return Remainders(Histories.of(histories, seasons, rows), np.stack(effects), np.array(ratios))
 
 
-def mean_weights(levels: Sequence[float]) -> Float64[np.ndarray, "n"]:
+@cache
+def mean_weights(levels: tuple[float, ...]) -> Float64[np.ndarray, "n"]:
     """Weights of the quantiles at these levels in the mean of their distribution, tails included."""
     unit = np.eye(len(levels))
     weights: np.ndarray = np.mean([at_level(unit, (k + 0.5) / POINTS, levels) for k in range(POINTS)], axis=0)
