@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -66,6 +67,16 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     assert "informer/data/sample.csv" in names
     assert {f"informer/report/assets/page.{ending}" for ending in ("html", "css", "js")} <= names
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"informer"}
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the repository, whose files are listed")
+def test_what_is_in_the_source_distribution(tmp_path: Path) -> None:
+    """Red when a file that the tests or the documentation read is left out."""
+    ran(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path)
+    (path,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert set(ran("git", "ls-files", cwd=ROOT).splitlines()) <= names
 
 
 def test_a_wheel(wheel: Path, tmp_path: Path) -> None:
