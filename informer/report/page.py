@@ -19,14 +19,13 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from html import escape
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from informer.base.errors import InputError, signed_percent
+from informer.base.errors import signed_percent
 from informer.scoring.bootstrap import Winner
 from informer.scoring.metrics import HEADINGS, RELATIVE
 from informer.scoring.scores import shown
@@ -213,11 +212,7 @@ _STATIC = (
 
 
 def to_html(content: Content) -> str:
-    """The page as HTML.
-
-    Raises:
-        InputError: plotly is not installed.
-    """
+    """The page as HTML."""
     library, packed = _library()
     script = _asset("page.js")
     charts = {each.name: getattr(content, each.name) for each in fields(content) if each.name not in _STATIC}
@@ -304,20 +299,11 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-@cache  # compressing takes as long as reading a run
+@cache
 def _library() -> tuple[str, str]:
-    """plotly.js as text, and compressed to a third of its size for the page, where the browser decompresses it."""
-    spec = find_spec("plotly")  # the Python package, which takes a second to import, is not imported
-    if spec is None or not spec.submodule_search_locations:
-        raise InputError("report: expected plotly, found none; pip install plotly")
-    path = Path(spec.submodule_search_locations[0]) / "package_data" / "plotly.min.js"
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: expected plotly's own file, found {error.strerror}; install plotly again") from error
-    # normalise line endings as browsers do, since they are part of the hash
-    text = raw.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-    return text, base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+    """plotly.js (cartesian charts): as text, and compressed as in the page, where the browser unpacks it."""
+    packed = (ASSETS / "plotly.min.js.gz").read_bytes()
+    return gzip.decompress(packed).decode(), base64.b64encode(packed).decode()
 
 
 def _policy(scripts: Iterable[str]) -> str:
