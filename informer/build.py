@@ -3,7 +3,6 @@
 import importlib
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from informer.config.training import LossKind, TrainConfig
 from informer.data.calendar import mark_sizes
 from informer.data.columns import Roles, Trained
 from informer.data.dataset import Data, Provenance, Source, lay_out, read_source
-from informer.data.panel import Attributes
 from informer.data.scaler import PanelScaler
 from informer.networks.attention.auto import AutoAttention
 from informer.networks.attention.base import Attention, AttentionSpec
@@ -116,7 +114,6 @@ def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) ->
 def read_dataset(
     config: TrainConfig,
     sizes: WindowSizes,
-    attributes: Attributes | None = None,
     *,
     table: Table | None = None,
     provenance: Provenance | None = None,
@@ -125,7 +122,6 @@ def read_dataset(
 
     Args:
         sizes: sizes of the shortest windows that will be used.
-        attributes: known attributes of the series.
         table, provenance: see `read_source`.
     """
     roles = Roles(
@@ -137,17 +133,8 @@ def read_dataset(
         static_covariates=config.dataset.static_covariates,
     )
     return read_source(
-        config.dataset, sizes=sizes, roles=roles, data_dir=Path(config.data_dir), table=table, provenance=provenance,
-        attributes=attributes,
+        config.dataset, sizes=sizes, roles=roles, data_dir=Path(config.data_dir), table=table, provenance=provenance
     )  # fmt: skip
-
-
-def with_static(config: TrainConfig, source: Source) -> TrainConfig:
-    """`config` with the static covariates that a file of attributes added, so that a run contains their names."""
-    configured, columns = config.dataset.static_covariates, source.columns.static_covariates
-    if set(configured) == set(columns):
-        return config
-    return replace(config, dataset=replace(config.dataset, static_covariates=list(columns)))
 
 
 def build_data(
@@ -166,7 +153,7 @@ def build_data(
         trained: series names and categories of a trained model.
     """
     return lay_out(
-        source or read_dataset(config, config.sizes, None if trained is None else trained.attributes),
+        source or read_dataset(config, config.sizes),
         config.dataset,
         sizes=config.sizes,
         scaler=scaler or config.scaler,

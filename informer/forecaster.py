@@ -32,9 +32,8 @@ from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import series_column
 from informer.data.history import Futures
-from informer.data.panel import attributes_from, read_panel
+from informer.data.panel import read_panel
 from informer.inference.model import TrainedModel, table_of
-from informer.inference.reader import Reader
 from informer.inference.rolling import RollingScores, first_origin, roll_panel, with_origins
 from informer.inference.writing import figure_of
 from informer.inference.zero import ZeroModel
@@ -76,13 +75,6 @@ def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
         config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | other_settings
     path_setting = {} if path is None else {"dataset.path": with_addresses(str(path))}
     return compose({"dataset": "csv", **path_setting, **config})
-
-
-def known_attributes(attributes: Frame | None) -> pd.DataFrame | str | None:
-    """Attributes of series that a user passes: a pandas table, or the path or address of a file."""
-    if attributes is None:
-        return None
-    return str(attributes) if isinstance(attributes, str | Path) else frame_of(attributes, "attributes")
 
 
 def named_source(frame: Frame, name: str = "frame", *, is_named: bool = False) -> tuple[pd.DataFrame | Path, str]:
@@ -143,15 +135,12 @@ class Forecaster:
         return forecaster
 
     @OnClassOrInstance
-    def fit(
-        self, frame: Frame, *, attributes: Frame | None = None, verbose: bool = False, **config: Any
-    ) -> "Forecaster":
+    def fit(self, frame: Frame, *, verbose: bool = False, **config: Any) -> "Forecaster":
         """Train a model like `informer train`; called on the class or on an instance. Returns the forecaster.
 
         Args:
             frame: a table (pandas, polars, pyarrow, ...) or series whose times are a column or the index, or the path
                 or address of a file; all numeric columns are used unless `dataset` says otherwise.
-            attributes: static covariates with one row per series, as a table or the path or address of a file.
             verbose: print the output of the command. Otherwise a terminal shows one line, the current activity, until
                 the end.
             config: settings of the command line, dotted or nested: `target="OT", model="small",
@@ -162,23 +151,18 @@ class Forecaster:
             InputError: an unknown key, a value out of range, or a table that cannot be trained on.
         """
         config = {**self._config, **config}
-        parsed = known_attributes(attributes)
-        config |= {"dataset.attributes": parsed} if isinstance(parsed, str) else {}
         requested_dir, path = config.pop("run_dir", None), path_of(frame)
         table = None if path is not None else table_of_frame(frame_of(frame, NAME), NAME, None)
         with ExitStack() as folders:
             run_dir = Path(requested_dir or Path(folders.enter_context(TemporaryDirectory())) / "run")
             kept_at = saved_path(table.frame, run_dir) if requested_dir and table is not None else None
             settings, folder = table_settings(config, path or kept_at), RunFolder(run_dir)
-            series_attributes = (
-                None if parsed is None or isinstance(parsed, str) else attributes_from(parsed, settings.dataset)
-            )
-            read: Read = partial(read_dataset, settings, attributes=series_attributes)
+            read: Read = partial(read_dataset, settings)
             if table is not None:
                 folders.enter_context(folder.claimed())
                 folder.check_new()
                 provenance = None if kept_at is None else folders.enter_context(saved_table(table.frame, kept_at))
-                read = partial(read_dataset, settings, table=table, provenance=provenance, attributes=series_attributes)
+                read = partial(read_dataset, settings, table=table, provenance=provenance)
             folders.enter_context(nullcontext() if verbose else shown(Console(stderr=True)))
             train(settings, folder, Console(quiet=not verbose), read=read)
             fitted = type(self).load(run_dir, device=settings.device)
@@ -210,7 +194,6 @@ class Forecaster:
         intervals: int | Sequence[int] = (),
         future: Frame | None = None,
         dataset: Mapping[str, Any] | None = None,
-        attributes: Frame | None = None,
     ) -> Any:
         """Forecast the rows after the end of a table.
 
@@ -223,7 +206,6 @@ class Forecaster:
             intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
             future: future covariates at the forecast times; None: in the rows at the end of `frame` without targets.
             dataset: format and repairs of the data, if different from training: {"fill": "linear"}.
-            attributes: one row per series, see `fit`; those of training series are known.
 
         Returns:
             A table of the type of `frame` (pandas for a path, pyarrow for other libraries than pandas and polars): the
@@ -234,9 +216,7 @@ class Forecaster:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
         ahead = None if future is None else {"frame": future}
-        (forecast,) = self._forecasts(
-            {"frame": frame}, ahead, horizon=horizon, intervals=intervals, attributes=attributes, dataset=dataset
-        )
+        (forecast,) = self._forecasts({"frame": frame}, ahead, horizon=horizon, intervals=intervals, dataset=dataset)
         return forecast
 
     @property
@@ -268,7 +248,6 @@ class Forecaster:
         *,
         horizon: int | str | None = None,
         stride: int | None = None,
-        attributes: Frame | None = None,
     ) -> float:
         """Skill on the rows of `frame` after those of the fit: 1 - MSE / MSE of the better baseline; arguments as for
         `backtest`.
@@ -280,7 +259,7 @@ class Forecaster:
             InputError: there is no origin after the rows of the fit.
         """
         model, how = self.trained, PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
-        panel = self._panel(frame, attributes, ahead=model.reach(horizon))
+        panel = self._panel(frame, ahead=model.reach(horizon))
         valid_series, firsts, _ = with_origins(model, panel, how)
         scores = RollingScores(model, valid_series, firsts, how)
         for _ in roll_panel(model, valid_series, how, first_rows=firsts, scores=scores):
@@ -295,7 +274,6 @@ class Forecaster:
         horizon: int | str | None = None,
         intervals: int | Sequence[int] = (),
         future: Frame | None = None,
-        attributes: Frame | None = None,
     ) -> "Figure":
         """Plot history, forecast and intervals of one series, by default the first; arguments as for `predict`.
 
@@ -303,7 +281,7 @@ class Forecaster:
             InputError: no such series, or it cannot be forecast.
         """
         ahead = None if future is None else {"frame": future}
-        (panel,), futures = self._read({"frame": frame}, ahead, attributes=attributes)
+        (panel,), futures = self._read({"frame": frame}, ahead)
         chosen = [member for member in panel if series is None or member.name == series][:1]
         if not chosen:
             raise InputError(f"series={series}: expected one of {listed([member.name for member in panel])}")
@@ -314,19 +292,18 @@ class Forecaster:
     @overload
     def predict_many(
         self, frames: Mapping[Key, Frame], *, horizon: int | str | None = None, intervals: int | Sequence[int] = (),
-        futures: Mapping[Key, Frame] | None = None, attributes: Frame | None = None,
+        futures: Mapping[Key, Frame] | None = None,
     ) -> dict[Key, Any]: ...  # fmt: skip
 
     @overload
     def predict_many(
         self, frames: Sequence[Frame], *, horizon: int | str | None = None, intervals: int | Sequence[int] = (),
-        futures: Sequence[Frame] | None = None, attributes: Frame | None = None,
+        futures: Sequence[Frame] | None = None,
     ) -> list[Any]: ...  # fmt: skip
 
     def predict_many(
         self, frames: Mapping[Key, Frame] | Sequence[Frame], *, horizon: int | str | None = None,
         intervals: int | Sequence[int] = (), futures: Mapping[Key, Frame] | Sequence[Frame] | None = None,
-        attributes: Frame | None = None,
     ) -> dict[Key, Any] | list[Any]:  # fmt: skip
         """`predict` for many tables, in batches; errors and other arguments as for `predict`.
 
@@ -334,26 +311,18 @@ class Forecaster:
             frames: tables, paths or addresses, by name or in a sequence. If each series has its own scaler, the name
                 selects it.
             futures: future covariates, by the same names or in the same order.
-            attributes: as in `predict`, of all frames.
 
         Returns:
             Forecasts by the same names, or in the same order, each of the type of its table.
         """
         ahead = None if futures is None else by_name(futures)
         are_named = isinstance(frames, Mapping)
-        forecasts = self._forecasts(
-            by_name(frames), ahead, horizon=horizon, intervals=intervals, attributes=attributes, are_named=are_named
-        )
+        forecasts = self._forecasts(by_name(frames), ahead, horizon=horizon, intervals=intervals, are_named=are_named)
         return dict(zip(frames, forecasts, strict=True)) if are_named else forecasts
 
-    def _reader(self, attributes: Frame | None) -> Reader:
-        """The reader, which also knows the given attributes of series. Errors as in `Reader.with_attributes`."""
-        parsed = known_attributes(attributes)
-        return self.trained.reader if parsed is None else self.trained.reader.with_attributes(parsed)
-
-    def _panel(self, frame: Frame, attributes: Frame | None, ahead: int | None = None) -> list[Series]:
+    def _panel(self, frame: Frame, ahead: int | None = None) -> list[Series]:
         """The series of a table; `ahead`: see `Reader.series`."""
-        return self._reader(attributes).series(*named_source(frame), ahead=ahead)
+        return self.trained.reader.series(*named_source(frame), ahead=ahead)
 
     def _forecasts(
         self,
@@ -362,12 +331,11 @@ class Forecaster:
         *,
         horizon: int | str | None,
         intervals: int | Sequence[int],
-        attributes: Frame | None,
         dataset: Mapping[str, Any] | None = None,
         are_named: bool = False,
     ) -> list[Any]:
         """The forecast of each table, of its type; arguments as of `_read`."""
-        panels, futures = self._read(frames, ahead, attributes=attributes, dataset=dataset, are_named=are_named)
+        panels, futures = self._read(frames, ahead, dataset=dataset, are_named=are_named)
         series, covariates = [member for panel in panels for member in panel], None
         if futures is not None:
             covariates = [of(member) for of, panel in zip(futures, panels, strict=True) for member in panel]
@@ -384,7 +352,6 @@ class Forecaster:
         frames: Mapping[Any, Frame],
         ahead: Mapping[Any, Frame] | None,
         *,
-        attributes: Frame | None,
         dataset: Mapping[str, Any] | None = None,
         are_named: bool = False,
     ) -> tuple[list[list[Series]], list[Futures] | None]:
@@ -395,7 +362,7 @@ class Forecaster:
                 have no target.
             are_named: whether the names are those of single series; otherwise a file names its own.
         """
-        model, reader = self.trained, self._reader(attributes)
+        model, reader = self.trained, self.trained.reader
         written = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset)))
         panels = [
             reader.series(*named_source(frame, str(name), is_named=are_named), written)
@@ -417,7 +384,6 @@ class Forecaster:
         intervals: int | Sequence[int] = (),
         adaptive: bool = False,
         start: str | None = None,
-        attributes: Frame | None = None,
     ) -> Any:
         """Rolling-origin forecasts of a table, with the actual values.
 
@@ -427,7 +393,6 @@ class Forecaster:
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
             adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling`.
             start: first forecast time; None: after seq_len rows.
-            attributes: as in `predict`.
 
         Returns:
             A table of the type of `frame` with one row per origin (the last known time), target and step: series (if
@@ -440,7 +405,7 @@ class Forecaster:
         model = self.trained.scored
         if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
-        panel = self._panel(frame, attributes, ahead=model.reach(horizon))
+        panel = self._panel(frame, ahead=model.reach(horizon))
         rows, levels = None if horizon is None else str(horizon), [*levels_of(intervals)]
         how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
         firsts = None if start is None else [first_origin(model, series, start) for series in panel]

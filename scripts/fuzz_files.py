@@ -55,8 +55,8 @@ RUNS = {"numbers": TINY | {"features": "S", "seq_len": 24}, "columns": TINY | CO
 """Settings by name: one column of numbers; categories, holidays and an average of weights; linear maps, refitted."""
 
 
-ATTRIBUTES = pd.DataFrame({"shop": ["north", "south"], "region": ["hill", "sea"], "size": [10.0, 25.0]})
-"""Of the shops in `columns`."""
+SHOPS = {"north": ("hill", 10.0), "south": ("sea", 25.0)}
+"""Region and size of the shops in `columns`."""
 
 
 @cache
@@ -65,7 +65,7 @@ def finished_run(kind: str = "numbers") -> Path:
     place = tempfile.TemporaryDirectory()
     atexit.register(place.cleanup)
     folder = Path(place.name, "run")
-    Forecaster.fit(table(kind), attributes=ATTRIBUTES if kind == "columns" else None, run_dir=folder, **RUNS[kind])
+    Forecaster.fit(table(kind), run_dir=folder, **RUNS[kind])
     return folder
 
 
@@ -81,7 +81,7 @@ def table(kind: str) -> pd.DataFrame:
     kinds: dict[str, list[Any]] = {"status": [1, 7], "promo": ["no", "tv"], "weather": ["sun", "rain"]}
     cells = {name: rng.choice(some, size=260) for name, some in kinds.items()}
     shop = pd.DataFrame({"date": times, "load": load + 2}).assign(**cells)
-    return pd.concat([shop.assign(shop=name) for name in ATTRIBUTES["shop"]])
+    return pd.concat([shop.assign(shop=name, region=region, size=size) for name, (region, size) in SHOPS.items()])
 
 
 @cache

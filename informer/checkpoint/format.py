@@ -196,10 +196,6 @@ CATEGORIES = "categories"
 STATIC = "static_covariates"
 """Entry of `Checkpoint.data`: inputs that are constant within a series."""
 
-ATTRIBUTES = "attributes"
-"""Entry of `Checkpoint.data`: attributes of the training series, if they came from a table of their own. In run.json:
-the names of their columns."""
-
 UNTIL = "until"
 """Entry of `Checkpoint.data`: last time of the rows of all parts."""
 

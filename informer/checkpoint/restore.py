@@ -15,12 +15,11 @@ from torch.overrides import TorchFunctionMode
 
 from informer.base.errors import InputError, counted, reason_of
 from informer.build import attention_class, build_model, complete_node
-from informer.checkpoint.format import ATTRIBUTES, SHORTFALLS, Checkpoint
+from informer.checkpoint.format import SHORTFALLS, Checkpoint
 from informer.config.conversion import model_of
 from informer.config.model import ModelConfig
 from informer.config.training import SLOTS
 from informer.data.columns import NUMBERS_ONLY, Trained
-from informer.data.panel import Attributes
 from informer.data.scaler import PanelScaler
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import SLOT_OF, ModelDims, network_class
@@ -154,16 +153,6 @@ def _no_network(error: Exception) -> InputError:
     return InputError(f"checkpoint: no network fits its configuration: {type(error).__name__}: {reason_of(error)}")
 
 
-def attributes_in(checkpoint: Checkpoint) -> Attributes | None:
-    """Attributes of the training series; None if there are none, or they came with the rows.
-
-    Raises:
-        InputError: the entry is not valid.
-    """
-    plain = checkpoint.data.get(ATTRIBUTES)
-    return None if plain is None else Attributes.from_plain(plain)
-
-
 def dims_in(checkpoint: Checkpoint) -> ModelDims:
     """Sizes that depend on the data.
 
@@ -200,9 +189,6 @@ def _names_problems(checkpoint: Checkpoint) -> Iterator[str]:
         return
     used_columns = [*checkpoint.targets, *checkpoint.future_covariates, *static]
     yield from (f"column {name!r} is used but not read" for name in used_columns if name not in checkpoint.inputs)
-    attributes = attributes_in(checkpoint)
-    columns = [] if attributes is None else attributes.columns
-    yield from (f"attribute {name!r} is no static covariate" for name in columns if name not in static)
     labels: Any = checkpoint.categories
     if not isinstance(labels, dict) or not all(
         isinstance(texts, list) and all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts) > 0

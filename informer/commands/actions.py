@@ -157,16 +157,14 @@ def _local_copies(settings: commands.PredictConfig) -> Iterator[commands.Predict
     """
     limit = settings.dataset.max_file_mb
     limits = LIMITS if limit is None else replace(LIMITS, max_file_mb=limit)
-    locations = [
-        location for location in (settings.input, settings.future, settings.dataset.attributes) if location is not None
-    ]
+    locations = [location for location in (settings.input, settings.future) if location is not None]
     addresses = [files.without_query(value) for value in locations if files.is_remote(value)]
     output = files.without_query(settings.output).rstrip("/") if files.is_remote(settings.output) else None
     if output is not None and output.startswith(tuple(f"{scheme}://" for scheme in files.WEB)):
         raise InputError(f"output={output}: expected a writable folder, found a web address")
     if output is not None and settings.resume:
         raise InputError(f"resume: expected an output folder on this machine, found output={output}")
-    local = files.copied_here(settings, ("input", "future", "dataset.attributes"), limits)
+    local = files.copied_here(settings, ("input", "future"), limits)
     if output is None:
         yield local
         return

@@ -413,10 +413,6 @@ class ServeConfig(WithCheckpoint, WithDevice):
     max_requests: int = setting(128, least=1)
     """Maximum number of requests in progress; further ones are refused at once."""
 
-    def _joint_problems(self) -> Iterator[str]:
-        if self.dataset.attributes is not None:
-            yield "dataset.attributes: expected none; requests contain the attributes of new series"
-
 
 @dataclass(kw_only=True, slots=True)
 class McpConfig(Checked):
@@ -473,8 +469,6 @@ class ScoreConfig(WithOutput):
     """Format of the files, as far as it should not be detected."""
 
     def _joint_problems(self) -> Iterator[str]:
-        if self.dataset.attributes is not None:
-            yield "dataset.attributes: expected none, scores need no attributes; leave it out"
         if self.forecasts and self.log:
             yield "log: expected none with forecasts, which are scored; leave one out"
         elif not (self.forecasts or self.log):

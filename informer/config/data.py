@@ -384,8 +384,6 @@ class DatasetConfig(Checked):
         categorical: columns with categories, as text or numbers; those not named in future_covariates are past
             covariates.
         static_covariates: columns that are constant within each series, numeric or categorical.
-        attributes: file with one row per series, which has `series_col` and static covariates: those that
-            `static_covariates` names, by default all other columns.
         split: sizes of the training, validation and test part.
         url: address from which a missing `file` is downloaded; needs `sha256`.
         sha256: checksum of the published file; a download must match it, an existing file that differs is only
@@ -440,7 +438,6 @@ class DatasetConfig(Checked):
     target: str | None = setting(None, reading=True, is_name=True)
     categorical: list[str] = setting(list, reading=True, of_cells=True, repair=union_of)
     static_covariates: list[str] = setting(list, reading=True, repair=union_of)
-    attributes: str | None = setting(None, reading=False, per_file=True, place=Place.own, is_address=True)
     split: SplitConfig = setting(SplitConfig, reading=False)
     url: str | None = setting(None, reading=False, place=Place.published)
     sha256: str | None = setting(None, reading=False, place=Place.published)

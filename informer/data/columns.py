@@ -11,7 +11,6 @@ import numpy as np
 
 from informer.base.errors import InputError, listed
 from informer.config.data import FeatureMode
-from informer.data.panel import Attributes
 from informer.read.columns import Labels
 from informer.read.series import Series
 
@@ -149,8 +148,6 @@ class Trained(NamedTuple):
     """Categories of each categorical column, in the order of their codes."""
     masked: tuple[int, ...] | None = None
     """Positions of the inputs that have a mask column; None: the network does not read gaps."""
-    attributes: Attributes | None = None
-    """Attributes of the training series; None: they came with the rows, or there are none."""
 
 
 NUMBERS_ONLY = Trained((), {})

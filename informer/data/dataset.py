@@ -24,7 +24,7 @@ from informer.config.model import WindowSizes
 from informer.config.overrides import to_display
 from informer.data.calendar import HOLIDAY, mark_fields
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
-from informer.data.panel import Attributes, divide, read_attributes, read_panel, training_rows
+from informer.data.panel import divide, read_panel, training_rows
 from informer.data.scaler import PanelScaler, Scaler, is_amount
 from informer.data.store import build_store, with_columns, with_issues_of
 from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
@@ -79,14 +79,12 @@ class Source:
         columns: names of the columns by role.
         labels: by categorical column, the categories in the file, in the order of their codes in `panel`.
         provenance: files and checksum.
-        attributes: of the series, if they came from a table of their own.
     """
 
     panel: list[Series]
     columns: Columns
     labels: Labels
     provenance: Provenance
-    attributes: Attributes | None = None
 
 
 def read_source(
@@ -97,7 +95,6 @@ def read_source(
     data_dir: Path = Path(),
     table: Table | None = None,
     provenance: Provenance | None = None,
-    attributes: Attributes | None = None,
 ) -> Source:
     """Read a dataset.
 
@@ -106,25 +103,20 @@ def read_source(
         data_dir: folder of the datasets' files.
         table: rows in memory, which are read instead of files.
         provenance: a file with the content of the table; None if there is none.
-        attributes: known attributes of the series; a file that `dataset` names is read too, and has priority.
 
     Raises:
         InputError: problems in the files or the table.
     """
-    roles, from_file = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
+    roles = replace(roles, target=roles.target or dataset.target)
     dataset = replace(dataset, target=roles.only_target)
-    attributes = attributes if from_file is None else from_file.with_recorded(attributes)
-    if attributes is not None:
-        dataset = attributes.named_in(dataset)
-        roles = replace(roles, static_covariates=dataset.static_covariates)
     categories = CategoryReader(roles.covariates)
     if table is not None:
-        panel = read_panel(prepared(table, dataset), dataset, sizes, categories, attributes)
+        panel = read_panel(prepared(table, dataset), dataset, sizes, categories)
         provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
     else:
         paths = find_files(dataset, data_dir)
         provenance = provenance_of(paths, dataset)
-        panel = read_panel(paths, dataset, sizes, categories, attributes)
+        panel = read_panel(paths, dataset, sizes, categories)
     available, labels = panel[0].columns, categories.labels
     release_free(sum(series.values.nbytes for series in panel))
     roles = roles.with_categories([name for name in labels if name in available])
@@ -140,7 +132,6 @@ def read_source(
         columns=columns,
         labels={name: labels[name] for name in columns.inputs if name in labels},
         provenance=provenance,
-        attributes=attributes,
     )
 
 
@@ -163,7 +154,6 @@ class Data:
         provenance: files and checksum.
         choices: cached choices of the linear forecast for these rows.
         masked: positions of the inputs that have a mask column; None: no values may be missing.
-        attributes: of the series, if they came from a table of their own.
     """
 
     panel: list[Series]
@@ -182,7 +172,6 @@ class Data:
     provenance: Provenance
     choices: dict[str, Any] = field(default_factory=dict, init=False, compare=False)
     masked: tuple[int, ...] | None = None
-    attributes: Attributes | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -262,7 +251,6 @@ def lay_out(
         trained_series=tuple(names),
         provenance=source.provenance,
         masked=masked,
-        attributes=source.attributes and source.attributes.of([series.name for series in source.panel]),
     )
 
 

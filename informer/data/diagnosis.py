@@ -24,7 +24,7 @@ from informer.config.commands import InspectConfig
 from informer.config.data import DatasetConfig, Duplicates, Fill, Short, key_columns, repaired, union_of
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
-from informer.data.panel import LongTable, panel_tables, read_attributes, series_reader
+from informer.data.panel import LongTable, panel_tables, series_reader
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import Season, find_seasons
 from informer.read import checks
@@ -468,9 +468,6 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_si
     try:
         with logging_to(console):
             table = table_of_file(path, dataset)
-        attributes = read_attributes(dataset)
-        if attributes is not None:
-            table, dataset = attributes.joined(table, dataset.series_col, path.name), attributes.named_in(dataset)
         table, dataset = CategoryReader().coded(table, dataset)
         settings = replace(settings, dataset=dataset)
         if dataset.series_col is None:

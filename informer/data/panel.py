@@ -5,18 +5,10 @@ Tables with many series one below the other: the rows of each series, and a fast
 Checking a series takes a millisecond or two, most of it for the frame of its rows. With thousands of series, those with
 numbers in every cell and the time step of the first series are taken from arrays of the whole table.
 
-Attributes of series, read from a separate table with one row per series and added as columns to its rows.
-
-A checkpoint contains the attributes of the training series, so later commands need no attribute file; a file named in a
-checkpoint is never read.
-
 The rows of a model's series as one table, which any later command can read from a file.
 """
 
-import hashlib
-import json
 import logging
-import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -32,15 +23,12 @@ from jaxtyping import Int
 from pandas.api.types import is_datetime64_any_dtype
 
 from informer.base.errors import InputError, listed
-from informer.base.files import expanded, fingerprint
-from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitKind, settings_that
+from informer.config.data import DatasetConfig, Ended, Outliers, Short, SplitKind
 from informer.config.model import WindowSizes
-from informer.config.overrides import to_display
 from informer.read.cells import is_encoded
-from informer.read.checks import LARGEST, Report, are_sound, check_doubts, count_note, far_numbers, outliers
-from informer.read.columns import CategoryReader, Labels, are_plain, is_text, label, numbers, text_columns
+from informer.read.checks import Report, are_sound, far_numbers, outliers
+from informer.read.columns import CategoryReader, are_plain, numbers, text_columns
 from informer.read.dialect import Dialect
-from informer.read.files import local_path, without_query
 from informer.read.issues import issue_groups
 from informer.read.series import (
     Series,
@@ -48,17 +36,13 @@ from informer.read.series import (
     from_date,
     series_from_table,
     table_of_file,
-    with_series_names,
 )
 from informer.read.split import Split, cut_rows, remedy, shortage, split_rows
-from informer.read.table import Table, name_of, read_table, release_free, shown, table_of_frame, without
+from informer.read.table import Table, name_of, release_free
 from informer.read.time_columns import find_time_column
 from informer.read.times import TimesCache
 
 log = logging.getLogger(__name__)
-
-UNKNOWN = "(unknown)"
-"""Cell of a category that training did not contain."""
 
 SERIES = "series"
 """Column of series names, if each series came from a file of its own."""
@@ -224,237 +208,6 @@ def series_reader(
     return series
 
 
-SETTING = "dataset.attributes"
-
-
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """Columns with one value per series.
-
-    Args:
-        where: the setting and the file, for errors; None: recorded by a checkpoint.
-        frame: numbers or texts, by the names of the series.
-    """
-
-    where: str | None
-    frame: pd.DataFrame
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-        return list(self.frame.columns)
-
-    def named_in(self, config: DatasetConfig) -> DatasetConfig:
-        """`config` with these columns as static covariates, among the columns to read if those are listed."""
-        static = [*config.static_covariates, *without(self.columns, config.static_covariates)]
-        columns = config.columns
-        if columns is not None:
-            columns = [*columns, *without(self.columns, columns)]
-        return replace(config, static_covariates=static, columns=columns)
-
-    def with_recorded(self, recorded: "Attributes | None") -> "Attributes":
-        """These attributes, and the recorded ones for series that are not among them.
-
-        Raises:
-            InputError: a recorded column is missing.
-        """
-        if recorded is None:
-            return self
-        if lacking := without(recorded.columns, self.columns):
-            raise InputError(
-                f"{self.where}: expected the columns {listed(recorded.columns)} as in training, found no "
-                f"{listed(lacking)}; add them"
-            )
-        added = recorded.frame[~recorded.frame.index.isin(self.frame.index)]
-        return Attributes(self.where, pd.concat([self.frame[recorded.columns], added]))
-
-    def of(self, names: Sequence[str]) -> "Attributes":
-        """The attributes of these series, in this order, without series that have none."""
-        return Attributes(self.where, self.frame.loc[[name for name in names if name in self.frame.index]])
-
-    def joined(self, table: Table, series_col: str | None, name: str, labels: Labels | None = None) -> Table:
-        """Add these columns to the rows of a table; recorded ones only if the table does not have them.
-
-        Args:
-            series_col: the column with the name of each row's series; a table without it is the series `name`.
-            name: see `series_col`.
-            labels: categories of a trained model, where a series without attributes gets an unknown category. If None,
-                or if a column contains numbers, such a series is an error.
-
-        Raises:
-            InputError: a column is in both tables, or a series has no attributes.
-        """
-        both = [column for column in self.columns if column in table.columns]
-        if both and self.where is not None:
-            raise InputError(f"{self.where}: {listed(both)}: a column of {table.name} too; remove it from one of them")
-        added = without(self.columns, both)
-        if not added:
-            return table
-        codes, names = np.zeros(len(table.frame), dtype=np.int64), [name]
-        if series_col is not None and series_col in table.columns:
-            codes, names = series_codes(table, series_col)
-        unknown = [series for series in names if series not in self.frame.index]
-        if unknown and not all(column in (labels or {}) for column in added):
-            row, note = int((codes == names.index(unknown[0])).argmax()), count_note(len(unknown), "such series")
-            at = table.name if series_col is None or series_col not in table.columns else table.at(row, series_col)
-            lacking = f"no {listed(added)} of the series {shown(unknown[0])}, which training did not have{note}"
-            cure = f"add these columns, or name a file with a row for it: {SETTING}=FILE"
-            if self.where is not None:
-                lacking = f"no row for the series {shown(unknown[0])} in {self.where}{note}"
-                cure = "add one, or leave the series out"
-            raise InputError(f"{at}: {lacking}; {cure}")
-        cells = self.frame[added].astype(object).reindex(names, fill_value=UNKNOWN).infer_objects()
-        more = cells.iloc[codes].set_axis(table.frame.index)
-        return replace(table, frame=pd.concat([table.frame, more], axis="columns"))
-
-    @property
-    def sha256(self) -> str:
-        """Checksum of the names and values."""
-        return hashlib.sha256(json.dumps(self.to_plain()).encode()).hexdigest()
-
-    def to_plain(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return {"names": list(self.frame.index), "values": {name: [*self.frame[name]] for name in self.columns}}
-
-    @classmethod
-    def from_plain(cls, plain: Any) -> "Attributes":
-        """The inverse of `to_plain`.
-
-        Raises:
-            InputError: other content.
-        """
-        names, values = (plain.get(key) if isinstance(plain, dict) else None for key in ("names", "values"))
-        if (
-            not isinstance(names, list)
-            or not all(isinstance(name, str) for name in names)
-            or len(set(names)) < len(names)
-            or not isinstance(values, dict)
-            or not all(isinstance(column, str) and _is_column(cells, len(names)) for column, cells in values.items())
-        ):
-            raise InputError("checkpoint: attributes: expected a number or a text for each series, found others")
-        return cls(None, pd.DataFrame(values, index=pd.Index(names, dtype=object), dtype=object))
-
-
-def _is_column(cells: Any, n: int) -> bool:
-    """Whether this is a list of n strings or n finite numbers."""
-    if not isinstance(cells, list) or len(cells) != n:
-        return False
-    is_text = all(isinstance(cell, str) for cell in cells)
-    return is_text or all(type(cell) is float and math.isfinite(cell) for cell in cells)
-
-
-@final
-class KnownAttributes:
-    """Attributes of a trained model and of files, for tables to forecast.
-
-    Args:
-        recorded: attributes of the training series.
-        labels: categories of the model by column.
-    """
-
-    def __init__(self, recorded: Attributes | None, labels: Labels) -> None:
-        self._recorded, self._labels = recorded, labels
-        self._last: tuple[object, Attributes] | None = None
-
-    def with_attributes(self, attributes: Attributes) -> "KnownAttributes":
-        """A copy with additional attributes, which have priority."""
-        return KnownAttributes(attributes.with_recorded(self._recorded), self._labels)
-
-    def joined(self, table: Table, config: DatasetConfig, name: str) -> Table:
-        """See `Attributes.joined`; a file that `config` names has priority, and is read again when it changed."""
-        attributes = self._recorded
-        if config.attributes is not None:
-            settings = [getattr(config, setting) for setting in settings_that(reading=True)]
-            key = (config.attributes, fingerprint(expanded(config.attributes)), settings)
-            if self._last is None or self._last[0] != key:
-                self._last = key, attributes_from(config.attributes, config).with_recorded(self._recorded)
-            attributes = self._last[1]
-        return table if attributes is None else attributes.joined(table, config.series_col, name, self._labels)
-
-
-def read_attributes(config: DatasetConfig) -> Attributes | None:
-    """Read the file `config.attributes`, in the format of the data files unless detected otherwise; None if not set.
-
-    Raises:
-        InputError: no `series_col`, an unreadable file, or see `attributes_of`.
-    """
-    if config.attributes is None:
-        return None
-    path = expanded(local_path(SETTING, config.attributes, config))
-    table = read_table(path, replace(config, sheet=None, skip_rows=None, header=None))
-    return attributes_of(table, config, f"{SETTING}={without_query(config.attributes)}")
-
-
-def attributes_from(attributes: pd.DataFrame | str, config: DatasetConfig) -> Attributes:
-    """Like `read_attributes`, for a table in memory or the path or address of a file."""
-    if isinstance(attributes, str):
-        from_file = read_attributes(replace(config, attributes=attributes))
-        assert from_file is not None, "the file is named"
-        return from_file
-    return attributes_of(table_of_frame(attributes, "attributes"), config, "attributes")
-
-
-def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes:
-    """The attributes in a table: the columns that `config.static_covariates` names, by default all.
-
-    Args:
-        where: the setting and the file, for errors.
-
-    Raises:
-        InputError: no column with the names of series, no rows, two rows of a series, no such columns, or cells that
-            are empty, times, or neither all numbers nor all text.
-    """
-    key = config.series_col
-    table = with_series_names(table, key)
-    if key is None:
-        raise InputError(
-            f"{where}: expected dataset.series_col with it, the column that names the series in both files"
-        )
-    if key not in table.columns:
-        raise InputError(
-            f"{table.name}: expected a column {key!r} with the names of the series, as dataset.series_col says, found "
-            f"{listed(table.columns)}; rename the column that has them"
-        )
-    if not len(table.frame):
-        raise InputError(f"{table.name}: a header without rows, expected one row for each series")
-    codes, names = series_codes(table, key)
-    if len(names) < len(codes):
-        again = np.flatnonzero(pd.Series(codes).duplicated())
-        raise InputError(
-            f"{table.at(int(again[0]), key)}: a second row for the series {shown(names[codes[again[0]]])}"
-            f"{count_note(len(again), 'rows repeat a series')}; keep one row per series"
-        )
-    candidates = [column for column in table.columns if column != key]
-    if repeated := [column for column in table.repeated if column in candidates]:
-        raise InputError(f"{table.name}, row 1: column names repeat: {listed(repeated)}; rename them")
-    columns = [column for column in candidates if column in config.static_covariates or not config.static_covariates]
-    if not columns:
-        expected = listed(config.static_covariates) if config.static_covariates else f"attributes next to {key!r}"
-        raise InputError(f"{where}: expected columns {expected}, found {listed(candidates)}; add one")
-    report = Report()
-    check_doubts(table, columns, report)
-    report.refuse()
-    cells = {column: _cells(table, column, config) for column in columns}
-    return Attributes(where, pd.DataFrame(cells, index=pd.Index(names, dtype=object), dtype=object))
-
-
-def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str]:
-    """A text or a number per row. Errors as in `attributes_of`."""
-    cells = table.frame[column]
-    if column in config.categorical or is_text(table, column):
-        return [label(cell) for cell in cells]
-    values = numbers(table, [column])[0][:, 0]
-    wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
-    if len(wrong):
-        row = int(wrong[0])
-        raise InputError(
-            f"{table.at(row, column)}: expected a number, found {shown(cells.iloc[row])}"
-            f"{count_note(len(wrong), 'such cells')}; fix the cell, read the column as categories with "
-            f"dataset.categorical={to_display([column])}, or name the other columns in dataset.static_covariates"
-        )
-    return values.tolist()
-
-
 MOST = 3
 """Largest number of problems and names in one line."""
 
@@ -485,7 +238,6 @@ def read_panel(
     config: DatasetConfig,
     sizes: WindowSizes | None,
     categories: CategoryReader | None = None,
-    attributes: Attributes | None = None,
 ) -> list[Series]:
     """Read the series of files, or of a prepared table; all must have the columns and step of the first.
 
@@ -494,12 +246,11 @@ def read_panel(
         config: how to read them.
         sizes: sizes of a window; with short=error, series that are too short are an error. None: any length.
         categories: converts the cells of categorical columns to codes; None: only of the columns in `config`.
-        attributes: columns that the rows of a series have in addition.
 
     Raises:
         ReportError: problems in any of the files, or differences from the first.
     """
-    reader = _Reader(categories=categories or CategoryReader(), attributes=attributes)
+    reader = _Reader(categories=categories or CategoryReader())
     tables: Iterable[tuple[Path | Table, str]] = (
         [(origin, origin.name)] if isinstance(origin, Table) else zip(origin, series_names(origin), strict=True)
     )
@@ -541,7 +292,7 @@ def panel_tables(table: Table, name: str, config: DatasetConfig) -> tuple[LongTa
     Raises:
         InputError: no such series column, or no time column.
     """
-    table, config = _Reader(attributes=read_attributes(config)).whole(table, name, config)
+    table, config = _Reader().whole(table, name, config)
     return LongTable.of(table, config.series_col, name), config
 
 
@@ -634,18 +385,15 @@ class _Reader:
     time_format: str | None = None
     dialects: set[Dialect] = field(default_factory=set)
     categories: CategoryReader = field(default_factory=CategoryReader)
-    attributes: Attributes | None = None
 
     def whole(self, origin: Path | Table, name: str, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        """A file with attributes, parsed times and codes for its categories, and how to read it; `name` of its series
-        if it has a single one."""
+        """A file with parsed times and codes for its categories, and how to read it; `name` of its series if it has a
+        single one."""
         table = origin if isinstance(origin, Table) else table_of_file(origin, config)
         release_free(8 * table.frame.size)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
         self.dialects.add(table.dialect)
-        if self.attributes is not None:
-            table, config = self.attributes.joined(table, config.series_col, name), self.attributes.named_in(config)
         table, config = self.categories.coded(table, config)
         if config.series_col is not None:
             table, config = self._timed(table, config)

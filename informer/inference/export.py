@@ -18,7 +18,7 @@ from torch.export import Dim, ExportedProgram
 from informer.base.console import say
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
-from informer.checkpoint.format import ATTRIBUTES, Checkpoint, load, to_safetensors
+from informer.checkpoint.format import Checkpoint, load, to_safetensors
 from informer.checkpoint.paths import check_output, forecasting_checkpoint, locate
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
@@ -158,7 +158,6 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             for name, labels in checkpoint.categories.items()
         },
         "series": checkpoint.series,
-        "attributes": checkpoint.data.get(ATTRIBUTES, {}),
         "lengths": asdict(WindowSizes.of(checkpoint.config)),
         "frequency": checkpoint.frequency,
         "calendar": {"kind": calendar.kind.value, "marks": list(mark_fields(step, calendar))},
@@ -176,8 +175,6 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "1 where it is observed and 0 where not, is appended after all columns (in the horizon of dec_x: 1 only "
             "for known values of future covariates); other columns have a value in every row",
             "series: index of a window's series among those of training, from 0; -1: a new series",
-            "attributes: static covariates of series by name, in the order of names, if they came from a table of "
-            "their own",
             "offset: rows between the two parts of dec_x and dec_mark, not included in them",
             "forecast: scaled values of the targets; u = x * scale + center, in float64, gives original units; if the "
             "scaler has a power, sign(u) |u|^(1 / power)",

@@ -334,11 +334,6 @@ class Job:
         """Whether forecasts are from every origin of a file, not from its end."""
         return self.settings.mode is Mode.rolling
 
-    @property
-    def attributes(self) -> Path | None:
-        """The file of attributes of the series, if any."""
-        return None if self.settings.dataset.attributes is None else expanded(self.settings.dataset.attributes)
-
     def check(self, model: TrainedModel) -> None:
         """Raise an InputError if no file can be forecast with these settings."""
         model.check_horizon(self.settings.ahead)
@@ -368,7 +363,6 @@ class Job:
     def check_files(self, sources: Sequence[InputFile]) -> None:
         """Raise an InputError if an output would overwrite an input file, or an existing one unless that is wanted."""
         futures = [self.future] if isinstance(self.future, Path) else [*(self.future or {}).values()]
-        futures += [] if self.attributes is None else [self.attributes]
         outputs = [output for source in sources for output in self.files_of(source)]
         outputs += [SUMMARY, JOURNAL] if self.has_many_inputs else []
         check_output(
@@ -386,7 +380,6 @@ class Job:
         what = {
             "checkpoint": file_sha256(self.checkpoint),
             "future": {name: file_sha256(path) for name, path in futures.items()},
-            "attributes": None if self.attributes is None else file_sha256(self.attributes),
             "written": asdict(settings.dataset),
             "horizon": self.settings.ahead,
             "rolling": [str(each) for each in (settings.mode, settings.stride, settings.from_date, settings.adaptive)],

@@ -1,6 +1,5 @@
 """Reads tables to forecast like the training data, and checks them against the model's inputs."""
 
-import copy
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +11,14 @@ import pandas as pd
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.restore import attributes_in
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, Short, without_location
 from informer.config.training import check
 from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.history import Futures, futures_of_table
 from informer.data.panel import (
-    KnownAttributes,
     LongTable,
     and_more,
-    attributes_from,
     left_padded,
     series_reader,
     timed,
@@ -77,7 +73,6 @@ class Reader:
         self._calendar = checkpoint.calendar
         self._marks = mark_fields(self._step, self._calendar)
         self._labels = checkpoint.categories
-        self._attributes = KnownAttributes(attributes_in(checkpoint), self._labels)
         if mark_sizes(self._step, self._calendar) != tuple(checkpoint.dims["mark_sizes"]):
             raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
         self._seq_len: int = checkpoint.config["seq_len"]
@@ -93,16 +88,6 @@ class Reader:
         """Minimum share of rows of a history in which some target is observed."""
         self.most_series: int | None = None
         """Maximum number of series in a table; None: unlimited."""
-
-    def with_attributes(self, attributes: pd.DataFrame | str) -> "Reader":
-        """A reader that also knows the attributes of series in a table or file with one row for each.
-
-        Raises:
-            InputError: see `informer.data.panel.attributes_of`.
-        """
-        reader = copy.copy(self)
-        reader._attributes = self._attributes.with_attributes(attributes_from(attributes, self._as_trained))
-        return reader
 
     def series(
         self, source: Source, name: str, input_format: InputFormat | None = None, *, ahead: int | None = None
@@ -189,7 +174,7 @@ class Reader:
         """
         if ahead is not None and table.issued is None and self._as_trained.issued_at is not None:
             raise table.missing("dataset.issued_at", self._as_trained.issued_at)  # else scores would have foresight
-        table = self._coded(self._attributes.joined(table, config, name))
+        table = self._coded(table)
         history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
             series = series_from_table(

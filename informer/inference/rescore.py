@@ -32,7 +32,7 @@ from informer.base.runtime import pick_device
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import ATTENTION, BEST, BY_SERIES, EVALUATION, REPORT, TEST_FORECASTS, check_output
-from informer.checkpoint.restore import attributes_in, dims_in, restore_model
+from informer.checkpoint.restore import dims_in, restore_model
 from informer.config.commands import EvalConfig, EvalDataset, EvalDecoding, EvalModel, Plots
 from informer.config.conversion import from_plain
 from informer.config.model import Decoding, config_class, family_of
@@ -86,9 +86,7 @@ def trained_data(
     )
     settings = replace(trained, data_dir=folder, dataset=where)
     scaler = PanelScaler.from_state(checkpoint.scaler)
-    trained_on = Trained(
-        checkpoint.series, checkpoint.categories, dims_in(checkpoint).masked, attributes_in(checkpoint)
-    )
+    trained_on = Trained(checkpoint.series, checkpoint.categories, dims_in(checkpoint).masked)
     data = build_data(settings, device, scaler, trained=trained_on)
     path = data.provenance.path
     if dims_in(checkpoint) != dims_of(data) or data.frequency != Frequency.parse(checkpoint.frequency):

@@ -29,7 +29,7 @@ from informer.config.commands import PERIODS, ForecastConfig
 from informer.config.conversion import without_nan
 from informer.config.data import DatasetConfig
 from informer.data.dataset import Data
-from informer.data.panel import read_attributes, series_codes
+from informer.data.panel import series_codes
 from informer.data.scaler import powered
 from informer.data.windows import Windows
 from informer.inference.model import Forecast, TrainedModel
@@ -376,7 +376,7 @@ def _on_one_grid(forecasts: Sequence[Forecast]) -> tuple[pd.DatetimeIndex, Float
 
 
 def group_cells(forecasts: Sequence[Forecast], names: Sequence[str], dataset: DatasetConfig, path: str) -> pd.DataFrame:
-    """The cells of each series in these columns: keys of the series, attributes, or columns of the file.
+    """The cells of each series in these columns: keys of the series, or columns of the file.
 
     Raises:
         InputError: no such column, or one that changes within a series.
@@ -385,9 +385,6 @@ def group_cells(forecasts: Sequence[Forecast], names: Sequence[str], dataset: Da
     if not names:
         return cells[[]]
     series = [forecast.series.name for forecast in forecasts]
-    attributes = read_attributes(dataset)
-    for name, column in attributes.frame.items() if attributes else ():
-        cells[str(name)] = [label(cell) for cell in column.reindex(series, fill_value="")]
     if from_file := [name for name in names if name not in cells]:
         where = expanded(path)
         if dataset.series_col is None or where.is_dir() or not where.exists():

@@ -172,9 +172,7 @@ def without_query(location: str) -> str:
 
 def without_signature(dataset: DatasetConfig) -> DatasetConfig:
     """The configuration without the queries of its addresses, for saving: see `without_query`."""
-    locations = dataset.path, dataset.attributes
-    path, attributes = (None if location is None else without_query(location) for location in locations)
-    return replace(dataset, path=path, attributes=attributes)
+    return replace(dataset, path=None if dataset.path is None else without_query(dataset.path))
 
 
 def local_path(setting: str, location: str, limits: DatasetConfig) -> str:
@@ -201,7 +199,7 @@ def local_path(setting: str, location: str, limits: DatasetConfig) -> str:
 
 def copied_here(settings: Settings, keys: Sequence[str], limits: DatasetConfig = LIMITS) -> Settings:
     """A configuration with local paths, see `local_path`, instead of the addresses under these keys, such as
-    `dataset.attributes`."""
+    `dataset.path`."""
     for key in keys:
         node_name, _, name = key.rpartition(".")
         node: Any = getattr(settings, node_name) if node_name else settings
@@ -396,8 +394,6 @@ def check_dataset(config: DatasetConfig, data_dir: Path) -> None:
     if not can_fetch:
         for path in find_files(config, data_dir):
             check_file(path)
-    if config.attributes is not None and not is_remote(config.attributes):
-        check_file(expanded(config.attributes))
 
 
 def check_file(path: Path) -> None:

@@ -10,7 +10,6 @@ import pandas as pd
 from informer.base.errors import InputError, listed
 from informer.build import read_dataset
 from informer.checkpoint.format import UNTIL, Checkpoint
-from informer.checkpoint.restore import attributes_in
 from informer.config import conversion
 from informer.config.data import DatasetConfig, InputFormat, Short, SplitConfig
 from informer.config.model import WindowSizes
@@ -83,7 +82,7 @@ def _as_trained(trained: TrainConfig, saved: Checkpoint) -> DatasetConfig:
 def _read(trained: TrainConfig, dataset: DatasetConfig, saved: Checkpoint) -> list[Series]:
     """The series of a file with the category codes of training: those of training in their order, then others."""
     shortest = WindowSizes(seq_len=1, label_len=0, pred_len=1)
-    source = read_dataset(replace(trained, dataset=dataset), shortest, attributes_in(saved))
+    source = read_dataset(replace(trained, dataset=dataset), shortest)
     panel = renumbered(source.panel, source.labels, saved.categories)
     if not saved.series:
         return training_series(panel, [], str(source.provenance.path))

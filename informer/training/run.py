@@ -33,10 +33,8 @@ from informer.build import (
     picked_by_length,
     read_dataset,
     resolve_decoder,
-    with_static,
 )
 from informer.checkpoint.format import (
-    ATTRIBUTES,
     CATEGORIES,
     MASE_SCALES,
     NAMES,
@@ -47,7 +45,7 @@ from informer.checkpoint.format import (
     Checkpoint,
 )
 from informer.checkpoint.paths import LAST, LOG, REFIT
-from informer.checkpoint.restore import attributes_in, dims_in, restore_model
+from informer.checkpoint.restore import dims_in, restore_model
 from informer.config import conversion
 from informer.config.data import OWN_PLACES, DatasetConfig, NonNegative
 from informer.config.model import WindowSizes
@@ -223,7 +221,6 @@ def data_facts(data: Data) -> dict[str, Any]:
         UNTIL: str(max(series.timestamps[split.test.stop - 1] for series, split in parts)),
         "marks": [dialect.decimal, dialect.thousands] if dialect.is_settled else None,
         "windows": window_counts(data),
-        **({ATTRIBUTES: data.attributes.columns} if data.attributes else {}),
     }
 
 
@@ -255,8 +252,7 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
             MASE_SCALES: mase_scales(data),
         }
         | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
-        | ({CATEGORIES: {name: list(labels) for name, labels in data.categories.items()}} if data.categories else {})
-        | ({ATTRIBUTES: data.attributes.to_plain()} if data.attributes else {}),
+        | ({CATEGORIES: {name: list(labels) for name, labels in data.categories.items()}} if data.categories else {}),
     }
 
 
@@ -364,9 +360,7 @@ def resume(
         folder.check_files()
         last, requested = folder.last(), requested or TrainConfig()
         settings = settings_to_resume(folder, last, requested, set_keys)
-        recorded = None if last is None else attributes_in(last)
-        read = partial(read_dataset, settings, attributes=recorded)
-        return _run(settings, folder, console, read, last=last)
+        return _run(settings, folder, console, partial(read_dataset, settings), last=last)
 
 
 def settings_to_resume(
@@ -401,11 +395,6 @@ def settings_to_resume(
             "name them again: init_from=RUN"
         )
     locations = {key: getattr(requested.dataset, key) for key in OWN_PLACES if f"dataset.{key}" in set_keys}
-    if last is None and folder.facts().get("data", {}).get(ATTRIBUTES) and "attributes" not in locations:
-        raise InputError(
-            f"resume={folder.path}: the run has saved nothing yet, so also no attributes of its series; name their "
-            "file again: dataset.attributes=FILE"
-        )
     dataset, data_dir = find_again(
         replace(settings.dataset, **locations),
         folder.recorded(last),
@@ -426,7 +415,7 @@ def _run(
 ) -> Evaluation | None:
     with run_context(settings, folder, console) as context, resumable(folder):
         source = read(settings.sizes)
-        return train_and_score(with_static(settings, source), context, source, last)
+        return train_and_score(settings, context, source, last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -554,12 +543,6 @@ def _check_same_data(data: Data, last: Checkpoint) -> None:
         raise InputError(
             f"resume: expected the data that the run began with, {data.provenance.path} has changed since "
             f"(sha256 {last.data['sha256'][:12]}..., now {data.provenance.sha256[:12]}...); start a new run"
-        )
-    recorded = attributes_in(last)
-    if recorded and data.attributes and recorded.sha256 != data.attributes.sha256:
-        raise InputError(
-            f"resume: expected the attributes of series that the run began with, {data.attributes.where} has others; "
-            "leave dataset.attributes out, or start a new run"
         )
 
 
