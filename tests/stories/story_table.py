@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from entry_points import ROOT
 
 ROWS, AHEAD = 600, 96
 NOW = pd.Timestamp("2024-03-01")
@@ -110,6 +111,7 @@ TARGETS = ["sales", "demand"]
 
 FILES: dict[str, Callable[[], pd.DataFrame]] = {
     "my.csv": lambda: hourly(-ROWS, ROWS),
+    "data/sample.csv": lambda: pd.read_csv(ROOT / "data" / "sample.csv"),
     "newer.csv": lambda: hourly(-ROWS, ROWS + AHEAD),
     "sales.csv": lambda: hourly(-ROWS, ROWS),
     "today.csv": lambda: hourly(-ROWS, ROWS),
