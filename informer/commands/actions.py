@@ -273,9 +273,9 @@ def score(settings: commands.ScoreConfig) -> Answer:
     """Score a forecast file from any source next to two baselines."""
     for name in filter(None, (settings.forecasts, settings.log, settings.actuals, settings.history)):
         files.check_file(Path(name))
-    from informer.scoring import scoreboard
+    from informer.scoring.score import score as score_files
 
-    return Answer({"scores": scoreboard.score(settings, main_console()).to_dict()})
+    return Answer({"scores": score_files(settings, main_console()).to_dict()})
 
 
 def serve(settings: commands.ServeConfig) -> Answer:

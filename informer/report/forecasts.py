@@ -26,7 +26,7 @@ from informer.inference.sources import BOUND, LEVEL
 from informer.inference.writing import LONG_FILE
 from informer.read.series import column_values
 from informer.report.page import Content, Profile, Track, signed, to_html
-from informer.scoring.scoreboard import Tidy, named_alike, read_tidy
+from informer.scoring.files import Tidy, named_alike, read_tidy
 
 Item = TypeVar("Item")
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from entry_points import call, done, refusal
 
-from informer.scoring.scoreboard import read_tidy
+from informer.scoring.files import read_tidy
 
 
 @pytest.fixture
