@@ -300,8 +300,6 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
     Raises:
         InputError: columns known ahead are named, but there are no values for the rows to forecast.
     """
-    if settings.future is None and settings.dataset.issued_at is not None:  # rows after the measured ones are ahead
-        return replace(settings, future=settings.input), settings.future_covariates, []
     if settings.future is None:
         settings, known, notes = _with_rows_ahead(settings)
         if settings.future_covariates and settings.future is None:

@@ -124,8 +124,7 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     """Folder for all results; null: runs/<time>_<file>."""
     model: str | None = None
     """zero: the pretrained network alone. Or another option of training's `model`, which is trained on the file. null:
-    the pretrained network, with effects of columns that are known ahead; where these are issued (dataset.issued_at),
-    linear."""
+    the pretrained network, with effects of columns that are known ahead."""
     seed: int = 0
     """Seed of all random numbers."""
     dataset: DatasetConfig = setting(DatasetConfig)
@@ -134,7 +133,7 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     @property
     def untrained(self) -> bool:
         """Whether the pretrained network forecasts as it is, with effects of columns known ahead or without."""
-        return self.model == "zero" or (self.model is None and self.dataset.issued_at is None)
+        return self.model in (None, "zero")
 
     @property
     def sums(self) -> bool:
@@ -149,8 +148,6 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
             yield "above: only used with total=true or aggregate=[...], found neither"
         if self.dataset.path is not None:
             yield f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key"
-        if self.dataset.issued_at is not None and not self.future_covariates:
-            yield "dataset.issued_at: expected the columns that are issued, future_covariates=[...], found none"
         if self.future is not None and self.model == "zero":
             yield "future: model=zero reads no columns known ahead; leave out one of them"
 

@@ -367,9 +367,6 @@ class DatasetConfig(Checked):
         time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks, `%Y/%y` for
             seasons); s, ms, us or ns since 1970; excel for spreadsheet days; step for numbers of rows, such as 1, 2,
             3; None detects it (spreadsheet days only in workbooks).
-        issued_at: column with the time at which the values of a row were issued, as of weather forecasts, of which a
-            time may have several; empty means the row's own time. Forecasts read only what was issued by their origin.
-        since: date of the first row that is read; older rows are ignored, whatever they contain.
         timezone: time zone of local times, such as Europe/Berlin; times with a UTC offset are converted to it.
         frequency: step between rows, as a pandas offset, also on open weekdays (C-MonTueSat), within opening hours
             (30min-MonTueWedThuFri0830-1730-Sat0900-1200) or of numbered rows (step); None infers it.
@@ -426,7 +423,6 @@ class DatasetConfig(Checked):
     time_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
     time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=format_problems)
-    issued_at: str | None = setting(None, reading=True, per_file=True, is_name=True)
     since: str | None = setting(None, reading=True, check=partial(date_problems, name="dataset.since"))
     timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=zone_problems)
     frequency: str | None = setting(None, reading=True, per_file=True)

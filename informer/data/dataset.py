@@ -21,12 +21,11 @@ import torch
 from informer.base.errors import InputError, listed
 from informer.config.data import Calendar, DatasetConfig, NonNegative, ScalerConfig
 from informer.config.model import WindowSizes
-from informer.config.overrides import to_display
 from informer.data.calendar import HOLIDAY, mark_fields
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.panel import divide, read_panel, training_rows
 from informer.data.scaler import PanelScaler, Scaler, is_amount
-from informer.data.store import build_store, with_columns, with_issues_of
+from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
 from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
@@ -53,10 +52,6 @@ def panel_sha256(panel: Sequence[Series], labels: Labels) -> str:
         digest.update(" ".join([series.name, *series.columns]).encode())
         digest.update(series.timestamps.asi8.tobytes())
         digest.update(np.ascontiguousarray(series.values).tobytes())
-        if series.issues is not None:
-            for times in (series.issues.timestamps, series.issues.issued):
-                digest.update(times.asi8.tobytes())
-            digest.update(np.ascontiguousarray(series.issues.values).tobytes())
     return digest.hexdigest()
 
 
@@ -122,13 +117,8 @@ def read_source(
     roles = roles.with_categories([name for name in labels if name in available])
     columns = roles.choose(available, name=panel[0].name)
     check_static(panel, columns.static_covariates, labels)
-    if dataset.issued_at is not None and (unlike := [each for each in columns.future_covariates if each in labels]):
-        raise InputError(
-            f"dataset.issued_at: expected numbers that are issued, found categories in {listed(unlike)}; leave them "
-            f"out with dataset.exclude={to_display(unlike)}"
-        )
     return Source(
-        panel=with_issues_of(with_columns(panel, columns.inputs), columns.future_covariates),
+        panel=with_columns(panel, columns.inputs),
         columns=columns,
         labels={name: labels[name] for name in columns.inputs if name in labels},
         provenance=provenance,

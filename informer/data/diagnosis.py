@@ -249,7 +249,7 @@ def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> li
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
     """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None."""
-    if table.issued is not None or dataset.duplicates is Duplicates.sum:  # a time has several rows in any case
+    if dataset.duplicates is Duplicates.sum:  # a time has several rows in any case
         return None
     try:
         time_col = find_time_column(table, dataset.time_col)
@@ -284,9 +284,6 @@ def commands(
     last = [] if target is None else [("target", target)]
     words = [*_settings(dataset), *lengths]
     train = shell_command("train", "dataset=csv", ("dataset.path", path), *words, *last)
-    if dataset.issued_at is not None:
-        issued = shell_command("forecast", str(path), *_settings(dataset), "future_covariates=[...]", *last)
-        return ["forecast: the columns that are issued go in place of ...", f"  {issued}"]
     forecast = _forecast_lines(path, dataset, target, several=several)
     return [*forecast, "train:    a network on these rows", f"  {train}"]
 
@@ -565,8 +562,6 @@ def _within_series(table: Table, key: str, report: checks.Report) -> list[InputE
     """Problems of a file of several series: one for its repeated times, and those of its columns."""
     columns = _columns_of(key_columns(key))
     line = f"{table.name}: times repeat, once for each series of {columns}; set dataset.series_col={key}"
-    if key in table.columns and looks_dated(table.frame[key].dropna()):
-        line += f", or, if that is when values were issued, dataset.issued_at={key}"
     of_times = {"duplicates", "sort"}
     others = [
         problem

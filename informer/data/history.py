@@ -25,7 +25,6 @@ from informer.data.store import build_store, with_columns
 from informer.data.windows import Batch, Windows
 from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
 from informer.read.frequency import Frequency
-from informer.read.issues import in_order, issue_groups, issue_times, newest
 from informer.read.series import Series
 from informer.read.table import Table
 from informer.read.time_columns import find_time_column
@@ -38,27 +37,12 @@ class Future:
 
     Args:
         until: last time that is needed; for later ones that are absent its values are repeated. None: all are needed.
-        issued: when each row was issued; None: all are known.
     """
 
     table: Table
     time_col: str
     timestamps: pd.DatetimeIndex
     until: pd.Timestamp | None = None
-    issued: pd.DatetimeIndex | None = None
-
-    def by(self, origin: pd.Timestamp) -> "Future":
-        """What was issued by this time: one row for each time, with the newest value of each column."""
-        if self.issued is None:
-            return self
-        check_zones(self.table.name, self.timestamps.tz, origin.tz, "the history")
-        rows = in_order(self.timestamps, self.issued, np.zeros(len(self.issued), dtype=bool))
-        rows = rows[(self.issued <= origin)[rows]]
-        known, times = self.table.frame.iloc[rows], self.timestamps[rows]
-        lines = known.index[~times.duplicated(keep="last")]
-        name = f"{self.table.name}, as issued by {origin}"
-        table = replace(self.table, name=name, frame=newest(known, times).set_axis(lines), issued=None)
-        return Future(table, self.time_col, times[~times.duplicated()])
 
     def by_zone(self, series: Series) -> pd.DatetimeIndex:
         """Its times; an InputError if they have a zone and those of the series have none, or the reverse."""
@@ -101,21 +85,21 @@ class Future:
 
 
 Futures = Callable[[Series], Future]
-"""The future covariates of a series, as they were issued by the end of its history; an InputError if there are none."""
+"""The future covariates of a series; an InputError if there are none."""
 
 
 def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Futures:
     """Future covariates of each series that a table names, or of all series; errors as of `future_of_table`."""
     if config.series_col not in table.columns:
         shared = future_of_table(table, config, trained_format)
-        return lambda series: shared.by(series.timestamps[-1])
+        return lambda series: shared
     pieces = LongTable.of(table, config.series_col).tables()
     by_series = {key: future_of_table(piece, config, trained_format) for piece, key in pieces}
 
     def of(series: Series) -> Future:
         if series.name not in by_series:
             raise InputError(f"{table.name}: expected future covariates of the series {series.name}, found none")
-        return by_series[series.name].by(series.timestamps[-1])
+        return by_series[series.name]
 
     return of
 
@@ -129,13 +113,11 @@ def future_of_table(table: Table, config: DatasetConfig, trained_format: str | N
     configured = config.time_col if config.time_col in table.columns else None
     time_col = find_time_column(table, configured)
     time_format = find_format(table, time_col, config.time_format, trained_format=trained_format)
-    timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone, groups=issue_groups(table))
+    timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone)
     report = Report()
     check_times(table, time_col, timestamps, time_format, report)
     report.refuse()
-    return Future(
-        table, time_col, timestamps, issued=None if table.issued is None else issue_times(table, timestamps)[0]
-    )
+    return Future(table, time_col, timestamps)
 
 
 def history_batch(
@@ -211,4 +193,4 @@ def _with_horizon(series: Series, columns: Columns, sizes: WindowSizes, future: 
     if future is not None:
         values[sizes.offset :, columns.positions(covariates)] = future.at(ahead[sizes.offset :], covariates)
     timestamps = pd.DatetimeIndex(series.timestamps.append(ahead))
-    return replace(series, timestamps=timestamps, values=np.concatenate([series.values, values]), issues=None)
+    return replace(series, timestamps=timestamps, values=np.concatenate([series.values, values]))

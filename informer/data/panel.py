@@ -29,7 +29,6 @@ from informer.read.cells import is_encoded
 from informer.read.checks import Report, are_sound, far_numbers, outliers
 from informer.read.columns import CategoryReader, are_plain, numbers, text_columns
 from informer.read.dialect import Dialect
-from informer.read.issues import issue_groups
 from informer.read.series import (
     Series,
     column_values,
@@ -135,7 +134,7 @@ def _sound_series(
     """The series of a table with the columns and step of `first`, from arrays of all rows; None for one with something
     to report, or with cells that are no numbers."""
     table, columns = long.all_rows, first.columns
-    if config.time_col != first.time_col or table.doubts or table.repeated or table.issued is not None:
+    if config.time_col != first.time_col or table.doubts or table.repeated:
         return lambda k: None
     cells = table.frame[first.time_col]
     value_columns = [column for column in table.columns if column != first.time_col]
@@ -419,7 +418,6 @@ def timed(
     time_col, groups = find_time_column(table, config.time_col), None
     if config.timezone is not None and config.series_col in table.columns:  # local times of each series
         groups = table.frame[config.series_col].to_numpy()
-    groups = issue_groups(table, groups) if config.timezone is not None else None
     time_format, times = cache.times_of(table, time_col, config, trained_format, groups)
     if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
         frame = table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)})

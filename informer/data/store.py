@@ -14,7 +14,7 @@ from informer.base.errors import InputError
 from informer.config.data import Calendar
 from informer.data.calendar import calendar_marks, mark_fields
 from informer.data.scaler import Scaler
-from informer.data.windows import DataUnits, Issued, Store
+from informer.data.windows import DataUnits, Store
 from informer.read.series import Series, column_values
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,6 @@ def build_store(
         units=_units(scalers, torch.device(device)),
         numbers=torch.from_numpy(series_numbers(panel, trained)).to(device),
         has_gaps=bool(np.isnan(values).any()),
-        issued=_issued(panel, scalers, device),
     )
 
 
@@ -83,36 +82,6 @@ def with_columns(panel: Sequence[Series], names: Sequence[str]) -> list[Series]:
         InputError: a series without some columns.
     """
     return [replace(series, values=column_values(series, names), columns=tuple(names)) for series in panel]
-
-
-def with_issues_of(panel: Sequence[Series], known: Sequence[str]) -> list[Series]:
-    """The series with the issues of the columns that are known ahead, if they have any; errors as in `Issues.of`."""
-    return [
-        series if series.issues is None else replace(series, issues=series.issues.of(known, series.name))
-        for series in panel
-    ]
-
-
-def _issued(panel: Sequence[Series], scalers: Sequence[Scaler], device: torch.device | str) -> dict[int, Issued]:
-    """The issues of each column that has any, as rows of the store; of the rows that they are ahead of."""
-    parts: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
-    span, first = sum(map(len, panel)), 0
-    for series, scaler in zip(panel, scalers, strict=True):
-        if (issues := series.issues) is not None:
-            row = series.timestamps.get_indexer(issues.timestamps)
-            known_from = series.timestamps.searchsorted(issues.issued)
-            values = np.full((len(row), len(series.columns)), np.nan)
-            places = [series.columns.index(column) for column in issues.columns]
-            values[:, places] = issues.values
-            keys = (first + row) * span + first + known_from
-            for place, column in zip(places, _single(scaler.transform(values), series.name).T[places], strict=True):
-                is_ahead = (known_from < row) & ~np.isnan(column)
-                parts.setdefault(place, []).append((keys[is_ahead], column[is_ahead]))
-        first += len(series)
-    return {
-        place: Issued(*(torch.from_numpy(np.concatenate(each)).to(device) for each in zip(*pairs, strict=True)))
-        for place, pairs in parts.items()
-    }
 
 
 def row_blocks(rows: Rows, *, shared: int = 0) -> Iterator[Rows]:

@@ -14,9 +14,9 @@ Missing values stay NaN in the series, the store and the batches.
 Windows of the training, validation and test part over one store.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from operator import itemgetter
@@ -25,14 +25,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int, Int64
-from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
 from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns, Trained
-from informer.networks.ops.gaps import history_of
 from informer.read.series import Series, column_values
 from informer.read.split import WITHOUT_TRAINING
 
@@ -105,33 +103,6 @@ class Batch(NamedTuple):
         return self.units.original(scaled)
 
 
-class Issued(NamedTuple):
-    """What was known ahead of the rows of a column, see `informer.read.issues`.
-
-    Args:
-        keys: row n + the row from which on its value is known, for a store of n rows; in increasing order.
-        values: the scaled values.
-    """
-
-    keys: Int64[Tensor, "e"]
-    values: Float[Tensor, "e"]
-
-    def at(self, rows: Int[Tensor, "b h"], origins: Int[Tensor, "b"], n: int) -> Float[Tensor, "b h"]:
-        """The newest values of these rows that are known at the origins, which are rows too; NaN where none is."""
-        if not len(self.keys):
-            return torch.full(rows.shape, torch.nan, device=rows.device)
-        places = torch.searchsorted(self.keys, rows * n + origins[:, None], right=True) - 1
-        is_known = (places >= 0) & (self.keys[places.clamp(min=0)] // n == rows)
-        return self.values[places.clamp(min=0)].masked_fill(~is_known, torch.nan)
-
-    def known_from(self, n: int) -> Int64[np.ndarray, "n"]:
-        """For each row of the store the first one in which a value of it is known; n if none is."""
-        rows, known = divmod(self.keys.cpu().numpy(), n)
-        firsts = np.full(n, n)
-        np.minimum.at(firsts, rows, known)
-        return firsts
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """The rows of all series, concatenated.
@@ -146,7 +117,6 @@ class Store:
         units: scaling of each series and column.
         numbers: number of each series in training; -1 for a new one.
         has_gaps: whether values are missing (NaN).
-        issued: by column, what was known ahead of its rows; none: what `values` contains.
     """
 
     values: Float[Tensor, "rows c"]
@@ -156,7 +126,6 @@ class Store:
     units: DataUnits
     numbers: Int[Tensor, "s"]
     has_gaps: bool = False
-    issued: Mapping[int, Issued] = field(default_factory=dict)
 
     def rows_of(self, series: int) -> slice:
         """The rows of one series."""
@@ -192,7 +161,6 @@ class Windows:
         self.store = store
         self.sizes = sizes
         self.starts = starts.to(device)
-        self._shift = 0
         self._targets = _columns(targets, store.units.center)
         self._hidden = torch.tensor([i not in set(future) for i in range(store.values.shape[1])], device=device)
         self._units = store.units.mapped(partial(_pick, columns=self._targets))
@@ -214,7 +182,7 @@ class Windows:
         first = self.starts[indices.to(self.starts.device)]
         series = self.store.series_of(first)
         rows = first[:, None] + self._places
-        values = self._known(rows, first + seq_len, seq_len)
+        values = _gather(self.store.values, rows)
         marks = _gather(self.store.marks, rows + self.store.mark_shift[series, None])
         history, horizon = values[:, :seq_len], values[:, seq_len:]
         return Batch(
@@ -227,31 +195,6 @@ class Windows:
             series=self.store.numbers[series],
         )
 
-    def around(self, n: int) -> tuple[Float[Tensor, "b t c"], Float[Tensor, "b t m"]]:
-        """The last n rows of each history and all rows until the end of the horizon, as they were known at its origin,
-        and their marks; a first row is repeated in front of a series."""
-        return self._before(self.starts + self.sizes.seq_len, self.store.series_of(self.starts), n, self.sizes.reach)
-
-    def _before(
-        self, ends: Int[Tensor, "b"], series: Int[Tensor, "b"], n: int, ahead: int = 0
-    ) -> tuple[Tensor, Tensor]:
-        """The n rows before these rows of the store and `ahead` from there on, and their marks; see `around`."""
-        back = ends[:, None] + torch.arange(-n, ahead, device=ends.device)
-        rows = torch.maximum(back, self.store.first_rows[series, None])
-        return self._known(rows, ends, n), _gather(self.store.marks, rows + self.store.mark_shift[series, None])
-
-    def _known(self, rows: Int[Tensor, "b l"], ends: Int[Tensor, "b"], n: int) -> Float[Tensor, "b l c"]:
-        """Values of rows, n of which are before the end of the history, as they were known at the origin.
-
-        Where nothing was issued by then, the last known value is repeated; `cut_windows` has no such windows.
-        """
-        values, n = _gather(self.store.values, rows), max(n - self._shift, 0)
-        for column, issued in self.store.issued.items() if n < rows.shape[1] else ():
-            ahead = issued.at(rows[:, n:], ends - 1 - self._shift, len(self.store.values))
-            series = torch.cat([values[:, :n, column], ahead.to(values)], dim=1)[..., None]
-            values[:, n:, column] = history_of(series)[:, n:, 0]
-        return values
-
     def at(self, starts: Int[Tensor, "n"]) -> "Windows":
         """Windows of the same store and sizes that begin at these rows."""
         other = copy(self)
@@ -263,16 +206,8 @@ class Windows:
         return self.at(self.starts[:: -(-len(self) // max_windows)])
 
     def shifted(self, rows: int) -> "Windows":
-        """The same windows, each `rows` rows later; what is known ahead is still that of the origin."""
-        later = self.at(self.starts + rows)
-        later._shift += rows
-        return later
-
-    def with_foresight(self) -> "Windows":
-        """The same windows, in which each row ahead has the values of a row of the history."""
-        other = copy(self)
-        other.store = replace(self.store, issued={})
-        return other
+        """The same windows, each `rows` rows later."""
+        return self.at(self.starts + rows)
 
     def series(self, indices: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
         """Index in the panel of each window's series."""
@@ -358,15 +293,6 @@ def sparse_history(series: Series, targets: Sequence[str], seq_len: int, min_obs
     )
 
 
-def are_issued(store: Store, starts: Int64[np.ndarray, "n"], sizes: WindowSizes, ahead: int) -> Bool[np.ndarray, "n"]:
-    """Whether everything known ahead of the first `ahead` rows of the horizon was issued by the origin."""
-    are_known, n = np.full(len(starts), True), len(store.values)
-    for issued in store.issued.values() if len(starts) else ():
-        latest = sliding_window_view(issued.known_from(n), ahead).max(axis=1)
-        are_known &= latest[starts + sizes.first] < starts + sizes.seq_len
-    return are_known
-
-
 def cut_windows(
     store: Store,
     columns: Columns,
@@ -397,13 +323,6 @@ def cut_windows(
     starts = np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
     if part and not len(starts):
         raise InputError(f"{dataset.name}: no series has a window in its {part} part; use longer series")
-    starts = starts[are_issued(store, starts, sizes, sizes.pred_len)]
-    if part and not len(starts):
-        raise InputError(
-            f"{dataset.name}: no window of the {part} part has future covariates for all of its pred_len="
-            f"{sizes.pred_len} rows ahead that were issued by its last row of history; lower pred_len, or change "
-            f"dataset.split"
-        )
     if observed is not None:
         least = dataset.min_observed
         in_horizon = are_observed(starts + sizes.first, sizes.pred_len, observed, least)

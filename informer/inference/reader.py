@@ -24,7 +24,6 @@ from informer.data.panel import (
     timed,
     without_ended,
 )
-from informer.data.store import with_issues_of
 from informer.data.windows import NOT_READ, sparse_history
 from informer.read.checks import Report
 from informer.read.columns import coded, unknown
@@ -146,15 +145,12 @@ class Reader:
             return table_of_frame(source, name, config.time_col)
 
         config = input_format.applied_to(replace(self._as_trained, time_col=None))
-        named = input_format.issued_at is not None
         if config.keeps_gaps and not self._reads_gaps:
             raise InputError(NOT_READ)
         table = read(config)
         if table.doubts and self._number_marks is not None:
             table = read(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
         # before the table is prepared, so that no other time column is looked for; after it, since times may be joined
-        if not (named or config.issued_at in table.columns):
-            config = replace(config, issued_at=None)
         table = prepared(table, self._timed(config, table))
         return table, self._timed(config, table)
 
@@ -172,8 +168,6 @@ class Reader:
         Of several series, those that are too short are padded with short=pad, and left out with short=skip or if
         `lenient`; the repairs of the first series then name them.
         """
-        if ahead is not None and table.issued is None and self._as_trained.issued_at is not None:
-            raise table.missing("dataset.issued_at", self._as_trained.issued_at)  # else scores would have foresight
         table = self._coded(table)
         history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
@@ -261,4 +255,4 @@ class Reader:
                 self._has_warned = True
                 where = f"{series.name}: gaps in {listed(new)}, which had none in training"
                 log.warning(f"{where}; filled with the last observed value")
-        return with_issues_of([series], self._future)[0]
+        return series

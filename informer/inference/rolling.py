@@ -37,7 +37,7 @@ from informer.config.commands import Format, PredictConfig
 from informer.config.model import WindowSizes
 from informer.data.panel import and_more
 from informer.data.store import build_store, with_columns
-from informer.data.windows import Store, Windows, are_issued, are_observed, observed_rows
+from informer.data.windows import Store, Windows, are_observed, observed_rows
 from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching, rounded
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
@@ -319,7 +319,7 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
         Windows.of_columns(
             store,
             model.columns,
-            starts=torch.from_numpy(starts[are_issued(store, starts, sizes, sizes.pred_len)]),
+            starts=torch.from_numpy(starts),
             sizes=sizes,
         )
         for starts in map(np.concatenate, (early, later))
@@ -441,8 +441,7 @@ def _forecasts(
 
 
 def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, first: int = 0) -> list[int]:
-    """First rows of the windows of all origins with enough observed rows before them, and whose future covariates were
-    issued by then; an InputError if none."""
+    """First rows of the windows of all origins with enough observed rows before them; an InputError if none."""
     sizes = model.sizes
     stride = sizes.pred_len if rolling.stride is None else rolling.stride
     if stride < 1:
@@ -458,15 +457,6 @@ def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, firs
             f"{series.name}: no origin has dataset.min_observed={model.reader.min_observed:g} of the {sizes.seq_len} "
             "rows before it observed; lower it"
         )
-    if series.issues is not None:
-        windows = series_windows(model, series, valid)
-        are_known = are_issued(windows.store, np.array(valid), sizes, model.reach(rolling.horizon) - sizes.offset)
-        if not are_known.any():
-            raise InputError(
-                f"{series.name}: no origin has future covariates for all rows ahead that were issued by then; "
-                "choose a shorter horizon, or another stride or from=DATE"
-            )
-        valid = np.array(valid)[are_known].tolist()
     return valid
 
 

@@ -4,8 +4,6 @@ b is fitted to differences over a season, y_t - y_(t - lag) = b^T (x_t - x_(t - 
 cancel, so that they are not attributed to a covariate (regression with differenced errors: R. Hyndman and G.
 Athanasopoulos, "Forecasting: Principles and Practice", 3rd edition, section 10.1). Which covariates have an effect is
 decided on held-out blocks of training and validation rows, so that a date that occurs in only one block is not learned.
-Where covariates are issued, the x_t of held-out blocks are those that were known at the origins of their windows, so
-that a forecast of a covariate is used only if it helps as it was issued.
 
 A category is 1 in its rows and 0 in others. The most frequent category of a column is left out: effects are differences
 from it. A category that training did not contain has the mean effect of those that it did, as in the networks.
@@ -25,7 +23,7 @@ from torch import Tensor
 from informer.data.windows import Store, Windows
 from informer.members.ridge import Sums, joined, runs_of
 
-BLOCKS, BATCH = 5, 256
+BLOCKS = 5
 
 SURE = 2.0
 """Standard errors over blocks by which one more effect must lower the error."""
@@ -124,10 +122,8 @@ def fit_known(
         return effects
 
     both = runs_of(joined(train, val))
-    blocks = held_out = _summed((_changes(train, run, effects, positions, lag) for run in both), BLOCKS, k)
-    if train.store.issued:
-        held_out = _summed((_changes_as_known(train, run, effects, positions, lag) for run in both), BLOCKS, k)
-    selected = _forward_selection(blocks, held_out)
+    blocks = _summed((_changes(train, run, effects, positions, lag) for run in both), BLOCKS, k)
+    selected = _forward_selection(blocks)
     if selected:
         (products,) = _summed((_changes(train, run, effects, positions, lag) for run in runs), 1, k)
         effects.weight[selected] = _effects(products, selected)
@@ -170,19 +166,6 @@ def _changes(
     return changes[np.isfinite(changes).all(axis=1)]
 
 
-def _changes_as_known(
-    windows: Windows, run: range, effects: KnownEffects, positions: Sequence[int], lag: int
-) -> Float64[np.ndarray, "t k_and_n"]:
-    """The same in the horizons of windows that follow one another, with the covariates known at their origins."""
-    n_ahead, parts = windows.sizes.pred_len, list[Tensor]()
-    for starts in torch.arange(run.start, run.stop, n_ahead).split(BATCH):
-        values, marks = windows.at(starts).around(lag)
-        rows = torch.cat([effects.known(values, marks), values[..., list(positions)]], dim=-1).double()
-        parts.append((rows[:, lag:] - rows[:, :-lag])[:, -n_ahead:].flatten(0, 1).cpu())
-    changes = torch.cat(parts).numpy()
-    return changes[np.isfinite(changes).all(axis=1)]
-
-
 def _marks(store: Store, first: int, stop: int) -> Tensor:
     """Marks of consecutive rows of one series."""
     shift = int(store.mark_shift[store.series_of(torch.tensor([first], device=store.first_rows.device))[0]])
@@ -205,24 +188,20 @@ def _losses(products: Sums, covariates: Sequence[int], weight: Float64[np.ndarra
     return np.maximum(products.reading(covariates).loss(weight), 0.0) / max(products.windows, 1)
 
 
-def _forward_selection(blocks: Sequence[Sums], held_out: Sequence[Sums]) -> list[int]:
+def _forward_selection(blocks: Sequence[Sums]) -> list[int]:
     """Forward selection: add the covariate that lowers the held-out error most, while the gain is significant.
 
     Args:
-        blocks: changes on which effects are fitted, all blocks but one.
-        held_out: changes of which they then forecast the one block.
+        blocks: changes; effects are fitted on all blocks but one, and then forecast that one.
     """
-    total, held, selected = reduce(add, blocks), reduce(add, held_out), list[int]()
-    usual = held.square / max(held.windows, 1)
+    total, selected = reduce(add, blocks), list[int]()
+    usual = total.square / max(total.windows, 1)
     usual = np.where(usual > 0, usual, 1.0)
 
     def losses(covariates: Sequence[int]) -> Float64[np.ndarray, "blocks"]:
         """Mean over targets of the squared error, relative to the target's mean squared change."""
         return np.array(
-            [
-                (_losses(held, covariates, _effects(total - block, covariates)) / usual).mean()
-                for block, held in zip(blocks, held_out, strict=True)
-            ]
+            [(_losses(block, covariates, _effects(total - block, covariates)) / usual).mean() for block in blocks]
         )
 
     loss = losses(selected)

@@ -21,7 +21,6 @@ from informer.config.overrides import to_display
 from informer.read.columns import numbers
 from informer.read.date_text import date_formats
 from informer.read.frequency import Frequency
-from informer.read.issues import Issues, in_order, issued_twice, newest
 from informer.read.number_marks import are_smoother_as_thousands, mark_advice
 from informer.read.table import Table, shown
 from informer.read.times import changing_zone, leaves_hours_out, parse_timestamps, zone_advice
@@ -955,37 +954,6 @@ def until_observed(rows: Rows, text: Mapping[str, pd.Series], config: DatasetCon
         if has_plan.any() and is_observed[has_plan].all(axis=0).any():
             line, rows, is_ahead = f"no {target}, and read as ahead of it", rows.take(~has_plan), has_plan
     return rows, f"{counted(int(is_ahead.sum()), 'row')} at the end with {line}" if is_ahead.any() else ""
-
-
-def as_known(
-    rows: Rows, issued: pd.DatetimeIndex, is_empty: Bool[np.ndarray, "t"], config: DatasetConfig, report: Report
-) -> tuple[Rows, Issues]:
-    """The row of each time with the newest values that were issued by then, and all issues."""
-    order = in_order(rows.timestamps, issued, is_empty)
-    order = order[np.asarray(rows.timestamps.notna())[order]]
-    rows, issued, is_empty = rows.take(order), issued[order], is_empty[order]
-    issues = Issues(rows.columns, rows.timestamps, issued, rows.values)
-    if twice := issued_twice(issues, is_empty):
-        report.add(f"{rows.at(twice[0])}: {twice[1]}; keep one of these rows")
-    if is_empty.any() and (is_ahead := rows.timestamps > (last := rows.timestamps[is_empty].max())).any():
-        report.repairs.append(
-            f"{rows.name}: rows after {last}, the last without a time of issue, are read as ahead of it"
-        )
-        rows, issued = rows.take(~is_ahead), issued[~is_ahead]
-    in_time = issued <= rows.timestamps
-    firsts = rows.take(~rows.timestamps.duplicated())
-    known = newest(pd.DataFrame(rows.values[in_time]), rows.timestamps[in_time])
-    values, ever = known.reindex(firsts.timestamps).to_numpy(), newest(pd.DataFrame(rows.values), rows.timestamps)
-    late = np.isnan(values) & ever.notna().to_numpy()
-    if late.any() and config.fill is None:
-        values = np.where(late, ever, values)  # one problem, not also that of an empty cell
-        row = int(late.any(axis=1).argmax())
-        report.add(
-            f"{firsts.at(row, rows.columns[int(late[row].argmax())])}: every value for {firsts.timestamps[row]} was "
-            f"issued later{count_note(int(late.any(axis=1).sum()), 'such times')}; leave dataset.issued_at="
-            f"{config.issued_at} empty in rows of measured values, or set dataset.fill=ffill"
-        )
-    return replace(firsts, values=values), issues
 
 
 def read_cells(

@@ -30,7 +30,6 @@ from informer.read.date_text import date_formats
 from informer.read.dialect import COMMON, TOTAL, Dialect
 from informer.read.files import is_partitioned, is_remote, local_path
 from informer.read.frequency import Frequency, on_grid
-from informer.read.issues import Issues, issue_groups, issue_times, with_issues
 from informer.read.limits import LIMITS
 from informer.read.number_marks import amounts, may_be_amount
 from informer.read.split import split_rows
@@ -139,7 +138,6 @@ class Series:
         dialect, n_rows: format and rows of the file; `values` may contain only the last rows.
         series_col: column that named the series; None if the file has a single series.
         repairs: descriptions of the repairs.
-        issues: every value as it was issued; None if the file does not say.
     """
 
     name: str
@@ -153,7 +151,6 @@ class Series:
     n_rows: int = 0
     series_col: str | None = None
     repairs: tuple[str, ...] = ()
-    issues: Issues | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -249,7 +246,7 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
     if config.clock_col is not None and config.clock_col not in table.columns:
         raise table.missing("dataset.clock_col", config.clock_col)
     table = table.without(config.exclude) if config.exclude else table
-    table = with_labels(with_issues(with_missing_values(table, config), config))
+    table = with_labels(with_missing_values(table, config))
     table = time_columns.with_starts(with_series_names(table, config.series_col))
     table = with_amounts(table, {*config.as_text, config.time_col, config.clock_col})
     table = with_parts_as_rows(table, config)
@@ -506,26 +503,22 @@ def inspect_table(
             report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
         columns = value_columns(table, time_col, config)
         checks.check_doubts(table, columns, report)
-        # repairs may move rows, or fill from older ones; issues may be in any order
+        # repairs may move rows, or fill from older ones
         reads_all = last is None or config.repairs_rows or config.since is not None
-        reads_all |= table.issued is not None or checks.ends_without(table, config.target)
+        reads_all |= checks.ends_without(table, config.target)
         reads_all |= all(checks.ends_without(table, name) for name in columns)
         n = len(table.frame) if reads_all else min(last or 0, len(table.frame))
-        issues = None
         with report.gathering():
             # from all rows, since the last ones may be ambiguous
             cache = times_cache or TimesCache()
-            time_format, times = cache.times_of(table, time_col, config, trained_format, issue_groups(table))
+            time_format, times = cache.times_of(table, time_col, config, trained_format, None)
             step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
             joins = checks.joins_rows(times, config)
-            if table.issued is None and not is_numbered and not joins and (rounded := on_grid(times, step)) is not None:
+            if not is_numbered and not joins and (rounded := on_grid(times, step)) is not None:
                 times, note = rounded
                 report.repairs.append(f"{table.name}: {note}")
             rows, text = checks.read_cells(table, time_col, columns, times[len(times) - n :])
             rows = rows if config.since is None else rows.take(from_date(rows.timestamps, config.since, table.name))
-            if table.issued is not None:
-                checks.check_cells(rows, text, replace(config, fill=Fill.mask), report)  # an issue may have no value
-                rows, issues, text = *checks.as_known(rows, *issue_times(table, times), config, report), {}
             if joins:  # a row with text has no row of its own any more
                 checks.check_cells(rows, text, replace(config, fill=Fill.mask), report)
                 rows, text = checks.with_zeros(rows, text), {}
@@ -572,7 +565,6 @@ def inspect_table(
                 time_format=time_format,
                 dialect=table.dialect,
                 n_rows=len(table.frame),
-                issues=issues,
             )
             return series, report
         rows, text = checks.read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))

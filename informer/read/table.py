@@ -285,7 +285,6 @@ class Table:
         repeated, doubts: names of more than one column; columns whose numbers may be a thousand times larger, with one
             of the cells and its row in the frame.
         of_sheet: whether it is a sheet of a workbook.
-        issued: time at which each row of the file was issued, see `informer.read.issues`; None: not recorded.
     """
 
     name: str
@@ -295,7 +294,6 @@ class Table:
     repeated: tuple[str, ...] = ()
     doubts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     of_sheet: bool = False
-    issued: pd.Series | None = None
 
     @property
     def columns(self) -> list[str]:

@@ -374,8 +374,6 @@ ForecastFunction = Callable[[Batch], Float[Tensor, "b pred_len n"]]
 
 START = "without the network"
 """Name of the forecast without the network's contribution: the linear start, if the model has one."""
-FORESIGHT = "with foresight"
-"""Name of the scores that covariates known as in rows of the history would have, where they are read as issued."""
 EDGES = np.round(np.linspace(-3.0, 3.0, 61), 10)
 """Bin edges of the histogram of residuals, in scaled units; values outside are counted in the outer bins."""
 
@@ -635,21 +633,8 @@ def score(
         start = evaluate(partial(forecast_without_network, model), data.test, mase_scale=scale, batch_size=batch_size)
         by_step = start.scaled.by_step()
         parts[START] = {metric: by_step[metric] for metric in ("mse", "mae")}
-    notes = evaluation.notes
-    if data.test.store.issued:
-        foresight = evaluate(
-            partial(model_forecast, model), data.test.with_foresight(), mase_scale=training_scale(data),
-            batch_size=batch_size,
-        )  # fmt: skip
-        parts[FORESIGHT] = {units: getattr(foresight, units).overall() for units in UNITS}
-        mse = evaluation.errors[evaluation.model].scaled.overall()["mse"], parts[FORESIGHT]["scaled"]["mse"]
-        note = (
-            f"future covariates as they were issued by each origin; read as in rows of the history, with foresight "
-            f"that no forecast has, the scaled MSE of {evaluation.model} would be {mse[1]:.4g} instead of {mse[0]:.4g}"
-        )
-        notes = (*notes, note)
     return replace(
-        evaluation, notes=notes, intervals=own.spread.intervals, quantiles=own.spread.quantiles, breakdown=parts,
+        evaluation, intervals=own.spread.intervals, quantiles=own.spread.quantiles, breakdown=parts,
         problems=data_problems(data), residuals=own.residuals,
     )  # fmt: skip
 

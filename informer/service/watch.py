@@ -308,18 +308,13 @@ def _panel(settings: WatchConfig, saved: Checkpoint, until: str) -> Sequence[Ser
     """The rows of the file, preceded by those of training.
 
     Raises:
-        InputError: missing values, with or without dataset.fill=mask, issues, or a file that does not fit the run.
+        InputError: missing values, with or without dataset.fill=mask, or a file that does not fit the run.
     """
     trained = conversion.from_plain(saved.config)
     if settings.dataset.applied_to(trained.dataset).keeps_gaps:
         raise InputError(
             "dataset.fill=mask: watch does not support missing values; score the model with informer predict "
             "mode=rolling, or set dataset.fill=ffill|linear|zero for a model trained without mask"
-        )
-    if trained.dataset.issued_at is not None:
-        raise InputError(
-            "dataset.issued_at: watch does not support covariates that are issued; score the model with informer "
-            "predict mode=rolling"
         )
     newer = _trained(newer_rows(saved, settings.input or "", settings.dataset), saved)
     try:

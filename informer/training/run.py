@@ -64,7 +64,6 @@ from informer.scoring.baselines import FittedBaseline
 from informer.scoring.bootstrap import Winner
 from informer.scoring.metrics import WQL
 from informer.scoring.scores import (
-    FORESIGHT,
     Evaluation,
     baselines_for,
     fit_baselines,
@@ -298,8 +297,6 @@ def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, 
     metrics |= {f"test/mse_{tag_of(name)}": other["mse"] for name, other in scaled.items()}
     metrics |= {f"test/coverage_{name}": means.overall()["coverage"] for name, means in evaluation.intervals.items()}
     original = evaluation.errors[evaluation.model].original.overall()
-    if FORESIGHT in evaluation.breakdown:
-        metrics["test/mse_with_foresight"] = evaluation.breakdown[FORESIGHT]["scaled"]["mse"]
     if WQL in original:
         metrics["test/wql"] = original[WQL]
     if evaluation.quantiles:
