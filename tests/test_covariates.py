@@ -113,7 +113,7 @@ def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]
     first = forecaster.predict(frame[:1400], future=frame[["date", "price"]])
     np.testing.assert_allclose(forecast["load"][:6], first["load"], rtol=1e-5)
     assert np.corrcoef(forecast["load"], frame["price"][1400:1409])[0, 1] < -0.9
-    with pytest.raises(InputError, match=r"for 3 times, .*missing: 2022-02-28 14:00:00, .* 2022-02-28 16:00:00; add"):
+    with pytest.raises(InputError, match=r"for 9 times, .*missing: 2022-02-28 14:00:00, .* 16:00:00; horizon=6 needs"):
         forecaster.predict(frame[:1400], horizon=9, future=frame[["date", "price"]][:1406])
     frames = {"x": frame[:1400], "y": frame[:1000]}
     both = forecaster.predict_many(frames, futures=dict.fromkeys("yx", frame))

@@ -155,19 +155,6 @@ def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
     pd.testing.assert_frame_equal(python, forecast, check_dtype=False)
 
 
-def test_values_are_the_networks_in_the_datas_units(quantiled: Trained) -> None:
-    saved, model = checkpoint.load(quantiled.run_dir), TrainedModel.load(quantiled.run_dir, device="cpu")
-    panel = model.reader.series(sample(), "sample")
-    with torch.inference_mode():
-        output = restore_model(saved)(*model._batch(panel, None)[:4])[0].numpy()
-    assert output.shape == (6, 4, 4)
-    training = sample()[TARGETS].iloc[:200]
-    forecast = Forecaster(model).predict(sample())
-    for i, name in enumerate(["_q5", "_q10", "", "_q90"]):
-        expected = output[..., i] * training.std(ddof=0).to_numpy() + training.mean().to_numpy()
-        np.testing.assert_allclose(forecast[[f"{target}{name}" for target in TARGETS]], expected, rtol=1e-5, atol=1e-4)
-
-
 def test_a_backtest_has_them(quantiled: Trained) -> None:
     forecaster, frame = Forecaster.load(quantiled.run_dir, device="cpu"), sample().iloc[:60]
     forecasts = forecaster.backtest(frame, stride=9)

@@ -1,6 +1,6 @@
-"""From new series to a model's input batch.
+"""From new series to the windows at their ends.
 
-It uses the same store and windows as training, so equal rows give equal scaled windows.
+They use the same store and windows as training, so equal rows give equal scaled windows.
 
 Covariates known ahead: a table of their future values.
 """
@@ -22,7 +22,7 @@ from informer.data.columns import Columns
 from informer.data.panel import LongTable, left_padded
 from informer.data.scaler import PanelScaler
 from informer.data.store import build_store, with_columns
-from informer.data.windows import Batch, Windows
+from informer.data.windows import Windows
 from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
 from informer.read.frequency import Frequency
 from informer.read.series import Series
@@ -120,7 +120,7 @@ def future_of_table(table: Table, config: DatasetConfig, trained_format: str | N
     return Future(table, time_col, timestamps)
 
 
-def history_batch(
+def windows_ahead(
     series: Sequence[Series],
     *,
     columns: Columns,
@@ -128,19 +128,23 @@ def history_batch(
     sizes: WindowSizes,
     calendar: Calendar,
     device: torch.device | str,
+    n_ahead: int | None = None,
     futures: Sequence[Future] | None = None,
     pad: bool = False,
-) -> Batch:
-    """The last seq_len rows of each series as one batch; `target` has no rows.
+    trained: Sequence[str] = (),
+) -> Windows:
+    """The window at the end of each series: its last seq_len rows, then rows ahead, which have no targets.
 
     Args:
         series: each with the input columns, in any order; additional columns are allowed.
         columns, sizes, calendar: as in training.
         scaler: scaler fitted in training. With one scaler per series, a series with a new name is scaled by its own
             last seq_len rows.
-        device: device of the batch.
-        futures: one per series, with the future covariates of the pred_len forecast times; None if the model has none.
+        device: device of the windows.
+        n_ahead: rows ahead; None: those of a window.
+        futures: one per series, with the future covariates of the forecast times; None if the model has none.
         pad: extend a shorter history by repeating its first row.
+        trained: names of the training series, in the order of their numbers.
 
     Raises:
         InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
@@ -154,11 +158,10 @@ def history_batch(
             raise InputError(f"{history.name}: expected at least seq_len={sizes.seq_len} rows of history, {found}")
     histories = [left_padded(history, sizes.seq_len - len(history)) for history in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
-    tables = [_with_horizon(history, columns, sizes, future) for history, future in zip(histories, ahead, strict=True)]
-    store = build_store(tables, scalers=scalers, calendar=calendar, device=device)
-    windows = Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
-    batch = windows.batch(torch.arange(len(tables)))
-    return batch._replace(target=batch.target[:, :0])
+    n = sizes.reach if n_ahead is None else n_ahead
+    panel = [_with_rows_ahead(each, columns, sizes.offset, n, of) for each, of in zip(histories, ahead, strict=True)]
+    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, trained=trained)
+    return Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
 
 
 def check_futures(columns: Columns, *, has_futures: bool) -> None:
@@ -183,14 +186,13 @@ def _index_after(step: Frequency, end: tuple[int, ...], unit: str, zone: tzinfo 
     return step.future(times[-1], n, like=times[0])
 
 
-def _with_horizon(series: Series, columns: Columns, sizes: WindowSizes, future: Future | None) -> Series:
-    """The series and the timestamps up to the last forecast time; unknown values are zeros, which no window
-    contains."""
-    ahead, covariates = future_index(series, sizes.reach), columns.future_covariates
-    values = np.zeros((len(ahead), len(columns.inputs)))
+def _with_rows_ahead(series: Series, columns: Columns, offset: int, n: int, future: Future | None) -> Series:
+    """The series and the n rows after it, with what is known ahead; everything else is missing there."""
+    ahead, covariates = future_index(series, n), columns.future_covariates
+    values = np.full((n, len(columns.inputs)), np.nan)
     static = columns.positions(columns.static_covariates)
     values[:, static] = series.values[-1, static]
     if future is not None:
-        values[sizes.offset :, columns.positions(covariates)] = future.at(ahead[sizes.offset :], covariates)
+        values[offset:, columns.positions(covariates)] = future.at(ahead[offset:], covariates)
     timestamps = pd.DatetimeIndex(series.timestamps.append(ahead))
     return replace(series, timestamps=timestamps, values=np.concatenate([series.values, values]))

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from informer import checkpoint as checkpoints
@@ -28,14 +28,14 @@ from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns
-from informer.data.history import Future, future_index, history_batch
+from informer.data.history import Future, future_index, windows_ahead
 from informer.data.scaler import PanelScaler, standard_deviation
-from informer.data.windows import Batch
+from informer.data.windows import Batch, Windows
 from informer.inference.reader import Reader
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
 from informer.read.frequency import Frequency
-from informer.read.series import Series, column_values
+from informer.read.series import Series
 from informer.scoring import receipts
 from informer.scoring.intervals import (
     NOTHING_LEARNED,
@@ -45,6 +45,7 @@ from informer.scoring.intervals import (
     too_narrow,
     validation_rows,
 )
+from informer.scoring.recursion import passes
 
 log = logging.getLogger(__name__)
 
@@ -190,6 +191,9 @@ def decimals_for(values: Float64[np.ndarray, "n"], digits: int) -> int:
     return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
 
 
+Pass = tuple[Batch, Float[Tensor, "b pred_len n *q"]]
+"""Windows, and the scaled output of the model for them."""
+
 MOST_ROWS, MOST_VALUES = 100_000, 5_000_000
 """Maximum rows and values of one forecast, which is held in memory; pred_len rows are always allowed."""
 
@@ -216,7 +220,6 @@ class TrainedModel:
             **{role: tuple(getattr(checkpoint, role)) for role in roles},
             main=main if main in checkpoint.targets else None,
         )
-        self._numbers = {name: number for number, name in enumerate(checkpoint.series)}
         self._constant_note = self.scaler.constant_note(self.columns)
         self.sizes = WindowSizes.of(checkpoint.config)
         self.reader = Reader(checkpoint)
@@ -299,7 +302,7 @@ class TrainedModel:
         levels: Sequence[int] = (),
         futures: Sequence[Future] | None = None,
         pad_to: int | None = None,
-        seen: list[tuple[Batch, Float64[np.ndarray, "b pred_len n"]]] | None = None,
+        seen: list[Pass] | None = None,
     ) -> list[Forecast]:
         """Forecast the rows after each series; one forecast per series, in order.
 
@@ -312,7 +315,7 @@ class TrainedModel:
                 the last ones are repeated.
             pad_to: pad the batch to this size, so that no forecast depends on the number of other series (matrix
                 products may round differently for different numbers of rows).
-            seen: gets the windows and the forecasts of each pred_len rows.
+            seen: gets the passes.
 
         Raises:
             InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
@@ -329,38 +332,71 @@ class TrainedModel:
                 future_index(history, self.sizes.offset + n)[-1] for history, n in zip(series, lengths, strict=True)
             ]
             futures = [replace(future, until=end) for future, end in zip(futures, ends, strict=True)]
-        batch, pred_len = self._batch(series, futures), self.sizes.pred_len
         if self._constant_note:
             self._warn(self._constant_note)
-        first, halves = self.output(batch, pad_to), self.halves(batch, levels)
-        histories, blocks, bands = list(series), [self.rows(batch, first)], [self.bands(batch, first, halves)]
+        windows = windows_ahead(
+            series,
+            columns=self.columns,
+            scaler=self.scaler,
+            sizes=self.sizes,
+            calendar=self.calendar,
+            device=self.device,
+            n_ahead=self.reach(horizon),
+            futures=futures,
+            pad=self.reader.pads,
+            trained=self.checkpoint.series,
+        )
+        chosen = torch.arange(max(len(series), pad_to or 0)).clamp(max=len(series) - 1)
+        passes = self.passes(windows, chosen, horizon)
         if seen is not None:
-            seen.append((batch, blocks[0]))
-        while len(blocks) * pred_len < horizon:
-            ahead: Sequence[Future | None] = futures or [None] * len(series)
-            histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
-            more = self._batch(histories, futures)
-            output, begin = self.output(more, pad_to), len(blocks) * pred_len
-            bands.append(self.bands(more, output, {level: half[:, begin:] for level, half in halves.items()}))
-            blocks.append(self.rows(more, output))
-            if seen is not None:
-                seen.append((more, blocks[-1]))
-        values = np.concatenate(blocks, axis=1)[:, :horizon]
-        for later in bands[1:]:  # the quantiles of a network do not know that its history is a forecast
-            later.update({name: np.full_like(rows, np.nan) for name, rows in later.items() if name.startswith("q")})
-        joined_bands = {name: np.concatenate([block[name] for block in bands], axis=1) for name in bands[0]}
+            seen += passes
+        values = self.values(passes, self.halves(passes[0][0], levels), horizon)
+        rows = values.pop("forecast")
         return [
             Forecast(
                 series=history,
                 targets=self.columns.targets,
-                values=values[i, : lengths[i]],
-                pred_len=pred_len,
+                values=rows[i, : lengths[i]],
+                pred_len=self.sizes.pred_len,
                 offset=self.sizes.offset,
                 main=self.columns.main,
-                bands={suffix: rows[i, : lengths[i]] for suffix, rows in joined_bands.items()},
+                bands={suffix: band[i, : lengths[i]] for suffix, band in values.items()},
             )
             for i, history in enumerate(series)
         ]
+
+    @torch.inference_mode()
+    def passes(self, windows: Windows, chosen: Int[Tensor, "b"], horizon: int) -> list[Pass]:
+        """Each pass of pred_len rows of the forecasts of some windows."""
+        targets = self.columns.positions(self.columns.targets)
+        output = partial(model_output, self.model)
+        return [*passes(output, windows, chosen, targets=targets, horizon=horizon, quantiles=self.quantiles)]
+
+    def values(
+        self, passes: Sequence[Pass], halves: Mapping[int, Float64[np.ndarray, "b steps n"]], horizon: int
+    ) -> dict[str, Float64[np.ndarray, "b horizon n"]]:
+        """In data units: `forecast`, quantiles other than the median (q10), and the interval ends for these scaled half
+        widths (lo80, hi80); NaN where there are none. Quantiles have only the rows of the first pass, since those of
+        later ones do not know that their history is a forecast."""
+        (batch, output), *_ = passes
+        ahead = torch.cat([point(rows, self.quantiles) for _, rows in passes], dim=1)[:, :horizon]
+        found = {"forecast": self.clipped(_numpy(batch.in_units(ahead)))}
+        if self.quantiles:
+            has_collapsed = (output.amax(dim=-1) - output.amin(dim=-1)).amax(dim=1, keepdim=True) <= ROUNDING
+            if has_collapsed.any():
+                self._warn("no quantiles where all of them are equal")
+            if batch.units.constant is not None:
+                has_collapsed = has_collapsed | batch.units.constant[:, None]
+            for level, rows in zip(self.quantiles, output.unbind(-1), strict=True):
+                if level != MEDIAN:
+                    known = rows.masked_fill(has_collapsed, torch.nan)
+                    found[quantile_name(level)] = reaching(self.clipped(_numpy(batch.in_units(known))), horizon)
+        center = ahead.double().cpu()
+        for level, half in halves.items():
+            width = torch.from_numpy(reaching(half, horizon))
+            for name, end in (("lo", center - width), ("hi", center + width)):
+                found[f"{name}{level}"] = self.clipped(_numpy(batch.in_units(end)))
+        return found
 
     def warn_about_new(self, names: Sequence[str]) -> None:
         """Warn once about series that training did not have, if each series has its own scaler."""
@@ -397,53 +433,6 @@ class TrainedModel:
         for note in interval_notes(self.checkpoint, calibration, levels, self.check_horizon(horizon)):
             self._warn(note)
 
-    def _batch(self, series: Sequence[Series], futures: Sequence[Future] | None) -> Batch:
-        batch = history_batch(
-            series,
-            columns=self.columns,
-            scaler=self.scaler,
-            sizes=self.sizes,
-            calendar=self.calendar,
-            device=self.device,
-            futures=futures,
-            pad=self.reader.pads,
-        )
-        numbers = torch.tensor([self._numbers.get(history.name, -1) for history in series])
-        return batch._replace(series=numbers.to(self.device))
-
-    def bands(
-        self,
-        batch: Batch,
-        output: Float[Tensor, "b pred_len n *q"],
-        halves: Mapping[int, Float64[np.ndarray, "b steps n"]],
-        ahead: Float[Tensor, "b h n"] | None = None,
-    ) -> dict[str, Float64[np.ndarray, "b _ n"]]:
-        """Extra columns of a batch's forecasts, in data units: quantiles other than the median (q10), and the interval
-        ends for these scaled half widths (lo80, hi80), of any number of steps; NaN where there are none.
-
-        Args:
-            batch, output: windows, and the output of the model.
-            halves: scaled half widths by level; NaN where there is no interval.
-            ahead: scaled forecasts of more rows; None: those of `output`.
-        """
-        center = (point(output, self.quantiles) if ahead is None else ahead).double().cpu()
-        bands = {}
-        if self.quantiles:
-            has_collapsed = (output.amax(dim=-1) - output.amin(dim=-1)).amax(dim=1, keepdim=True) <= ROUNDING
-            if has_collapsed.any():
-                self._warn("no quantiles where all of them are equal")
-            if batch.units.constant is not None:
-                has_collapsed = has_collapsed | batch.units.constant[:, None]
-            for level, values in zip(self.quantiles, output.unbind(-1), strict=True):
-                if level != MEDIAN:
-                    known = values.masked_fill(has_collapsed, torch.nan)
-                    bands[quantile_name(level)] = self.clipped(_numpy(batch.in_units(known)))
-        for level, half in halves.items():
-            width = torch.from_numpy(reaching(half, center.shape[1]))
-            for name, end in (("lo", center - width), ("hi", center + width)):
-                bands[f"{name}{level}"] = self.clipped(_numpy(batch.in_units(end)))
-        return bands
-
     def halves(self, batch: Batch, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "b steps n"]]:
         """Scaled half widths by level, for each window of a batch; NaN where there is no interval."""
         if self.calibration is None:
@@ -463,30 +452,6 @@ class TrainedModel:
         if places:
             values[..., places] = np.maximum(values[..., places], 0.0)
         return values
-
-    def output(self, batch: Batch, pad_to: int | None) -> Float[Tensor, "b pred_len n *q"]:
-        """Scaled output for a batch; for `pad_to` see `forecast`."""
-        return model_output(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
-
-    def rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:
-        """Point forecasts in data units."""
-        return self.clipped(_numpy(batch.in_units(point(output, self.quantiles))))
-
-    def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
-        """The rows of a series that are read, then its forecast and known covariates, without other columns."""
-        names = [*self.columns.targets, *self.columns.known]
-        history = column_values(series, names)[-self.sizes.seq_len :]
-        ahead = future_index(series, len(rows))
-        if future is not None:
-            rows = np.concatenate([rows, future.at(ahead, self.columns.future_covariates)], axis=1)
-        static = history[-1:, rows.shape[1] :].repeat(len(rows), axis=0)
-        rows = np.concatenate([rows, static], axis=1)
-        return replace(
-            series,
-            timestamps=pd.DatetimeIndex(series.timestamps[-len(history) :].append(ahead)),
-            values=np.concatenate([history, rows]),
-            columns=tuple(names),
-        )
 
 
 def interval_notes(
@@ -531,20 +496,6 @@ def reaching(rows: Float64[np.ndarray, "*b pred_len n"], horizon: int) -> Float6
 
 def _numpy(values: Tensor) -> np.ndarray:
     return values.cpu().numpy()
-
-
-def _padded(batch: Batch, n: int) -> Batch:
-    """Pad a batch with zeros to n windows."""
-    lacking = max(0, n - len(batch.enc_x))
-    if not lacking:
-        return batch
-
-    def pad(tensor: Tensor) -> Tensor:
-        return torch.cat([tensor, tensor.new_zeros(lacking, *tensor.shape[1:])])
-
-    fields = {name: pad(field) for name, field in batch._asdict().items() if isinstance(field, Tensor)}
-
-    return Batch(**fields, units=batch.units.mapped(pad))
 
 
 def log_entry(log: str, forecasts: Sequence[Forecast], *, data: str, model: str) -> None:

@@ -271,10 +271,10 @@ def test_forecasts(model: TrainedModel, data: Data, evaluation: Evaluation) -> p
         batch = data.test.batch(windows[-len(rows) :])
         with torch.inference_mode():
             output = model_output(model.model, batch)
-            lines = {"actual": truth[rows], "forecast": model.rows(batch, output)}
+            values = scored.values([(batch, output)], scored.halves(batch, _levels(scored)), data.sizes.pred_len)
+            lines = {"actual": truth[rows], "forecast": values.pop("forecast")}
             lines |= {name: batch.in_units(forecast(batch)).cpu().numpy() for name, forecast in baselines.items()}
-        bands = scored.bands(batch, output, scored.halves(batch, _levels(scored)))
-        parts = [tidy_table(model, series, rows, lines | bands)]
+        parts = [tidy_table(model, series, rows, lines | values)]
         for column, values in zip(data.targets, truth[begin:end].T, strict=True):
             times = series.timestamps[begin:end]
             parts.append(pd.DataFrame({"step": 0, TIME: times, "column": column, "actual": values}))

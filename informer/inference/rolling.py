@@ -18,7 +18,6 @@ from 1 - level by |log m| / (rate k), whatever the data.
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, final
@@ -38,11 +37,10 @@ from informer.config.model import WindowSizes
 from informer.data.panel import and_more
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Store, Windows, are_observed, observed_rows
-from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, reaching, rounded
+from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, rounded
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
 from informer.members.effects import fit_known
-from informer.networks.forecast_model import model_forecast, model_output
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.read.times import check_zones
@@ -287,9 +285,7 @@ class RollingScores:
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
         self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
         for baseline in self._baselines:
-            ahead, _ = recursive_forecast(
-                baseline, baseline(batch), windows, chosen, targets=positions, horizon=actual.shape[1]
-            )
+            ahead = recursive_forecast(baseline, windows, chosen, targets=positions, horizon=actual.shape[1])
             quantiles = baseline.quantiles(batch, ahead[:, within])
             self._errors[baseline.name].add(ahead, actual, batch.units, quantiles, places)
 
@@ -419,25 +415,23 @@ def _forecasts(
     scores: RollingScores | None,
 ) -> dict[str, Float64[np.ndarray, "b horizon n"]]:
     """Forecasts, quantiles and interval ends of some windows in data units, by name of their column."""
-    batch, horizon, pred_len = windows.batch(chosen), model.check_horizon(rolling.horizon), model.sizes.pred_len
-    with torch.inference_mode():
-        output = model_output(model.model, batch)
-        ahead, actual = recursive_forecast(
-            partial(model_forecast, model.model), point(output, model.quantiles), windows, chosen,
-            targets=model.columns.positions(model.columns.targets), horizon=horizon,
-        )  # fmt: skip
+    horizon, pred_len = model.check_horizon(rolling.horizon), model.sizes.pred_len
+    passes = model.passes(windows, chosen, horizon)
+    batch, output = passes[0]
     halves = {level: half[:, :horizon] for level, half in model.halves(batch, rolling.intervals).items()}
+    if tracking is not None or scores is not None:
+        ahead = torch.cat([point(rows, model.quantiles) for _, rows in passes], dim=1)[:, :horizon]
+        actual = torch.cat([later.target for later, _ in passes], dim=1)[:, :horizon]
     if tracking is not None:
         errors = (ahead - actual)[:, :pred_len].abs().double().cpu().numpy()
         direct = tracking(errors, {level: half[:, :pred_len] for level, half in halves.items()})
         halves = {level: np.concatenate([direct[level], half[:, pred_len:]], axis=1) for level, half in halves.items()}
     if scores is not None:
         scores.add(series, output, ahead, actual, windows, chosen, halves)
-    forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
-    bands = model.bands(batch, output[:, :horizon], halves, ahead)
-    if not np.isfinite(forecast).all() or any(np.isinf(band).any() for band in bands.values()):
+    values = model.values(passes, halves, horizon)
+    if not np.isfinite(values["forecast"]).all() or any(np.isinf(each).any() for each in values.values()):
         raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
-    return {"forecast": forecast} | {name: reaching(band, horizon) for name, band in bands.items()}
+    return values
 
 
 def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, first: int = 0) -> list[int]:

@@ -31,7 +31,8 @@ from informer.config.commands import PredictConfig
 from informer.data.calendar import mark_fields
 from informer.data.history import Future
 from informer.data.windows import Batch
-from informer.inference.model import Forecast, TrainedModel
+from informer.inference.model import Forecast, Pass, TrainedModel
+from informer.networks.forecast_model import model_forecast
 from informer.networks.models.base import point
 from informer.networks.models.linear import LinearMaps
 from informer.networks.ops.gaps import unmasked
@@ -65,13 +66,13 @@ def explanations(
     at_once = PredictConfig().batch_size if len(series) > 1 else 1
     explained = list[Forecast]()
     for first in range(0, len(series), at_once):
-        part, seen = slice(first, first + at_once), list[tuple[Batch, Float64[np.ndarray, "b pred_len n"]]]()
+        part, seen = slice(first, first + at_once), list[Pass]()
         forecasts = model.forecast(
             series[part], horizon=horizon, futures=None if futures is None else futures[part], pad_to=at_once, seen=seen
         )
-        blocks = [_in_units(model, *each, at_once) for each in seen]
+        blocks = [_in_units(model, *each, len(forecasts)) for each in seen]
         names = sorted(dict.fromkeys(name for block in blocks for name in block), key=place_of)
-        nothing = np.zeros_like(seen[0][1])
+        nothing = np.zeros_like(blocks[0][LEVEL])
         whole = {name: np.concatenate([block.get(name, nothing) for block in blocks], axis=1) for name in names}
         for place, forecast in enumerate(forecasts):
             sources = {name: rows[place, : len(forecast.values)] for name, rows in whole.items()}
@@ -85,26 +86,29 @@ def place_of(name: str) -> int:
 
 
 def _in_units(
-    model: TrainedModel, batch: Batch, values: Float64[np.ndarray, "b pred_len n"], pad_to: int
+    model: TrainedModel, batch: Batch, output: Float[Tensor, "b pred_len n *q"], n: int
 ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
-    """Sources of the forecasts `values` of a batch in data units."""
+    """Sources of the forecasts of the first n windows of a pass in data units."""
     free = copy(model)
     free.model = copy(model.model)  # without bounds
     free.model.non_negative = ()
-    output = point(free.output(batch._replace(units=batch.units._replace(constant=None)), pad_to), model.quantiles)
-    unbounded, units = batch.in_units(output).cpu(), batch.units.mapped(Tensor.cpu)
-    sources = {name: part * units.scale[:, None] for name, part in _scaled(free, batch, _exact(output)).items()}
+    values = torch.from_numpy(model.clipped(batch.in_units(point(output, model.quantiles)).cpu().numpy()))[:n]
+    # of the whole batch, in which matrix products round as they did for the forecasts
+    whole = model_forecast(free.model, batch._replace(units=batch.units._replace(constant=None)))
+    unbounded, batch, whole = batch.in_units(whole)[:n].cpu(), batch.first(n), whole[:n]
+    units = batch.units.mapped(Tensor.cpu)
+    sources = {name: part * units.scale[:, None] for name, part in _scaled(free, batch, _exact(whole)).items()}
     sources[LEVEL] = sources[LEVEL] + units.center[:, None]
     if units.power is not None:
         level, inverse = sources[LEVEL], 1 / units.power[:, None]
         slope = inverse * level.abs() ** (inverse - 1)
         sources = {name: slope * part for name, part in sources.items()} | {LEVEL: units.untransformed(level)}
         sources[TRANSFORM] = unbounded - sum(sources.values())
-    sources[BOUND] = torch.from_numpy(values) - unbounded
+    sources[BOUND] = values - unbounded
     if units.constant is not None:
         held = units.constant[:, None]
         sources = {name: part.masked_fill(held, 0.0) for name, part in sources.items()}
-        sources[LEVEL] = torch.where(held, torch.from_numpy(values), sources[LEVEL])
+        sources[LEVEL] = torch.where(held, values, sources[LEVEL])
     return {name: part.numpy() for name, part in sources.items()}
 
 

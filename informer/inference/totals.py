@@ -168,7 +168,8 @@ def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) 
             origins[series == place] = np.searchsorted(times, data.panel[place].timestamps.asi8[rows[series == place]])
         for chosen in torch.from_numpy(np.flatnonzero((origins % every == 0) & (rank[series] >= 0))).split(BATCH):
             batch = windows.batch(chosen)
-            values = model.rows(batch, model_output(forecaster, batch)), batch.in_units(batch.target).cpu().numpy()
+            passes, actual = [(batch, model_output(forecaster, batch))], batch.in_units(batch.target).cpu().numpy()
+            values = model.values(passes, {}, actual.shape[1])["forecast"], actual
             keys = zip(origins[chosen], rank[series[chosen]], strict=True)
             found |= dict(
                 zip(keys, zip(*values, units_of(model, batch.enc_x[:, :, positions]), strict=True), strict=True)

@@ -1,12 +1,13 @@
 """Recursive forecasts beyond pred_len: the model reads its own output as history."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from informer.data.windows import Batch, Windows
+from informer.networks.models.base import point
 
 
 def with_forecast_history(batch: Batch, forecast: Float[Tensor, "b h n"], targets: Sequence[int]) -> Batch:
@@ -26,30 +27,42 @@ def with_forecast_history(batch: Batch, forecast: Float[Tensor, "b h n"], target
     return batch._replace(enc_x=enc_x, dec_x=dec_x)
 
 
-def recursive_forecast(
-    forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
-    first: Float[Tensor, "b pred_len n"],
+def passes(
+    output: Callable[[Batch], Float[Tensor, "b pred_len n *q"]],
     windows: Windows,
     chosen: Int[Tensor, "b"],
     *,
     targets: Sequence[int],
     horizon: int,
-) -> tuple[Float[Tensor, "b horizon n"], Float[Tensor, "b horizon n"]]:
-    """Scaled recursive forecasts of `horizon` rows, and the actual values.
+    quantiles: Sequence[float] = (),
+) -> Iterator[tuple[Batch, Float[Tensor, "b pred_len n *q"]]]:
+    """The batch and the scaled output of each pass of pred_len rows, as many as a horizon needs.
 
     Args:
-        forecast: the model.
-        first: its forecast for these windows.
+        output: the model.
         windows, chosen: the windows; each must be followed by enough rows for the horizon rounded up to a multiple of
             pred_len.
         targets: see `with_forecast_history`.
         horizon: rows to forecast.
+        quantiles: levels of the last axis of the output, if it has one.
     """
-    actual = [windows.batch(chosen).target]
-    rows, pred_len = first, first.shape[1]
-    while rows.shape[1] < horizon:
-        later = windows.shifted(rows.shape[1]).batch(chosen)
-        actual.append(later.target)
-        rows = torch.cat([rows, forecast(with_forecast_history(later, rows, targets))], dim=1)
-    assert rows.shape[1] == pred_len * len(actual)
-    return rows[:, :horizon], torch.cat(actual, dim=1)[:, :horizon]
+    rows = list[Tensor]()
+    for done in range(0, horizon, windows.sizes.pred_len):
+        batch = windows.shifted(done).batch(chosen) if done else windows.batch(chosen)
+        batch = with_forecast_history(batch, torch.cat(rows, dim=1), targets) if done else batch
+        found = output(batch)
+        rows.append(point(found, quantiles))
+        yield batch, found
+
+
+def recursive_forecast(
+    forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
+    windows: Windows,
+    chosen: Int[Tensor, "b"],
+    *,
+    targets: Sequence[int],
+    horizon: int,
+) -> Float[Tensor, "b horizon n"]:
+    """Scaled recursive forecasts of `horizon` rows; arguments as of `passes`."""
+    found = [rows for _, rows in passes(forecast, windows, chosen, targets=targets, horizon=horizon)]
+    return torch.cat(found, dim=1)[:, :horizon]

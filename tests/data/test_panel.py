@@ -19,7 +19,7 @@ from informer.data import panel
 from informer.data.calendar import calendar_marks
 from informer.data.columns import Roles
 from informer.data.dataset import Data
-from informer.data.history import future_index, history_batch
+from informer.data.history import future_index, windows_ahead
 from informer.data.panel import LongTable, left_padded, read_panel, series_codes
 from informer.data.scaler import PanelScaler
 from informer.read.cells import dictionary_encoded, joined_names, key_cells
@@ -136,10 +136,10 @@ def test_prediction_scales_a_known_series_as_training_did(kind: str, tmp_path: P
     data = load(folder(series, tmp_path), ScalerConfig(per_series=True))
     name = "q" if kind == "known" else "elsewhere"
     history = series["q"].tail(20)
-    batch = history_batch(
+    batch = windows_ahead(
         [series_from_frame(history, DatasetConfig(), name)], columns=data.columns, sizes=SIZES,
         **STANDARD | {"scaler": data.scaler},
-    )  # fmt: skip
+    ).batch(torch.arange(1))  # fmt: skip
     rows = series["q"][:36] if kind == "known" else history.tail(SEQ)
     values = ["a", "b", "c"]
     scaled = (history.tail(SEQ)[values] - rows[values].mean()) / rows[values].std(ddof=0)
