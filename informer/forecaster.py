@@ -39,6 +39,7 @@ from informer.inference.writing import figure_of
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
 from informer.pretrained.weights import NEWEST
+from informer.read.remote import copies
 from informer.read.series import Frame, Series, frame_of, like, path_of, prepared, table_of_file
 from informer.read.table import Table, name_of, table_of_frame
 from informer.training.folder import RunFolder
@@ -135,6 +136,7 @@ class Forecaster:
         return forecaster
 
     @OnClassOrInstance
+    @copies()
     def fit(self, frame: Frame, *, verbose: bool = False, **config: Any) -> "Forecaster":
         """Train a model like `informer train`; called on the class or on an instance. Returns the forecaster.
 
@@ -186,6 +188,7 @@ class Forecaster:
         """Write a checkpoint file, for `load`; an InputError if the path cannot be written."""
         checkpoints.save(Path(path), self.trained.checkpoint)
 
+    @copies()
     def predict(
         self,
         frame: Frame,
@@ -242,6 +245,7 @@ class Forecaster:
             raise InputError(f"metrics.json: cannot be read ({type(error).__name__}: {error})") from error
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["units", "model"])
 
+    @copies()
     def score(
         self,
         frame: Frame,
@@ -266,6 +270,7 @@ class Forecaster:
             pass  # the tables are not needed; making them fills the scores
         return scores.evaluation().skill
 
+    @copies()
     def plot(
         self,
         frame: Frame,
@@ -301,6 +306,7 @@ class Forecaster:
         futures: Sequence[Frame] | None = None,
     ) -> list[Any]: ...  # fmt: skip
 
+    @copies()
     def predict_many(
         self, frames: Mapping[Key, Frame] | Sequence[Frame], *, horizon: int | str | None = None,
         intervals: int | Sequence[int] = (), futures: Mapping[Key, Frame] | Sequence[Frame] | None = None,
@@ -375,6 +381,7 @@ class Forecaster:
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
         return panels, [reader.futures(*named_source(tables[name], label.format(name))) for name in frames]
 
+    @copies()
     def backtest(
         self,
         frame: Frame,
@@ -425,6 +432,7 @@ class ZeroForecaster:
     def __init__(self, version: str = NEWEST, *, device: str = "auto") -> None:
         self.model = ZeroModel(version, device=device)
 
+    @copies()
     def predict(
         self,
         frame: Frame,

@@ -10,7 +10,7 @@ import pytest
 from entry_points import ROOT, Trained
 
 HEAVY = {
-    "torch", "sklearn", "scipy", "sympy", "pandas", "matplotlib", "tensorboard", "jaxtyping", "joblib", "pooch",
+    "torch", "sklearn", "scipy", "sympy", "pandas", "matplotlib", "tensorboard", "jaxtyping", "joblib",
     "fastapi", "uvicorn",
 }  # fmt: skip
 

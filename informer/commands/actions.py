@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from informer.base import start
 from informer.base.console import EXIT_USER_ERROR, folding_table, main_console, say
 from informer.base.errors import InputError
-from informer.checkpoint.paths import SUMMARY, locate, resolve_latest, unfinished_note
+from informer.checkpoint.paths import locate, resolve_latest, unfinished_note
 from informer.config import commands
 from informer.config.data import OWN_PLACES
 from informer.config.overrides import unquoted
 from informer.config.training import TrainConfig
 from informer.read import files
 from informer.read.limits import LIMITS
+from informer.read.remote import is_remote, without_query
 
 if TYPE_CHECKING:
     from informer.scoring.scores import Evaluation
@@ -136,66 +137,17 @@ def _run_name(settings: TrainConfig) -> str:
 
 def predict(settings: commands.PredictConfig) -> Answer:
     """Forecast one file or many with a trained model; exits with 1 if some failed."""
-    with _local_copies(settings) as local:
-        files.check_input(local.input or "")
-        _check_log(local)
-        _say_if_unfinished(local.checkpoint)
-        from informer.inference import job
-
-        rows = job.predict(local, main_console())
-    facts = {"forecasts": [row.to_dict(Path(settings.output)) for row in rows]}
-    return Answer(facts, 0 if all(row.is_complete for row in rows) else EXIT_SOME_FAILED)
-
-
-@contextmanager
-def _local_copies(settings: commands.PredictConfig) -> Iterator[commands.PredictConfig]:
-    """The settings with local paths instead of addresses. At the end, unless there was an error, all files of the
-    output folder are written to the address of `output`, the summary last.
-
-    Raises:
-        InputError: an address cannot be read or written, or a forecast would overwrite or become an input.
-    """
     limit = settings.dataset.max_file_mb
     limits = LIMITS if limit is None else replace(LIMITS, max_file_mb=limit)
-    locations = [location for location in (settings.input, settings.future) if location is not None]
-    addresses = [files.without_query(value) for value in locations if files.is_remote(value)]
-    output = files.without_query(settings.output).rstrip("/") if files.is_remote(settings.output) else None
-    if output is not None and output.startswith(tuple(f"{scheme}://" for scheme in files.WEB)):
-        raise InputError(f"output={output}: expected a writable folder, found a web address")
-    if output is not None and settings.resume:
-        raise InputError(f"resume: expected an output folder on this machine, found output={output}")
-    local = files.copied_here(settings, ("input", "future"), limits)
-    if output is None:
-        yield local
-        return
-    folder = files.new_folder(output)
-    store, path = files.store_of(output)
-    with files.reaching(output):  # an existing summary, so that the job can refuse to replace one it did not write
-        if store.isfile(f"{path}/{SUMMARY}"):
-            (folder / SUMMARY).write_bytes(store.cat_file(f"{path}/{SUMMARY}"))
-    yield replace(local, output=str(folder))
-    _upload(folder, output, addresses, overwrite=settings.overwrite)
+    settings = files.copied_here(settings, ("input", "future"), limits)
+    files.check_input(settings.input or "")
+    _check_log(settings)
+    _say_if_unfinished(settings.checkpoint)
+    from informer.inference import job
 
-
-def _upload(folder: Path, output: str, inputs: list[str], *, overwrite: bool) -> None:
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    names = sorted((name for name in names if not name.startswith(".")), key=lambda name: (name == SUMMARY, name))
-    for name in names:
-        for source in inputs:
-            if files.matches(f"{output}/{name}", source):
-                raise InputError(
-                    f"output={output}: expected another folder than that of the input {source}; choose one"
-                )
-    store, path = files.store_of(output)
-    with files.reaching(output):
-        if existing := [] if overwrite else [name for name in names if store.exists(f"{path}/{name}")]:
-            raise InputError(
-                f"output={output}: expected a new or empty folder, found {existing[0]} in it; choose another, or "
-                "overwrite=true"
-            )
-        store.makedirs(path, exist_ok=True)
-        for name in names:
-            store.pipe_file(f"{path}/{name}", (folder / name).read_bytes())
+    rows = job.predict(settings, main_console())
+    facts = {"forecasts": [row.to_dict(Path(settings.output)) for row in rows]}
+    return Answer(facts, 0 if all(row.is_complete for row in rows) else EXIT_SOME_FAILED)
 
 
 def explain(settings: commands.ExplainConfig) -> Answer:
@@ -248,10 +200,8 @@ def watch(settings: commands.WatchConfig) -> Answer:
 
 def report(settings: commands.ReportConfig) -> Answer:
     """Write one HTML page about a run, an evaluation or forecasts."""
-    if files.is_remote(settings.input) and settings.output is None:
-        raise InputError(
-            f"output: expected the path of a page for input={files.without_query(settings.input)}, found none"
-        )
+    if is_remote(settings.input) and settings.output is None:
+        raise InputError(f"output: expected the path of a page for input={without_query(settings.input)}, found none")
     settings = files.copied_here(settings, ("input", "history", "actuals"))
     path = resolve_latest(settings.input)
     if not path.exists():

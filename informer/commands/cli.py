@@ -130,8 +130,9 @@ def settings_class(name: str) -> Any:
 def action_of(name: str) -> Any:
     """The function of a command, which is called with its checked settings."""
     from informer.commands import actions
+    from informer.read.remote import copies
 
-    return getattr(actions, "evaluate" if name == "eval" else name)  # eval is a function of Python
+    return copies()(getattr(actions, "evaluate" if name == "eval" else name))  # eval is a function of Python
 
 
 MEANT = {"input": "file, folder or pattern", "dataset.path": "file or folder", "checkpoint": "run or .pt file"}

@@ -242,7 +242,7 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
     future: str | None = setting(is_address=True)
     """Future covariates of the forecast period: one file for all inputs, or a folder or pattern with one file of the
     same name per input; null: the rows at the end of each input that have no target."""
-    output: str = setting("forecasts", is_address=True)
+    output: str = setting("forecasts", is_path=True)
     """Folder for the forecasts."""
     dataset: InputFormat = setting(InputFormat)
     """Format of the files, if different from the training data."""

@@ -100,8 +100,7 @@ def _problems(key: str, what: Mapping[str, Any], value: Any) -> Iterator[str]:
             # otherwise a local folder called `s3:` would be created
             yield (
                 f"{key}: expected a local path, found an address ({scheme[0]}...); addresses are read as dataset.path "
-                "by train and eval, and as input by predict, forecast, inspect and report; only predict can "
-                "write to one"
+                "by train and eval, and as input by predict, forecast, inspect and report"
             )
         elif scheme[1] not in SCHEMES:
             schemes = ", ".join(f"{name}://" for name in SCHEMES)

@@ -19,7 +19,8 @@ from informer.base.runtime import resource
 from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import PUBLISHED, DatasetConfig, is_plain_name
 from informer.config.overrides import unescaped
-from informer.read.files import files_of, files_sha256, is_remote, list_files
+from informer.read.files import files_of, files_sha256, list_files
+from informer.read.remote import is_remote
 
 NETWORK = ("//", "\\\\")
 """Prefixes of paths that open a connection to another machine on some systems."""

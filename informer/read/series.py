@@ -28,10 +28,11 @@ from informer.read.cells import decoded, dictionary_encoded, joined_names, key_c
 from informer.read.columns import are_plain, counting_column, number_columns, value_columns
 from informer.read.date_text import date_formats
 from informer.read.dialect import COMMON, TOTAL, Dialect
-from informer.read.files import is_partitioned, is_remote, local_path
+from informer.read.files import is_partitioned
 from informer.read.frequency import Frequency, on_grid
 from informer.read.limits import LIMITS
 from informer.read.number_marks import amounts, may_be_amount
+from informer.read.remote import is_remote, local_path
 from informer.read.split import split_rows
 from informer.read.table import Table, are_dates, read_table, without
 from informer.read.times import TimesCache, clocks_of_hours

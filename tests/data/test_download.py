@@ -10,7 +10,8 @@ import web
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
-from informer.read.files import fetch, find_file
+from informer.read.download import fetch
+from informer.read.files import find_file
 
 BODY = b"date,a\n2020-01-01,1\n2020-01-02,2\n" * 50
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -44,17 +45,23 @@ def test_a_missing_file_is_fetched_once(server: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "why"), [("cut", ""), ("wrong", f"its sha256 is not {SHA256}"), ("broken", ""), ("no server", "")]
+    ("fault", "why"),
+    [
+        ("cut", f"{len(BODY) // 2:,} of {len(BODY):,} bytes arrived"),
+        ("wrong", f"its sha256 is not {SHA256}"),
+        ("broken", "500"),
+        ("no server", ""),
+        ("file", "expected https:// or http://"),
+    ],
 )
 def test_a_fault_leaves_nothing_behind_and_says_what_to_do(
     fault: str, why: str, server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    url = "http://127.0.0.1:9/none" if fault == "no server" else f"{server}/{fault}"
-    with pytest.raises(InputError, match=r"cannot download http.*; download it manually to .*d\.csv") as error:
-        fetch(url, tmp_path / "new" / "d.csv", sha256=SHA256)
+    others = {"no server": "http://127.0.0.1:9/none", "file": Path(__file__).as_uri()}
+    with pytest.raises(InputError, match=r"cannot download .*; download it manually to .*d\.csv") as error:
+        fetch(others.get(fault, f"{server}/{fault}"), tmp_path / "new" / "d.csv", sha256=SHA256)
     assert why in str(error.value)
     assert "\n" not in str(error.value)
-    assert "Pool" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
 
