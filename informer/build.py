@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from informer.base.errors import InputError, one_of, reason_of
-from informer.base.quantiles import MEDIAN
 from informer.base.runtime import resource
 from informer.config.conversion import read_saved_yaml
 from informer.config.model import LinearSkip, ModelConfig, WindowSizes
@@ -226,7 +225,7 @@ def build_model(
     network = family(config, transform.inside, attentions, quantiles)
     if loss.is_distribution:
         network.head = DistributionHead.in_place_of(getattr(network, "head", None), loss, config.family)
-        network.quantiles = (MEDIAN,)  # the first of the parameters, which a decoder may read as its forecast
+        network.quantiles, network.point_at = (), 0  # the first parameter, which a decoder may read as its forecast
     skip = None
     if config.skip is LinearSkip.ridge:
         skip = LinearSkipLayer(dims.seq_len, dims.pred_len)

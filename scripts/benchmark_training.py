@@ -34,7 +34,7 @@ from informer.config.model import InformerConfig
 from informer.config.training import OptimConfig, Precision
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
-from informer.networks.ops.products import HAS_ONEDNN, onednn
+from informer.networks.ops.fast import HAS_ONEDNN, onednn
 from informer.training.loop import Compiled
 from informer.training.optim import autocast, build_optimizer, gradient_norm
 

@@ -33,7 +33,7 @@ from informer.data.scaler import PanelScaler, standard_deviation
 from informer.data.windows import Batch, Windows
 from informer.inference.reader import Reader
 from informer.networks.forecast_model import model_output
-from informer.networks.models.base import point
+from informer.networks.models.base import at_levels, point
 from informer.read.frequency import Frequency
 from informer.read.series import Series
 from informer.scoring import receipts
@@ -387,7 +387,7 @@ class TrainedModel:
                 self._warn("no quantiles where all of them are equal")
             if batch.units.constant is not None:
                 has_collapsed = has_collapsed | batch.units.constant[:, None]
-            for level, rows in zip(self.quantiles, output.unbind(-1), strict=True):
+            for level, rows in at_levels(output, self.quantiles):
                 if level != MEDIAN:
                     known = rows.masked_fill(has_collapsed, torch.nan)
                     found[quantile_name(level)] = reaching(self.clipped(_numpy(batch.in_units(known))), horizon)

@@ -53,9 +53,9 @@ class ForecastModel(nn.Module):
         head = getattr(self.network, "head", None)
         self.distribution = head if isinstance(head, DistributionHead) else None
         """The head of a network that forecasts distributions."""
-        self.inner = self.network.quantiles if self.network is not None else ()
-        """Levels of the last axis inside; a distribution's parameters count as one, since the first is a forecast."""
-        self.quantiles = self.distribution.levels if self.distribution is not None else self.inner
+        levels = self.network.quantiles if self.network is not None else ()
+        self.quantiles = self.distribution.levels if self.distribution is not None else levels
+        """Levels of the quantiles in the last axis of the output; with counts, their mean comes after them."""
 
     @classmethod
     def of_maps(cls, maps: LinearMaps) -> "ForecastModel":
@@ -173,7 +173,7 @@ class ForecastModel(nn.Module):
             first = (at - n_given) * self.fed_rows
             begun = None if start is None else start[:, first : first + self.fed_rows]
             forecasts.append(self._whole(out, inputs, begun, enc_x))
-            tokens[at] = self.transform.fed(tokens[at], point(forecasts[-1], self.inner), inputs)
+            tokens[at] = self.transform.fed(tokens[at], network.point(forecasts[-1]), inputs)
             if states is not None and at + 1 < len(tokens):
                 _, states = network.steps(states, *seen(at))
         return torch.cat(forecasts, dim=1)

@@ -38,7 +38,7 @@ from informer.checkpoint.format import Checkpoint
 from informer.data.dataset import Data
 from informer.data.windows import Batch, DataUnits, Windows
 from informer.networks.forecast_model import ForecastModel, at_least_zero, model_forecast
-from informer.networks.models.base import point
+from informer.networks.models.base import at_levels, point
 from informer.scoring.baselines import FittedBaseline, SeasonalNaive
 from informer.scoring.metrics import Means, QuantileForecast, pinball
 from informer.scoring.recursion import with_forecast_history
@@ -607,7 +607,7 @@ class IntervalScores:
             means.add(interval_scores(inside, width, actual.isnan() | ~half.isfinite()))
         if constant is not None:  # these have no quantiles
             actual = actual.masked_fill(constant[:, None], torch.nan)
-        quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
+        quantiles = dict(at_levels(output, self._levels)) if self._levels else {}
         for (low, high), means in self._central.items():
             inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
             means.add(interval_scores(inside, standard(quantiles[high]) - standard(quantiles[low]), actual.isnan()))
@@ -698,7 +698,7 @@ def model_quantiles(
         calibration, history, units, series: see `calibrated_quantiles`.
     """
     if model.quantiles:
-        return lambda windows: zip(model.quantiles, output[windows].unbind(-1), strict=True)
+        return lambda windows: at_levels(output[windows], model.quantiles)
     return calibrated_quantiles(calibration, output, history, units, series, non_negative=model.non_negative)
 
 

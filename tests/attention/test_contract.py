@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from entry_points import ROOT
-from naive import assert_gradients
+from mechanisms import assert_gradients
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -22,6 +22,7 @@ from informer.build import attention_class, attention_names, attention_node, bui
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.ops import fast
 
 NAMES = attention_names()
 CLASSES = {name: attention_class(attention_node(name)["_target_"]) for name in NAMES}
@@ -82,6 +83,36 @@ def test_forward_is_weights_times_values(name, causal, length):
 def test_cross_forward_is_weights_times_values(name, len_q, len_k):
     attn = build(name, len_q=len_q, len_k=len_k)
     assert_oracle(attn, *draw(attn))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("length", [48, 150])
+def test_other_lengths_are_right_or_refused(name, length):
+    """Red if what was made for one length (a sample, a table of positions) is silently used for another."""
+    attn, other = build(name, 96), build(name, length)
+    q, k, v = draw(other)
+    try:
+        out = attn(q, k, v)
+    except ValueError as error:
+        message = f"expected 96 queries and 96 keys, the lengths it was built for, found {length} and {length}"
+        assert str(error) == message  # noqa: PT017 (both outcomes are right)
+    else:
+        torch.testing.assert_close(out, attn.weights(q, k) @ v, rtol=1e-9, atol=tolerance(attn, q, k, 1e-9))
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+def test_small_pieces_give_what_torchs_expressions_give(name, causal):
+    """Both forms of `fast`, outputs and gradients. Red if a piece is lost, put elsewhere, or has other keys."""
+    attn, found = build(name, causal=causal), []
+    q, k, v = draw(attn, d=5)
+    grad = torch.randn(v.shape, generator=torch.Generator().manual_seed(3), dtype=v.dtype)
+    for forms in ({"whole": 3000, "cached": 1500}, {"on": False}):
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)] + [*attn.parameters()]
+        with fast.forms(**forms):
+            out = attn(*leaves[:3])
+        found.append([out, *torch.autograd.grad(out, leaves, grad, allow_unused=True, materialize_grads=True)])
+    for piecewise, at_once in zip(*found, strict=True):
+        torch.testing.assert_close(piecewise, at_once, rtol=1e-8, atol=1e-9 * float(at_once.detach().abs().max() + 1))
 
 
 @pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["float32 oracle"]])

@@ -1,23 +1,25 @@
 """Feed-forward blocks of rows against the same thing written as one expression."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from informer.config.model import Activation
-from informer.networks.layers import feed_forward as module
 from informer.networks.layers.feed_forward import FeedForward
+from informer.networks.ops import fast
 from informer.networks.ops.dropout import dropped
 
 FUNCTIONS = {Activation.gelu: F.gelu, Activation.relu: F.relu}
 
 
-@pytest.fixture(autouse=True)
-def _short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """21 rows are three blocks, and the first product of the last is repeated."""
-    monkeypatch.setattr(module, "BLOCK_ROWS", 8)
-    monkeypatch.setattr(module, "KEPT_BLOCKS", 2)
+@pytest.fixture(autouse=True, params=[False, True] if fast.HAS_ONEDNN else [False])
+def _short_blocks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """21 rows are three blocks, and the first product of the last is repeated; both implementations of a product."""
+    with fast.forms(rows=8, onednn=request.param):
+        yield
 
 
 def made(activation: Activation, p: float, dtype: torch.dtype) -> tuple[FeedForward, Tensor, Tensor]:

@@ -18,7 +18,7 @@ from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.scores import hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
-from informer.networks.ops.without_compiler import normal
+from informer.networks.ops.fast import normal
 
 
 @final

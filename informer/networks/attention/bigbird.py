@@ -24,7 +24,7 @@ from informer.networks.attention.blocks import Piece, attend, band, gathered, pa
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
 from informer.networks.attention.parameters import at_least, fixed_lengths
 from informer.networks.attention.summary_tokens import SummaryAttention
-from informer.networks.ops.without_compiler import is_shape_only
+from informer.networks.ops.fast import is_shape_only
 
 
 @final

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.scores import up_to_row
-from informer.networks.ops.without_compiler import is_shape_only
+from informer.networks.ops.fast import is_shape_only
 
 
 @final

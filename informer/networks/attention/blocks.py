@@ -19,8 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.networks.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, int_hint, map_rows, map_slices, rows_per_chunk
+from informer.networks.ops import fast
+from informer.networks.ops.chunks import map_rows, map_slices, rows_per_chunk
 from informer.networks.ops.dropout import dropout_product
+from informer.networks.ops.fast import int_hint
 
 Allowed = Callable[[Tensor, Tensor], Tensor]
 """(row positions i, key positions j), int32 and broadcastable -> boolean: whether row i may use key j in this piece."""
@@ -103,7 +105,7 @@ def band(
         return keep if allowed is None else keep & allowed(i, j)
 
     reach = left + right
-    in_cache = CACHED_ELEMENTS // (int_hint(q[:, :, 0, 0].numel()) * dilation * max(1, reach))
+    in_cache = fast.cached(q) // (int_hint(q[:, :, 0, 0].numel()) * dilation * max(1, reach))
     block = max(MIN_BLOCK, min(reach, max(MIN_ROWS, in_cache)))
     if block + reach >= class_len:
         return strided_groups(q, k, v, p, softmax, dilation=dilation, allowed=near)
@@ -144,7 +146,7 @@ def tiles(
         return slice(max(0, start - left * dilation), min(n_keys, stop + right * dilation))
 
     per_span = q[:, :, 0, 0].numel() * span * width
-    step = span * rows_per_chunk(per_span, -(-q.shape[2] // span), CACHED_ELEMENTS)
+    step = span * rows_per_chunk(per_span, -(-q.shape[2] // span), fast.cached(q))
     return map_slices(run, q, k, v, step=step, reach=reach)
 
 
@@ -191,7 +193,7 @@ def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, ind
         return softmax(q.unsqueeze(3), k, v, selected[:, :, None] >= 0, p).squeeze(3)
 
     # Grows with the size of k, because the gradient of each slice is an array as large as k.
-    most = max(MAX_ELEMENTS, 2 * int_hint(k.numel()))
+    most = max(fast.whole(), 2 * int_hint(k.numel()))
     return map_slices(run, q, k, v, step=rows_per_chunk(q[:, :, 0].numel() * index.shape[-1], q.shape[2], most))
 
 

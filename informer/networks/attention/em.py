@@ -23,7 +23,7 @@ from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.kernels import promote_half
 from informer.networks.attention.moving_average import new_average, over_processes
 from informer.networks.attention.parameters import at_least, flag, share
-from informer.networks.ops.without_compiler import is_shape_only, normal, outside_graphs
+from informer.networks.ops.fast import is_shape_only, normal, outside_graphs
 
 
 @final

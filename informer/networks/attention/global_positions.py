@@ -8,7 +8,7 @@ from torch import Tensor
 
 from informer.networks.attention.blocks import Allowed, Piece, attend, columns, positions
 from informer.networks.attention.parameters import at_least
-from informer.networks.ops.without_compiler import is_shape_only
+from informer.networks.ops.fast import is_shape_only
 
 
 def place_globals(length: int, n_global: int, global_positions: Sequence[int] | None) -> Tensor:

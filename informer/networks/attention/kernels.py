@@ -22,12 +22,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from informer.networks.attention.running_sums import causal_mean, running_max, running_sum
-from informer.networks.ops.chunks import MAX_ELEMENTS, int_hint
+from informer.networks.ops import fast
+from informer.networks.ops.fast import int_hint
 
 CHUNK = 64
 """Positions per chunk: the usual head width, so that the masked product costs as much as reading the sum."""
-SEGMENT_ELEMENTS = 1 << 20
-"""Elements of a segment's features, over batch and heads; 4 MiB in float32."""
 
 
 class Features(NamedTuple):
@@ -124,8 +123,8 @@ def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[Stat
     """
     b, h, length = sequences[0].shape[:3]
     row = int_hint(b) * h * width
-    recompute = torch.is_grad_enabled() and row * length > MAX_ELEMENTS
-    n_rows = CHUNK * max(1, SEGMENT_ELEMENTS // (row * CHUNK))
+    recompute = torch.is_grad_enabled() and row * length > fast.whole()
+    n_rows = CHUNK * max(1, fast.cached(sequences[0]) // (2 * row * CHUNK))
     outputs = []
     for segment in zip(*(x.split(n_rows, dim=2) for x in sequences), strict=True):
         if recompute:

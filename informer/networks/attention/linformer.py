@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import at_least, fixed_lengths, flag
-from informer.networks.ops.without_compiler import normal
+from informer.networks.ops.fast import normal
 
 
 @final

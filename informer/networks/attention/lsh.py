@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.networks.ops.chunks import CACHED_ELEMENTS, rows_per_chunk
-from informer.networks.ops.without_compiler import is_shape_only
+from informer.networks.ops import fast
+from informer.networks.ops.chunks import rows_per_chunk
+from informer.networks.ops.fast import is_shape_only
 
 Number = TypeVar("Number", int, Tensor)
 
@@ -56,7 +57,7 @@ def buckets(x: Tensor, rotation: Tensor) -> Tensor:
         return torch.zeros(x.shape[0] * x.shape[1], x.shape[2], dtype=torch.long, device=x.device)
     x = x.flatten(0, 1).to(torch.promote_types(x.dtype, torch.float32))
     rotation = rotation.to(x.dtype)
-    step = rows_per_chunk(x.shape[0] * rotation.shape[1], x.shape[1], CACHED_ELEMENTS)
+    step = rows_per_chunk(x.shape[0] * rotation.shape[1], x.shape[1], fast.cached(x))
     numbers = []
     for rows in x.split(step, dim=1):
         turned = rows @ rotation

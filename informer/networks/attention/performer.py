@@ -23,7 +23,7 @@ from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.kernels import FeatureMap, Features, kernel_weights, promote_half
 from informer.networks.attention.parameters import at_least, choice, flag
 from informer.networks.attention.recurrent import KernelAttention
-from informer.networks.ops.without_compiler import is_shape_only, outside_graphs
+from informer.networks.ops.fast import is_shape_only, outside_graphs
 
 
 @final

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec
-from informer.networks.attention.parameters import at_least, choice, flag
+from informer.networks.attention.parameters import at_least, choice, fixed_lengths, flag
 from informer.networks.attention.running_sums import causal_mean, running_sum
 from informer.networks.attention.sparsity import sparsity
 from informer.networks.ops.chunks import map_rows
@@ -190,7 +190,12 @@ class ProbAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """Draw a sample of keys, then `probsparse`."""
+        """Draw a sample of keys, then `probsparse`.
+
+        Raises:
+            ValueError: other lengths than those for which the counts and the sample were made.
+        """
+        fixed_lengths(self.spec, q, k)
         return probsparse(
             q,
             k,
@@ -207,6 +212,7 @@ class ProbAttention(Attention):
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """Softmax rows for the active queries, constant rows for the others, from all products at once."""
+        fixed_lengths(self.spec, q, k)
         products = torch.einsum("bhle,bhse->bhls", q, k)
         allowed = torch.ones(products.shape[-2:], dtype=torch.bool, device=q.device)
         if self.spec.causal:

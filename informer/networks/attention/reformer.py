@@ -21,7 +21,9 @@ from informer.networks.attention.blocks import Piece, Softmax, attend, pattern_w
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.lsh import Blocks, block_numbers, buckets, cut_tiles, draw_rotations, marks
 from informer.networks.attention.parameters import at_least
-from informer.networks.ops.chunks import CACHED_ELEMENTS, int_hint, map_gathers, rows_per_chunk
+from informer.networks.ops import fast
+from informer.networks.ops.chunks import map_gathers, rows_per_chunk
+from informer.networks.ops.fast import int_hint
 
 Marks = tuple[Tensor, Tensor]
 """See `lsh.marks`."""
@@ -114,7 +116,7 @@ class ReformerAttention(Attention):
                 # Positions among all rows of q, k and v; an index that means none is clamped into range and masked.
                 at_q, at_k = (tiles.head * length + x.clamp(max=length - 1) for x in (tiles.rows, tiles.keys))
                 index = at_q, at_k, tiles.rows.int(), tiles.keys.int()
-                step = rows_per_chunk(at_q.shape[1] * at_k.shape[1], int_hint(at_q.shape[0]), CACHED_ELEMENTS)
+                step = rows_per_chunk(at_q.shape[1] * at_k.shape[1], int_hint(at_q.shape[0]), fast.cached(flat_q))
                 outs.append(map_gathers(run, flat_q, flat_k, flat_v, index, step=step).flatten(0, 1))
             return torch.cat(outs).index_select(0, slot).unflatten(0, (b, h, length))
 

@@ -29,8 +29,8 @@ from informer.networks.attention.blocks import (
     tiles,
 )
 from informer.networks.attention.parameters import at_least, choice, fixed_lengths
-from informer.networks.ops.chunks import MAX_ELEMENTS, int_hint
-from informer.networks.ops.without_compiler import is_shape_only
+from informer.networks.ops import fast
+from informer.networks.ops.fast import int_hint, is_shape_only
 
 
 @final
@@ -99,7 +99,7 @@ class SparseAttention(Attention):
             same = i // stride == j // stride
             return same & (j <= i) if causal else same
 
-        if int_hint(q[:, :, 0, 0].numel()) * stride * stride > MAX_ELEMENTS:
+        if int_hint(q[:, :, 0, 0].numel()) * stride * stride > fast.whole():
             right = 0 if causal else stride - 1
             return [partial(band, q, k, v, self.p, left=stride - 1, right=right, allowed=same_block)]
         block = stride * max(1, MIN_BLOCK // stride)

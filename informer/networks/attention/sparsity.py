@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from informer.networks.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, map_rows
+from informer.networks.ops import fast
+from informer.networks.ops.chunks import map_rows
 
 PRODUCTS_UP_TO = 2048
 """Largest number of keys for which all products and a selection are faster than gathering keys for each query."""
@@ -58,8 +59,8 @@ def sparsity(
         top = largest(scores.masked_fill(future, -math.inf), start)
         return top - scores.masked_fill(future, 0.0).sum(-1) / count
 
-    max_elements = MAX_ELEMENTS if q.is_cuda else CACHED_ELEMENTS  # reduced while they are still in the cache
-    return map_rows(score, q, keys, width=width, max_elements=max_elements)
+    # reduced while they are still in the cache
+    return map_rows(score, q, keys, width=width, max_elements=fast.cached(q))
 
 
 def fully_sampled(

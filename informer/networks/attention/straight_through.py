@@ -16,16 +16,16 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from informer.networks.attention.kernels import CHUNK
+from informer.networks.ops import fast
 from informer.networks.ops.chunks import map_rows
 
 
 def through_codes(
     out: Tensor, log_z: Tensor, q: Tensor, k: Tensor, v: Tensor, codes: Tensor, nearest: Tensor, *, causal: bool
 ) -> Tensor:
-    """Return `out` unchanged, with a gradient for k; differentiable once.
+    """Return `out` unchanged, with a gradient for k.
 
     Args:
         out: rows [b h l d].
@@ -37,9 +37,9 @@ def through_codes(
         nearest: code of each key [b h s].
         causal: whether row i uses only keys j <= i.
     """
-    if not torch.compiler.is_compiling():
+    if fast.are_on():
         return _Through.apply(out, log_z, q.detach(), k, v.detach(), codes, nearest, causal)
-    # A recorded graph keeps no custom gradient: add the gradient as a sum over pairs whose value is 0.
+    # Without a gradient of our own: add the gradient as a sum over pairs whose value is 0.
     replaced = _codes_of(codes, nearest)
 
     def added(rows: Tensor, k: Tensor, out: Tensor, log_z: Tensor, start: int) -> Tensor:
@@ -69,7 +69,7 @@ class _Through(torch.autograd.Function):
         return out.view_as(out)
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         out, log_z, q, v, codes, nearest = ctx.saved_tensors
         # under autocast the rows have half precision, the operands never

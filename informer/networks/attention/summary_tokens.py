@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.blocks import Piece, attend, columns
 from informer.networks.attention.parameters import at_least
-from informer.networks.ops.without_compiler import normal
+from informer.networks.ops.fast import normal
 
 
 @final

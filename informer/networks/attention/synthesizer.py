@@ -25,7 +25,7 @@ from informer.networks.attention.parameters import choice, fixed_lengths
 from informer.networks.attention.scores import hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout
-from informer.networks.ops.without_compiler import normal
+from informer.networks.ops.fast import normal
 
 
 @final

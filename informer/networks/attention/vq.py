@@ -28,7 +28,7 @@ from informer.networks.attention.moving_average import new_average, over_process
 from informer.networks.attention.parameters import at_least, share
 from informer.networks.attention.scores import up_to_row
 from informer.networks.attention.straight_through import through_codes
-from informer.networks.ops.without_compiler import normal, outside_graphs
+from informer.networks.ops.fast import normal, outside_graphs
 
 
 @final

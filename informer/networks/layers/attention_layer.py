@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from informer.networks.attention.base import Attention
+from informer.networks.ops import fast
 from informer.networks.ops.chunks import rows_per_chunk
 from informer.networks.ops.products import Linear
 
@@ -61,8 +62,8 @@ class AttentionLayer(nn.Module):
         n_last: int | None = None,
         mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """Attend from rows of x to the rows of memory in `mask` (None: all); only the last `n_last` output rows are
-        computed (None: all).
+        """Attend from rows of x to the rows of memory in `mask` (None: all), and project the last `n_last` rows (None:
+        all) to the output.
 
         Raises:
             ValueError: a mask, and the mechanism takes none.
@@ -106,6 +107,6 @@ class AttentionLayer(nn.Module):
         q, k = self.split(self.query(x)), self.split(self.key(memory))
         if torch.compiler.is_compiling():  # splits would fix the number of windows in the graph
             return self.attention.weights(q, k).sum(dim=(1, 2))
-        step = rows_per_chunk(self.n_heads * q.shape[2] * k.shape[2], len(q))  # attention matrices that fit into memory
+        step = rows_per_chunk(self.n_heads * q.shape[2] * k.shape[2], len(q), fast.whole())
         pairs = zip(q.split(step), k.split(step), strict=True)
         return torch.cat([self.attention.weights(*pair).sum(dim=(1, 2)) for pair in pairs])

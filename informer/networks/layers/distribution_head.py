@@ -37,7 +37,7 @@ MOST_COUNT = 10_000
 """Largest count of a training series; quantiles are at most twice as large."""
 
 BLOCK, N_NODES, SHARPNESS = 64, 16, 10.0
-"""Counts per step of `count_quantiles`; nodes of `student_quantile`; of the bend at a mean of zero, see `of_output`."""
+"""Counts per step of `counts_at`; nodes of `student_quantile`; of the bend at a mean of zero, see `of_output`."""
 
 
 @final
@@ -80,10 +80,10 @@ class DistributionHead(nn.Module):
         return torch.stack(values, dim=-1)
 
     def quantiles(self, output: Float[Tensor, "b l n p"]) -> Float[Tensor, "b l n q"]:
-        """Quantiles at `levels`; of counts, the mean instead of the median, which is often zero."""
+        """Quantiles at `levels`; of counts, then their mean, the point forecast, because their median is often zero."""
         if self.kind is LossKind.negative_binomial:
             zero, one = output[..., 2:3], output[..., 3:4]
-            return zero + count_quantiles(of_output(output, kind=self.kind), self.levels).to(output) * (one - zero)
+            return zero + counts_at(of_output(output, kind=self.kind), self.levels).to(output) * (one - zero)
         center, scale = output[..., 0], output[..., 1] - output[..., 0]
         if self.kind is LossKind.normal:
             ends = [torch.full_like(scale, NormalDist().inv_cdf(level)) for level in self.levels]
@@ -136,8 +136,8 @@ LIKELIHOODS = {
 """Loss of each distribution."""
 
 
-def count_quantiles(counts: Any, levels: Sequence[float]) -> Float[Tensor, "*b q"]:
-    """Smallest count whose distribution function reaches each level, by summation; for the median, the mean."""
+def counts_at(counts: Any, levels: Sequence[float]) -> Float[Tensor, "*b q"]:
+    """Smallest count whose distribution function reaches each level, by summation, then the mean."""
     mean = counts.mean.double()
     counts = NegativeBinomial(counts.total_count.double()[..., None], logits=counts.logits.double()[..., None])
     wanted = torch.tensor(levels, dtype=mean.dtype, device=mean.device)
@@ -148,8 +148,7 @@ def count_quantiles(counts: Any, levels: Sequence[float]) -> Float[Tensor, "*b q
         below += (reached[..., None] < wanted).sum(dim=-2)
         if bool((reached[..., -1] >= max(levels)).all()):
             break
-    below[..., list(levels).index(MEDIAN)] = mean
-    return below
+    return torch.cat([below, mean[..., None]], dim=-1)
 
 
 def student_quantile(u: Tensor, level: float) -> Tensor:

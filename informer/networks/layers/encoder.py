@@ -34,11 +34,11 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from informer.config.model import Shortening
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.feed_forward import FeedForward
+from informer.networks.ops import fast
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.products import Conv3
 from informer.networks.ops.recompute import run
@@ -114,9 +114,9 @@ class RowNorm(nn.BatchNorm1d):
 
 
 def halve(x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
-    """Maximum of every second row and its neighbours; on the CPU differentiable only once."""
-    repeatable = x.device.type == "cpu" or torch.are_deterministic_algorithms_enabled()  # torch adds in any order
-    if torch.compiler.is_compiling() or not repeatable:
+    """Maximum of every second row and its neighbours."""
+    # on a GPU torch's backward pass adds in any order
+    if not (fast.are_on() and (fast.on_cpu(x) or torch.are_deterministic_algorithms_enabled())):
         return F.max_pool1d(x.transpose(1, 2), kernel_size=3, stride=2, padding=1).transpose(1, 2)
     return _MaxPool.apply(x)
 
@@ -137,7 +137,7 @@ class _MaxPool(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         was_before, was_at = ctx.saved_tensors
         to_before = grad[:, 1:] * was_before

@@ -13,14 +13,11 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from informer.config.model import Activation
+from informer.networks.ops import fast
 from informer.networks.ops.dropout import Dropout, dropout, dropped, zero_
 from informer.networks.ops.products import Linear, OuterSum, linear, product, product_dtype
-
-BLOCK_ROWS = 2048
-"""Rows per block; the hidden values of a block fit roughly into a processor's cache."""
 
 KEPT_BLOCKS = 2
 """Number of blocks whose first product is stored; for the others it is recomputed."""
@@ -54,9 +51,9 @@ class FeedForward(nn.Module):
 def feed_forward(
     x: Float[Tensor, "b l d"], expand: nn.Linear, contract: nn.Linear, activation: Activation, p: float
 ) -> Float[Tensor, "b l d"]:
-    """contract(dropout(activation(expand(x)))); on the CPU differentiable only once."""
+    """contract(dropout(activation(expand(x))))."""
     weights = expand.weight, expand.bias, contract.weight, contract.bias
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
+    if not fast.on_cpu(x):
         inside = FORMULAS[activation][0](linear(x, *weights[:2]))
         return linear(dropout(inside, p), *weights[2:])
     rows = x.to(product_dtype(x)).flatten(0, 1)
@@ -91,7 +88,7 @@ class _Blocks(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (activate, backward), (rows, w1, b1, w2, stored, *positions) = ctx.formulas, ctx.saved_tensors
         grad_rows, scaled = torch.empty_like(rows), grad * ctx.scale
@@ -123,5 +120,5 @@ def _dropped_in(spans: list[slice], width: int, p: float) -> list[Tensor]:
 
 def _spans(n_rows: int) -> list[slice]:
     """Blocks of rows of about equal size."""
-    step = -(-n_rows // max(-(-n_rows // BLOCK_ROWS), 1)) or 1
+    step = -(-n_rows // max(-(-n_rows // fast.block_rows()), 1)) or 1
     return [slice(start, min(start + step, n_rows)) for start in range(0, max(n_rows, 1), step)]

@@ -5,7 +5,7 @@ A family is one file in this package (a network and the dataclass of its configu
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -155,6 +155,8 @@ class Network(nn.Module, ABC):
     def __init__(self, config: Any, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()) -> None:
         super().__init__()
         self.quantiles = tuple(quantiles)
+        self.point_at = self.quantiles.index(MEDIAN) if quantiles else None
+        """Position of the point forecast in the last axis; None: the output has no such axis."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -182,6 +184,10 @@ class Network(nn.Module, ABC):
         """Attention layers by place, in execution order; the first word of a place is a key of `SLOT_OF`."""
         return {}
 
+    def point(self, output: Float[Tensor, "b l n *q"]) -> Float[Tensor, "b l n"]:
+        """The point forecast in the output."""
+        return output if self.point_at is None else output[..., self.point_at]
+
     def begin_step(self, done: float) -> None:
         """Called before each training step with the share of all steps done so far, 0 at the first step."""
 
@@ -200,5 +206,14 @@ def network_class(config: ModelConfig) -> type[Network] | None:
 
 
 def point(output: Float[Tensor, "b pred_len n *q"], quantiles: Sequence[float]) -> Float[Tensor, "b pred_len n"]:
-    """Point forecast in a network's output: the median if it has quantiles."""
-    return output[..., quantiles.index(MEDIAN)] if quantiles else output
+    """Point forecast in a model's output: the median if it has quantiles, the mean if one follows them."""
+    if not quantiles:
+        return output
+    return output[..., -1 if output.shape[-1] > len(quantiles) else quantiles.index(MEDIAN)]
+
+
+def at_levels(
+    output: Float[Tensor, "b pred_len n q"], quantiles: Sequence[float]
+) -> Iterator[tuple[float, Float[Tensor, "b pred_len n"]]]:
+    """Each level with its quantiles in a model's output."""
+    return zip(quantiles, output.unbind(-1), strict=False)  # counts have their mean after the quantiles

@@ -26,7 +26,7 @@ from informer.networks.attention.base import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.embedding import CalendarEmbedding
 from informer.networks.layers.quantile_head import QuantileHead
-from informer.networks.models.base import Attentions, ModelDims, Network, point
+from informer.networks.models.base import Attentions, ModelDims, Network
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import Linear
@@ -144,7 +144,7 @@ class Lstma(Network):
             context = self.attention.attend(state[0][-1][:, None], keys, values)  # the last layer's hidden state
             s, state = self.decoder(torch.cat([embedded, context], dim=2), state)
             rows.append(self.head(torch.cat([self.dropout(torch.cat([s, context], dim=2)), embedded], dim=2)))
-            previous = point(rows[-1], self.quantiles).to(enc_x.dtype)
+            previous = self.point(rows[-1]).to(enc_x.dtype)
             if actual is not None:
                 previous = torch.where(is_taught[:, j : j + 1], actual[:, j : j + 1].to(previous.dtype), previous)
         return torch.cat(rows, dim=1)

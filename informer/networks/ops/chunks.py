@@ -1,13 +1,11 @@
-"""Attention in linear memory, computed piece by piece: over chunks of sequences and rows, or over slices of rows and
-the keys they can see.
+"""How attention is cut into pieces, so that it takes memory linear in the length.
 
-The backward pass recomputes each chunk; otherwise autograd would store every chunk and nothing would be saved. A call
-that fits in one chunk is computed directly, without recomputation.
+  map_rows     chunks of sequences and query rows, each with all keys or, causal, with those up to its last row
+  map_slices   slices of rows and the keys that they can see
+  map_gathers  batches of groups of gathered rows and keys
 
-Attention over gathered groups of rows and keys, recomputed in the backward pass.
-
-Groups share rows and keys. Autograd would create a gradient as long as the sequence for every batch of groups and sum
-these; here they are added in place into one array, and a batch is small enough to stay in cache.
+The backward pass computes each piece again (`recompute`), and adds its gradients in place into one array, since pieces
+share keys. What fits into one piece is computed directly.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,24 +13,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from informer.networks.ops import fast
+from informer.networks.ops.fast import int_hint
 from informer.networks.ops.recompute import as_before, over_pieces, remember
 
-MAX_ELEMENTS = 1 << 24
-"""Most elements of scores in memory at once: 64 MiB in float32."""
-CACHED_ELEMENTS = 1 << 21
-"""Elements of a chunk on the CPU, where arrays that stay in cache between passes are up to twice as fast."""
 CAUSAL_CHUNKS = 8
 """Least number of chunks of a causal layer: each forms scores up to its last row, in total 9/16 of all scores."""
 
 
-def int_hint(size: int) -> int:
-    """`size` as int; in a graph exported for any batch size its example value, so that decisions do not fix it."""
-    return size if isinstance(size, int) else size.node.hint
-
-
-def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int = MAX_ELEMENTS) -> int:
+def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int) -> int:
     """Number of query rows that fit into `max_elements`, at least one."""
     return max(1, min(n_rows, max_elements // max(1, int_hint(elements_per_row))))
 
@@ -85,15 +75,14 @@ def map_rows(
         operands: all other tensors that `attend` differentiates (keys, values, parameters); captured tensors get no
             gradient. Their first dimension is that of q, or q's is 1 and they are passed whole.
         width: elements of the largest array per query row and head.
-        max_elements: largest size of a chunk, over batch and heads. None: one chunk up to MAX_ELEMENTS; beyond that,
-            chunks of CACHED_ELEMENTS on the CPU.
+        max_elements: largest size of a chunk, over batch and heads. None: one chunk up to `fast.whole()`, beyond that
+            chunks of `fast.cached`.
         causal: whether rows only use operands up to their own position; `attend` then gets `operands[lo:hi, :, :stop]`,
             half of the work.
     """
     n_rows, elements_per_row = q.shape[2], int_hint(q.shape[0] * q.shape[1] * width)
     if max_elements is None:
-        in_one_chunk = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
-        max_elements = MAX_ELEMENTS if in_one_chunk else CACHED_ELEMENTS
+        max_elements = fast.whole() if elements_per_row * n_rows <= fast.whole() else fast.cached(q)
     # a graph is split by rows only, so that it works for any batch size
     in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
     n_batch = 1 if in_graph else q.shape[0]
@@ -147,7 +136,7 @@ def map_gathers(attend: Attend, q: Tensor, k: Tensor, v: Tensor, index: tuple[Te
     """
     if not isinstance(index[0].shape[0], int):  # export for any batch size: a loop would fix the number of batches
         return attend(*_gather(q, k, v, index), *index)
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+    if torch.is_grad_enabled() and fast.are_on():
         return _Recomputed.apply(attend, step, index, q, k, v)
     return torch.cat([attend(*_gather(q, k, v, run), *run) for run in _runs(index, step)])
 
@@ -178,7 +167,7 @@ class _Recomputed(torch.autograd.Function):
         return torch.cat([attend(*_gather(q, k, v, run), *run) for run in _runs(index, step)])
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v = ctx.saved_tensors
         into_q, into_k, into_v = (torch.zeros_like(x) for x in (q, k, v))

@@ -3,7 +3,7 @@
 On the CPU torch draws one number per element from a serial generator, which takes a fifth of a training step at the
 paper's size. Here only the dropped elements are drawn: the numbers of kept elements between them are geometric, so an
 array of n elements takes about p n draws, and a mask is the list of its dropped positions. The draws use torch's global
-generator, so a seed makes runs reproducible. Other devices and compiled graphs use `torch.nn.functional.dropout`.
+generator, so a seed makes runs reproducible. Without fast forms (`fast`) it is `torch.nn.functional.dropout`.
 """
 
 import math
@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+
+from informer.networks.ops import fast
 
 
 def dropped(n: int, p: float) -> Int[Tensor, "m"]:
@@ -44,7 +45,7 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """Zero each element with probability p and divide the others by 1 - p; return x itself for p = 0."""
     if p == 0.0:
         return x
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
+    if not fast.on_cpu(x):
         return F.dropout(x, p)
     return _Dropped.apply(x, p)
 
@@ -65,7 +66,7 @@ class _Dropped(torch.autograd.Function):
         return masked(x, positions, p)
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (positions,) = ctx.saved_tensors
         return masked(grad, positions, ctx.p), None
@@ -75,7 +76,7 @@ def dropout_product(
     weights: Float[Tensor, "*batch l s"], values: Float[Tensor, "*batch s d"], p: float
 ) -> Float[Tensor, "*batch l d"]:
     """dropout(weights) @ values, without storing a masked copy of the weights for the backward pass."""
-    if p == 0.0 or weights.device.type != "cpu" or torch.compiler.is_compiling():
+    if p == 0.0 or not fast.on_cpu(weights):
         return dropout(weights, p) @ values
     return _DroppedProduct.apply(weights, values, p)
 
@@ -90,7 +91,7 @@ class _DroppedProduct(torch.autograd.Function):
         return masked(weights, positions, p) @ values
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         weights, values, positions = ctx.saved_tensors
         needs_weights, needs_values, _ = ctx.needs_input_grad

@@ -1,48 +1,13 @@
-"""Fast matrix products on the CPU.
+"""Matrix products and the convolution over three rows; the fast forms are those of `fast`."""
 
-On the CPU torch computes float32 products with its BLAS library. If that is Intel's MKL, it may use only half of the
-vector unit of other makers' processors. oneDNN, also part of torch, uses all of it but copies transposed operands
-(`scripts/benchmark_training.py` prints both rates). So `linear` uses oneDNN for eager float32 products on the CPU,
-unless both MKL and the processor are Intel's. Everything else uses `torch.nn.functional.linear`: other devices and
-dtypes, autocast, and graphs that are compiled or exported.
-"""
-
-import platform
-from pathlib import Path
 from typing import Any, final
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-
-def is_intel(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor is Intel's, according to /proc/cpuinfo (Linux) or `platform`."""
-    if not cpuinfo.exists():
-        return "GenuineIntel" in platform.processor()
-    with cpuinfo.open() as file:
-        return "GenuineIntel" in file.read(4096)  # all cores have the same entry
-
-
-HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-ONEDNN = HAS_ONEDNN and not (torch.backends.mkl.is_available() and is_intel())
-
-
-def onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x weight^T + bias, computed by oneDNN."""
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-
-
-def _is_eager_float32(x: Tensor, weight: Tensor) -> bool:
-    return (
-        x.device.type == "cpu"
-        and x.dtype == weight.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and x.numel() > 0
-    )
+from informer.networks.ops import fast
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
@@ -63,8 +28,8 @@ def product(
 
     If x has two axes, `out` receives the result; `room` receives it where that saves an array, so not with oneDNN.
     """
-    if ONEDNN and _is_eager_float32(x, weight):
-        result = onednn(x, weight, bias)
+    if fast.with_onednn(x, weight):
+        result = fast.onednn(x, weight, bias)
         return result if out is None else out.copy_(result)
     out = room if out is None else out
     if out is None:
@@ -76,7 +41,7 @@ def product(
 
 def add_product_(total: Float[Tensor, "m o"], a: Float[Tensor, "m n"], b: Float[Tensor, "n o"]) -> Float[Tensor, "m o"]:
     """total += a b, where `total` may have more digits than a and b."""
-    if total.dtype == a.dtype and not (ONEDNN and _is_eager_float32(a, b)):
+    if total.dtype == a.dtype and not fast.with_onednn(a, b):
         return total.addmm_(a, b)
     return total.add_(product(a, b.t()))
 
@@ -93,7 +58,7 @@ class OuterSum:
     """
 
     def __init__(self, like: Float[Tensor, "m o"], dtype: torch.dtype) -> None:
-        self._swaps = ONEDNN and like.dtype == dtype == torch.float32 and like.shape[0] > like.shape[1]
+        self._swaps = dtype == torch.float32 and fast.with_onednn(like) and like.shape[0] > like.shape[1]
         self._total = torch.zeros_like(like.t() if self._swaps else like, memory_format=torch.contiguous_format)
 
     def add(self, a: Float[Tensor, "n m"], b: Float[Tensor, "n o"]) -> None:
@@ -111,24 +76,24 @@ class _OneDnnLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.has_bias = bias is not None
-        return onednn(x, weight, bias)
+        return fast.onednn(x, weight, bias)
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         rows = grad.reshape(-1, grad.shape[-1])
         needs_x, needs_weight, _ = ctx.needs_input_grad
-        grad_x = onednn(rows, weight.t()).view(x.shape) if needs_x else None
-        grad_weight = onednn(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needs_weight else None
+        grad_x = fast.onednn(rows, weight.t()).view(x.shape) if needs_x else None
+        grad_weight = fast.onednn(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needs_weight else None
         return grad_x, grad_weight, rows.sum(0) if ctx.has_bias else None
 
 
 def linear(
     x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
 ) -> Float[Tensor, "*batch o"]:
-    """x weight^T + bias; on the oneDNN path differentiable only once."""
-    if ONEDNN and _is_eager_float32(x, weight):
+    """x weight^T + bias."""
+    if fast.with_onednn(x, weight):
         return _OneDnnLinear.apply(x, weight, bias)
     return F.linear(x, weight, bias)
 
@@ -161,7 +126,7 @@ class Conv3(nn.Module):
         weight = self.weight.transpose(1, 2).flatten(1)
         if self.causal:
             return linear(_taps(F.pad(x, (0, 0, 2, 0))), weight, self.bias)
-        if x.device.type == "cpu" and not torch.compiler.is_compiling():
+        if fast.on_cpu(x):
             return _CircularProduct.apply(x, weight, self.bias, product_dtype(x))
         return linear(_taps(_circular(x)), weight, self.bias)
 
@@ -187,7 +152,7 @@ class _CircularProduct(torch.autograd.Function):
         return product(_taps(_circular(x)), weight, bias)
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
         x_dtype, weight_dtype = ctx.dtypes

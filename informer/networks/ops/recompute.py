@@ -1,13 +1,11 @@
-"""Layers whose activations are recomputed in the backward pass instead of being stored.
+"""Recomputing in the backward pass what would take too much memory to store (Chen et al. 2016, "Training Deep Nets with
+Sublinear Memory Cost").
 
-Checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost") stores the input of every layer, and
-replays the layer with the random numbers, autocast state and buffers of its forward pass.
+Whole layers (`run`): only the input of a layer is stored, and the layer is replayed with the random numbers, autocast
+state and buffers of its forward pass.
 
-Attention over pieces of its operands, recomputed piece by piece in the backward pass.
-
-Autograd would store every piece. `torch.utils.checkpoint` stores only inputs and outputs, but creates a full gradient
-of a shared operand for every piece, and small outputs between large freed blocks make the heap grow with the number of
-pieces. Here outputs and gradients are written in place, each into one array.
+Pieces of one layer (`over_pieces`): autograd would store every piece, and `torch.utils.checkpoint` would create a
+gradient as long as the sequence for every piece. Here outputs and gradients are written in place, each into one array.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,8 +15,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
+
+from informer.networks.ops import fast
 
 
 def run(layers: Iterable[Any], x: Float[Tensor, "b l d"], *operands: Any, recompute: bool) -> Tensor:
@@ -68,7 +67,7 @@ def over_pieces(attend: Callable[..., Tensor], cut_pieces: Cut, q: Tensor, *oper
     `attend` is differentiated once and only in its tensor arguments; captured tensors get no gradient. The backward
     pass replays draws from torch's global generator and the autocast state.
     """
-    if not torch.compiler.is_compiling():
+    if fast.are_on():
         return _Recomputed.apply(attend, cut_pieces, q, *operands)
     # tracing follows `checkpoint`, not `_Recomputed`
     pieces = cut_pieces(q, *operands)
@@ -89,7 +88,7 @@ class _Recomputed(torch.autograd.Function):
         return _put_together(attend, cut, *operands)
 
     @staticmethod
-    @once_differentiable
+    @fast.first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         operands, needs_grad, device = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.device
         totals = [torch.zeros_like(x) if need else x for x, need in zip(operands, needs_grad, strict=True)]

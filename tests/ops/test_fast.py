@@ -1,0 +1,75 @@
+"""Second derivatives: those of torch's own expressions, or an error; never a gradient without a graph."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from informer.build import attention_node, build_model
+from informer.config.model import Activation, InformerConfig
+from informer.networks.layers.encoder import Distil
+from informer.networks.layers.feed_forward import FeedForward
+from informer.networks.models.base import ModelDims
+from informer.networks.ops import fast
+from informer.networks.ops.dropout import Dropout
+from informer.networks.ops.products import Conv3, Linear
+
+LAYERS = {
+    "linear": lambda: Linear(6, 6),
+    "convolution": lambda: Conv3(6, 6),
+    "distilling": lambda: Distil(6, norm=False),
+    "feed-forward": lambda: FeedForward(d_model=6, d_ff=10, activation=Activation.gelu, dropout=0.0),
+    "dropout": lambda: nn.Sequential(nn.Tanh(), Dropout(0.5)),
+}
+
+
+def penalty(layer: nn.Module, x: Tensor) -> Tensor:
+    """|d layer(x) / dx|^2, with a graph."""
+    torch.manual_seed(0)
+    x = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    return gradient.square().sum()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_penalty_on_the_gradient_is_torchs_or_an_error(name: str) -> None:
+    """Red if a layer's backward pass returns a gradient without a graph, so that the penalty has no gradient."""
+    torch.manual_seed(1)
+    layer, x = LAYERS[name](), torch.randn(2, 9, 6)
+    with (
+        fast.forms(onednn=fast.HAS_ONEDNN),
+        pytest.raises(RuntimeError, match=r"second derivatives: .* `with informer\.networks\.ops\.fast\.forms\("),
+    ):
+        penalty(layer, x)
+    with fast.forms(on=False):
+        layer, x, step = layer.double(), x.double(), 1e-6
+        value = penalty(layer, x)
+        for parameter in [*layer.parameters()][:1]:
+            (gradient,) = torch.autograd.grad(value, parameter)
+            direction = torch.randn_like(parameter)
+            ends = []
+            for change in (step, -2 * step):
+                with torch.no_grad():
+                    parameter.add_(change * direction)
+                ends.append(penalty(layer, x).item())
+            slope = (ends[0] - ends[1]) / (2 * step)
+            assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("attn", ["prob", "linear", "longformer", "vq", "reformer"])
+def test_a_network_has_second_derivatives_without_fast_forms(attn: str) -> None:
+    """Red if any layer ignores the switch."""
+    torch.manual_seed(0)
+    dims = ModelDims(enc_in=3, c_out=2, mark_sizes=(1,), seq_len=24, label_len=6, pred_len=6)
+    config = InformerConfig(d_model=8, n_heads=2, d_ff=12, encoder_stacks=[2], decoder_layers=1, dropout=0.1)
+    slots = {"attn": attention_node(attn), "decoder_attn": attention_node(attn), "cross_attn": attention_node("full")}
+    network = build_model(config, dims, **slots)
+    history, *others = (torch.randn(2, *shape) for shape in ((24, 3), (24, 1), (12, 3), (12, 1)))
+
+    def of_history(x: Tensor) -> Tensor:
+        return network(x, *others)
+
+    with fast.forms(whole=500, cached=500), pytest.raises(RuntimeError, match="second derivatives"):
+        penalty(of_history, history)
+    with fast.forms(on=False, whole=500, cached=500):
+        penalty(of_history, history).backward()
+    assert sum(p.grad is not None and bool(p.grad.any()) for p in network.parameters()) > 10
