@@ -6,10 +6,8 @@ stay together). It holds for any model, and says what the model relies on, not w
 the same information, each may count little.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -41,7 +39,7 @@ from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, explanations, place_of
 from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
-from informer.read.series import Series, column_values
+from informer.read.series import Series
 
 EXPLANATION = "explanation.csv"
 IF, BEFORE, DIFFERENCE = "value_if", "value_before", "difference"
@@ -99,56 +97,6 @@ def read_changes(words: Sequence[str], saved: Checkpoint) -> dict[str, Change]:
 def changed(futures: Sequence[Future], changes: Mapping[str, Change]) -> list[Future]:
     """Future covariates with these changes."""
     return [ChangedFuture(each.table, each.time_col, each.timestamps, changes=changes) for each in futures]
-
-
-MOST_SLIDERS, MOST_VALUES, POINTS = 8, 12, 4
-"""Maximum number of columns and of values of a category; points on each side of zero."""
-
-
-def sliders(
-    model: TrainedModel, series: Sequence[Series], futures: Sequence[Future], *, horizon: str | None
-) -> tuple[list[dict[str, Any]], bool]:
-    """Sliders of the columns known ahead that have an effect on these forecasts; and whether the forecasts are linear
-    in them, so that two points are enough, until they are clipped at zero.
-
-    Of each slider its `column`, the `labels` of the values that all rows may have (None: a number is added to them),
-    the `points`, codes or values of these or numbers to add, and at each the `differences` [h n] of the forecasts.
-    """
-    targets = model.columns.positions(model.columns.targets)
-    is_linear = model.model.network is None and not model.scaler.roots(targets)
-    if is_linear:
-        model = copy(model)
-        model.model = copy(model.model)
-        model.model.non_negative = ()
-    pad_to, found = len(series), list[dict[str, Any]]()
-    base = model.forecast(series, horizon=horizon, futures=futures, pad_to=pad_to)
-    for column in model.columns.future_covariates[:MOST_SLIDERS]:
-        labels, points = _points(model, series, column, is_linear=is_linear)
-        differences = []
-        for value in points:
-            ahead = changed(futures, {column: (float(labels is None), value)})
-            then = model.forecast(series, horizon=horizon, futures=ahead, pad_to=pad_to)
-            differences.append([b.values - a.values for a, b in zip(base, then, strict=True)])
-        if any(each.any() for point in differences for each in point):
-            found.append({"column": column, "labels": labels, "points": points, "differences": differences})
-    return found, is_linear
-
-
-def _points(
-    model: TrainedModel, series: Sequence[Series], column: str, *, is_linear: bool
-) -> tuple[list[str] | None, list[float]]:
-    if column in model.checkpoint.categories:
-        labels = list(model.checkpoint.categories[column])[:MOST_VALUES]
-        return labels, [1.0 + place for place in range(len(labels))]
-    values = np.concatenate([column_values(each, [column])[:, 0] for each in series])
-    different = np.unique(values[np.isfinite(values)]).tolist()
-    if len(different) <= 2:  # such as 0 and 1
-        return [f"{value:g}" for value in different], different
-    exact = float(np.nanstd(values)) * 2 / POINTS
-    unit = 10.0 ** math.floor(math.log10(exact))
-    step = unit * next(each for each in (1, 2, 5, 10) if each * unit >= exact)
-    places = [-POINTS, POINTS] if is_linear else [place for place in range(-POINTS, POINTS + 1) if place]
-    return None, [step * place for place in places]
 
 
 def tidy(explained: Sequence[Forecast], then: Sequence[Forecast | None] | None = None, name: str = IF) -> pd.DataFrame:
@@ -236,14 +184,12 @@ class Explained:
     """What a call of `explain` has found.
 
     Args:
-        model, futures, first: the model, the columns known ahead of each series, and its forecasts.
+        first: the forecasts.
         then, other: the other forecast of each series, and its column in the table, IF or BEFORE.
         output: folder of the results.
         means: see the table that is printed, by series and column.
     """
 
-    model: TrainedModel
-    futures: Sequence[Future] | None
     first: Sequence[Forecast]
     then: Sequence[Forecast | None] | None
     other: str | None
@@ -299,7 +245,7 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
     if other == IF and not table[DIFFERENCE].any():
         say(console, f"{listed(model.columns.future_covariates)}: unchanged, or without an effect in this model")
     say(console, f"explanation: {output / EXPLANATION}")
-    return Explained(model=model, futures=futures, first=first, then=then, other=other, output=output, means=means)
+    return Explained(first=first, then=then, other=other, output=output, means=means)
 
 
 IMPORTANCE = "importance.csv"

@@ -1,5 +1,5 @@
 """Content of a report on forecasts written by `informer.predict`, with their history and actual values, and the page of
-`informer explain`: forecasts by source, and sliders for the columns known ahead."""
+`informer explain`: forecasts by source."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ from informer.config.commands import ExplainConfig, Format
 from informer.config.conversion import read_json
 from informer.config.data import InputFormat
 from informer.config.overrides import shell_command
-from informer.inference.explain import DIFFERENCE, HEADS, Explained, sliders
+from informer.inference.explain import DIFFERENCE, HEADS, Explained
 from informer.inference.model import Forecast
 from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
-from informer.inference.sources import BOUND, LEVEL
+from informer.inference.sources import LEVEL
 from informer.inference.writing import LONG_FILE
 from informer.read.series import column_values
 from informer.report.page import Content, Profile, Track, signed, to_html
@@ -335,12 +335,8 @@ def _by_step(frame: pd.DataFrame) -> Profile:
 
 
 NOTE = "The bars are what each source adds at a step; with the level they add up to the forecast, exactly."
-LINEAR = "The forecast is linear in these columns: a change is exact."
 MOST_NAMED, LEAST_NAMED = 3, 1e-3
 """Sources named in the headline, and their least size relative to the largest."""
-GRID = (
-    "Changes of a column were forecast at some points, with lines between them; those of several columns are added up."
-)
 
 
 def write_explanation(found: Explained, settings: ExplainConfig, console: Console) -> Path:
@@ -354,7 +350,7 @@ def write_explanation(found: Explained, settings: ExplainConfig, console: Consol
         subtitle="By source, and what if columns known ahead change.",
         command=shell_command("explain", ("checkpoint", settings.checkpoint), *words),
     )
-    add_sources(content, found, settings.horizon)
+    add_sources(content, found)
     write_atomic(found.output / PAGE, with_addresses(to_html(content)))
     say(console, f"report: {found.output / PAGE}")
     return found.output / PAGE
@@ -371,15 +367,10 @@ def _sources_in_words(found: Explained) -> str:
     return f"mean {'difference' if found.other else 'over the horizon'}: {'; '.join(lines)}"
 
 
-def add_sources(content: Content, found: Explained, horizon: str | None) -> None:
-    """Add the sources of the forecasts that the page shows, with sliders."""
+def add_sources(content: Content, found: Explained) -> None:
+    """Add the sources of the forecasts that the page shows."""
     pairs = evenly([(place, column) for place in range(len(found.first)) for column in range(len(content.columns))])
-    shown = list(dict.fromkeys(place for place, _ in pairs))
-    moving, is_linear = list[dict[str, Any]](), True
-    if found.futures is not None:
-        series, futures = [found.first[place].series for place in shown], [found.futures[at] for at in shown]
-        moving, is_linear = sliders(found.model, series, futures, horizon=horizon)
-    content.sources_note = " ".join([NOTE, *([LINEAR if is_linear else GRID] if moving else [])])
+    content.sources_note = NOTE
     for place, column in pairs:
         own, then, other = found.first[place], found.then[place] if found.then else None, None
         if then is not None:
@@ -387,19 +378,11 @@ def add_sources(content: Content, found: Explained, horizon: str | None) -> None
             rows = np.where(steps < 0, np.nan, then.values[steps, column])  # NaN at times that it has not
             other = {"name": HEADS[found.other or ""], "values": rows.tolist()}
         values = {name: rows[:, column] for name, rows in own.sources.items() if name == LEVEL or rows[:, column].any()}
-        is_clipped = is_linear and column in found.model.model.non_negative
-        left_out = [BOUND] if is_clipped else []
         content.sources.append(
             {
                 "names": list(values),
                 "values": [rows.tolist() for rows in values.values()],
-                "unbounded": np.sum([rows for name, rows in values.items() if name not in left_out], axis=0).tolist(),
-                "least": 0.0 if is_clipped else None,
+                "forecast": np.sum(list(values.values()), axis=0).tolist(),
                 "other": other,
-                "changes": [
-                    each
-                    | {"differences": [point[shown.index(place)][:, column].tolist() for point in each["differences"]]}
-                    for each in moving
-                ],
             }
         )

@@ -142,9 +142,7 @@ class Content:
         tracks: series that can be displayed.
         shown: how the tracks were selected, one sentence.
         sources: of each track the `names` of the sources of its forecast and their `values`, the level first; the
-            `forecast`; `other`, the name and values of another forecast, or None; `least`, below which no change leads;
-            and `changes` of columns known ahead: `column`, `labels` of the values that it may have or None, `points`,
-            and `differences` of the forecast at each.
+            `forecast`; and `other`, the name and values of another forecast, or None.
         sources_note: how they were computed.
         series: of every `series` and `column` the number of scored `windows`, the scaled `mse` of the model, its
             `skill` against the best baseline, and `track`, the index of its track, -1 if the page does not contain it.
@@ -223,7 +221,6 @@ def to_html(content: Content) -> str:
     parts = {
         "explorer": content.tracks,
         "sources": content.sources,
-        "changes": any(each["changes"] for each in content.sources),
         "cards": content.cards,
         "scores": content.scaled or content.original or content.tables or content.remarks,
         "coverage": content.coverage,

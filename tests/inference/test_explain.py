@@ -11,8 +11,7 @@ from entry_points import call, done, refusal
 
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
-from informer.inference.explain import MOST_REPEATS, sliders
-from informer.inference.model import TrainedModel
+from informer.inference.explain import MOST_REPEATS
 from informer.inference.rescore import trained_data
 from informer.inference.sources import split
 from informer.networks.forecast_model import model_forecast
@@ -194,25 +193,6 @@ def test_what_if_is_the_forecast_of_the_changed_file(name: str, files: Path) -> 
     less = by_source(explained(name, *words, "set=[price=-2]"), "sales", "difference")
     if name == "linear":
         np.testing.assert_allclose(less["price"], -2 * PRICE, atol=0.6)
-
-
-@pytest.mark.parametrize("name", ["one ridge", "roots"])
-def test_the_points_of_a_slider_are_forecasts(name: str, files: Path) -> None:
-    """Red if a point of a model that is not linear is another change than that of a file, or a column has no slider."""
-    model, (history, ahead) = TrainedModel.load(Path(run_of(name))), words_of(name)
-    (series,) = model.reader.series(Path("one.csv"), "one")
-    future = model.reader.futures(Path("ahead.csv"), "ahead")(series)
-    found, is_linear = sliders(model, [series], [future], horizon=None)
-    assert [each["column"] for each in found] == ["promo", "price", "weather"]
-    assert [each["labels"] for each in found] == [["0", "1"], None, ["rain", "sun"]]
-    assert (is_linear, [len(each["points"]) for each in found]) == (False, [2, 8, 2])
-    usual, given = predicted(name, history, ahead)["y"].to_numpy(), pd.read_csv("ahead.csv")
-    far = found[1]["points"][-1]
-    assert 0.3 < far / given["price"].std() / 2 < 3
-    for each, change in zip(found, ({"promo": 1}, {"price": given["price"] + far}, {"weather": "sun"}), strict=True):
-        given.assign(**change).to_csv("moved.csv", index=False)
-        moved = predicted(name, history, "future=moved.csv")["y"].to_numpy() - usual
-        np.testing.assert_allclose(each["differences"][-1][0].T.ravel(), moved, atol=1e-8)
 
 
 def test_against_is_the_difference_to_an_earlier_forecast(files: Path) -> None:

@@ -208,23 +208,10 @@ function startExplorer() {
 
 // ---------------------------------------------------------------- sources of a forecast
 const MOST_SOURCES = 8;
-const asked = new Map(); // position of each slider, or value of each choice, by column
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-function changedBy(change, step) { // difference of the forecast at a step; lines between the points
-  const at = asked.get(change.column) ?? "", own = (place) => change.differences[place][step];
-  if (at === "" || (!change.labels && at === 0)) return 0;
-  if (change.labels) return own(change.labels.indexOf(at));
-  const known = [[0, 0], ...change.points.map((point, place) => [point, own(place)])].sort((a, b) => a[0] - b[0]);
-  const next = Math.max(1, known.findIndex(([point]) => point >= at));
-  const [[x0, y0], [x1, y1]] = [known[next - 1], known[next]];
-  return y0 + ((y1 - y0) * (at - x0)) / (x1 - x0);
-}
 function drawSources() {
   const track = report.tracks[state.track], own = report.sources[state.track], c = colours();
   const times = timesOf(track, track.origins[state.origin]), [level] = own.values;
-  const bounded = (value) => (own.least === null ? value : Math.max(own.least, value));
-  const total = own.unbounded.map(bounded);
-  const changed = own.unbounded.map((value, step) => bounded(own.changes.reduce((sum, change) => sum + changedBy(change, step), value)));
   const sizes = own.values.map((values) => mean(values.map(Math.abs)));
   const order = own.names.map((_, i) => i).slice(1).sort((a, b) => sizes[b] - sizes[a]);
   const [most, rest] = [order.slice(0, MOST_SOURCES), order.slice(MOST_SOURCES)];
@@ -235,41 +222,15 @@ function drawSources() {
     x: times, y: values.map((value, step) => (value === null ? null : value - level[step])), name, mode: times.length > 1 ? "lines" : "markers",
     line: { color: c(tone), width: 2.4, dash }, hovertemplate: "%{y:.5~g}",
   });
-  const isChanged = own.changes.some((change) => (asked.get(change.column) || "") !== "");
   draw("sources", [
     ...bars.map(({ name, y, colour }) => ({ x: times, y, name, type: "bar", marker: { color: c(colour), opacity: 0.75 }, hovertemplate: "%{y:.5~g}" })),
     ...(own.other ? [line(own.other.name, own.other.values, "text", "dot")] : []),
-    ...(isChanged ? [line("what if", changed, "text", "dash")] : []),
-    line("forecast", total, "model", "solid"),
+    line("forecast", own.forecast, "model", "solid"),
   ], layout(c, {
     barmode: "relative", bargap: 0.15, margin: { l: 56, r: 12, t: 8, b: 40 }, legend: { y: -0.13, yanchor: "top" },
     xaxis: { type: "date" }, yaxis: { title: `${plain(short(track.column, 40))} − level`, rangemode: "normal" },
   }));
-  const share = mean(total) ? ` (${percent(mean(changed) / mean(total) - 1)})` : "";
-  const ifs = isChanged ? `; with the changes ${digits(mean(changed), 5)}${share}` : "";
-  $("sources-note").textContent = `Level ${digits(mean(level), 5)}. Mean of the forecast ${digits(mean(total), 5)}${ifs}.`;
-}
-function startSources() {
-  const changes = report.sources[0]?.changes ?? [];
-  $("changes").replaceChildren(...changes.map((change) => {
-    const label = document.createElement("label"), said = document.createElement("output");
-    const input = document.createElement(change.labels ? "select" : "input");
-    label.append(`${short(change.column, 40)} `, input, said);
-    input.dataset.column = change.column;
-    if (change.labels) {
-      fill(input, ["", ...change.labels], "");
-      input.options[0].textContent = "as given";
-    } else {
-      const far = Math.max(...change.points.map(Math.abs));
-      Object.assign(input, { type: "range", min: -far, max: far, step: far / 40, value: 0 });
-    }
-    input.oninput = () => {
-      asked.set(change.column, change.labels ? input.value : Number(input.value));
-      said.textContent = change.labels || !Number(input.value) ? "" : `${Number(input.value) > 0 ? "+" : "−"}${digits(Math.abs(Number(input.value)))}`;
-      drawSources();
-    };
-    return label;
-  }));
+  $("sources-note").textContent = `Level ${digits(mean(level), 5)}. Mean of the forecast ${digits(mean(own.forecast), 5)}.`;
 }
 
 // ---------------------------------------------------------------- errors, coverage, residuals
@@ -470,7 +431,6 @@ startPage();
 startAttention();
 loadLibrary().then(() => {
   startExplorer();
-  startSources();
   startCharts();
   document.documentElement.dataset.ready = "true";
 }).catch((error) => {
