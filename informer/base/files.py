@@ -276,11 +276,21 @@ if sys.platform == "win32":
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         file.seek(0)
 
+    def wait_for_lock(file: BinaryIO) -> None:
+        """Lock an open file until it is closed, as soon as no other process does."""
+        file.seek(_FAR)
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+
 else:
     import fcntl
 
     def _take(file: BinaryIO) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def wait_for_lock(file: BinaryIO) -> None:
+        """Lock an open file until it is closed, as soon as no other process does."""
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
 
 
 @contextmanager

@@ -168,11 +168,11 @@ def explain(settings: commands.ExplainConfig) -> Answer:
 
 
 def _check_log(settings: commands.WithHorizon) -> None:
-    """Refuse a log that was changed before anything is forecast."""
+    """Refuse a file that is no log before anything is forecast."""
     if settings.log is not None:
-        from informer.scoring import receipts
+        from informer.scoring import forecast_log
 
-        receipts.check(Path(settings.log))
+        forecast_log.check(Path(settings.log))
 
 
 def evaluate(settings: commands.EvalConfig) -> Answer:

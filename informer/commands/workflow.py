@@ -53,14 +53,13 @@ from informer.data.scaler import PanelScaler
 from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
-from informer.inference.model import Forecast, TrainedModel, interval_notes, log_entry
+from informer.inference.model import Forecast, TrainedModel, interval_notes, log_forecasts
 from informer.inference.rescore import trained_data
 from informer.inference.totals import Totals, held_out, held_out_untrained, totals, units_of
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
 from informer.networks.ops.zero_inputs import HISTORY
-from informer.read.files import files_sha256, list_files
 from informer.read.frequency import adjective, lasting
 from informer.read.series import column_values, keeping_cells
 from informer.read.table import name_of, without
@@ -359,8 +358,7 @@ def _forecast_untrained(
         folder.clear([Path(subject.path)])
     written = _write_zero(subject, forecasts, folder.path / FORECASTS)
     if settings.log is not None:
-        files = list_files("input", subject.path, subject.dataset.exclude_files) or [Path(subject.path)]
-        log_entry(settings.log, forecasts, data=files_sha256(files), model=model.name)
+        log_forecasts(settings.log, forecasts, model=model.name, of_one_file=subject.n_files == 1)
     sums = None
     if settings.sums:
         held = held_out_untrained(model, open_series, columns, seasons, horizon=horizon)

@@ -47,8 +47,7 @@ class WithHorizon(Checked):
     until: str | None = setting(check=date_problems)
     """Last date to forecast, instead of `horizon`."""
     log: str | None = setting(is_path=True)
-    """File to which the forecasts are added as a line, with hashes of data, model, forecasts and the line before:
-    forecasts.log.jsonl, for `informer score log=`."""
+    """CSV file to which the rows of the forecasts are added, for `informer score log=`."""
 
     @property
     def ahead(self) -> str | None:

@@ -30,10 +30,10 @@ from informer.config.data import InputFormat
 from informer.data.history import Future, Futures, check_futures
 from informer.data.panel import series_names
 from informer.inference import ray_engine
-from informer.inference.model import Forecast, TrainedModel, log_entry
+from informer.inference.model import Forecast, TrainedModel, log_forecasts
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import LONG_FILE, Writer, long_table, metrics_of, rolled_of, to_long
-from informer.read.files import file_sha256, files_sha256, is_partitioned, list_files
+from informer.read.files import file_sha256, is_partitioned, list_files
 from informer.read.series import Series
 from informer.read.table import name_of
 
@@ -557,9 +557,6 @@ def predict(
         else:
             with only_writer(job.writer.folder, "output"):
                 rows = _predict_many(model, job, sources, console)
-        if settings.log is not None and job.kept:
-            data = files_sha256([source.path for source in sources])
-            log_entry(settings.log, job.kept, data=data, model=model.checkpoint.digest)
         return rows
 
 
@@ -581,12 +578,22 @@ class _Worker:
         return {"rows": [asdict(row) for row in rows], "long": long}
 
 
+def _log(model: TrainedModel, job: Job, first: int) -> int:
+    """Add the forecasts from the `first` on to the log, if there is one; returns the number of all."""
+    kept = job.kept or []
+    if job.settings.log is not None:
+        model_id, one = model.checkpoint.digest[:12], not job.has_many_inputs
+        log_forecasts(job.settings.log, kept[first:], model=model_id, of_one_file=one)
+    return len(kept)
+
+
 def _predict_one(model: TrainedModel, job: Job, source: InputFile, console: Console) -> list[Row]:
     (row,), table = forecast_files(model, job, [source])
     if row.status == ERROR:
         raise ReportError(row.message.splitlines())
     if job.writer.format is Format.long:
         write_atomic(job.writer.folder / LONG_FILE, table)
+    _log(model, job, 0)
     say(console, f"forecast: {job.writer.folder / row.output}")
     if job.is_rolling:
         say(console, f"metrics:  {job.writer.folder / metrics_of(source.name)}")
@@ -601,12 +608,13 @@ def _predict_many(model: TrainedModel, job: Job, sources: Sequence[InputFile], c
     folder, resume = job.writer.folder, job.settings.resume
     outputs = [output for source in sources for output in job.files_of(source)]
     journal = Journal(folder, job.digest(), outputs, resume=resume)
-    worked = 0
+    worked = logged = 0
     with long_table(folder, job.writer.format) as append, step_bar(console) as progress:
         task = progress.add_task("forecasting", total=len(sources))
         for rows, lines in _outcomes(model, job, chunks(sources, job, journal)):
             append(lines)
-            journal.add(rows)
+            logged = _log(model, job, logged)
+            journal.add(rows)  # what is not logged yet is forecast again by resume=true
             progress.advance(task, len(rows))
             worked += len(rows)
     all_rows = journal.finish(sources)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from sys import float_info
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ from informer.networks.forecast_model import model_output
 from informer.networks.models.base import at_levels, point
 from informer.read.frequency import Frequency
 from informer.read.series import Series
-from informer.scoring import receipts
+from informer.scoring import forecast_log
 from informer.scoring.intervals import (
     NOTHING_LEARNED,
     ROUNDING,
@@ -141,15 +141,6 @@ class Forecast:
         if taken:
             raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")
         return columns | more
-
-    def entry(self, name: str) -> dict[str, Any]:
-        """The forecast as plain values for `informer.scoring.receipts`, of the series of this name."""
-        columns = {
-            target: {"value": self.values[:, i].tolist()} | {x: ends[:, i].tolist() for x, ends in self.bands.items()}
-            for i, target in enumerate(self.targets)
-        }
-        times = {"origin": str(self.series.timestamps[-1]), "times": list(map(str, self.timestamps))}
-        return {"series": name, **times, "columns": columns}
 
     def decimals(self, digits: int | None) -> dict[str, int]:
         """Decimal places of every numeric column: `digits` significant digits of its standard deviation.
@@ -498,8 +489,19 @@ def _numpy(values: Tensor) -> np.ndarray:
     return values.cpu().numpy()
 
 
-def log_entry(log: str, forecasts: Sequence[Forecast], *, data: str, model: str) -> None:
-    """Add forecasts to a log, see `informer.scoring.receipts`; a file that is a single series gives it no name."""
-    is_single = len(forecasts) == 1 and not forecasts[0].series.keys
-    entries = [forecast.entry("" if is_single else forecast.series.name) for forecast in forecasts]
-    receipts.append(Path(log), entries, data=data, model=model)
+def log_forecasts(log: str, forecasts: Sequence[Forecast], *, model: str, of_one_file: bool) -> None:
+    """Add forecasts to a log, see `informer.scoring.forecast_log`; a file that is a single series gives it no name."""
+    is_single = of_one_file and len(forecasts) == 1 and not forecasts[0].series.keys
+    rows = [
+        pd.DataFrame({"time": list(map(str, each.timestamps)), "value": values[:, place]}).assign(
+            series="" if is_single else each.series.name,
+            column=target,
+            origin=str(each.series.timestamps[-1]),
+            name=name,
+        )
+        for each in forecasts
+        for name, values in {"value": each.values, **each.bands}.items()
+        for place, target in enumerate(each.targets)
+    ]
+    if rows:
+        forecast_log.append(Path(log), pd.concat(rows), model=model)

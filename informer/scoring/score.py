@@ -31,9 +31,9 @@ from informer.config.conversion import without_nan
 from informer.scoring.benchmarks import Histories, naive2, ridge, seasonal_naive, seasonal_naive_quantiles
 from informer.scoring.bootstrap import Interval, skill_interval, skill_of, verdict
 from informer.scoring.files import Tidy, matched, read_tidy, step_of
+from informer.scoring.forecast_log import logged
 from informer.scoring.forecasts import Forecasts, Matrix
 from informer.scoring.metrics import MASE, OF_SUM, WQL, Means, Scores, mase_cells, pinball, point_cells, seasonal_scale
-from informer.scoring.receipts import logged
 from informer.scoring.scores import scores_table, tidy_csv
 
 OWN, NAIVE, NAIVE2 = "forecast", "seasonal naive", "naive2"
@@ -273,7 +273,7 @@ def score(settings: ScoreConfig, console: Console) -> Scoreboard:
 
 
 def read_log(path: Path) -> Tidy:
-    """The forecasts of a log, see `informer.scoring.receipts`."""
+    """The forecasts of a log, see `informer.scoring.forecast_log`."""
     frame, notes = logged(path)
     in_utc = pd.Timestamp(frame["time"].iloc[0]).tz is not None
     times = {name: pd.to_datetime(frame[name], format="ISO8601", utc=True) for name in ("time", "origin")}

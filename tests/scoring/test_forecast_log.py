@@ -1,7 +1,5 @@
-"""The log of forecasts: each morning a line, scored later; pandas is the oracle of the scores."""
+"""The log of forecasts: rows for each morning, scored later; pandas is the oracle of the scores."""
 
-import json
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,7 @@ from entry_points import SMALL, done, refusal
 
 from informer import checkpoint
 
-LOG = "log=forecasts.log.jsonl"
+LOG = "log=forecasts.log.csv"
 MORNINGS = ("2024-03-30", "2024-03-31", "2024-04-02")
 """The clocks change on the second; none is logged on the first of April."""
 
@@ -48,26 +46,19 @@ def log(folder: Path) -> Path:
         until(table, day).to_csv("today.csv", index=False)
         words = ["checkpoint=run", "input=today.csv", "horizon=1day", "intervals=[80]", "output=out", "overwrite=true"]
         done("predict", *words, LOG)
-    return folder / "forecasts.log.jsonl"
+    return folder / "forecasts.log.csv"
 
 
 def test_yesterdays_forecasts_are_scored(log: Path) -> None:
     """Red if a row of a forecast is lost or scored twice, or the hour of a clock change has the value of another."""
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [entry["before"] for entry in entries[1:]] == [
-        sha256(x).hexdigest() for x in log.read_bytes().split(b"\n")[:3]
-    ]
-    assert entries[0]["model"] == checkpoint.load(Path("run")).digest
-    assert entries[-1]["data"] == sha256(Path("today.csv").read_bytes()).hexdigest()
-    assert {one["series"] for one in entries[0]["forecasts"]} == set("abcde")
-    assert [len(entry["forecasts"][0]["times"]) for entry in entries] == [24, 23, 24, 24]
+    table = pd.read_csv(log, dtype={"series": str})
+    assert set(table["model"]) == {checkpoint.load(Path("run")).digest[:12]}
+    assert set(table["series"]) == set("abcde")
+    values = table[table["name"] == "value"]
+    assert values.groupby("origin").size().tolist() == [5 * 24, 5 * 23, 5 * 2 * 24]
     outcome = done("score", LOG, "actuals=all.csv", "output=scores", "dataset.series_col=shop")
-    parts = [
-        pd.DataFrame({"shop": one["series"], "time": one["times"], "value": one["columns"]["sales"]["value"]})
-        for entry in entries[:3]
-        for one in entry["forecasts"]
-    ]
-    merged = pd.concat(parts).merge(rows(), on=["shop", "time"])
+    once = values.drop_duplicates(["series", "origin", "time"]).rename(columns={"series": "shop"})
+    merged = once.merge(rows(), on=["shop", "time"])
     assert len(merged) == 5 * (24 + 23 + 24)
     scored = pd.read_csv("scores/scores.csv", dtype=str)
     overall = scored[(scored["forecaster"] == "forecast") & (scored["metric"] == "mae")].iloc[0]
@@ -79,23 +70,33 @@ def test_yesterdays_forecasts_are_scored(log: Path) -> None:
     assert "rows were logged more than a day after their time" in outcome.out
 
 
-def test_a_log_that_was_changed_is_refused(log: Path) -> None:
-    """Red if a forecast, a time or a line that is gone goes unnoticed, or a broken log is continued."""
-    lines = log.read_text().splitlines(keepends=True)
-    better = lines[1].replace('"value":[1', '"value":[2', 1)
-    assert better != lines[1]
-    changed = {
-        2: [lines[0], better, *lines[2:]],
-        3: [*lines[:1], lines[1].replace("T", "t", 1), *lines[2:]],
-        1: lines[1:],
-    }
-    for number, content in changed.items():
-        log.write_text("".join(content))
-        for words in (("score", LOG, "actuals=all.csv"), ("predict", "checkpoint=run", "input=today.csv", LOG)):
-            assert f"line {number}: this line or the one before it was changed" in refusal(*words)
-    log.write_text("".join(lines)[:-5])
-    assert "its last line is not complete; remove it" in refusal("score", LOG, "actuals=all.csv")
+def test_what_a_killed_command_began_is_replaced(log: Path) -> None:
+    """Red if half a row is scored, stops the next command, or stays in front of its rows."""
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-5])
+    assert "4 logged forecasts" not in done("score", LOG, "actuals=all.csv", "dataset.series_col=shop").out
+    words = ["checkpoint=run", "input=today.csv", "horizon=1day", "intervals=[80]", "output=out", "overwrite=true", LOG]
+    done("predict", *words)
+    lines = log.read_text().splitlines()
+    assert len(lines) == len(whole.splitlines()) - 1 + 5 * 24 * 3
+    assert {line.count(",") for line in lines} == {7}
+
+
+def test_another_file_is_no_log(log: Path) -> None:
+    """Red if rows are added to a file of the user, or an error comes after the forecast."""
+    for words in (("score", "log=all.csv", "actuals=all.csv"), ("predict", "run", "today.csv", "log=all.csv")):
+        assert "log=all.csv: expected a log of forecasts, found another file" in refusal(*words)
     assert "leave one out" in refusal("score", LOG, "actuals=all.csv", "forecasts=all.csv")
+
+
+def test_a_log_next_to_the_forecasts(log: Path) -> None:
+    """Red if the lock of the output folder refuses the command's own log, or files that are done are never logged."""
+    Path("in").mkdir()
+    for name in ("a", "b", "c"):
+        until(rows()[rows()["shop"] == name], "2024-03-30").to_csv(f"in/{name}.csv", index=False)
+    words = ["checkpoint=run", "input=in", "output=jobs", "batch_size=1"]
+    done("predict", *words, "log=jobs/log.csv")
+    assert set(pd.read_csv("jobs/log.csv")["series"]) == {"a", "b", "c"}
 
 
 def test_forecasts_of_the_model_that_comes_trained_are_logged(folder: Path) -> None:
@@ -106,4 +107,4 @@ def test_forecasts_of_the_model_that_comes_trained_are_logged(folder: Path) -> N
     given = ["model=zero", "horizon=24", "output=out", LOG, "dataset.timezone=Europe/Berlin"]
     done("forecast", "monday.csv", *given)
     outcome = done("score", LOG, "actuals=later.csv")
-    assert "1 logged forecast in forecasts.log.jsonl, unchanged since" in outcome.out
+    assert "1 logged forecast in forecasts.log.csv" in outcome.out
