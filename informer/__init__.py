@@ -39,7 +39,10 @@ __all__ = ["Forecaster", "__version__"]
 def __getattr__(name: str) -> Any:
     # torch and pandas take seconds to import; asking for the version should not need them
     if name == "Forecaster":
-        from informer.forecaster import Forecaster
+        from informer.base.start import loading
+
+        with loading():
+            from informer.forecaster import Forecaster
 
         return Forecaster
     raise AttributeError(f"module 'informer' has no attribute {name!r}")

@@ -28,7 +28,6 @@ from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.commands import PredictConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
-from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig, check
 from informer.data.diagnosis import series_column
 from informer.data.history import Futures
@@ -42,8 +41,7 @@ from informer.pretrained.weights import NEWEST
 from informer.read.remote import copies
 from informer.read.series import Frame, Series, frame_of, like, path_of, prepared, table_of_file
 from informer.read.table import Table, name_of, table_of_frame
-from informer.training.folder import RunFolder
-from informer.training.run import NAME, Read, saved_path, saved_table, train
+from informer.training.folder import NAME, RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,6 +73,8 @@ def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
         other_settings = {key: value for key, value in config.items() if key != "dataset"}
         config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | other_settings
     path_setting = {} if path is None else {"dataset.path": with_addresses(str(path))}
+    from informer.config.hydra_compose import compose
+
     return compose({"dataset": "csv", **path_setting, **config})
 
 
@@ -152,6 +152,8 @@ class Forecaster:
         Raises:
             InputError: an unknown key, a value out of range, or a table that cannot be trained on.
         """
+        from informer.training.run import Read, saved_path, saved_table, train
+
         config = {**self._config, **config}
         requested_dir, path = config.pop("run_dir", None), path_of(frame)
         table = None if path is not None else table_of_frame(frame_of(frame, NAME), NAME, None)

@@ -12,11 +12,9 @@ shape_checks.install()
 gc.set_threshold(100_000, 20, 20)  # collections of garbage take a sixth of the time at Python's 700
 
 import composition  # noqa: E402 (the checks come first)
-import shortcuts  # noqa: E402
 from entry_points import SMALL, TENSORBOARD, Trained, call  # noqa: E402
 
 composition.install()
-shortcuts.install()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,7 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before the fixtures of a test."""
     shape_checks.switch(item.path)
-    shortcuts.switch(item.path)
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A run on the sample data, two epochs; for reading, not for writing into."""
     run_dir = tmp_path_factory.mktemp("trained") / "run"
     arguments = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.max_epochs=2", f"run_dir={run_dir}"]
-    with shortcuts.undrawn():
-        outcome = call("train", *arguments, checked=True)
+    outcome = call("train", *arguments, checked=True)
     assert outcome.status == 0, outcome.err
     return Trained(run_dir, outcome.out)
 

@@ -236,7 +236,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["dataset.time_col=when"], ["dataset.time_col=when", "no such column"]),
         (["dataset.time_format=%d.%m.%Y"], ["%d.%m.%Y", "row 2", "320 such cells"]),
         (["dataset.frequency=D"], ["expected steps of D, found steps of h"]),
-        (["plots=perhaps"], ["plots: expected true or false or null, found 'perhaps'"]),
+        (["plots=perhaps"], ["plots: expected true or false, found 'perhaps'"]),
         (["device=gpu"], ["gpu", "cuda"]),
         (["--foo"], ["--foo"]),
     ],
@@ -365,7 +365,7 @@ def test_ctrl_c_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("informer.training.run.with_static", interrupted)  # before there is a run to continue
+    monkeypatch.setattr("informer.training.run.read_dataset", interrupted)  # before there is a run to continue
     outcome = call("train", *TRAIN)
     assert (outcome.status, outcome.err) == (130, "interrupted\n")
 

@@ -11,7 +11,7 @@ from entry_points import ROOT, Trained
 
 HEAVY = {
     "torch", "sklearn", "scipy", "sympy", "pandas", "matplotlib", "tensorboard", "jaxtyping", "joblib",
-    "fastapi", "uvicorn",
+    "fastapi", "uvicorn", "narwhals",
 }  # fmt: skip
 
 COMMANDS = (
@@ -21,12 +21,12 @@ COMMANDS = (
 
 REPORT = """
 import atexit, json, sys
-atexit.register(lambda: print(json.dumps(sorted({name.split(".")[0] for name in sys.modules}))))
+atexit.register(lambda: print(json.dumps([*sys.modules])))
 """
 
 
 def modules_of(code: str, *arguments: object, cwd: Path = ROOT) -> set[str]:
-    """Top-level modules that a process has imported when it ends."""
+    """Modules that a process has imported when it ends."""
     command = [sys.executable, "-c", REPORT + code, *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
@@ -117,14 +117,35 @@ def test_inspecting_a_file_imports_no_torch() -> None:
     assert modules & (HEAVY - {"pandas", "jaxtyping"}) == set()
 
 
+USED = {"torch", "pandas", "jaxtyping"}
+"""What a forecast computes with."""
+
+
+def test_a_forecast_imports_only_what_it_uses(tmp_path: Path) -> None:
+    """Red when a forecast with its page imports training, what composes or shows a training, or what draws pictures."""
+    modules = modules_of(command("forecast"), "data/sample.csv", "horizon=48", f"output={tmp_path}/out")
+    assert (tmp_path / "out/report.html").exists()
+    assert modules >= USED
+    assert modules & ({"hydra"} | HEAVY - USED) == set()
+    assert {name for name in modules if name.startswith("informer.training.")} == {"informer.training.folder"}
+
+
+def test_the_interface_imports_only_what_it_uses() -> None:
+    """Red when `from informer import Forecaster` imports what only a fit needs."""
+    modules = modules_of("from informer import Forecaster")
+    assert modules >= USED
+    assert modules & ({"hydra"} | HEAVY - USED) == set()
+    assert {name for name in modules if name.startswith("informer.training.")} == {"informer.training.folder"}
+
+
 @pytest.mark.slow
 def test_predicting_a_file_imports_only_what_a_forecast_needs(trained: Trained, tmp_path: Path) -> None:
     """Red when prediction imports training, what it does not draw with, or (sympy) the compiler of torch."""
-    given = [f"checkpoint={trained.run_dir}", f"input={ROOT / 'data/sample.csv'}", f"output={tmp_path}", "plots=false"]
+    given = [f"checkpoint={trained.run_dir}", f"input={ROOT / 'data/sample.csv'}", f"output={tmp_path}"]
     modules = modules_of(command("predict"), *given)
     assert (tmp_path / "sample.forecast.csv").exists()
-    assert "torch" in modules
-    assert modules & (HEAVY - {"torch", "pandas", "jaxtyping"}) == set()
+    assert modules >= USED
+    assert modules & (HEAVY - USED) == set()
 
 
 @pytest.mark.slow

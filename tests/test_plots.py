@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import done
+from entry_points import ROOT, SMALL, TENSORBOARD, done, refusal
 from matplotlib.dates import num2date
 from matplotlib.figure import Figure
 from stores import read_series
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
 from informer.base.plots import (
@@ -30,6 +31,8 @@ from informer.inference.model import TrainedModel
 from informer.inference.writing import figure_of
 from informer.report.run import run_content
 from informer.training.curves import forecast_figure
+
+SAMPLE = ROOT / "data/sample.csv"
 
 
 def frame(start, rows, columns, freq="h", tz=None):
@@ -151,6 +154,39 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path):
     content = (tmp_path / "a.png").read_bytes()
     assert content == (tmp_path / "b.png").read_bytes()
     assert content.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("forecast", f"input={SAMPLE}", "plots=true"),
+        ("predict", f"input={SAMPLE}", "plots=true"),
+        ("eval", "plots=standard"),
+    ],
+)
+def test_without_matplotlib_plots_say_what_to_install(words, trained, folder, monkeypatch):
+    """Red if matplotlib is needed unasked, or if a command forecasts before it says that it cannot draw."""
+    without_matplotlib(monkeypatch)
+    checkpoint = [] if words[0] == "forecast" else [f"checkpoint={trained.run_dir}"]
+    line = refusal(*words, *checkpoint, "output=out")
+    assert line == "error: plots: expected matplotlib, found none; pip install matplotlib\n"
+    assert not Path("out").exists()
+
+
+def test_without_matplotlib_training_has_curves_and_no_pictures(folder, monkeypatch):
+    without_matplotlib(monkeypatch)
+    done("train", "dataset=sample", *SMALL, TENSORBOARD, "run_dir=run")
+    tags = EventAccumulator("run").Reload().Tags()
+    assert "val/loss" in tags["scalars"]
+    assert tags["images"] == []
+    assert not Path("run/losses.png").exists()
+
+
+def without_matplotlib(monkeypatch):
+    """As if it were not installed."""
+    for name in [name for name in sys.modules if name.startswith(("matplotlib.", "informer.base.plots"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 def test_pyplot_is_never_loaded():

@@ -35,7 +35,7 @@ def sample(**columns: object) -> pd.DataFrame:
 
 def test_rows_columns_and_future_timestamps(trained: Trained, folder: Path) -> None:
     forecast(trained, SAMPLE)
-    assert {path.name for path in Path("out").iterdir()} == {"sample.forecast.csv", "sample.forecast.png"}
+    assert {path.name for path in Path("out").iterdir()} == {"sample.forecast.csv"}
     predicted = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
     assert list(predicted.columns) == list(sample().columns)
     last = pd.Timestamp(sample()["date"].iloc[-1])
@@ -149,7 +149,7 @@ def test_a_step_with_another_calendar_is_refused(trained: Trained, folder: Path)
 def test_names_with_signs_that_mean_something_elsewhere(trained: Trained, folder: Path) -> None:
     name = "a [bold] (1)=x$y$.csv"
     sample().to_csv(name, index=False)
-    outcome = done("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out")
+    outcome = done("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out", "plots=true")
     assert "forecast: out/a [bold] (1)=x$y$.forecast.csv\n" in outcome.out
     assert Path("out/a [bold] (1)=x$y$.forecast.png").exists()
 

@@ -12,16 +12,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Normalize, PowerNorm
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-from matplotlib.figure import Figure
-from matplotlib.font_manager import get_font_names
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
+from informer.base.errors import InputError
 from informer.base.files import write_atomic
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import Normalize, PowerNorm
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import get_font_names
+    from matplotlib.ticker import MaxNLocator
+except ModuleNotFoundError as error:
+    raise InputError("plots: expected matplotlib, found none; pip install matplotlib") from error
 
 log = logging.getLogger(__name__)
 

@@ -6,19 +6,27 @@ Ctrl-C and SIGTERM as a stop request, polled between steps.
 """
 
 import codecs
+import gc
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import NoReturn, final
 
 EXIT_INTERRUPTED = 130
 
 
+_is_command = False
+"""Whether the process runs one command, and nothing else."""
+
+
 def begin() -> None:
     """Set up the process: Ctrl-C ends it with one line; file names are UTF-8 in any locale. Must be called first."""
+    global _is_command
+    _is_command = True
     signal.signal(signal.SIGINT, end_at_once)
     if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
@@ -30,6 +38,21 @@ def run(main: Callable[[], None]) -> None:
         main()
     finally:
         signal.signal(signal.SIGINT, end_quietly)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Import modules without collecting garbage: what they create stays, and looking at it again and again takes a
+    quarter of the time. In a command's process it is then left out of all collections, in others it may be theirs."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if _is_command:
+            gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 def interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -50,7 +50,10 @@ def forecast(settings: commands.ForecastConfig) -> Answer:
     settings = files.copied_here(settings, ("input",), settings.dataset)
     files.check_input(settings.input or "")
     _check_log(settings)
-    from informer.commands.workflow import forecast as forecast_all
+    with start.loading():
+        if settings.plots:  # refused at once if matplotlib is missing
+            import informer.base.plots  # noqa: F401
+        from informer.commands.workflow import forecast as forecast_all
 
     try:
         answers, failures = forecast_all(settings, main_console())
@@ -96,8 +99,9 @@ def train(settings: TrainConfig) -> Answer:
         files.check_dataset(settings.dataset, Path(settings.data_dir))
         if settings.init_from is not None:
             locate(settings.init_from)
-    from informer.training import run
-    from informer.training.processes import is_elastic
+    with start.loading():
+        from informer.training import run
+        from informer.training.processes import is_elastic
 
     console, named = main_console(), settings.run_dir
     if (number := job_number()) is not None:  # of a `--multirun`: with the swept settings
@@ -143,7 +147,8 @@ def predict(settings: commands.PredictConfig) -> Answer:
     files.check_input(settings.input or "")
     _check_log(settings)
     _say_if_unfinished(settings.checkpoint)
-    from informer.inference import job
+    with start.loading():
+        from informer.inference import job
 
     rows = job.predict(settings, main_console())
     facts = {"forecasts": [row.to_dict(Path(settings.output)) for row in rows]}

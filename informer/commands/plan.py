@@ -16,7 +16,6 @@ from informer.base.errors import InputError, ReportError, counted, listed, with_
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, key_columns, repaired
-from informer.config.hydra_compose import compose
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig, check
@@ -228,6 +227,8 @@ def plan(subject: Survey, settings: ForecastConfig, *, run_dir: Path) -> tuple[T
     if dataset.short is Short.error and 0 < len(short) < len(panel):
         dataset = replace(dataset, short=Short.pad)
         notes.append(f"short=pad for {listed(short, 3)}, too short for the split")
+    from informer.config.hydra_compose import compose
+
     train = compose({"dataset": "csv", "model": settings.model or "linear"})
     only = settings.target is not None and len(panel[0].columns) == 1
     chosen = replace(

@@ -42,7 +42,7 @@ from informer.commands.plan import (
 )
 from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import from_plain
-from informer.config.data import DatasetConfig, regions_of
+from informer.config.data import DatasetConfig, dataset_words, regions_of
 from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
@@ -54,7 +54,6 @@ from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
 from informer.inference.model import Forecast, TrainedModel, interval_notes, log_forecasts
-from informer.inference.rescore import trained_data
 from informer.inference.totals import Totals, held_out, held_out_untrained, totals, units_of
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel
@@ -65,12 +64,10 @@ from informer.read.series import column_values, keeping_cells
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
-from informer.report.run import add_scores, report
+from informer.report.run import add_scores
 from informer.scoring.intervals import NOTHING_LEARNED, Calibration, saved_calibration, validation_rows
 from informer.scoring.scores import Evaluation, shown
 from informer.training.folder import RUNS, RunFolder
-from informer.training.run import dataset_words, train
-from informer.training.start import held_out_fits
 
 
 def _minutes(seconds: float) -> str:
@@ -155,7 +152,7 @@ def repeat_command(subject: Survey, settings: ForecastConfig, horizon: int, data
     words: list[Word] = [subject.path, ("horizon", horizon) if settings.until is None else ("until", settings.until)]
     for name in (
         "target", "future", "future_covariates", "intervals", "model", "seed", "device", "total", "aggregate", "above",
-        "paths", "log",
+        "paths", "plots", "log",
     ):  # fmt: skip
         value = getattr(settings, name)
         words += [(name, value)] if value != getattr(usual, name) else []
@@ -246,6 +243,9 @@ def _forecast_trained(
         began: when reading the data began, by `time.monotonic`.
         title: name of the data, if they are one of several.
     """
+    from informer.report.run import report
+    from informer.training.run import train
+
     run, frequency = folder.path, subject.panel[0].frequency
     train_settings, seasons, notes = plan(subject, settings, run_dir=run)
     horizon, dataset = train_settings.pred_len, train_settings.dataset
@@ -274,6 +274,7 @@ def _forecast_trained(
             log=settings.log,
             intervals=levels,
             device=settings.device,
+            plots=settings.plots,
         )
         kept = list[Forecast]()
         predict(job, quiet, kept, forecasting)
@@ -356,7 +357,7 @@ def _forecast_untrained(
     forecasts = model.forecast(open_series, columns, seasons, horizon=how_far, levels=settings.intervals, ahead=ahead)
     if settings.overwrite:
         folder.clear([Path(subject.path)])
-    written = _write_zero(subject, forecasts, folder.path / FORECASTS)
+    written = _write_zero(subject, forecasts, folder.path / FORECASTS, plots=settings.plots)
     if settings.log is not None:
         log_forecasts(settings.log, forecasts, model=model.name, of_one_file=subject.n_files == 1)
     sums = None
@@ -418,6 +419,9 @@ def _sums_of_run(
     path: str,
 ) -> Totals:
     """Sums of the forecasts of a run, with errors on its validation and test part; `dataset`, `path`: of the file."""
+    from informer.inference.rescore import trained_data
+    from informer.training.start import held_out_fits
+
     model = TrainedModel(saved, device=settings.device, warns=False)
     data = trained_data(saved, model.device, dataset=EvalDataset(path=path))
     names = [forecast.series.name for forecast in forecasts]
@@ -442,11 +446,11 @@ def _total(sums: Totals | None, folder: Path) -> dict[str, str]:
     )
 
 
-def _write_zero(subject: Survey, forecasts: Sequence[Forecast], folder: Path) -> Path:
+def _write_zero(subject: Survey, forecasts: Sequence[Forecast], folder: Path, *, plots: bool) -> Path:
     """A file with the name and format of the input, or one long table for several files."""
     digits = PredictConfig().digits
     if subject.n_files == 1:
-        writer = Writer(folder=folder, format=Format.csv, plots=True, digits=digits)
+        writer = Writer(folder=folder, format=Format.csv, plots=plots, digits=digits)
         return folder / writer.write(name_of(Path(subject.path)), forecasts)
     table = to_long({forecast.series.name: forecast for forecast in forecasts}, digits)
     write_atomic(folder / LONG_FILE, table)

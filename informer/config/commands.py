@@ -124,6 +124,8 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
     model: str | None = None
     """zero: the pretrained network alone. Or another option of training's `model`, which is trained on the file. null:
     the pretrained network, with effects of columns that are known ahead."""
+    plots: bool = False
+    """Also draw the forecast of each file as a PNG, by matplotlib."""
     seed: int = 0
     """Seed of all random numbers."""
     dataset: DatasetConfig = setting(DatasetConfig)
@@ -201,8 +203,8 @@ class EvalConfig(WithCheckpoint, WithOutput, WithDevice):
     model: EvalModel = setting(EvalModel)
     """Settings that may differ from training."""
     batch_size: int = setting(256, least=1)
-    plots: str = "standard"
-    """One of none, standard, attention; false and true mean none and standard."""
+    plots: str = "none"
+    """Pictures by matplotlib: one of none, standard, attention; false and true mean none and standard."""
 
     @property
     def pictures(self) -> Plots:
@@ -267,8 +269,8 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
     engine: EngineName = EngineName.local
     workers: int | None = setting(least=1)
     """Number of actors with engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
-    plots: bool | None = None
-    """Plot each forecast; null: only for a single file."""
+    plots: bool = False
+    """Draw each forecast as a PNG, by matplotlib."""
     plot_series: list[str] = setting(list)
     """Plot only these: series of a single input file, or files of many, one picture each."""
 

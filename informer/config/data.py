@@ -5,7 +5,7 @@ import importlib.util
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
 from datetime import datetime
 from enum import Enum
 from functools import partial
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from informer.base.errors import InputError, Repair, listed
 from informer.config.fields import Checked, setting
 from informer.config.model import CalendarEmbed
-from informer.config.overrides import TextKey, text_value, to_display
+from informer.config.overrides import TextKey, changed_settings, text_value, to_display
 
 
 class Fill(Enum):
@@ -572,6 +572,12 @@ class ScalerConfig:
     transform: Transform = Transform.none
     per_series: bool = True
     """Scale each series by its own training rows; false: by those of all series together."""
+
+
+def dataset_words(dataset: DatasetConfig) -> list[str]:
+    """Settings of a file's data that differ from the defaults, except its path, as words of a command."""
+    usual = DatasetConfig()
+    return changed_settings("dataset", asdict(replace(dataset, name=usual.name, path=None)), asdict(usual))
 
 
 def optional_settings(*bases: type, **what: Any) -> Any:

@@ -307,7 +307,6 @@ class Job:
     @classmethod
     def of(cls, settings: PredictConfig, sources: Sequence[InputFile], *, many: bool) -> "Job":
         """The job of a command, for these files."""
-        plots = not many and settings.mode is Mode.ahead if settings.plots is None else settings.plots
         plotted = tuple(dict.fromkeys(settings.plot_series))
         names = [source.name for source in sources]
         if unknown := [name for name in plotted if many and name not in names]:
@@ -321,7 +320,7 @@ class Job:
             writer=Writer(
                 folder=Path(settings.output),
                 format=settings.format,
-                plots=plots or bool(plotted),
+                plots=settings.plots or bool(plotted),
                 digits=settings.digits,
                 files=plotted if many else (),
                 series=() if many else plotted,

@@ -21,13 +21,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float64
 from rich.console import Console
 from torch import Tensor
-from torch.utils.tensorboard import SummaryWriter
 
 from informer import checkpoint
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError
 from informer.base.files import make_folder, refuse_link, write_atomic
-from informer.base.plots import plot_attention, plot_error_by_step, save_figure
 from informer.base.runtime import pick_device
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
@@ -347,6 +345,8 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
     Raises:
         InputError: no readable checkpoint, it was fitted on the test part, or its data is missing or has other columns.
     """
+    if settings.pictures is not Plots.none:  # refused before the data is read if matplotlib is missing
+        from informer.base.plots import plot_error_by_step, save_figure
     path = checkpoint.locate(Path(settings.checkpoint))
     saved, decodings = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model), None
     if saved.refit:
@@ -394,6 +394,10 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
 
 def _draw_attention(model: ForecastModel, windows: Windows, output: Path) -> None:
     """Plot the maps of the first test windows with non-overlapping horizons, since neighbours look alike."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    from informer.base.plots import plot_attention, save_figure
+
     chosen = range(0, len(windows), windows.sizes.pred_len)[:ATTENTION_WINDOWS]
     names = [f"test window {number}" for number in chosen]
     with SummaryWriter(str(output)) as writer:

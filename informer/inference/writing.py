@@ -62,6 +62,10 @@ class Writer:
     files: tuple[str, ...] = ()
     series: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.plots:  # refused before anything is forecast if matplotlib is missing
+            import informer.base.plots  # noqa: F401
+
     def write(self, name: str, forecasts: Sequence[Forecast]) -> str:
         """Write the forecasts of one file's series; returns the path of the table relative to the folder.
 
@@ -79,7 +83,7 @@ class Writer:
         else:
             content = to_csv(forecasts, self.digits) if self.format is Format.csv else to_parquet(forecasts)
         if pictures:  # after the forecast was checked
-            from informer.base.plots import save_figure  # imports matplotlib
+            from informer.base.plots import save_figure
 
             for path, forecast in pictures.items():
                 series, title = forecast.series, name
@@ -249,7 +253,7 @@ def _text(rows: Sequence[Sequence[object]], *, separator: str = ",") -> str:
 
 def figure_of(forecast: Forecast, *, title: str) -> "Figure":
     """Plot history, forecast and every interval, in data units."""
-    from informer.base.plots import plot_forecast  # imports matplotlib
+    from informer.base.plots import plot_forecast
 
     series = forecast.series
     labels = series.frequency.labels

@@ -51,8 +51,7 @@ from informer.scoring.bootstrap import DRAWS, Interval, Winner
 from informer.scoring.intervals import nominal
 from informer.scoring.metrics import HEADINGS
 from informer.scoring.scores import START
-from informer.training.run import NAME
-from informer.training.sinks import LossTable, note_of, units_of
+from informer.training.folder import NAME
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -213,6 +212,8 @@ def _losses(run: Path, config: Mapping[str, Any], saved: Checkpoint) -> dict[str
     """The losses of a run; None without a trained epoch."""
     if not (run / LOSSES).exists():
         return None
+    from informer.training.sinks import LossTable, note_of, units_of
+
     table, loss = LossTable.read(run / LOSSES), from_plain(config).loss
     if not table.training:
         return None

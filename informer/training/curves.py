@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
-from matplotlib.figure import Figure
 from rich.console import Console
 
 from informer.base import progress
 from informer.base.console import step_bar
-from informer.base.plots import plot_attention, plot_windows, png
 from informer.config.training import Extra, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
 from informer.inference.rescore import attention_maps
@@ -27,7 +25,10 @@ from informer.scoring.baselines import FittedBaseline
 from informer.scoring.intervals import REPORTED_LEVELS, IntervalScores, residuals_of
 from informer.scoring.metrics import pinball
 from informer.training.optim import build_loss, observed_share
-from informer.training.sinks import Sink
+from informer.training.sinks import Sink, draws
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +101,8 @@ class Tracker(AbstractContextManager["Tracker"]):
 
     @property
     def takes_pictures(self) -> bool:
-        """Whether any sink keeps pictures."""
-        return any(sink.TAKES_PICTURES for sink in self._sinks.values())
+        """Whether matplotlib is installed and any sink keeps pictures."""
+        return draws() and any(sink.TAKES_PICTURES for sink in self._sinks.values())
 
     def begin(self) -> None:
         """Start of training: print the header of the epoch table."""
@@ -164,8 +165,10 @@ class Tracker(AbstractContextManager["Tracker"]):
             for tag, value in values.items():
                 sink.scalar(tag, value, step)
 
-    def figure(self, tag: str, figure: Figure, number: int) -> None:
+    def figure(self, tag: str, figure: "Figure", number: int) -> None:
         """Add a figure of epoch `number`."""
+        from informer.base.plots import png
+
         content = png(figure, dpi=100)
         for sink in self._sinks.values():
             sink.image(tag, content, number)
@@ -206,6 +209,8 @@ def track_epoch(tracker: Tracker, model: ForecastModel, data: Data, epoch: int, 
         norms = {f"weights/{name}": float(parameter.detach().norm()) for name, parameter in model.named_parameters()}
         tracker.scalars(norms, epoch)
     if Extra.attention in trainer.track_also and tracker.takes_pictures:
+        from informer.base.plots import plot_attention
+
         window = data.val.batch(torch.tensor([len(data.val) // 2]))
         for each in attention_maps(model, window):
             names = ["validation window"]
@@ -253,8 +258,10 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
 
 
 @torch.inference_mode()
-def forecast_figure(model: ForecastModel, data: Data) -> Figure:
+def forecast_figure(model: ForecastModel, data: Data) -> "Figure":
     """Plot forecasts and actual values of three evenly spaced validation windows, in scaled units."""
+    from informer.base.plots import plot_windows
+
     model.eval()
     batch = data.val.batch(torch.linspace(0, len(data.val) - 1, 3).long())
     target_positions = [data.inputs.index(name) for name in data.targets]

@@ -36,6 +36,9 @@ MOVING = (
 )
 """Keys in which config.yaml may differ from the checkpoints of its run: paths, device and length."""
 
+NAME = "frame"
+"""Name of a table from Python in messages, of its series and, with an ending, of its file."""
+
 RUNS = "runs"
 """Default parent folder of run directories."""
 

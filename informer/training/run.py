@@ -8,7 +8,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timezone
 from functools import cache, partial
 from pathlib import Path
@@ -47,7 +47,7 @@ from informer.checkpoint.format import (
 from informer.checkpoint.paths import LAST, LOG, REFIT
 from informer.checkpoint.restore import dims_in, restore_model
 from informer.config import conversion
-from informer.config.data import OWN_PLACES, DatasetConfig, NonNegative
+from informer.config.data import OWN_PLACES, NonNegative, dataset_words
 from informer.config.model import WindowSizes
 from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.training import TrainConfig, check
@@ -72,7 +72,7 @@ from informer.scoring.scores import (
     training_scale,
 )
 from informer.training.curves import Tracker, reference_losses, tag_of
-from informer.training.folder import LENGTH, RunFolder
+from informer.training.folder import LENGTH, NAME, RunFolder
 from informer.training.loop import Session, check_compiler, fit
 from informer.training.optim import EarlyStopping, resolve_precision
 from informer.training.processes import Processes
@@ -93,10 +93,6 @@ log = logging.getLogger(__name__)
 
 Read = Callable[[WindowSizes], Source]
 """Reads the series of a dataset; the argument is the size of the windows."""
-
-
-NAME = "frame"
-"""Name of the table in messages, of its series and, with an ending, of the file."""
 
 
 def saved_path(table: pd.DataFrame, run_dir: Path) -> Path:
@@ -194,12 +190,6 @@ def better_command(settings: TrainConfig) -> str:
     columns = changed_settings("", roles, {name: getattr(TrainConfig(), name) for name in ROLES})
     words = [*data, *columns, f"pred_len={settings.pred_len}", "model=linear"]
     return f"try: {shell_command('train', *words)}, which takes seconds"
-
-
-def dataset_words(dataset: DatasetConfig) -> list[str]:
-    """Settings of a file's data that differ from the defaults, except its path, as words of a command."""
-    usual = DatasetConfig()
-    return changed_settings("dataset", asdict(replace(dataset, name=usual.name, path=None)), asdict(usual))
 
 
 def data_facts(data: Data) -> dict[str, Any]:

@@ -28,9 +28,13 @@ from torch.utils.tensorboard.summary import custom_scalars, hparams
 
 from informer.base.errors import InputError, reason_of
 from informer.base.files import AppendedFile, csv_text, reading, refuse_link, write_atomic, writing
-from informer.base.plots import plot_losses, save_figure
 from informer.checkpoint.paths import CURVES, EVENTS, LOSSES, LOSSES_PICTURE, MLFLOW
 from informer.config.training import SLOTS, LossConfig, LossKind, TrackerKind, TrainConfig
+
+
+def draws() -> bool:
+    """Whether pictures are drawn, which needs matplotlib; curves need nothing."""
+    return find_spec("matplotlib") is not None
 
 
 class Sink:
@@ -393,9 +397,11 @@ class LossFile(Sink):
             self.table.baselines[name.replace("_", " ")] = float(value)
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """Plot the losses, if an epoch was trained."""
+        """Plot the losses, if an epoch was trained and matplotlib is installed."""
         table, loss = self.table, self._loss
-        if table.training:
+        if table.training and draws():
+            from informer.base.plots import plot_losses, save_figure
+
             curves = (table.training, table.validation, table.baselines)
             save_figure(plot_losses(*curves, units=units_of(loss), note=note_of(loss)), self._folder / LOSSES_PICTURE)
 
