@@ -247,7 +247,7 @@ class InformerConfig(ModelConfig):
     global_tokens: int = setting(0, least=0)
     """Learned tokens of each encoder stack; needs attn=etc or bigbird_etc with attn.n_global=0."""
     embed_padding: EmbedPadding = EmbedPadding.circular
-    """Rows that the embedding of a row reads; with causal, decoding=step takes constant time per row."""
+    """Rows that the embedding of a row reads: with causal, none after it."""
     mix: bool = False
     """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
     activation_checkpointing: bool = False

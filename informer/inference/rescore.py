@@ -179,8 +179,6 @@ def attention_maps(model: ForecastModel, batch: Batch) -> list[AttentionMap]:
     with ExitStack() as hooks:
         for place, layer in layers.items():
             hooks.callback(layer.attention.register_forward_pre_hook(partial(_note, inputs, place)).remove)
-        hooks.callback(setattr, model, "keeps_states", model.keeps_states)
-        model.keeps_states = False  # steps of the decoder would call no mechanism with all of its keys
         model_output(model, batch)
     maps = (_map(place, layers[place].attention, layer_inputs) for place, layer_inputs in inputs.items())
     return [attention_map for attention_map in maps if attention_map is not None]

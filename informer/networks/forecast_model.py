@@ -33,8 +33,6 @@ class ForecastModel(nn.Module):
 
     non_negative: tuple[int, ...] = ()
     """Positions of the targets whose forecasts are at least zero in data units; batches then have center and scale."""
-    keeps_states: bool = True
-    """Whether decoding step by step uses the form by steps of a decoder that has one."""
 
     def __init__(
         self,
@@ -148,34 +146,19 @@ class ForecastModel(nn.Module):
         """Dynamic decoding: forecast the horizon step by step, each row from the rows before it.
 
         y_i = forecast([start token, y_1, ..., y_(i-1), 0, ...])_i. Zhou et al. 2021, section 5.3, compare this with
-        their generative decoder. The encoder runs once. If the decoder has a form by steps, each token passes it twice:
-        with zeros for the targets, for its forecast, and with the forecast, for the tokens after it. Otherwise
-        O(pred_len / fed_rows) passes of the whole decoder.
+        their generative decoder. The encoder runs once, the decoder pred_len / fed_rows times.
         """
         assert self.transform is not None
         network: Any = self.network
         inputs, n_given = self.transform(enc_x, enc_mark, dec_x, dec_mark, series), self.transform.inside.label_len
         memory = network.encode(inputs.enc_x, inputs.enc_mark)
-        states = network.begin(memory) if self.keeps_states else None
-        tokens, mark = list(inputs.dec_x.split(1, dim=1)), inputs.dec_mark
-
-        def seen(at: int) -> tuple[Tensor, Tensor, int]:
-            return torch.cat(tokens[max(at - 2, 0) : at + 1], dim=1), mark[:, at : at + 1], at
-
-        if states is not None and n_given:
-            _, states = network.steps(states, inputs.dec_x[:, :n_given], mark[:, :n_given], 0)
-        forecasts = list[Tensor]()
-        for at in range(n_given, len(tokens)):
-            if states is None:
-                out = network.decode(memory, torch.cat(tokens, dim=1), mark)[:, at - n_given : at - n_given + 1]
-            else:
-                out, _ = network.steps(states, *seen(at))
-            first = (at - n_given) * self.fed_rows
-            begun = None if start is None else start[:, first : first + self.fed_rows]
-            forecasts.append(self._whole(out, inputs, begun, enc_x))
-            tokens[at] = self.transform.fed(tokens[at], network.point(forecasts[-1]), inputs)
-            if states is not None and at + 1 < len(tokens):
-                _, states = network.steps(states, *seen(at))
+        tokens, forecasts = list(inputs.dec_x.split(1, dim=1)), list[Tensor]()
+        for at in range(len(tokens) - n_given):
+            out = network.decode(memory, torch.cat(tokens, dim=1), inputs.dec_mark)[:, at : at + 1]
+            rows = slice(at * self.fed_rows, (at + 1) * self.fed_rows)
+            forecasts.append(self._whole(out, inputs, None if start is None else start[:, rows], enc_x))
+            token = tokens[n_given + at]
+            tokens[n_given + at] = self.transform.fed(token, network.point(forecasts[-1]), inputs)
         return torch.cat(forecasts, dim=1)
 
     def _target_history(self, enc_x: Tensor) -> Float[Tensor, "b seq_len n"]:

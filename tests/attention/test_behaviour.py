@@ -700,7 +700,7 @@ def test_a_state_is_never_written_to_sums_in_single_precision_and_has_gradients(
     )
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
     row, state = attn.float().step(attn.initial_state(1, 4), *(x.bfloat16() for x in (q, k, v)))
-    assert (row.dtype, state.s.dtype) == (torch.bfloat16, torch.float32)
+    assert (row.dtype, state[0].dtype) == (torch.bfloat16, torch.float32)
     with pytest.raises(ValueError, match="causal"):
         made(name, params, (6, 6)).initial_state(1)
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from informer import Forecaster, checkpoint
 from informer.base.runtime import resource
-from informer.build import attention_node, build_model
-from informer.config.model import Decoding, EmbedPadding, InformerConfig, LinearSkip
+from informer.build import build_model
+from informer.config.model import Decoding, InformerConfig, LinearSkip
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
 
@@ -78,67 +78,6 @@ def test_it_equals_the_loop(attn: dict, config: dict) -> None:
     net, inputs = network(attn, **config), windows()
     assert net.fed_rows == config.get("patch_len", 1)
     torch.testing.assert_close(net(*inputs), fed_back(net, inputs, config.get("patch_len", 1)), rtol=0, atol=1e-12)
-
-
-CAUSAL = {"embed_padding": EmbedPadding.causal}
-BY_STEPS = ["full", "dot", "linear", "performer", "performer_trig", "taylor", "efficient"]
-
-
-STATE_CONFIGS = [
-    {"patch_len": 3}, {"channel_independent": True, "instance_norm": True}, {"skip": LinearSkip.ridge},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "config"),
-    [*((name, {}) for name in BY_STEPS), *((name, one) for name in ("full", "performer") for one in STATE_CONFIGS)],
-    ids=str,
-)
-@torch.no_grad()
-def test_rows_with_a_state_are_those_of_the_whole_pass(
-    name: str, config: dict, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if a row is read with other rows before it, at another place, or in another scale than in a whole pass; or if
-    the whole decoder is run after all."""
-    net, inputs = network(attention_node(name), **CAUSAL, **config), windows()
-    if config.get("instance_norm"):  # `fed_back` has no scale of its own
-        net.keeps_states = False
-        expected = net(*inputs)
-        net.keeps_states = True
-    else:
-        expected = fed_back(net, inputs, config.get("patch_len", 1))
-    monkeypatch.setattr(net.network, "decode", None)
-    torch.testing.assert_close(net(*inputs), expected, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("attn", "config"), [(PROB, CAUSAL), (FULL, {}), (FULL, CAUSAL | {"mix": True})], ids=["prob", "circular", "mix"]
-)
-@torch.no_grad()
-def test_others_run_the_whole_decoder(attn: dict, config: dict) -> None:
-    """Red if a decoder whose rows depend on later ones gets states."""
-    net, inputs = network(attn, **config), windows()
-    assert net.network.begin(net.network.encode(*inputs[:2])) is None
-    torch.testing.assert_close(net(*inputs), fed_back(net, inputs), rtol=0, atol=1e-12)
-
-
-def test_random_features_that_are_redrawn_have_no_state_in_training() -> None:
-    """Red if rows of one sequence may have other features."""
-    net, inputs = network(attention_node("performer") | {"redraw_every": 2}, **CAUSAL), windows()
-    memory = net.network.encode(*inputs[:2])
-    assert net.network.begin(memory) is not None
-    assert net.train().network.begin(memory) is None
-
-
-def test_gradients_with_a_state_are_those_of_the_whole_pass() -> None:
-    net, inputs = network(attention_node("linear"), **CAUSAL), windows()
-    parameters = [each for each in net.parameters() if each.requires_grad]
-    gradients = []
-    for net.keeps_states in (True, False):
-        gradients.append(torch.autograd.grad(net(*inputs).square().sum(), parameters, allow_unused=True))
-    assert sum(one is not None for one in gradients[0]) > len(parameters) // 2
-    for ours, whole in zip(*gradients, strict=True):
-        torch.testing.assert_close(ours, whole, rtol=1e-8, atol=1e-8)
 
 
 @torch.no_grad()

@@ -41,7 +41,7 @@ from informer.networks.attention.kernels import (
     scan,
 )
 from informer.networks.attention.parameters import choice
-from informer.networks.attention.recurrent import FeatureState, KernelAttention
+from informer.networks.attention.recurrent import KernelAttention
 from informer.networks.attention.running_sums import running_max, running_sum
 
 CALM = 40
@@ -106,15 +106,13 @@ class EfficientAttention(KernelAttention):
         return softmax_over_features, exp_key
 
     def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
-        """See `RecurrentAttention`."""
+        """See `KernelAttention`; with a normaliser per feature: sums of exp(k_jc - unit_c) v_j [b h e d] and of
+        exp(k_jc - unit_c) [b h e], and the largest k_jc so far, unit_c [b h e]."""
         if self._by_row:
             return super().empty_state(shape, d, device)
         e = self.spec.d_head
-        return FeatureState(
-            s=torch.zeros(*shape, e, d, device=device),
-            z=torch.zeros(*shape, e, device=device),
-            unit=torch.full((*shape, e), float("-inf"), device=device),
-        )
+        sums, units = torch.zeros(*shape, e, d, device=device), torch.full((*shape, e), float("-inf"), device=device)
+        return sums, torch.zeros(*shape, e, device=device), units
 
     def step(
         self, state: Any, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
@@ -123,12 +121,12 @@ class EfficientAttention(KernelAttention):
         if self._by_row:
             return super().step(state, q_t, k_t, v_t)
         q, k, v = promote_half(q_t, k_t, v_t)
-        unit = torch.maximum(state.unit, k.detach())  # cancels, so it needs no gradient
-        decay, fk = (state.unit - unit).exp(), (k - unit).exp()
-        s = state.s * decay.unsqueeze(-1) + fk.unsqueeze(-1) * v.unsqueeze(-2)
-        new = FeatureState(s, z=state.z * decay + fk, unit=unit)
+        s, z, before = state
+        unit = torch.maximum(before, k.detach())  # cancels, so it needs no gradient
+        decay, fk = (before - unit).exp(), (k - unit).exp()
+        s, z = s * decay.unsqueeze(-1) + fk.unsqueeze(-1) * v.unsqueeze(-2), z * decay + fk
         # The largest key has feature 1, so z is at least 1.
-        return ((q.softmax(dim=-1) / new.z).unsqueeze(-2) @ new.s).squeeze(-2).to(v_t.dtype), new
+        return ((q.softmax(dim=-1) / z).unsqueeze(-2) @ s).squeeze(-2).to(v_t.dtype), (s, z, unit)
 
 
 def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, tuple[Tensor, ...]]:

@@ -2,29 +2,28 @@
 
   A = softmax(scale * q k^T)        scale = e^-0.5 by default; `attn=dot` is scale = 1 (Luong et al. 2015)
 
-Cost: O(l s) time, O(l + s) memory; `step` is the form of causal layers that keeps keys and values. Where possible
+Cost: O(l s) time, O(l + s) memory. Where possible
 torch's fused `scaled_dot_product_attention` is used; on the CPU that kernel needs dropout 0 and values as wide as keys,
 otherwise chunks of queries are computed.
 """
 
 from functools import partial
-from typing import Any, final
+from typing import final
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.parameters import positive
-from informer.networks.attention.recurrent import KeysAndValues, RecurrentAttention
 from informer.networks.attention.scores import future_keys, hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
 
 @final
-class FullAttention(RecurrentAttention):
+class FullAttention(Attention):
     """Every query attends to every allowed key.
 
     Args:
@@ -56,20 +55,6 @@ class FullAttention(RecurrentAttention):
         if mask is not None or q.is_cuda or (self.p == 0.0 and q.shape[-1] == v.shape[-1]):
             return F.scaled_dot_product_attention(q, k, v, allowed, self.p, causal, scale=self.scale)
         return map_rows(partial(self._attend, self.p), q, k, v, width=k.shape[2], causal=self.spec.causal)
-
-    def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
-        """See `RecurrentAttention`."""
-        e = self.spec.d_head
-        return KeysAndValues(torch.zeros(*shape, 0, e, device=device), torch.zeros(*shape, 0, d, device=device))
-
-    def step(
-        self, state: Any, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
-    ) -> tuple[Float[Tensor, "b h d"], Any]:
-        """The row of the next position, and the state after it."""
-        pairs = zip(state, (k_t, v_t), strict=True)
-        k, v = (torch.cat([kept.to(new.dtype), new.unsqueeze(2)], dim=2) for kept, new in pairs)
-        out = F.scaled_dot_product_attention(q_t.unsqueeze(2), k, v, dropout_p=self.p, scale=self.scale)
-        return out.squeeze(2), KeysAndValues(k, v)
 
     def _attend(self, p: float, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)

@@ -80,7 +80,7 @@ class PerformerAttention(KernelAttention):
         return kernel_weights(scores, causal=self.spec.causal, log=log).to(q.dtype)
 
     def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
-        """See `RecurrentAttention`; by default on the device of the directions, which all steps must share."""
+        """See `KernelAttention`; by default on the device of the directions, which all steps must share."""
         return super().empty_state(shape, d, device or self.directions.device)
 
     @property

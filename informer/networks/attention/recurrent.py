@@ -1,11 +1,10 @@
-"""Causal attention one position at a time, with a state of what came before.
+"""Attention by products of features, also one position at a time with a state of the positions before it.
 
     state = attn.initial_state(batch_size)
     out_t, state = attn.step(state, q_t, k_t, v_t)         # q_t, k_t [b h e], v_t [b h d] -> out_t [b h d]
 
-The rows equal those of `forward` over the whole sequence in a causal layer. Available for linear, performer, taylor and
-efficient, with states of constant size, and for full, which keeps all keys and values (see `RecurrentAttention`).
-Katharopoulos et al. 2020 ("Transformers are RNNs", eq. 18-20):
+The rows equal those of `forward` over the whole sequence in a causal layer, and the state has a constant size: linear,
+performer, taylor and efficient have this form. Katharopoulos et al. 2020 ("Transformers are RNNs", eq. 18-20):
 
   S_i = S_{i-1} + f(k_i) v_i^T        z_i = z_{i-1} + f(k_i)        out_i = f(q_i) S_i / f(q_i).z_i
 
@@ -25,33 +24,6 @@ from informer.networks.attention.base import Attention
 from informer.networks.attention.kernels import FeatureMap, kernel_attention, promote_half, smallest
 
 
-class RecurrentAttention(Attention):
-    """A mechanism with a recurrent form."""
-
-    def initial_state(
-        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
-    ) -> Any:
-        """The state before the first position, for values with `d_value` features (None: d_head).
-
-        Raises:
-            ValueError: the layer is not causal.
-        """
-        if not self.spec.causal:
-            raise ValueError("the recurrent form needs a causal layer: build it with AttentionSpec(causal=True)")
-        d = self.spec.d_head if d_value is None else d_value
-        return self.empty_state((batch_size, self.spec.n_heads), d, device)
-
-    @abstractmethod
-    def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
-        """The state before the first position, of `shape` [b h] and values of width d."""
-
-    @abstractmethod
-    def step(
-        self, state: Any, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
-    ) -> tuple[Float[Tensor, "b h d"], Any]:
-        """The row of the next position, and the state after it."""
-
-
 class KernelState(NamedTuple):
     """State of attention by products of features, after i positions."""
 
@@ -67,7 +39,7 @@ class KernelState(NamedTuple):
     """Number of positions so far, i."""
 
 
-class KernelAttention(RecurrentAttention):
+class KernelAttention(Attention):
     """A mechanism whose weights are products of features, divided by their sum over the allowed keys; see `kernels`."""
 
     @property
@@ -90,8 +62,21 @@ class KernelAttention(RecurrentAttention):
         width, causal = self.width, self.spec.causal
         return kernel_attention(q, k, v, *self.maps(), width=width, causal=causal, floor=self.floor(q))
 
+    def initial_state(
+        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
+    ) -> Any:
+        """The state before the first position, for values with `d_value` features (None: d_head).
+
+        Raises:
+            ValueError: the layer is not causal.
+        """
+        if not self.spec.causal:
+            raise ValueError("the recurrent form needs a causal layer: build it with AttentionSpec(causal=True)")
+        d = self.spec.d_head if d_value is None else d_value
+        return self.empty_state((batch_size, self.spec.n_heads), d, device)
+
     def empty_state(self, shape: tuple[int, int], d: int, device: torch.device | str | None) -> Any:
-        """See `RecurrentAttention`."""
+        """The state before the first position, of `shape` [b h] and values of width d."""
         return KernelState(
             s=torch.zeros(*shape, self.width, d, device=device),
             z=torch.zeros(*shape, self.width, device=device),
@@ -121,21 +106,3 @@ class KernelAttention(RecurrentAttention):
         zero = z.detach().abs() < (new.n.to(z.dtype) * self.floor(q_t)).clamp(min=smallest(z))
         out = (fq.unsqueeze(-2) @ new.s).squeeze(-2) / z.masked_fill(zero, 1)
         return torch.where(zero, new.v_sum / new.n, out).to(v_t.dtype), new
-
-
-class KeysAndValues(NamedTuple):
-    """State of full attention, after i positions."""
-
-    k: Float[Tensor, "b h i e"]
-    v: Float[Tensor, "b h i d"]
-
-
-class FeatureState(NamedTuple):
-    """State of causal efficient attention with a normaliser per feature."""
-
-    s: Float[Tensor, "b h e d"]
-    """Sum of exp(k_jc - unit_c) v_j."""
-    z: Float[Tensor, "b h e"]
-    """Sum of exp(k_jc - unit_c)."""
-    unit: Float[Tensor, "b h e"]
-    """Largest k_jc so far; -inf before the first."""

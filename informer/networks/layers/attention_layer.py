@@ -1,6 +1,6 @@
 """Projections around an attention mechanism; the only place where heads are split and merged."""
 
-from typing import Any, final
+from typing import final
 
 import torch
 from einops import rearrange
@@ -88,18 +88,6 @@ class AttentionLayer(nn.Module):
         masks = () if mask is None else (mask,)
         merged = self.merge(self.attention(self.split(self.query(x)), keys, values, *masks))
         return self.out(merged if n_last is None else merged[:, -n_last:])
-
-    def steps(self, x: Float[Tensor, "b l d"], state: Any) -> tuple[Float[Tensor, "b l d"], Any]:
-        """Causal self-attention of the next rows, and the state after them (`informer.networks.attention.recurrent`).
-
-        The mechanism is a `RecurrentAttention`, and `mix` is off.
-        """
-        attention: Any = self.attention
-        rows = list[Tensor]()
-        for q, k, v in zip(*(x.unbind(dim=2) for x in (self.split(self.query(x)), *self.memory_heads(x))), strict=True):
-            row, state = attention.step(state, q, k, v)
-            rows.append(row)
-        return self.out(self.merge(torch.stack(rows, dim=2))), state
 
     @torch.no_grad()
     def received(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b s"]:

@@ -6,14 +6,10 @@ from typing import Any, final
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from informer.networks.attention.recurrent import RecurrentAttention
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.recompute import run
-
-States = list[tuple[Tensor, Tensor, Any]]
-"""For each layer keys and values of the memory, and the state of self-attention."""
 
 
 @final
@@ -55,18 +51,6 @@ class DecoderLayer(nn.Module):
         x = self.norm2(x + self.dropout(self.cross_attention(x, memory, mask=memory_mask)))
         return self.norm3(x + self.feed_forward(x))
 
-    def steps(
-        self, x: Float[Tensor, "b l d"], keys: Float[Tensor, "b h s e"], values: Float[Tensor, "b h s e"], state: Any
-    ) -> tuple[Float[Tensor, "b l d"], Any]:
-        """The output of the next rows, and the state of self-attention after them.
-
-        Keys and values are the `memory_heads` of cross-attention.
-        """
-        attended, state = self.self_attention.steps(x, state)
-        x = self.norm1(x + self.dropout(attended))
-        x = self.norm2(x + self.dropout(self.cross_attention.attend(x, keys, values)))
-        return self.norm3(x + self.feed_forward(x)), state
-
 
 @final
 class Decoder(nn.Module):
@@ -85,29 +69,3 @@ class Decoder(nn.Module):
         """[b label_len+pred_len d] -> [b pred_len d]."""
         x = run(self.layers[:-1], x, memory, recompute=self.recompute)
         return self.norm(run(self.layers[-1:], x, memory, self.pred_len, recompute=self.recompute))
-
-    def has_steps(self) -> bool:
-        """Whether `steps` gives the rows of `forward`: every mechanism is a `RecurrentAttention`, so that rows of
-        cross-attention do not depend on each other, with features that stay the same, and no layer has `mix`."""
-        layers = [each for layer in self.layers for each in (layer.self_attention, layer.cross_attention)]
-        redrawn = self.training and any(getattr(layer.attention, "redraw_every", 0) for layer in layers)
-        able = all(isinstance(layer.attention, RecurrentAttention) and not layer.mix for layer in layers)
-        return able and not redrawn
-
-    def begin(self, memory: Float[Tensor, "b s d"]) -> States:
-        """The states before the first row."""
-        return [
-            (
-                *layer.cross_attention.memory_heads(memory),
-                layer.self_attention.attention.initial_state(memory.shape[0], device=memory.device),
-            )
-            for layer in self.layers
-        ]
-
-    def steps(self, x: Float[Tensor, "b l d"], states: States) -> tuple[Float[Tensor, "b l d"], States]:
-        """The output of the next rows, and the states after them; those given stay as they are."""
-        after: States = []
-        for layer, (keys, values, state) in zip(self.layers, states, strict=True):
-            x, new = layer.steps(x, keys, values, state)
-            after.append((keys, values, new))
-        return self.norm(x), after

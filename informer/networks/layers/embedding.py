@@ -92,12 +92,9 @@ class Embedding(nn.Module):
         self.register_buffer("position", sinusoid_table(length, d_model), persistent=False)
         self.dropout = Dropout(dropout)
 
-    def forward(
-        self, x: Float[Tensor, "b r c"], marks: Float[Tensor, "b l m"], first: int = 0
-    ) -> Float[Tensor, "b l d"]:
-        """Embed the rows of an input from `first` on; causal: x may begin with rows before, which they see."""
-        n, values = marks.shape[1], self.value(x)
-        embedded = (values[:, -n:] if first else values) + self.position[first : first + n]
+    def forward(self, x: Float[Tensor, "b l c"], marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
+        """Embed the rows of an input."""
+        embedded = self.value(x) + self.position[: x.shape[1]]
         if self.calendar is not None:
             embedded = embedded + self.calendar(marks)
         # under autocast the layers that follow read and write its dtype, so that nothing is cast between them

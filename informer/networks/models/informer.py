@@ -19,7 +19,7 @@ from informer.config.model import InformerConfig
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.global_local import GlobalLocalAttention
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.layers.decoder import Decoder, DecoderLayer, States
+from informer.networks.layers.decoder import Decoder, DecoderLayer
 from informer.networks.layers.embedding import Embedding
 from informer.networks.layers.encoder import Encoder, EncoderLayer, EncoderStack, stack_lengths
 from informer.networks.layers.feed_forward import FeedForward
@@ -104,25 +104,6 @@ class Informer(Network):
     ) -> Float[Tensor, "b pred_len n *q"]:
         """The forecast from start token and horizon, in one pass."""
         return self.head(self.decoder(self.dec_embedding(x, mark), memory))
-
-    def begin(self, memory: Float[Tensor, "b s d"]) -> States | None:
-        """The states of the decoder before its first row; None: it has no form by steps, so `decode` is run for each
-        row."""
-        return self.decoder.begin(memory) if self.dec_embedding.value.causal and self.decoder.has_steps() else None
-
-    def steps(
-        self, states: States, x: Float[Tensor, "b r c"], mark: Float[Tensor, "b l m"], first: int
-    ) -> tuple[Float[Tensor, "b l n *q"], States]:
-        """The outputs of the next rows, and the states after them.
-
-        Args:
-            states: those before the rows.
-            x: the rows; unless they are the first of all, after the two rows before them.
-            mark: marks of the rows.
-            first: index of the first of the rows.
-        """
-        rows, states = self.decoder.steps(self.dec_embedding(x, mark, first), states)
-        return self.head(rows), states
 
     def attention_layers(self) -> dict[str, AttentionLayer]:
         """Attention layers by place: `encoder 1.2` (stack, layer), `decoder 1` (self-attention), `cross 1`."""
