@@ -439,3 +439,13 @@ def test_help_is_a_page(entry: str, folder: Path, tree: Tree) -> None:
     shown = {"train": "factor: 5", "inspect": "seq_len: 96"}.get(entry, "checkpoint: runs/latest")
     assert shown in listing.out
     assert tree(folder) == {}
+
+
+def test_standard_output_may_be_closed(folder: Path) -> None:
+    """Red if a command of cron or a service manager, which may close it, ends with a traceback or writes to a file that
+    has its number."""
+    command = f"'{sys.executable}' -m informer inspect '{ROOT}/data/sample.csv' >&-"
+    ended = subprocess.run(
+        command, shell=True, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")

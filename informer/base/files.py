@@ -341,14 +341,23 @@ def _remove_empty(folders: list[Path]) -> None:
             folder.rmdir()
 
 
+_held: set[Path] = set()
+"""Folders that commands of this process have locked: what they call may write there too."""
+
+
 @contextmanager
 def _locked(folder: Path, setting: str) -> Iterator[None]:
-    path = folder / LOCK
+    path, place = folder / LOCK, folder.resolve()
+    if place in _held:
+        yield
+        return
     with writing(path):
         file = _taken(path, setting)
+    _held.add(place)
     try:
         yield
     finally:
+        _held.remove(place)
         if os.name == "nt":  # Windows cannot remove an open file
             file.close()
         with suppress(PermissionError):

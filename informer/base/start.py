@@ -27,6 +27,9 @@ def begin() -> None:
     """Set up the process: Ctrl-C ends it with one line; file names are UTF-8 in any locale. Must be called first."""
     global _is_command
     _is_command = True
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed, as cron and service managers may do
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (as long as the process)
     signal.signal(signal.SIGINT, end_at_once)
     if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])

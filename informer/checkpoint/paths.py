@@ -4,12 +4,14 @@ Entries of run.json: the origin of a run, its data, the runs that resumed it and
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from informer.base.errors import InputError
-from informer.base.files import check_no_input_overwritten, expanded, write_atomic, writing
+from informer.base.files import check_no_input_overwritten, expanded, only_writer, write_atomic, writing
 from informer.config.conversion import read_json
 from informer.config.data import is_plain_name
 from informer.config.overrides import shell_command
@@ -172,6 +174,28 @@ def check_output(
                 f"{setting}={output}: overwrite=true replaces what this command has written, found another "
                 f"{path.name}; choose another"
             )
+
+
+@contextmanager
+def only_output(
+    output: Path,
+    written: Sequence[Path],
+    *,
+    inputs: Iterable[Path] = (),
+    overwrite: bool,
+    cure: str = ", or overwrite=true",
+    own: tuple[Path | None, bytes] | None = None,
+) -> Iterator[None]:
+    """`check_output`, after which no other command writes to the folder until the results are written.
+
+    Raises:
+        InputError: another process writes to the folder; or see `check_output`.
+    """
+    check = partial(check_output, output, written, inputs=[*inputs], overwrite=overwrite, cure=cure, own=own)
+    check()
+    with only_writer(output.parent if output in written else output, "output"):
+        check()  # another command may have written in the meantime
+        yield
 
 
 def forecasting_checkpoint(path: str | Path) -> Path:

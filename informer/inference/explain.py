@@ -8,6 +8,7 @@ the same information, each may count little.
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,7 +26,7 @@ from informer.base.errors import InputError, counted, listed, printable
 from informer.base.files import expanded, write_atomic
 from informer.base.runtime import pick_device
 from informer.checkpoint.format import Checkpoint, load
-from informer.checkpoint.paths import EXPLAINED, PAGE, check_output, forecasting_checkpoint, locate
+from informer.checkpoint.paths import EXPLAINED, PAGE, forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalDataset, ExplainConfig
 from informer.config.conversion import node_of
@@ -205,13 +206,13 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
     """
     checkpoint = forecasting_checkpoint(settings.checkpoint)
     output = Path(settings.output) if settings.output else locate(settings.checkpoint).parent / EXPLAINED
-    with logging_to(console):
+    with logging_to(console), ExitStack() as held:
         model = TrainedModel.load(checkpoint, device=settings.device)
         changes = read_changes(settings.set, model.checkpoint)
         locations = _locations(settings.input, model.checkpoint)
         others = map(Path, filter(None, (settings.future, settings.what_if, settings.against)))
         written, overwrite = [output / EXPLANATION, output / PAGE], settings.overwrite or not settings.output
-        check_output(output, written, inputs=[*locations, *others], overwrite=overwrite)
+        held.enter_context(only_output(output, written, inputs=[*locations, *others], overwrite=overwrite))
         series, futures = _read(model, locations, settings, settings.future)
         first, other = explanations(model, series, futures, horizon=settings.horizon), None
         then: list[Forecast | None] | None = None
@@ -229,9 +230,9 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
                 found = {first[0].series.name: before[0]}
             other, then = BEFORE, [found.get(each.series.name) for each in first]
         table = tidy(first, then, other or IF)
-    if table.empty:
-        raise InputError(f"against={settings.against}: expected forecasts of the same series and times, found none")
-    write_atomic(output / EXPLANATION, table.to_csv(index=False, float_format="%.12g"))
+        if table.empty:
+            raise InputError(f"against={settings.against}: expected forecasts of the same series and times, found none")
+        write_atomic(output / EXPLANATION, table.to_csv(index=False, float_format="%.12g"))
     means = _means(table, other)
     for name, mean in means.items():
         shown = rounded(mean.to_numpy(), decimals_for(mean.to_numpy().ravel(), DIGITS)) + 0.0  # no -0
@@ -264,17 +265,16 @@ def importance(settings: ExplainConfig, console: Console) -> dict[str, Any]:
     """
     source = locate(settings.checkpoint)
     output = Path(settings.output) if settings.output else source.parent / EXPLAINED
-    check_output(output, [output / IMPORTANCE], inputs=[source], overwrite=settings.overwrite or not settings.output)
-    saved, device = load(source), pick_device(settings.device)
+    overwrite, saved, device = settings.overwrite or not settings.output, load(source), pick_device(settings.device)
     where = None if settings.input is None else EvalDataset(path=settings.input)
-    with logging_to(console):
+    with logging_to(console), only_output(output, [output / IMPORTANCE], inputs=[source], overwrite=overwrite):
         data = trained_data(saved, device, dataset=where, setting="input")
         windows = data.test.thinned(MOST_WINDOWS)
         if len(windows) < 2:
             raise InputError("importance: expected at least 2 test windows to exchange columns between, found 1")
         names = [*data.columns.inputs, *([CALENDAR] if data.test.store.marks.shape[1] else [])]
         table = importances(restore_model(saved).to(device), windows, names)
-    write_atomic(output / IMPORTANCE, table.to_csv(index=False, float_format="%.6g"))
+        write_atomic(output / IMPORTANCE, table.to_csv(index=False, float_format="%.6g"))
     mse = table["mse"].iloc[0]
     say(console, f"scaled MSE {mse:.4g} on {counted(len(windows), 'test window')}; with a column of other windows:")
     rows = ((name, f"{times:.3g}", f"{off:.2g}") for name, times, off in table[["column", "times", "deviation"]].values)

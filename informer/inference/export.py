@@ -19,7 +19,7 @@ from informer.base.console import say
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
 from informer.checkpoint.format import Checkpoint, load, to_safetensors
-from informer.checkpoint.paths import check_output, forecasting_checkpoint, locate
+from informer.checkpoint.paths import forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
 from informer.config.model import CalendarEmbed, WindowSizes
@@ -52,12 +52,13 @@ def export(settings: ExportConfig, console: Console) -> Path:
     description_file = output.parent / f"{output.name}.json"  # one for each format
     written = (output, description_file)
     overwrite = settings.overwrite or not settings.output
-    check_output(output, written, inputs=[source], overwrite=overwrite, own=(description_file, b'"enc_mark"'))
-    saved = load(forecasting_checkpoint(settings.checkpoint))
-    content, off = exported(saved, settings.format)
-    described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
-    write_atomic(output, content)
-    write_atomic(description_file, described)
+    own = (description_file, b'"enc_mark"')
+    with only_output(output, written, inputs=[source], overwrite=overwrite, own=own):
+        saved = load(forecasting_checkpoint(settings.checkpoint))
+        content, off = exported(saved, settings.format)
+        described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
+        write_atomic(output, content)
+        write_atomic(description_file, described)
     say(console, f"model:       {output} (largest difference from the network's outputs: {off:.1e})")
     say(console, f"description: {description_file}")
     return output

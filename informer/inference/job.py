@@ -10,7 +10,7 @@ import json
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatch
 from glob import has_magic
@@ -23,8 +23,8 @@ from rich.console import Console
 from informer import checkpoint
 from informer.base.console import logging_to, say, step_bar
 from informer.base.errors import InputError, ReportError, counted, is_out_of_memory, listed, with_addresses
-from informer.base.files import csv_text, expanded, fingerprint, only_writer, remove_temporary, write_atomic, writing
-from informer.checkpoint.paths import SUMMARY, check_output, forecasting_checkpoint
+from informer.base.files import csv_text, expanded, fingerprint, remove_temporary, write_atomic, writing
+from informer.checkpoint.paths import SUMMARY, forecasting_checkpoint, only_output
 from informer.config.commands import EngineName, Format, Mode, PredictConfig
 from informer.config.data import InputFormat
 from informer.data.history import Future, Futures, check_futures
@@ -359,12 +359,13 @@ class Job:
             *(str(picture.relative_to(self.writer.folder)) for picture in pictures),
         ]
 
-    def check_files(self, sources: Sequence[InputFile]) -> None:
-        """Raise an InputError if an output would overwrite an input file, or an existing one unless that is wanted."""
+    def only_output(self, sources: Sequence[InputFile]) -> AbstractContextManager[None]:
+        """No other command writes to the output folder; an InputError if an output would overwrite an input file, or an
+        existing one unless that is wanted."""
         futures = [self.future] if isinstance(self.future, Path) else [*(self.future or {}).values()]
         outputs = [output for source in sources for output in self.files_of(source)]
         outputs += [SUMMARY, JOURNAL] if self.has_many_inputs else []
-        check_output(
+        return only_output(
             self.writer.folder,
             [self.writer.folder / output for output in dict.fromkeys(outputs)],
             inputs=[self.checkpoint, *(source.path for source in sources), *futures],
@@ -549,14 +550,11 @@ def predict(
             raise InputError("engine=ray: only for a folder or pattern of files, found a single file; leave it out")
         if settings.engine is EngineName.ray:
             ray_engine.check_installed()
-        job.check_files(sources)
         _check_apart(pattern, files, job.writer.folder)
-        if files is None:
-            rows = _predict_one(model, job, sources[0], console)
-        else:
-            with only_writer(job.writer.folder, "output"):
-                rows = _predict_many(model, job, sources, console)
-        return rows
+        with job.only_output(sources):
+            if files is None:
+                return _predict_one(model, job, sources[0], console)
+            return _predict_many(model, job, sources, console)
 
 
 def located(settings: PredictConfig) -> Path:

@@ -29,7 +29,16 @@ from informer.base.files import make_folder, refuse_link, write_atomic
 from informer.base.runtime import pick_device
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import ATTENTION, BEST, BY_SERIES, EVALUATION, REPORT, TEST_FORECASTS, check_output
+from informer.checkpoint.paths import (
+    ATTENTION,
+    BEST,
+    BY_SERIES,
+    EVALUATION,
+    REPORT,
+    TEST_FORECASTS,
+    check_output,
+    only_output,
+)
 from informer.checkpoint.restore import dims_in, restore_model
 from informer.config.commands import EvalConfig, EvalDataset, EvalDecoding, EvalModel, Plots
 from informer.config.conversion import from_plain
@@ -359,8 +368,7 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
     names = (*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, BY_STEP, DECODINGS)
     written = [output / name for name in names]
     overwrite = settings.overwrite or not settings.output
-    check_output(output, written, inputs=[path], overwrite=overwrite)
-    with logging_to(console):
+    with logging_to(console), only_output(output, written, inputs=[path], overwrite=overwrite):
         data = trained_data(saved, device, dataset=settings.dataset, data_dir=settings.data_dir)
         source = data.provenance.path
         sources = list_files("dataset", str(source)) or [source]

@@ -24,7 +24,7 @@ from informer.checkpoint.paths import (
     METRICS_FILE,
     PAGE,
     TEST_FORECASTS,
-    check_output,
+    only_output,
     read_facts,
     resolve_latest,
     resume_advice,
@@ -395,10 +395,10 @@ def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = 
     inputs = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
     inputs += [expanded(name) for name in (settings.history, settings.actuals) if name]
     overwrite = settings.overwrite or not settings.output
-    check_output(output, [output], inputs=inputs, overwrite=overwrite, own=(None, OWN_PAGE))
-    with logging_to(console, quiet=True):
+    claimed = only_output(output, [output], inputs=inputs, overwrite=overwrite, own=(None, OWN_PAGE))
+    with logging_to(console, quiet=True), claimed:
         page = to_html(_content(path, settings, saved))
-    write_atomic(output, with_addresses(page))
+        write_atomic(output, with_addresses(page))
     say(console, f"report: {output} ({len(page) / 1e6:.1f} MB)")
     return output
 

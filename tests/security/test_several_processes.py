@@ -69,18 +69,29 @@ def test_a_second_run_gets_one_line_until_the_first_is_killed(folder: Path, tree
 
 @pytest.mark.parametrize(
     ("words", "locked"),
-    [(["train", "resume=run"], "run"), (["predict", "checkpoint=run", "input=in", "output=out"], "out")],
+    [
+        (["train", "resume=run"], "run"),
+        (["predict", "checkpoint=run", "input=in", "output=out"], "out"),
+        (["predict", "checkpoint=run", "input=in/a.csv", "output=out"], "out"),
+        (["eval", "checkpoint=run", "output=out"], "out"),
+        (["explain", "checkpoint=run", "input=in/a.csv", "output=out"], "out"),
+        (["explain", "checkpoint=run", "importance=true", "output=out"], "out"),
+        (["report", "run", "output=out/page.html"], "out"),
+        (["export", "checkpoint=run", "format=safetensors", "output=out/model.safetensors"], "out"),
+        (["forecast", "in/a.csv", "horizon=3", "output=out"], "out"),
+    ],
 )
-def test_a_second_resume_or_job_gets_one_line(
+def test_a_second_command_gets_one_line(
     words: list[str], locked: str, folder: Path, trained: Trained, tree: Tree
 ) -> None:
+    """Red if a command writes where another one does, or if it is refused after some of its results are written."""
     shutil.copytree(trained.run_dir, "run")
     Path("run/metrics.json").unlink()
     Path("in").mkdir()
     Path("in/a.csv").write_bytes(resource("data/sample.csv").read_bytes())
     with another_process_writes(Path(locked)):
         before = tree(folder)
-        assert f"{words[-1]}: another process is writing to this folder" in refusal(*words)
+        assert f"={locked}: another process is writing to this folder" in refusal(*words)
         assert tree(folder) == before
 
 
