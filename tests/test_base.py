@@ -2,32 +2,16 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-import scipy.linalg
 import torch
 from entry_points import Trained, call, done, refusal
-from threadpoolctl import threadpool_info
 
 from informer.base.errors import InputError
 from informer.base.files import LOCK
-from informer.base.runtime import one_blas_thread, pick_device
+from informer.base.runtime import pick_device
 from informer.checkpoint.paths import BEST, CONFIG, FORECASTS, check_output
 from informer.read.times import check_zones
 from informer.training.folder import RunFolder
-
-
-def test_blas_computes_with_one_thread_within_the_function_and_as_before_after_it():
-    """Red if the libraries of numpy and scipy are not limited, or stay limited."""
-    scipy.linalg.cholesky(np.eye(3))
-    before = threads()
-    assert before
-    assert set(one_blas_thread(threads)()) == {1}
-    assert threads() == before
-
-
-def threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
 @pytest.fixture

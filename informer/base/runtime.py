@@ -6,16 +6,11 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
 LIBRARIES = ("informer-forecasting", "torch", "numpy", "pandas", "scikit-learn", "hydra-core")
@@ -72,29 +67,6 @@ def pick_device(name: str) -> Any:
         )
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
-
-
-def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorator: numpy and scipy compute with one thread within the function.
-
-    Their threads wait for each other many times within one factorisation. On idle cores several gain little for
-    matrices of some hundred rows; on busy ones a factorisation takes 100 times as long.
-    """
-
-    @wraps(function)
-    def limited(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with _blas().limit(limits=1, user_api="blas"):
-            return function(*args, **kwargs)
-
-    return limited
-
-
-@cache
-def _blas() -> Any:
-    import scipy.linalg  # noqa: F401 (its library has to be loaded to be found)
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def _found() -> str:

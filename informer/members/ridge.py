@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from numpy.lib.stride_tricks import sliding_window_view
 
-from informer.base.runtime import one_blas_thread
 from informer.data.windows import Windows
 from informer.networks.ops.gaps import history_of
 
@@ -58,7 +57,9 @@ class Sums:
         """From the windows themselves; a missing output is NaN."""
         is_observed = ~np.isnan(y)
         y = np.where(is_observed, y, 0.0)
-        return cls(x.T @ x, x.T @ y, (y**2).sum(axis=0), len(x), is_observed.sum(axis=0).astype(np.float64))
+        return cls(
+            _product(x.T, x), _product(x.T, y), (y**2).sum(axis=0), len(x), is_observed.sum(axis=0).astype(np.float64)
+        )
 
     @classmethod
     def zero(cls, p: int, h: int) -> "Sums":
@@ -113,25 +114,26 @@ class Sums:
         gram = self.gram[n - lookback :, n - lookback :] - half - half.T
         return replace(sums, gram=gram, cross=cross, square=sums.square - 2 * mean_with_y + mean_square)
 
-    @one_blas_thread
     def ridge(
         self, penalty: Float64[np.ndarray, "p"], prior: Float64[np.ndarray, "p h"] | float = 0.0
     ) -> Float64[np.ndarray, "p h"]:
         """argmin over w of |X w - y|^2 + (w - prior)^T diag(penalty) (w - prior), with penalties above 0."""
-        from scipy.linalg import cho_factor, cho_solve  # takes longer than a forecast of a trained network
-
-        factor = cho_factor(self.gram + np.diag(penalty), lower=True, overwrite_a=True, check_finite=False)
-        right = self.cross + penalty[:, None] * prior
-        return cho_solve(factor, right, overwrite_b=True, check_finite=False)
+        factor = torch.linalg.cholesky(torch.from_numpy(self.gram + np.diag(penalty)))
+        right = torch.from_numpy(self.cross + penalty[:, None] * prior)
+        return torch.cholesky_solve(right, factor).numpy()
 
     def loss(self, weight: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "h"]:
         """Sum of squared errors of each output; 0 for one that was never observed."""
         sums = self.completed()
-        losses = (weight * (self.gram @ weight - 2 * sums.cross)).sum(axis=0) + sums.square
+        losses = (weight * (_product(self.gram, weight) - 2 * sums.cross)).sum(axis=0) + sums.square
         return np.where(self.observed > 0, losses, 0.0)
 
 
-@one_blas_thread
+def _product(left: Float64[np.ndarray, "n m"], right: Float64[np.ndarray, "m k"]) -> Float64[np.ndarray, "n k"]:
+    """`left @ right` by torch: numpy's threads wait for each other, and on busy cores take several times as long."""
+    return (torch.from_numpy(left) @ torch.from_numpy(right)).numpy()
+
+
 def window_sums(
     windows: Windows,
     groups: Sequence[Sequence[int]],
@@ -170,7 +172,7 @@ def window_sums(
         x_z, x_x = np.zeros((len(groups), width, len(kept))), np.zeros((width, width))
         for begin in range(0, count if width else 0, CHUNK):
             x = inputs(first + np.arange(begin, min(begin + CHUNK, count)))
-            x_x += x.T @ x
+            x_x += _product(x.T, x)
             for place, group in enumerate(of_groups):
                 x_z[place] += x.T @ sliding_window_view(group.sum(axis=0), sizes.rows)[begin : begin + len(x), kept]
         for place, group in enumerate(of_groups):

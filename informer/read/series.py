@@ -44,8 +44,8 @@ LEAST_DATES = 4
 
 
 Frame = Any
-"""A pandas, polars or pyarrow table, or another supported by narwhals or Arrow's stream interface, or a pandas series;
-times are a column or the index. Or the path of a file."""
+"""A pandas, polars or pyarrow table, or another with Arrow's stream interface (`__arrow_c_stream__`, as of duckdb and
+ibis), or a pandas series; times are a column or the index. Or the path of a file."""
 
 HOW = "pass pandas.DataFrame(values, index=pandas.date_range('2024-01-01', periods=len(values), freq='h'))"
 
@@ -63,25 +63,23 @@ def frame_of(data: Frame, name: str) -> pd.DataFrame:
             raise InputError(f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {HOW}")
         return data.to_frame("value" if data.name is None else str(data.name))
     is_dataset = type(data).__module__ == "pyarrow._dataset"  # of pyarrow, which is not imported for this
-    is_stream = hasattr(data, "__arrow_c_stream__") or is_dataset
-    table = None if isinstance(data, str | Path) else _narwhal(data)
-    if isinstance(data, str | Path) or not (table is not None or is_stream):
+    is_lazy = type(data).__module__.startswith("polars.lazyframe")
+    if isinstance(data, str | Path) or not (is_dataset or is_lazy or hasattr(data, "__arrow_c_stream__")):
         raise InputError(
             f"{name}: expected a table (pandas, polars, pyarrow), a series indexed by times, or the path of a file, "
             f"found {type(data).__name__}, which has no times; {HOW}"
         )
-    import narwhals
     import pyarrow
 
-    if is_dataset:
-        arrow = data.to_table()
-    elif table is not None:
-        arrow = (table.collect(backend="pyarrow") if isinstance(table, narwhals.LazyFrame) else table).to_arrow()
-    else:
-        try:
+    try:
+        if is_dataset:
+            arrow = data.to_table()
+        elif _is_polars(data):
+            arrow = pyarrow.table((data.collect() if is_lazy else data).to_arrow())
+        else:
             arrow = pyarrow.table(data)
-        except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
-            raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {HOW}") from error
+    except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
+        raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {HOW}") from error
     for position, column in enumerate(arrow.schema):  # decimals become floats
         if pyarrow.types.is_decimal(column.type):
             arrow = arrow.set_column(position, column.name, arrow.column(position).cast(pyarrow.float64()))
@@ -95,14 +93,18 @@ def like(data: Frame, frame: pd.DataFrame) -> Any:
     pyarrow for all others."""
     if isinstance(data, pd.DataFrame | pd.Series | str | Path):
         return frame
-    import narwhals
     import pyarrow
 
-    table = _narwhal(data)
     result = pyarrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
-    if table is None or not table.implementation.is_polars():
+    if not _is_polars(data):
         return result
-    return narwhals.from_arrow(result, backend="polars").to_native()
+    import polars
+
+    return polars.from_arrow(result)
+
+
+def _is_polars(data: Frame) -> bool:
+    return type(data).__module__.partition(".")[0] == "polars"
 
 
 def path_of(data: Frame) -> Path | None:
@@ -110,21 +112,6 @@ def path_of(data: Frame) -> Path | None:
     if isinstance(data, str) and is_remote(data):
         return Path(local_path("frame", data, LIMITS))
     return Path(data) if isinstance(data, str | Path) else None
-
-
-def _narwhal(data: Frame) -> Any:
-    """The narwhals frame of a table of any supported library; None for anything else.
-
-    Raises:
-        InputError: column names repeat.
-    """
-    import narwhals  # not needed for pandas tables
-
-    try:
-        frame = narwhals.from_native(data, pass_through=True)
-    except narwhals.exceptions.DuplicateError as error:
-        raise InputError(f"column names repeat ({' '.join(str(error).split())}); rename them") from error
-    return frame if isinstance(frame, narwhals.DataFrame | narwhals.LazyFrame) else None
 
 
 @dataclass(frozen=True, slots=True)
