@@ -270,7 +270,7 @@ class Forecaster:
         scores = RollingScores(model, valid_series, firsts, how)
         for _ in roll_panel(model, valid_series, how, first_rows=firsts, scores=scores):
             pass  # the tables are not needed; making them fills the scores
-        return scores.evaluation().skill
+        return scores.scores.skill
 
     @copies()
     def plot(

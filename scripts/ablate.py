@@ -40,7 +40,7 @@ from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.networks.forecast_model import ForecastModel, model_forecast
-from informer.scoring.scores import evaluate, training_scale
+from informer.scoring.evaluate import evaluate
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch
 from informer.training.start import new_network
@@ -165,8 +165,7 @@ def measured(job: Job, seed: int, data: Data, before: int) -> Row:
     seconds = train_steps(settings, model, data, job.steps)
     peak, batch_size = resident("VmHWM") - before, settings.trainer.eval_batch_size
     model.eval()
-    errors = evaluate(partial(model_forecast, model), data.test, mase_scale=training_scale(data), batch_size=batch_size)
-    scores = errors.scaled.overall()
+    scores = evaluate(partial(model_forecast, model), data.test, data, batch_size=batch_size).overall("")
     return Row(
         configuration=job.name, seed=seed, mse=scores["mse"], mae=scores["mae"],
         ms_a_step=1000 * seconds / job.steps, peak_mib=peak / 2**20,

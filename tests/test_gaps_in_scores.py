@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
+from scored import paths_of
 from stores import one_series
 from torch import Tensor
 
@@ -14,9 +14,10 @@ from informer.config.model import WindowSizes
 from informer.config.training import LossConfig, LossKind
 from informer.data.windows import DataUnits, Windows
 from informer.scoring.baselines import SeasonalNaive, fit_ridge
-from informer.scoring.intervals import IntervalScores, Residuals, Variation, differences, rank
-from informer.scoring.metrics import Errors, seasonal_scale
-from informer.scoring.scores import Evaluation
+from informer.scoring.evaluate import cells_of
+from informer.scoring.intervals import Residuals, Variation, band_cells, differences, rank
+from informer.scoring.metrics import seasonal_scale
+from informer.scoring.scores import Scores
 from informer.training.optim import build_loss, observed_share
 
 QUANTILES = (0.1, 0.5, 0.9)
@@ -61,63 +62,6 @@ def test_losses_are_means_over_what_is_observed(kind: LossKind) -> None:
 def test_losses_of_complete_values_are_what_they_were() -> None:
     output, actual = torch.randn(4, 5, 3), torch.randn(4, 5, 3)
     assert build_loss(LossConfig(), has_gaps=True)(output, actual) == F.mse_loss(output, actual)
-
-
-def test_metrics_count_what_is_observed() -> None:
-    """Every metric over all, by step and by column, added in two batches; MASE is the mean of both series."""
-    actual, forecast = holed((7, 4, 2), 0.4), torch.randn(7, 4, 2)
-    actual[0, 0, 0] = 0.0
-    scale, series = np.array([[2.0, 0.5], [30.0, 4.0]]), torch.tensor([0, 1, 1, 0, 0, 0, 1])
-    errors = Errors(scale)
-    for part in (slice(0, 3), slice(3, 7)):
-        ones = torch.ones(len(actual[part]), 2, dtype=torch.float64)
-        errors.add(forecast[part], actual[part], DataUnits(0 * ones, ones), series=series[part])
-
-    def mean(metric: str, chosen: list[tuple[int, ...]]) -> float:
-        values = []
-        for place in chosen:
-            f, y = forecast[place].item(), actual[place].item()
-            if metric == "mape" and y == 0:
-                continue
-            error = abs(f - y)
-            values.append({
-                "bias": f - y, "mse": error**2, "mae": error, "rmse": error**2, "mape": 100 * error / (abs(y) or 1.0),
-                "smape": 200 * error / (abs(f) + abs(y)), "mase": error / scale[series[place[0]], place[2]],
-                "wape": 100 * error,
-            }[metric])  # fmt: skip
-        size = sum(abs(actual[place].item()) for place in chosen)
-        if metric == "mase":
-            owners = [series[place[0]].item() for place in chosen]
-            return pd.Series(values).groupby(owners).mean().mean()
-        average = sum(values) / (size if metric == "wape" else len(values))
-        return math.sqrt(average) if metric == "rmse" else average
-
-    known = cells(actual)
-    for metric, value in errors.scaled.overall().items():
-        assert value == pytest.approx(mean(metric, known), rel=1e-6), metric
-        for step, own in enumerate(errors.scaled.by_step()[metric]):
-            assert own == pytest.approx(mean(metric, [one for one in known if one[1] == step]), rel=1e-6)
-        for column, own in enumerate(errors.original.by_column()[metric]):
-            assert own == pytest.approx(mean(metric, [one for one in known if one[2] == column]), rel=1e-6)
-    squares = [[(forecast[p] - actual[p]).item() ** 2 for p in known if p[0] == window] for window in range(7)]
-    np.testing.assert_allclose(errors.by_window(), [sum(own) / 8 for own in squares], rtol=1e-6)
-    evaluation = Evaluation(model="m", columns=["u", "v"], errors={"m": errors, "n": errors}, series=["a", "b"])
-    table = evaluation.by_series()
-    own = table[table["model"] == "m"].set_index(["series", "column"])["mse_scaled"]
-    for place, name in enumerate("ab"):
-        inside = [p for p in known if series[p[0]] == place]
-        for column, chosen in (("all", inside), *((c, [p for p in inside if p[2] == i]) for i, c in enumerate("uv"))):
-            expected = np.mean([(forecast[p] - actual[p]).item() ** 2 for p in chosen])
-            assert own[name, column] == pytest.approx(expected)
-
-
-def test_a_window_of_which_nothing_is_observed_has_no_weight() -> None:
-    actual = torch.randn(2, 3, 1)
-    actual[1] = torch.nan
-    errors, ones = Errors(np.ones((1, 1))), torch.ones(2, 1, dtype=torch.float64)
-    errors.add(torch.zeros(2, 3, 1), actual, DataUnits(0 * ones, ones))
-    assert errors.scaled.overall()["mse"] == pytest.approx(actual[0].square().mean().item())
-    assert errors.by_window()[1] == 0
 
 
 def test_the_scale_of_mase_is_of_observed_pairs() -> None:
@@ -190,15 +134,19 @@ def test_differences_are_of_observed_pairs() -> None:
 
 def test_coverage_counts_what_is_observed() -> None:
     actual, output = holed((9, 4, 2), 0.4), torch.randn(9, 4, 2, 3).sort(dim=-1).values
-    scores = IntervalScores(QUANTILES, None)
+    scores, ones = Scores(["0", "1"]), torch.ones(9, 2, dtype=torch.float64)
     for part in (slice(0, 5), slice(5, 9)):
-        scores.add(output[part], actual[part], torch.zeros(len(actual[part]), 3, 2))
+        units = DataUnits(0 * ones[part], ones[part])
+        paths = paths_of(output[part, ..., 1].numpy(), actual[part].numpy())
+        scores.add("", paths, cells_of(band_cells(output[part], actual[part], QUANTILES, {}, units)))
     known = cells(actual)
     inside = [output[p][0] <= actual[p] <= output[p][2] for p in known]
     widths = [(output[p][2] - output[p][0]).item() for p in known]
-    means = scores.intervals["q10_q90"]
-    assert means.overall() == pytest.approx({"coverage": 100 * np.mean(inside), "width": np.mean(widths)}, rel=1e-5)
+    wanted = {"coverage": 100 * np.mean(inside), "width": np.mean(widths)}
+    assert scores.overall("", "q10_q90") == pytest.approx(wanted, rel=1e-5)
     second = [one for one, p in zip(inside, known, strict=True) if p[2] == 1]
-    assert means.by_column()["coverage"][1] == pytest.approx(100 * np.mean(second))
+    assert scores.values("", "q10_q90", "column")["coverage"][1] == pytest.approx(100 * np.mean(second))
     losses = [max(0.9 * e, -0.1 * e) for e in ((actual[p] - output[p][2]).item() for p in known)]
-    assert scores.quantiles["q90"].overall()["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
+    assert scores.overall("", "q90")["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
+    assert scores.intervals == ["q10_q90"]
+    assert scores.quantiles == ["q10", "q50", "q90"]

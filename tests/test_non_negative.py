@@ -13,7 +13,7 @@ from informer import checkpoint
 from informer.base.errors import InputError
 from informer.checkpoint.restore import restore_model
 from informer.inference.rescore import trained_data
-from informer.scoring.scores import fit_baselines
+from informer.scoring.evaluate import fit_baselines
 
 
 def write(path: str) -> pd.DataFrame:

@@ -30,7 +30,7 @@ from informer.read.limits import LIMITS
 from informer.read.remote import is_remote, without_query
 
 if TYPE_CHECKING:
-    from informer.scoring.scores import Evaluation
+    from informer.scoring.scores import Scores
 
 EXIT_SOME_FAILED = 1
 SERVICE = ("fastapi", "uvicorn")
@@ -125,8 +125,8 @@ def train(settings: TrainConfig) -> Answer:
     return Answer({"run": folder.path} | _scores(evaluation))
 
 
-def _scores(evaluation: "Evaluation | None") -> dict[str, Any]:
-    return {} if evaluation is None else {"scores": evaluation.overall()}
+def _scores(evaluation: "Scores | None") -> dict[str, Any]:
+    return {} if evaluation is None else {"scores": evaluation.facts()}
 
 
 def _run_name(settings: TrainConfig) -> str:
@@ -230,7 +230,7 @@ def score(settings: commands.ScoreConfig) -> Answer:
         files.check_file(Path(name))
     from informer.scoring.score import score as score_files
 
-    return Answer({"scores": score_files(settings, main_console()).to_dict()})
+    return Answer({"scores": score_files(settings, main_console())})
 
 
 def serve(settings: commands.ServeConfig) -> Answer:
@@ -285,7 +285,7 @@ def closing_table() -> Iterator[None]:
             _print_jobs([json.loads(path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("*.json"))])
 
 
-def leave_row(run_dir: Path, evaluation: "Evaluation") -> None:
+def leave_row(run_dir: Path, evaluation: "Scores") -> None:
     """Write the scores of a finished job for the final table."""
     from informer import checkpoint
     from informer.config.hydra_compose import job_number, job_overrides
@@ -293,7 +293,7 @@ def leave_row(run_dir: Path, evaluation: "Evaluation") -> None:
     number, folder = job_number(), os.environ.get(ROWS)
     if number is None or folder is None or not Path(folder).is_dir():
         return
-    scores = evaluation.errors[evaluation.model].scaled.overall()
+    scores = evaluation.overall(evaluation.model)
     row = {
         "overrides": job_overrides(),
         "val_loss": checkpoint.load(run_dir).val_loss,

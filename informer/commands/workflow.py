@@ -66,7 +66,8 @@ from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
 from informer.report.run import add_scores
 from informer.scoring.intervals import NOTHING_LEARNED, Calibration, saved_calibration, validation_rows
-from informer.scoring.scores import Evaluation, shown
+from informer.scoring.scores import Scores
+from informer.scoring.tables import shown
 from informer.training.folder import RUNS, RunFolder
 
 
@@ -94,32 +95,32 @@ def data_line(subject: Survey, target: str | None) -> str:
     return f"{rows}{several}, {span}; {names}{written}"
 
 
-def quality_line(evaluation: Evaluation) -> str:
+def quality_line(evaluation: Scores) -> str:
     """The verdict, and the errors of the model and the baselines."""
     only = len(evaluation.columns) == 1
     units, metric = ("original", "mae") if only else ("scaled", evaluation.metric)
     what = "mean absolute error" if only else f"scaled {metric.upper()}"
-    values = {name: shown(getattr(errors, units).overall()[metric]) for name, errors in evaluation.errors.items()}
+    values = {name: shown(evaluation.overall(name, units)[metric]) for name in evaluation.names}
     own = values.pop(evaluation.model)
     baselines = ", ".join(f"{name} {value}" for name, value in values.items())
     return f"{evaluation.verdict}; {what} {own} ({baselines}) in {counted(evaluation.windows, 'test forecast')}"
 
 
-def column_line(evaluation: Evaluation) -> dict[str, str]:
+def column_line(evaluation: Scores) -> dict[str, str]:
     """The line about mean absolute errors in the units of each of several columns: the model's (the baselines')."""
-    columns, errors = evaluation.columns, evaluation.errors
+    columns, names = evaluation.columns, evaluation.names
     if len(columns) < 2:
         return {}
-    by_forecaster = (map(shown, each.original.by_column()["mae"]) for each in errors.values())
+    by_forecaster = (map(shown, evaluation.values(name, "original", "column")["mae"].tolist()) for name in names)
     of_columns = zip(columns, *by_forecaster, strict=True)
     texts = [f"{listed([name])} {own} ({', '.join(others)})" for name, own, *others in of_columns]
-    _, *baselines = errors
+    _, *baselines = names
     more = f" and {len(texts) - MOST_NAMES} more in {METRICS_FILE}" if len(texts) > MOST_NAMES else ""
     return {"By column": f"mean absolute error ({', '.join(baselines)}): {', '.join(texts[:MOST_NAMES])}{more}"}
 
 
 def _interval_line(
-    evaluation: Evaluation,
+    evaluation: Scores,
     trained: TrainConfig,
     levels: Sequence[int],
     requested: Sequence[int],
@@ -138,8 +139,8 @@ def _interval_line(
     return f"{text}; too few validation rows for {', '.join(absent)}" if absent else text
 
 
-def _coverage(evaluation: Evaluation, levels: Sequence[int]) -> str:
-    means = {name: interval.overall()["coverage"] for name, interval in evaluation.intervals.items()}
+def _coverage(evaluation: Scores, levels: Sequence[int]) -> str:
+    means = {name: evaluation.overall(evaluation.model, name)["coverage"] for name in evaluation.intervals}
     descriptions = [
         f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in levels
     ]
@@ -314,7 +315,7 @@ def _forecast_trained(
         console,
         summary,
         interval_notes(forecasting, calibration, levels),
-        {"run": run, "forecast": where, "report": page, "horizon": horizon, "scores": evaluation.overall()},
+        {"run": run, "forecast": where, "report": page, "horizon": horizon, "scores": evaluation.facts()},
     )
 
 
@@ -406,7 +407,7 @@ def _forecast_untrained(
         "Report": str(page),
         "Repeat": repeat,
     }
-    scores = {} if evaluation is None else evaluation.overall()
+    scores = {} if evaluation is None else evaluation.facts()
     facts = {"run": folder.path, "forecast": written, "report": page, "horizon": horizon, "scores": scores}
     return _told(console, summary, [*filter(None, [scores.get("warning")])], facts)
 

@@ -42,10 +42,10 @@ from informer.scoring.intervals import (
     ROUNDING,
     Calibration,
     saved_calibration,
-    too_narrow,
     validation_rows,
 )
 from informer.scoring.recursion import passes
+from informer.scoring.scores import too_narrow
 
 log = logging.getLogger(__name__)
 

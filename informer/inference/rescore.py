@@ -55,8 +55,10 @@ from informer.networks.forecast_model import ForecastModel, forecast_without_net
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
 from informer.read.series import column_values
+from informer.scoring.evaluate import START, ForecastFunction, evaluate, score
 from informer.scoring.intervals import REPORTED_LEVELS, saved_calibration
-from informer.scoring.scores import START, Evaluation, ForecastFunction, evaluate, score, scores_table, training_scale
+from informer.scoring.scores import Scores
+from informer.scoring.tables import scores_table
 
 log = logging.getLogger(__name__)
 
@@ -141,9 +143,9 @@ def compare_decodings(checkpoint: Checkpoint, data: Data, *, device: torch.devic
 
         with torch.inference_mode():  # the first call of a process is slow
             model_forecast(model, data.test.batch(torch.arange(min(batch_size, len(data.test)))))
-        errors = evaluate(forecast, data.test, mase_scale=training_scale(data), batch_size=batch_size).scaled
-        overall, ms = errors.overall(), 1000 * sum(seconds) / errors.windows
-        rows.append((decoding.name, errors.windows, overall["mse"], overall["mae"], ms))
+        scores = evaluate(forecast, data.test, data, batch_size=batch_size)
+        overall, ms = scores.overall(""), 1000 * sum(seconds) / scores.windows
+        rows.append((decoding.name, scores.windows, overall["mse"], overall["mae"], ms))
     return pd.DataFrame(rows, columns=["decoding", "windows", "mse", "mae", "ms_per_window"])
 
 
@@ -230,7 +232,7 @@ MAP_CELLS, MAX_MAPS = 48, 48
 """Maximum number of cells per side of a saved attention map, and of maps."""
 
 
-def save_results(evaluation: Evaluation, saved: Checkpoint, data: Data, folder: Path) -> None:
+def save_results(evaluation: Scores, saved: Checkpoint, data: Data, folder: Path) -> None:
     """Write the scores of a model on the test part of `data`, and what a report shows of it: forecasts, attention maps.
 
     The scores are written last: a run with scores is finished.
@@ -239,12 +241,12 @@ def save_results(evaluation: Evaluation, saved: Checkpoint, data: Data, folder: 
     model.model.eval()
     write_atomic(folder / TEST_FORECASTS, test_forecasts(model, data, evaluation).to_parquet(index=False))
     (folder / ATTENTION).unlink(missing_ok=True)
-    if not evaluation.breakdown["is_idle"] and (maps := _last_maps(model.model, data)):
+    if not evaluation.further["is_idle"] and (maps := _last_maps(model.model, data)):
         write_atomic(folder / ATTENTION, json.dumps(maps))
     evaluation.save(folder)
 
 
-def test_forecasts(model: TrainedModel, data: Data, evaluation: Evaluation) -> pd.DataFrame:
+def test_forecasts(model: TrainedModel, data: Data, evaluation: Scores) -> pd.DataFrame:
     """Forecasts of chosen series and columns from evenly spaced origins of the test part, as a tidy table.
 
     Columns: series (empty for a single one), column, origin, step, time, actual, forecast, forecasts of the baselines
@@ -254,12 +256,12 @@ def test_forecasts(model: TrainedModel, data: Data, evaluation: Evaluation) -> p
     """
     scored = model.scored
     baselines: dict[str, ForecastFunction] = {each.name: each for each in evaluation.baselines}
-    if START in evaluation.breakdown:
+    if START in evaluation.further:
         baselines[START] = partial(forecast_without_network, model.model)
     n_values = (1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)) * data.sizes.pred_len
     main = data.targets.index(data.columns.main or data.targets[-1])
     most = max(6, min(MAX_TRACKS, NUMBERS // (5 * n_values)))
-    pairs = chosen_pairs(evaluation.errors[evaluation.model].scaled.by_group("mse", columns=True), most, main)
+    pairs = chosen_pairs(evaluation.values(evaluation.model, "scaled", "pair")["mse"], most, main)
     n_origins, n_rows = max(1, min(MAX_ORIGINS, NUMBERS // (len(pairs) * n_values))), ROWS // len(pairs)
     tables = []
     for s in dict.fromkeys(s for s, _ in pairs):
@@ -346,7 +348,7 @@ ATTENTION_WINDOWS = 3
 BY_STEP, DECODINGS = "error_by_step.png", "decodings.csv"
 
 
-def rescore(settings: EvalConfig, console: Console) -> Evaluation:
+def rescore(settings: EvalConfig, console: Console) -> Scores:
     """Score a checkpoint on the test part of its training data, and write the report.
 
     Raises:
@@ -379,7 +381,7 @@ def rescore(settings: EvalConfig, console: Console) -> Evaluation:
         make_folder(output)
         save_results(evaluation, saved, data, output)
         if settings.pictures is not Plots.none:
-            by_step = {name: errors.scaled.by_step()["mse"] for name, errors in evaluation.errors.items()}
+            by_step = {name: evaluation.values(name, "scaled", "step")["mse"].tolist() for name in evaluation.names}
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
         if settings.pictures is Plots.attention:
             _draw_attention(model, data.test, output)

@@ -45,10 +45,10 @@ from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.read.times import check_zones
 from informer.scoring.baselines import FittedBaseline, fit_ridge, seasonal_naive_for
-from informer.scoring.intervals import DECILES, Baseline, IntervalScores, model_quantiles
-from informer.scoring.metrics import Errors
+from informer.scoring.evaluate import cells_of, mase_scale, paths_of
+from informer.scoring.intervals import DECILES, Baseline, QuantileForecast, band_cells, model_quantiles
 from informer.scoring.recursion import recursive_forecast
-from informer.scoring.scores import Evaluation, mase_scale
+from informer.scoring.scores import Scores
 
 log = logging.getLogger(__name__)
 
@@ -247,13 +247,13 @@ class RollingScores:
         ]
         known, targets = model.checkpoint.data.get(MASE_SCALES, {}), model.columns.positions(self._columns)
         # as in training, or of a new series on the rows before its first origin
-        scale = np.array([known.get(s.name) or mase_scale(s.values, season, targets) for s in narrow_training])
-        self._places = {series.name: place for place, series in enumerate(panel)}
-        names = [model.model.family, *(baseline.name for baseline in self._baselines)]
-        self._errors = {name: Errors(scale) for name in names}
-        horizon = model.check_horizon(how.horizon)
-        self._block = -(-horizon // (how.stride or model.sizes.pred_len))  # origins whose forecasts share rows
-        self._spread = IntervalScores(model.quantiles, model.calibration, how.intervals)
+        self._change = {
+            series.name: known.get(series.name) or mase_scale(series.values, season, targets)
+            for series in narrow_training
+        }
+        origins_at_once = -(-model.check_horizon(how.horizon) // (how.stride or model.sizes.pred_len))  # sharing rows
+        self.scores = Scores(self._columns, [series.name for series in panel], block=origins_at_once)
+        self.scores.notes = [baseline.note for baseline in self._baselines]
 
     def add(
         self,
@@ -276,30 +276,28 @@ class RollingScores:
             halves: scaled half widths of intervals by level.
         """
         batch, positions = windows.batch(chosen), self._model.columns.positions(self._columns)
-        history, within = batch.enc_x[:, :, positions], slice(self._within)
+        model, within = self._model.model, slice(self._within)
+        rows = windows.starts[chosen].cpu().numpy()[:, None] + self._model.sizes.first + np.arange(actual.shape[1])
+
+        def add(name: str, ahead: Tensor, found: QuantileForecast | None, more: Mapping[str, Any]) -> None:
+            paths = paths_of(
+                ahead, actual, batch.units, columns=self._columns, series=[series.name] * len(rows), times=rows,
+                change=np.tile(self._change[series.name], (len(rows), 1)),
+                quantiles=None if found is None else dict(found(slice(None))),
+            )  # fmt: skip
+            self.scores.add(name, paths, more)
+
         quantiles = model_quantiles(
-            self._model.model, output[:, within], self._model.calibration, history, batch.units, batch.series
+            model, output[:, within], self._model.calibration, batch.enc_x[:, :, positions], batch.units, batch.series
         )
-        places = torch.full((len(forecast),), self._places[series.name])
-        self._errors[self._model.model.family].add(forecast, actual, batch.units, quantiles, places)
-        tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
-        self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
+        calibration = self._model.calibration
+        supported = [level for level in halves if calibration is not None and calibration.supports(level)]
+        tensors = {level: torch.from_numpy(halves[level]) for level in supported}
+        bands = band_cells(output[:, within], actual[:, within], model.quantiles, tensors, batch.units)
+        add(model.family, forecast, quantiles, cells_of(bands))
         for baseline in self._baselines:
             ahead = recursive_forecast(baseline, windows, chosen, targets=positions, horizon=actual.shape[1])
-            quantiles = baseline.quantiles(batch, ahead[:, within])
-            self._errors[baseline.name].add(ahead, actual, batch.units, quantiles, places)
-
-    def evaluation(self) -> Evaluation:
-        """All scores."""
-        return Evaluation(
-            model=self._model.model.family,
-            columns=self._columns,
-            errors=self._errors,
-            notes=tuple(baseline.note for baseline in self._baselines),
-            intervals=self._spread.intervals,
-            quantiles=self._spread.quantiles,
-            block=self._block,
-        )
+            add(baseline.name, ahead, baseline.quantiles(batch, ahead[:, within]), {})
 
 
 def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[list[FittedBaseline], Windows, Windows]:
@@ -498,13 +496,13 @@ def write_rolled(
     pieces = roll_panel(model, panel, rolling, first_rows=firsts, scores=scores, digits=digits)
     with replacing(writer.folder / output) as temporary:
         write_pieces(temporary, writer.format, pieces)
-        evaluation = scores.evaluation()
+        found = scores.scores
         # before the table is renamed, which marks it as done
-        write_atomic(writer.folder / metrics_of(name), evaluation.to_csv(), durable=False)
-    means, n = evaluation.errors[evaluation.model].scaled.overall(), counted(evaluation.windows, "origin")
+        write_atomic(writer.folder / metrics_of(name), found.to_csv(), durable=False)
+    means, n = found.overall(found.model), counted(found.windows, "origin")
     mase = f", MASE {means['mase']:.4g}" if np.isfinite(means["mase"]) else ""
     log.info(f"{name}: {n}, MSE {means['mse']:.4g} and MAE {means['mae']:.4g} in scaled units{mase}")
-    for line in filter(None, [f"{evaluation.model}: {evaluation.verdict}", evaluation.warning]):
+    for line in filter(None, [f"{found.model}: {found.verdict}", found.warning]):
         log.info(line)
     return output, left_out
 

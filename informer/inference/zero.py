@@ -7,12 +7,11 @@ mean of the last four). Where columns are known ahead, the same forecasts choose
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float64
-from torch import Tensor
 
 from informer.base.errors import InputError, listed
 from informer.inference.ahead import BOTH, EFFECTS, NETWORK, Known, PanelEffects, candidates
@@ -22,9 +21,9 @@ from informer.networks.models.zero import at_level
 from informer.networks.ops.zero_inputs import COUNTED
 from informer.pretrained.weights import NEWEST
 from informer.read.series import Series, column_values
-from informer.scoring.intervals import interval_scores
-from informer.scoring.metrics import Errors, Means, seasonal_scale
-from informer.scoring.scores import Evaluation
+from informer.scoring.forecasts import Forecasts, keys_of
+from informer.scoring.metrics import seasonal_scale
+from informer.scoring.scores import Scores
 
 LEAST_ORIGINS, MOST_ORIGINS, MOST_WINDOWS = 10, 20, 2000
 """Origins of a series that are scored: overlapping horizons make up the first number, if its rows allow; and forecasts
@@ -133,7 +132,7 @@ class ZeroModel:
         *,
         horizon: int,
         levels: Sequence[int] = (),
-    ) -> Evaluation | None:
+    ) -> Scores | None:
         """Scores of forecasts from at most MOST_ORIGINS earlier rows of each series; None if all are too short.
 
         Arguments as of `forecast`. Scaled errors are relative to the mean change over a season before the origin. Where
@@ -183,30 +182,26 @@ class ZeroModel:
             mean: past.repeated(horizon, MEAN_OF),
         }
 
-        def windows(rows: Float64[np.ndarray, "wn h"]) -> Float64[Tensor, "w h n"]:
-            return torch.from_numpy(rows).unflatten(0, (-1, len(columns))).transpose(1, 2)
-
-        unit, groups = scale[:, None], torch.tensor(owners)
-        changes = torch.from_numpy(scale).unflatten(0, (-1, len(columns)))
-        unknown = np.full((len(chosen), len(columns)), np.nan)  # those of MASE are of each origin
-        errors = {name: Errors(unknown, metric="mae") for name in forecasts}
-        for name, rows in forecasts.items():
-            scaled, scaled_actual, own, actual_values = map(windows, (rows / unit, actuals / unit, rows, actuals))
-            errors[name].add_in_both(scaled, scaled_actual, own, actual_values, groups, changes)
-        intervals = {level: Means() for level in levels}
-        for level, means in intervals.items():
-            low, high = (at_level(quantiles, p, version.levels) for p in tails(level))
-            inside, width = (low <= actuals) & (actuals <= high), (high - low) / unit
-            means.add(interval_scores(windows(inside), windows(width), windows(actuals).isnan()))
-        return Evaluation(
-            model=self.name,
-            columns=columns,
-            errors=errors,
-            notes=["scaled errors are relative to the mean change over a season before each forecast"],
-            intervals={str(level): means for level, means in intervals.items()},
-            series=[series.name for series in chosen] if len(chosen) > 1 else [],
-            block=overlap,
+        scores = Scores(columns, [series.name for series in chosen], metric="mae", block=overlap)
+        scores.notes = ["scaled errors are relative to the mean change over a season before each forecast"]
+        ahead = np.array([end for _, end in origins])[:, None] + np.arange(horizon)
+        names = [chosen[place].name for place in owners]
+        paths = Forecasts(
+            keys=keys_of(names, columns, ahead[:, 0]),
+            times=ahead.repeat(len(columns), axis=0),
+            mean=points,
+            actual=actuals,
+            scale=scale,
+            change=scale,
         )
+        bands, missing = dict[str, dict[str, np.ndarray]](), np.isnan(actuals)
+        for level in levels:
+            low, high = (at_level(quantiles, p, version.levels) for p in tails(level))
+            cells = {"coverage": 100.0 * ((low <= actuals) & (actuals <= high)), "width": (high - low) / scale[:, None]}
+            bands[str(level)] = {name: np.where(missing, np.nan, each) for name, each in cells.items()}
+        for name, rows in forecasts.items():
+            scores.add(name, replace(paths, mean=rows), bands if name == self.name else {})
+        return scores
 
 
 def _mean_error(

@@ -28,7 +28,7 @@ import numpy as np
 from informer.base.errors import signed_percent
 from informer.scoring.bootstrap import Winner
 from informer.scoring.metrics import HEADINGS, RELATIVE
-from informer.scoring.scores import shown
+from informer.scoring.tables import shown
 
 Lines = Mapping[str, Sequence[float]]
 """Values by name of the forecaster."""
@@ -125,7 +125,7 @@ class Content:
         model: name of the model among the forecasters.
         cards: figures at the top: label, value and hint of each.
         scored: heading of the first column of the score tables.
-        scaled, original: overall scores in both units, by forecaster: values by the names of `METRICS` and `WQL`, NaN
+        scaled, original: overall scores in both units, by forecaster: values by the names of `METRICS`, NaN
             if unknown, and `skill`, 1 - MSE / MSE of the model's best baseline, NaN for the model without one.
         tables: further tables.
         remarks: notes on the scores.

@@ -48,9 +48,9 @@ from informer.report.page import (
     to_html,
 )
 from informer.scoring.bootstrap import DRAWS, Interval, Winner
-from informer.scoring.intervals import nominal
+from informer.scoring.evaluate import START
 from informer.scoring.metrics import HEADINGS
-from informer.scoring.scores import START
+from informer.scoring.scores import nominal
 from informer.training.folder import NAME
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -65,7 +65,7 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
 
     Args:
         content: content of the page.
-        metrics: the result of `Evaluation.to_dict`, or what it has saved `with_nan`.
+        metrics: the result of `Scores.to_dict`, or what it has saved `with_nan`.
     """
     content.model, scores, rival = metrics["model"], metrics["scores"], metrics["best_baseline"]
     model, interval = content.model, Interval(*metrics["skill_interval"])

@@ -25,7 +25,7 @@ from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
 from informer.config.training import SLOTS
 from informer.report.page import OWN_PAGE, Content, Profile, TextTable, Tone, to_html
-from informer.scoring.scores import shown
+from informer.scoring.tables import shown
 from informer.training.sinks import ARTIFACTS, DATABASE
 
 HEAD = ("Setting", "Value", "Runs")

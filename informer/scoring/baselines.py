@@ -22,7 +22,6 @@ from informer.members.effects import NO_EFFECTS, KnownEffects
 from informer.members.ridge import Sums, window_sums
 from informer.networks.ops.gaps import carried, history_of
 from informer.read.series import Series
-from informer.scoring.metrics import to_float64
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 MAX_ROWS = 300_000
@@ -255,7 +254,7 @@ def _errors(baselines: Sequence[SeasonalNaive], val: Windows) -> Float64[Tensor,
         batch = val.batch(numbers)
         sums = sums + torch.stack(
             [
-                (to_float64(baseline(batch)) - to_float64(batch.target)).square().nansum(dim=(0, 1)).cpu()
+                (baseline(batch).cpu().double() - batch.target.cpu().double()).square().nansum(dim=(0, 1))
                 for baseline in baselines
             ]
         )

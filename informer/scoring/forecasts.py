@@ -5,7 +5,7 @@ As a file they are one tidy table: series, column, origin, step, time, forecast,
 quantiles (q10), actual. In memory they are matrices of paths and steps, a sixth of the size of that table.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,6 +20,14 @@ KEYS = ("series", "column", "origin")
 Matrix = Float64[np.ndarray, "p h"]
 
 
+def keys_of(series: Sequence[str], columns: Sequence[str], origins: Shaped[np.ndarray, "w"]) -> pd.DataFrame:
+    """KEYS of the paths of windows, of each one the columns in order."""
+    n = len(columns)
+    return pd.DataFrame(
+        {"series": np.repeat(series, n), "column": np.tile(columns, len(series)), "origin": np.repeat(origins, n)}
+    )
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Forecasts:
     """Paths of one forecaster, in data units.
@@ -30,6 +38,9 @@ class Forecasts:
         mean: point forecasts; NaN after the end of a path.
         actual: actual values; NaN where they are missing or not known.
         bands: ends of intervals (lo80, hi80) and quantiles (q10) by name; NaN where there are none.
+        levels: quantiles by level, of all or of the first steps, if they are not those of the bands.
+        center, scale: of the column in training, for errors in scaled units; one for all paths, or one of each.
+        change: mean change of the column over a season in training, the unit of MASE; as `center`.
     """
 
     keys: pd.DataFrame
@@ -37,15 +48,19 @@ class Forecasts:
     mean: Matrix
     actual: Matrix
     bands: Mapping[str, Matrix] = field(default_factory=dict)
+    levels: Mapping[float, Float64[np.ndarray, "p _"]] = field(default_factory=dict)
+    center: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(1))
+    scale: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.ones(1))
+    change: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.full(1, np.nan))
 
     def __len__(self) -> int:
         return len(self.mean)
 
     @property
-    def quantiles(self) -> dict[float, Matrix]:
-        """Values by level, increasing; that of the median is the forecast. Empty without bands."""
-        if not self.bands:
-            return {}
+    def quantiles(self) -> Mapping[float, Float64[np.ndarray, "p _"]]:
+        """Values by level, increasing; of those of the bands that of the median is the forecast. Empty without any."""
+        if self.levels or not self.bands:
+            return self.levels
         by_level = {level: self.bands[name] for level, name in bands_by_level(self.bands).items()}
         return dict(sorted(({MEDIAN: self.mean} | by_level).items()))
 
@@ -91,18 +106,29 @@ class Forecasts:
         """Forecasts of another forecaster for the same paths."""
         return replace(self, mean=mean, bands=bands or {})
 
+    def scaled(self) -> "Forecasts":
+        """The same in scaled units."""
+        center, scale = self.center[:, None], self.scale[:, None]
+        values = {name: (getattr(self, name) - center) / scale for name in ("mean", "actual")}
+        return replace(
+            self,
+            **values,
+            bands={name: (each - center) / scale for name, each in self.bands.items()},
+            levels={level: (each - center) / scale for level, each in self.levels.items()},
+            change=self.change / self.scale,
+            center=np.zeros(1),
+            scale=np.ones(1),
+        )
+
     def part(self, paths: slice | Int64[np.ndarray, "k"], steps: int | None = None) -> "Forecasts":
         """Some of the paths, and of their steps the first ones; None: all steps."""
+        cut = {name: getattr(self, name)[paths, :steps] for name in ("times", "mean", "actual")}
+        units = {name: getattr(self, name) for name in ("center", "scale", "change")}
         return replace(
             self,
             keys=self.keys.iloc[paths].reset_index(drop=True),
-            times=self.times[paths, :steps],
-            mean=self.mean[paths, :steps],
-            actual=self.actual[paths, :steps],
+            **cut,
             bands={name: values[paths, :steps] for name, values in self.bands.items()},
+            levels={level: values[paths, :steps] for level, values in self.levels.items()},
+            **{name: each[paths] if len(each) == len(self) else each for name, each in units.items()},
         )
-
-    def parts(self, most: int = 1 << 17) -> Iterator["Forecasts"]:
-        """The paths in pieces of at most so many values, but at least one path: what a processor's cache holds."""
-        n = max(most // max(self.mean.shape[1], 1), 1)
-        yield from (self.part(slice(first, first + n)) for first in range(0, len(self), n))

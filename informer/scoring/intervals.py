@@ -20,7 +20,7 @@ Quantile q of a calibrated forecaster is the end of its interval of level |2 q -
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -32,7 +32,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from informer.base.errors import InputError, listed
+from informer.base.errors import InputError
 from informer.base.quantiles import MEDIAN, central_pairs, quantile_name
 from informer.checkpoint.format import Checkpoint
 from informer.data.dataset import Data
@@ -40,7 +40,6 @@ from informer.data.windows import Batch, DataUnits, Windows
 from informer.networks.forecast_model import ForecastModel, at_least_zero, model_forecast
 from informer.networks.models.base import at_levels, point
 from informer.scoring.baselines import FittedBaseline, SeasonalNaive
-from informer.scoring.metrics import Means, QuantileForecast, pinball
 from informer.scoring.recursion import with_forecast_history
 
 DOES_NOT_FIT = "checkpoint: its calibration does not fit the model"
@@ -217,6 +216,9 @@ class Calibration:
 FACTORS = "factors"
 """Entry of the state with the factors of a panel's series."""
 Count = TypeVar("Count", int, Tensor)
+QuantileForecast = Callable[[slice], Iterable[tuple[float, Float[Tensor, "k within n"]]]]
+"""Level and scaled values of each quantile for these windows of a batch, one level at a time, since all of them need
+several times the memory of the forecast. There may be fewer steps than in the forecast."""
 
 
 def rank(level: Count, n: Count, overlap: int | Tensor = 1) -> Count:
@@ -537,137 +539,50 @@ def lag_of(season: int, seq_len: int) -> int:
 REPORTED_LEVELS = (80, 95)
 """Levels of conformal intervals, in percent."""
 
-SHORT, LEAST_VALUES = 10.0, 30
-"""Intervals are too narrow if they cover this many points less than their level, on at least so many values."""
 
+def band_cells(
+    output: Float[Tensor, "b pred_len n *q"],
+    actual: Float[Tensor, "b pred_len n"],
+    quantiles: Sequence[float],
+    halves: Mapping[int, Float[Tensor, "b steps n"]],
+    units: DataUnits,
+) -> dict[str, dict[str, Float[Tensor, "b pred_len n"]]]:
+    """What intervals and quantiles are scored by, in scaled units before any transform of the targets; NaN where there
+    is no interval or no actual value.
 
-@final
-class IntervalScores:
-    """Scores of a model's intervals and quantiles, in scaled units, before any transform of the targets.
+    Coverage in percent and width of conformal intervals by level (`80`) and of central ones by their quantiles
+    (`q10_q90`); of quantiles (`q10`) pinball loss and coverage, the percentage of actual values not above.
 
     Args:
+        output: output of the model.
+        actual: actual values.
         quantiles: levels that the model forecasts.
-        calibration: calibration of its intervals, if any.
-        intervals: levels to score, in percent; those that need more calibration windows are skipped.
+        halves: half widths by level in percent.
+        units: units of the targets.
     """
+    standard, forecast, cells = units.standard, point(output, quantiles), {}
 
-    def __init__(
-        self, quantiles: Sequence[float], calibration: Calibration | None, intervals: Sequence[int] = REPORTED_LEVELS
-    ) -> None:
-        self._levels, self._calibration = quantiles, calibration
-        calibrated = [level for level in intervals if calibration is not None and calibration.supports(level)]
-        self._conformal = {level: Means() for level in calibrated}
-        self._central = {pair: Means() for pair in central_pairs(quantiles)}
-        self._quantiles = {level: Means() for level in quantiles}
+    def inside(is_inside: Tensor, width: Tensor, missing: Tensor) -> dict[str, Tensor]:
+        found = {"coverage": 100.0 * is_inside.double(), "width": width.expand(is_inside.shape)}
+        return {name: values.masked_fill(missing, torch.nan) for name, values in found.items()}
 
-    @property
-    def intervals(self) -> dict[str, Means]:
-        """Coverage in percent and width: conformal intervals by level (`80`), central intervals by their quantiles
-        (`q10_q90`)."""
-        central = {f"{quantile_name(low)}_{quantile_name(high)}": means for (low, high), means in self._central.items()}
-        named = {str(level): means for level, means in self._conformal.items()} | central
-        return {name: means for name, means in named.items() if _is_observed(means)}
-
-    @property
-    def quantiles(self) -> dict[str, Means]:
-        """Pinball loss and coverage, the percentage of actual values not above the quantile, by name (`q10`)."""
-        return {quantile_name(level): means for level, means in self._quantiles.items() if _is_observed(means)}
-
-    def add(
-        self,
-        output: Float[Tensor, "b pred_len n *q"],
-        actual: Float[Tensor, "b pred_len n"],
-        history: Float[Tensor, "b seq_len n"],
-        halves: Mapping[int, Float[Tensor, "b pred_len n"]] | None = None,
-        units: DataUnits | None = None,
-        series: Int[Tensor, "b"] | None = None,
-    ) -> None:
-        """Add the windows of one batch.
-
-        Args:
-            output: output of the model.
-            actual: actual values; NaN where missing.
-            history: history of the targets.
-            halves: half widths by level; None: those of the calibration.
-            units: units of the targets; None: not transformed.
-            series: see `Calibration.half_width`.
-        """
-        standard = units.standard if units is not None else lambda values: values
-        constant = None if units is None else units.constant
-        forecast = point(output, self._levels)
-        for level, means in self._conformal.items():
-            assert self._calibration is not None
-            if halves is None:
-                half = self._calibration.half_width(level, history, constant=constant, series=series)
-            else:
-                half = halves[level]
-            half = half[:, : forecast.shape[1]].to(forecast)
-            width = standard(forecast + half) - standard(forecast - half)
-            inside = (forecast - actual).abs() <= half
-            means.add(interval_scores(inside, width, actual.isnan() | ~half.isfinite()))
-        if constant is not None:  # these have no quantiles
-            actual = actual.masked_fill(constant[:, None], torch.nan)
-        quantiles = dict(at_levels(output, self._levels)) if self._levels else {}
-        for (low, high), means in self._central.items():
-            inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
-            means.add(interval_scores(inside, standard(quantiles[high]) - standard(quantiles[low]), actual.isnan()))
-        for quantile, values in quantiles.items():
-            below = (100.0 * (actual <= values).double()).masked_fill(actual.isnan(), torch.nan)
-            loss = pinball(standard(values), standard(actual), quantile)
-            self._quantiles[quantile].add({"pinball": loss, "coverage": below})
-
-
-def shortfalls(intervals: Mapping[str, Means], columns: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Coverage in percent of the intervals that are too narrow (SHORT), of all columns (the name "") and of each.
-
-    Args:
-        intervals: as in `IntervalScores.intervals`.
-        columns: names of the targets.
-    """
-    short: dict[str, dict[str, float]] = {}
-    for name, means in intervals.items():
-        n = means.count("coverage").sum(dim=0)
-        counts = {"": int(n.sum())} | dict(zip(columns, n.tolist(), strict=True))
-        covered = {"": means.overall()["coverage"]} | dict(zip(columns, means.by_column()["coverage"], strict=True))
-        low = {
-            column: share
-            for column, share in covered.items()
-            if counts[column] >= LEAST_VALUES and share < nominal(name) - SHORT
-        }
-        if low:
-            short[name] = low if len(columns) > 1 else {"": covered[""]}
-    return short
-
-
-def nominal(name: str) -> float:
-    """Level in percent of intervals by their name: `80`, or `q10_q90`."""
-    low, _, high = name.partition("_")
-    return float(high[1:]) - float(low[1:]) if high else float(low)
-
-
-def too_narrow(short: Mapping[str, Mapping[str, float]]) -> str:
-    """A sentence about the result of `shortfalls`; empty if no interval is too narrow."""
-    parts = []
-    for name, covered in short.items():
-        columns = [f"{column} {share:.0f} %" for column, share in covered.items() if column]
-        listing = listed(columns, MOST_NAMED) if "" not in covered else f"{covered['']:.0f} %"
-        listing += f" ({listed(columns, MOST_NAMED)})" if columns and "" in covered else ""
-        parts.append(f"those of {nominal(name):g} % cover {listing}")
-    return f"intervals are too narrow: {', '.join(parts)} of the test values" if parts else ""
-
-
-MOST_NAMED = 3
-
-
-def interval_scores(
-    inside: Bool[Tensor, "b h n"], width: Float[Tensor, "*b h n"], missing: Bool[Tensor, "b h n"]
-) -> dict[str, Float[Tensor, "b h n"]]:
-    scores = {"coverage": 100.0 * inside.double(), "width": width.expand(inside.shape)}
-    return {name: values.masked_fill(missing, torch.nan) for name, values in scores.items()}
-
-
-def _is_observed(means: Means) -> bool:
-    return bool(means.windows and means.count("coverage").any())
+    for level, widths in halves.items():
+        half = widths[:, : forecast.shape[1]].to(forecast)
+        width = standard(forecast + half) - standard(forecast - half)
+        missing = actual.isnan() | ~half.isfinite()
+        cells[str(level)] = inside((forecast - actual).abs() <= half, width, missing)
+    if units.constant is not None:  # these have no quantiles
+        actual = actual.masked_fill(units.constant[:, None], torch.nan)
+    by_level = dict(at_levels(output, quantiles)) if quantiles else {}
+    for low, high in central_pairs(quantiles):
+        name, ends = f"{quantile_name(low)}_{quantile_name(high)}", (by_level[low], by_level[high])
+        is_inside, width = (ends[0] <= actual) & (actual <= ends[1]), standard(ends[1]) - standard(ends[0])
+        cells[name] = inside(is_inside, width, actual.isnan())
+    for share, values in by_level.items():
+        error = standard(actual) - standard(values)
+        below = (100.0 * (actual <= values).double()).masked_fill(actual.isnan(), torch.nan)
+        cells[quantile_name(share)] = {"pinball": torch.maximum(share * error, (share - 1) * error), "coverage": below}
+    return cells
 
 
 DECILES = tuple(n / 10 for n in range(1, 10))

@@ -1,157 +1,224 @@
-"""Scores of a model and its baselines on the same windows, in one pass: as table, JSON and CSV, and in one sentence."""
+"""Scores of a model and its baselines on the same paths, kept as sums: as table, JSON and CSV, and in one sentence.
+
+Memory is O(pred_len n), of MASE for each series. All paths have equal weight, in MASE those of a series.
+"""
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import pandas as pd
-import torch
-from jaxtyping import Float, Float64, Int
-from rich.box import SIMPLE_HEAD
+from jaxtyping import Float64, Int64
 from rich.table import Table
-from torch import Tensor
 
-from informer.base.errors import InputError, counted, listed
-from informer.base.files import csv_text, write_atomic
+from informer.base.errors import counted, listed
+from informer.base.files import write_atomic
 from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.conversion import without_nan
-from informer.data.dataset import Data
-from informer.data.diagnosis import data_problems
-from informer.data.panel import training_rows
-from informer.data.store import row_blocks
-from informer.data.windows import Batch, Windows
-from informer.members.linear import effects_of
-from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
-from informer.networks.models.base import point
-from informer.read.frequency import Unit
-from informer.scoring.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of, verdict
-from informer.scoring.intervals import (
-    DECILES,
-    MOST_RECENT,
-    Baseline,
-    Calibration,
-    IntervalScores,
-    Residuals,
-    every_of,
-    joined_errors,
-    lag_of,
-    model_quantiles,
-    shortfalls,
-    too_narrow,
-)
-from informer.scoring.metrics import (
-    HEADINGS,
-    METRICS,
-    RELATIVE,
-    ErrorMeans,
-    Errors,
-    Means,
-    QuantileForecast,
-    seasonal_scale,
-    to_float64,
-)
+from informer.scoring.forecasts import Forecasts, Matrix
+from informer.scoring.intervals import Baseline, Residuals
+from informer.scoring.metrics import METRICS, RELATIVE
+from informer.scoring.tables import scores_table, tidy_csv
 
-MOST_WORST = 5
-"""Series named as the worst."""
-
-
-def tidy_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """CSV text with a header; undefined and infinite values are empty cells."""
-    return csv_text([header, *(without_nan(list(row)) for row in rows)])
-
-
-def scores_table(
-    keys: Sequence[str], rows: Sequence[tuple[Sequence[str], Mapping[str, float]]], own: str, title: str | None = None
-) -> Table:
-    """Overall scores as a table for the terminal.
-
-    Args:
-        keys: headings of the names of a row.
-        rows: names of each row and its values by metric, in groups of equal first names if there are several names.
-        own: the last name of the rows in bold.
-        title: above the table.
-    """
-    # no rules between columns, so that nine columns fit into 80 characters
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
-    for key in keys:
-        table.add_column(key)
-    used = dict.fromkeys(metric for _, values in rows for metric in values)
-    metrics = [name for name in [*HEADINGS, *(each for each in used if each not in HEADINGS | METRICS)] if name in used]
-    for metric in metrics:
-        other = f"in {metric.removeprefix('coverage')} %" if metric.startswith("coverage") else metric.upper()
-        table.add_column(HEADINGS.get(metric, other), justify="right")
-    for place, (names, values) in enumerate(rows):
-        cells = (shown(values.get(metric, math.nan)) for metric in metrics)
-        is_last = place + 1 == len(rows) or (len(keys) > 1 and rows[place + 1][0][0] != names[0])
-        table.add_row(*names, *cells, style="bold" if names[-1] == own else None, end_section=is_last)
-    return table
-
-
-def shown(value: float) -> str:
-    """A score: at most 8 characters for usual values, so that nine columns fit into 80: 12346 rather than 1.235e+04."""
-    if math.isnan(value):
-        return "-"
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}".replace("e+", "e")
-
-
-UNITS = ("scaled", "original")
+SCALED, ORIGINAL = UNITS = ("scaled", "original")
 ROW = ("model", "units", "column", "step", "metric", "value")
-MAX_COLUMNS = 12
-"""Maximum number of columns listed individually."""
+_OVER: dict[str, tuple[int, ...]] = {"overall": (-2, -1), "step": (-2,), "column": (-1,)}
+"""Axes of sums over which the mean of a view is taken."""
+EDGES = np.round(np.linspace(-3.0, 3.0, 61), 10)
+"""Bin edges of the histogram of residuals, in scaled units; values outside are counted in the outer bins."""
+MOST_WORST, MOST_NAMED, MAX_COLUMNS = 5, 3, 12
+"""Series named as the worst, columns named with intervals that are too narrow, and columns with their coverage."""
+SHORT, LEAST_VALUES = 10.0, 30
+"""Intervals are too narrow if they cover this many points less than their level, on at least so many values."""
+SLOTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "hour": lambda times: (times - times.astype("M8[D]")) // np.timedelta64(1, "h"),
+    "weekday": lambda times: (times.astype("M8[D]").astype(int) + 3) % 7,
+    "month": lambda times: times.astype("M8[M]").astype(int) % 12 + 1,
+}
+"""Slots of times by which errors are broken down; weekday 0 is Monday, month 1 January."""
 
 
-@dataclass(kw_only=True)
-class Evaluation:
-    """Scores of a model and its baselines over the same windows.
+@final
+class Scores:
+    """Sums of the errors of forecasters on the same paths, and what follows from them.
+
+    The first forecaster that is added is the model; the others are what it is compared with.
 
     Args:
-        model: name of the model.
-        columns: names of the targets.
-        errors: errors of the model and every baseline, by name.
-        notes: how the baselines were fitted.
-        intervals: scores of the model's intervals, by level in percent (`80`) or quantiles (`q10_q90`).
-        quantiles: scores of the model's quantiles, by name.
-        series: names of the series of a panel, in the order of the groups of `errors`; empty for a single series.
-        breakdown: further errors as plain containers, see `Breakdown`.
-        problems: problems of the data, one line each.
-        residuals: errors of the model on these windows, or on evenly spaced ones.
-        baselines: the baselines.
+        columns, series: names, in order; a single series is ("",).
+        units: units of the scores, the first of which are those of the skill.
+        metric: by which forecasters are compared, `mse` or `mae`.
         block: number of neighbouring windows that overlap; block length of the bootstrap.
+        axes: names of SLOTS by which scaled errors are broken down, as is the histogram of the model's residuals.
     """
 
-    model: str
-    columns: Sequence[str]
-    errors: dict[str, Errors]
-    notes: Sequence[str] = ()
-    intervals: Mapping[str, Means] = field(default_factory=dict)
-    quantiles: Mapping[str, Means] = field(default_factory=dict)
-    series: Sequence[str] = ()
-    breakdown: Mapping[str, Any] = field(default_factory=dict)
-    problems: Sequence[str] = ()
-    residuals: Residuals | None = None
-    baselines: Sequence[Baseline] = ()
-    block: int = 1
+    def __init__(
+        self,
+        columns: Sequence[str],
+        series: Sequence[str] = ("",),
+        *,
+        units: Sequence[str] = UNITS,
+        metric: str = "mse",
+        block: int = 1,
+        axes: Sequence[str] = (),
+    ) -> None:
+        self.columns, self.series, self.units = list(columns), list(series), units
+        self._index = {"series": pd.Index(self.series), "column": pd.Index(self.columns)}
+        self.metric, self.block = metric, block
+        self.notes: list[str] = []
+        """How the baselines were fitted."""
+        self.problems: Sequence[str] = ()
+        """Problems of the data, one line each."""
+        self.further: dict[str, Any] = {}
+        """Further errors as plain containers, saved with the breakdown."""
+        self.residuals: Residuals | None = None
+        """Errors of the model on these windows, or on evenly spaced ones."""
+        self.baselines: Sequence[Baseline] = ()
+        self.windows_of_series = np.zeros(len(self.series), dtype=np.int64)
+        # by forecaster and units, then metric: sums and counts [2 columns steps] or [2 series columns steps], and those
+        # of pairs [2 series columns]
+        self._sums: dict[tuple[str, str], dict[str, np.ndarray]] = defaultdict(dict)
+        self._pairs: dict[tuple[str, str], dict[str, np.ndarray]] = defaultdict(dict)
+        self._windows: dict[str, list[np.ndarray]] = {}
+        self._slots: dict[str, dict[str, np.ndarray]] = {axis: {} for axis in axes}  # [3 slots]: MSE, MAE, count
+        self._residual_counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
+
+    def add(self, name: str, paths: Forecasts, more: Mapping[str, Mapping[str, Matrix]] | None = None) -> None:
+        """Add paths of a forecaster; those of one series and origin, a window, follow one another.
+
+        Args:
+            name: name of the forecaster.
+            paths: forecasts and actual values in data units. A forecast that is NaN makes every metric NaN.
+            more: further cells of which means are taken, by name of their units and of the metric, such as `coverage`
+                of `80`; there may be fewer steps than in the paths.
+        """
+        series, column = self.places(paths.keys)
+        groups = _groups(column), _groups(series * len(self.columns) + column)
+        scaled = paths.scaled()
+        lost = np.isnan(paths.mean) & ~np.isnan(paths.actual)
+        for units in self.units:
+            own = scaled if units == SCALED else paths
+            cells = {key: metric.cells(paths if metric.of_series else own) for key, metric in METRICS.items()}
+            known = {key: values for key, values in cells.items() if values is not None}
+            self._add((name, units), known, own.actual, lost, groups)
+        for units, cells_of in (more or {}).items():
+            self._add((name, units), cells_of, paths.actual, np.zeros_like(lost), groups)
+        self._add_windows(name, scaled, series, paths.times)
+
+    def places(self, keys: pd.DataFrame) -> tuple[Int64[np.ndarray, "k"], Int64[np.ndarray, "k"]]:
+        """Places of the series and of the columns of these keys."""
+        series, column = (index.get_indexer(pd.Index(keys[key])) for key, index in self._index.items())
+        return series, column
+
+    def _add(
+        self,
+        key: tuple[str, str],
+        cells: Mapping[str, Matrix],
+        actual: Matrix,
+        lost: np.ndarray,
+        groups: tuple["_Groups", "_Groups"],
+    ) -> None:
+        """Add cells by step of each column, and of each pair of series and column; `groups` are the paths of each."""
+        n, n_series, sums, pairs = len(self.columns), len(self.series), self._sums[key], self._pairs[key]
+        for name, values in cells.items():
+            metric, steps = METRICS.get(name), values.shape[1]
+            missing = np.isnan(values) & ~lost[:, :steps]
+            weight = np.abs(actual[:, :steps]) if metric is not None and metric.of_sum else np.ones(values.shape)
+            if missing.any():
+                values, weight = np.where(missing, 0.0, values), np.where(missing, 0.0, weight)
+            of_series = metric is not None and metric.of_series
+            shape = (n_series, n, steps) if of_series else (n, steps)
+            total, by_pair = (
+                sums.setdefault(name, np.zeros((2, *shape))),
+                pairs.setdefault(name, np.zeros((2, n_series, n))),
+            )
+            for place, each in enumerate((values, weight)):
+                _add_rows(total[place].reshape(-1, steps), each, groups[of_series])
+                _add_rows(by_pair[place].reshape(-1, 1), each.sum(axis=1, keepdims=True), groups[True])
+
+    def _add_windows(self, name: str, scaled: Forecasts, series: np.ndarray, times: np.ndarray) -> None:
+        """Errors of each window, by which differences are tested, and by slots of time."""
+        is_own = name == next(iter(self._windows), name)
+        origins = scaled.keys["origin"].to_numpy()
+        begins = np.flatnonzero(np.r_[True, (series[1:] != series[:-1]) | (origins[1:] != origins[:-1])])
+        sizes = np.diff(begins, append=len(scaled))
+        error = scaled.mean - scaled.actual
+        known = np.where(np.isnan(scaled.actual), 0.0, error)
+        each = (known**2 if self.metric == "mse" else np.abs(known)).mean(axis=1)
+        self._windows.setdefault(name, []).append(np.add.reduceat(each, begins) / sizes)
+        if is_own:
+            self.windows_of_series += np.bincount(series[begins], minlength=len(self.series))
+        if self._slots and is_own:
+            finite = error[~np.isnan(error)]
+            self._residual_counts += np.histogram(np.clip(finite, EDGES[0], EDGES[-1]), bins=EDGES)[0]
+        for axis, by_name in self._slots.items():
+            count = np.add.reduceat(~np.isnan(error), begins, axis=0, dtype=int)
+            observed = count > 0
+            slots = SLOTS[axis](times[begins])[observed].astype(int)
+            sums = by_name.setdefault(name, np.zeros((3, 32)))
+            for place, cells in enumerate((error**2, np.abs(error))):
+                means = np.add.reduceat(np.nan_to_num(cells), begins, axis=0)[observed] / count[observed]
+                sums[place] += np.bincount(slots, means, minlength=32)
+            sums[2] += np.bincount(slots, minlength=32)
+
+    def values(self, name: str, units: str, view: str = "overall") -> dict[str, np.ndarray]:
+        """Means by metric: `overall`, of each `step` or `column` over the others, or of each `series` or `pair` of
+        series and column."""
+        found = {}
+        for metric, sums in self._sums[name, units].items():
+            if view in ("series", "pair"):
+                pairs = self._pairs[name, units][metric]
+                found[metric] = _mean(metric, pairs.sum(axis=2) if view == "series" else pairs)
+                continue
+            total = sums.sum(axis=_OVER[view])
+            mean = _mean(metric, total)
+            if sums.ndim == 4:  # the mean of each series first
+                has_values = total[1] > 0
+                n = has_values.sum(axis=0)
+                mean = np.divide(
+                    np.where(has_values, mean, 0.0).sum(axis=0), n, out=np.full(np.shape(n), np.nan), where=n > 0
+                )
+            found[metric] = mean
+        return found
+
+    def overall(self, name: str, units: str = SCALED) -> dict[str, float]:
+        """Means over all series, columns and steps."""
+        return {metric: float(value) for metric, value in self.values(name, units).items()}
+
+    def count(self, name: str, units: str, metric: str) -> Float64[np.ndarray, "s n"]:
+        """Number of values that count, per series and column."""
+        return self._pairs[name, units][metric][1]
+
+    def by_window(self, name: str) -> Float64[np.ndarray, "windows"]:
+        """Mean squared (or absolute, see `metric`) scaled error of each window, in the order they were added, in which
+        missing values are zero: every observed value has equal weight in their mean."""
+        return np.concatenate(self._windows[name])
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the forecasters, the model first."""
+        return list(self._windows)
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return self.names[0]
 
     @property
     def windows(self) -> int:
         """Number of windows scored."""
-        return self.errors[self.model].scaled.windows
-
-    @property
-    def metric(self) -> str:
-        """The metric, in scaled units, by which forecasters are compared."""
-        return self.errors[self.model].metric
+        return int(self.windows_of_series.sum())
 
     @property
     def best_baseline(self) -> str:
         """The baseline with the lowest error."""
-        return min((name for name in self.errors if name != self.model), key=self._error)
+        return min(self.names[1:], key=self._error)
 
     @property
     def skill(self) -> float:
@@ -161,8 +228,7 @@ class Evaluation:
     @cached_property  # seconds for many windows
     def noise(self) -> Interval:
         """95 % interval of the skill by a paired block bootstrap over windows; nan ends with too few windows."""
-        errors = (self.errors[name].by_window() for name in (self.model, self.best_baseline))
-        return skill_interval(*errors, block=self.block)
+        return skill_interval(*map(self.by_window, (self.model, self.best_baseline)), block=self.block)
 
     @property
     def winner(self) -> Winner:
@@ -175,16 +241,70 @@ class Evaluation:
         error, baseline = f"scaled {self.metric.upper()}", f"{self.best_baseline}, the best baseline"
         return verdict(error, baseline, self.skill, self.noise)
 
+    def _error(self, name: str) -> float:
+        return self.overall(name, self.units[0])[self.metric]
+
+    def _bands(self, metric: str) -> list[str]:
+        """Names of the model's intervals (`coverage` and `width` of `80`, `q10_q90`) or quantiles (`pinball` of `q10`)
+        with some value."""
+        groups = [units for name, units in self._sums if name == self.model and units not in self.units]
+        of_metric = [units for units in groups if metric in self._sums[self.model, units]]
+        return [units for units in of_metric if self.count(self.model, units, metric).any()]
+
     @property
-    def warning(self) -> str:
-        """That intervals are too narrow; empty if they are not."""
-        return too_narrow(shortfalls(self.intervals, self.columns))
+    def intervals(self) -> list[str]:
+        """Names of the model's intervals."""
+        return self._bands("width")
+
+    @property
+    def quantiles(self) -> list[str]:
+        """Names of the model's quantiles."""
+        return self._bands("pinball")
 
     @property
     def mean_pinball(self) -> float:
         """Pinball loss over all quantiles, scaled; nan without quantiles."""
-        losses = [means.overall()["pinball"] for means in self.quantiles.values()]
+        losses = [self.overall(self.model, name)["pinball"] for name in self.quantiles]
         return sum(losses) / len(losses) if losses else math.nan
+
+    @property
+    def shortfalls(self) -> dict[str, dict[str, float]]:
+        """Coverage in percent of the intervals that are too narrow (SHORT), of all columns (the name "") and of
+        each."""
+        short: dict[str, dict[str, float]] = {}
+        for name in self.intervals:
+            n = self.count(self.model, name, "coverage").sum(axis=0)
+            counts = {"": n.sum()} | dict(zip(self.columns, n, strict=True))
+            by_column = self.values(self.model, name, "column")["coverage"].tolist()
+            covered = {"": self.overall(self.model, name)["coverage"]} | dict(zip(self.columns, by_column, strict=True))
+            low = {
+                column: share
+                for column, share in covered.items()
+                if counts[column] >= LEAST_VALUES and share < nominal(name) - SHORT
+            }
+            if low:
+                short[name] = low if len(self.columns) > 1 else {"": covered[""]}
+        return short
+
+    @property
+    def warning(self) -> str:
+        """That intervals are too narrow; empty if they are not."""
+        return too_narrow(self.shortfalls)
+
+    @property
+    def breakdown(self) -> dict[str, Any]:
+        """By axis the slots that occur, and by metric and forecaster one error for each; `residuals`: bin edges and
+        counts; and what is `further`."""
+        by_time = {}
+        for axis, by_name in self._slots.items():
+            used = np.flatnonzero(by_name[self.model][2])
+            by_metric = {
+                metric: {name: (sums[place] / np.maximum(sums[2], 1))[used].tolist() for name, sums in by_name.items()}
+                for place, metric in enumerate(("mse", "mae"))
+            }
+            by_time[axis] = {"slots": used.tolist()} | by_metric
+        found = {"residuals": {"edges": EDGES.tolist(), "counts": self._residual_counts.tolist()}}
+        return ({"by_time": by_time, **found} if self._slots else {}) | self.further
 
     def by_series(self) -> pd.DataFrame:
         """One row per series of a panel, column and forecaster, the series with the highest error of the model first.
@@ -194,41 +314,38 @@ class Evaluation:
         Columns: series, column (`all`, and each of several), windows, model, mse_scaled, mae_scaled, mae (in data
         units), and for the model skill: 1 - error / error of the best baseline.
         """
-        names = ["all", *(self.columns if len(self.columns) > 1 else [])]
+        columns = ["all", *(self.columns if len(self.columns) > 1 else [])]
 
-        def means(of: ErrorMeans, metric: str) -> np.ndarray:
-            overall = of.by_group(metric)[:, None]
-            return np.hstack([overall, of.by_group(metric, columns=True)]) if len(names) > 1 else overall
+        def means(name: str, units: str, metric: str) -> np.ndarray:
+            overall = self.values(name, units, "series")[metric][:, None]
+            return np.hstack([overall, self.values(name, units, "pair")[metric]])[:, : len(columns)]
 
-        scaled = {
-            name: {metric: means(x.scaled, metric) for metric in ("mse", "mae")} for name, x in self.errors.items()
-        }
+        scaled = {name: {metric: means(name, SCALED, metric) for metric in ("mse", "mae")} for name in self.names}
         rivals = np.min([values[self.metric] for name, values in scaled.items() if name != self.model], axis=0)
         own = scaled[self.model][self.metric]
         worst = np.argsort(-own[:, 0], kind="stable")
         shown = worst[~np.isnan(own[worst, 0])]
         with np.errstate(divide="ignore", invalid="ignore"):
             skill = 1 - own / rivals
-        unknown = np.full_like(skill, np.nan)
         parts = [
             pd.DataFrame(
                 {
-                    "series": np.repeat(np.array(self.series, dtype=object)[shown], len(names)),
-                    "column": np.tile(np.array(names, dtype=object), len(shown)),
-                    "windows": np.repeat(each.scaled.group_windows.numpy()[shown], len(names)),
+                    "series": np.repeat(np.array(self.series, dtype=object)[shown], len(columns)),
+                    "column": np.tile(np.array(columns, dtype=object), len(shown)),
+                    "windows": np.repeat(self.windows_of_series[shown], len(columns)),
                     "model": name,
                     "mse_scaled": scaled[name]["mse"][shown].ravel(),
                     "mae_scaled": scaled[name]["mae"][shown].ravel(),
-                    "mae": means(each.original, "mae")[shown].ravel(),
-                    "skill": (skill if name == self.model else unknown)[shown].ravel(),
+                    "mae": means(name, ORIGINAL, "mae")[shown].ravel(),
+                    "skill": skill[shown].ravel() if name == self.model else np.nan,
                 }
             )
-            for name, each in self.errors.items()
+            for name in self.names
         ]
         table = pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
         return table.replace([np.inf, -np.inf], np.nan)
 
-    def worst_series(self) -> str:
+    def _worst_series(self) -> str:
         """One line: the series with the highest errors, and the number of series for which a baseline is better."""
         table = self.by_series()
         rows = table[(table["model"] == self.model) & (table["column"] == "all")]
@@ -243,85 +360,87 @@ class Evaluation:
     def remarks(self) -> list[str]:
         """Notes on the scores: how the baselines were fitted, width and coverage of intervals, what MAPE and MASE
         exclude."""
-        sums = self.errors[self.model].original
         remarks = list(self.notes)
         if self.quantiles:
-            quantile_scores = {name: means.overall() for name, means in self.quantiles.items()}
-            losses = ", ".join(f"{name} {overall['pinball']:.3g}" for name, overall in quantile_scores.items())
-            below = ", ".join(f"{name} {overall['coverage']:.1f} %" for name, overall in quantile_scores.items())
+            found = {name: self.overall(self.model, name) for name in self.quantiles}
+            losses = ", ".join(f"{name} {each['pinball']:.3g}" for name, each in found.items())
+            below = ", ".join(f"{name} {each['coverage']:.1f} %" for name, each in found.items())
             remarks.append(f"pinball loss {self.mean_pinball:.4g} in scaled units ({losses}); not above: {below}")
-        for name, interval in self.intervals.items():
-            scores = interval.overall()
+        for name in self.intervals:
+            means = self.overall(self.model, name)
             what = f"intervals of {name} %" if name.isdigit() else f"quantiles {name.replace('_', ' to ')}"
             remarks.append(
-                f"{what} cover {scores['coverage']:.1f} % of actual values ({self._by_column(interval)}), "
-                f"{scores['width']:.3g} wide in scaled units"
+                f"{what} cover {means['coverage']:.1f} % of actual values ({self._by_column(name)}), "
+                f"{means['width']:.3g} wide in scaled units"
             )
-        if self.series:
-            remarks.append(self.worst_series())
-        if sums.zero_actuals:
-            remarks.append(f"MAPE in original units excludes {sums.zero_actuals} actual values that are zero")
-        no_mase = self.errors[self.model].no_mase
+        if len(self.series) > 1:
+            remarks.append(self._worst_series())
+        has_errors = self.count(self.model, ORIGINAL, "mae")
+        if zeros := int((has_errors - self.count(self.model, ORIGINAL, "mape")).sum()):
+            remarks.append(f"MAPE in original units excludes {zeros} actual values that are zero")
+        lacking = ((has_errors > 0) & (self.count(self.model, ORIGINAL, "mase") == 0)).sum(axis=0).tolist()
         if names := [
-            name + (f" in {n} of {len(no_mase)} series" if len(no_mase) > 1 else "")
-            for name, n in zip(self.columns, no_mase.sum(axis=0).tolist(), strict=True)
+            name + (f" in {n} of {len(self.series)} series" if len(self.series) > 1 else "")
+            for name, n in zip(self.columns, lacking, strict=True)
             if n
         ]:
             remarks.append(f"MASE is undefined for {', '.join(names)}: rows repeat exactly from season to season")
         return remarks
 
+    def _by_column(self, interval: str) -> str:
+        """Coverage of each column, or the range if there are more than MAX_COLUMNS."""
+        covered = dict(zip(self.columns, self.values(self.model, interval, "column")["coverage"].tolist(), strict=True))
+        covered = {name: share for name, share in covered.items() if not math.isnan(share)}  # without intervals
+        ordered = sorted(covered, key=covered.__getitem__)
+        names, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
+        return between.join(f"{name} {covered[name]:.1f} %" for name in names)
+
+    def facts(self) -> dict[str, Any]:
+        """What fits on a screen: verdict, and errors and coverage over all windows."""
+        facts = ("model", "windows", "metric", "best_baseline", "skill", "verdict", "warning", "problems")
+        return {name: getattr(self, name) for name in facts} | {
+            "errors": {name: {units: self.overall(name, units) for units in UNITS} for name in self.names},
+            "intervals": {name: self.overall(self.model, name) for name in self.intervals},
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """All scores as plain containers."""
+        facts = ("model", "windows", "metric", "best_baseline", "skill", "verdict", "remarks", "warning")
         return {
-            "model": self.model,
-            "windows": self.windows,
-            "metric": self.metric,
-            "best_baseline": self.best_baseline,
-            "skill": self.skill,
+            **{name: getattr(self, name) for name in facts},
             "skill_interval": list(self.noise),
-            "verdict": self.verdict,
-            "remarks": self.remarks,
-            "warning": self.warning,
-            "scores": {
-                name: {units: self._means(getattr(errors, units)) for units in UNITS}
-                for name, errors in self.errors.items()
-            },
-            "intervals": {name: self._means(means) for name, means in self.intervals.items()},
+            "scores": {name: {units: self._means(name, units) for units in UNITS} for name in self.names},
+            "intervals": {name: self._means(self.model, name) for name in self.intervals},
             "mean_pinball": self.mean_pinball,
-            "quantiles": {name: self._means(means) for name, means in self.quantiles.items()},
+            "quantiles": {name: self._means(self.model, name) for name in self.quantiles},
             "breakdown": self.breakdown,
             "problems": self.problems,
         }
 
-    def overall(self) -> dict[str, Any]:
-        """The part of `to_dict` that fits on a screen: verdict, and errors and coverage over all test windows."""
-        facts = ("model", "windows", "metric", "best_baseline", "skill", "verdict", "warning", "problems")
-        return {name: getattr(self, name) for name in facts} | {
-            "errors": {
-                name: {units: getattr(errors, units).overall() for units in UNITS}
-                for name, errors in self.errors.items()
-            },
-            "intervals": {name: means.overall() for name, means in self.intervals.items()},
+    def _means(self, name: str, units: str) -> dict[str, Any]:
+        by_column = {metric: values.tolist() for metric, values in self.values(name, units, "column").items()}
+        columns = [dict(zip(by_column, values, strict=True)) for values in zip(*by_column.values(), strict=True)]
+        return {
+            "overall": self.overall(name, units),
+            "by_step": {metric: values.tolist() for metric, values in self.values(name, units, "step").items()},
+            "by_column": dict(zip(self.columns, columns, strict=True)),
         }
 
     def rows(self) -> Iterator[tuple[str, str, str, str | int, str, float]]:
         """Tidy rows (see `ROW`): over all, then per step (from 1), then per column."""
-        for name, errors in self.errors.items():
-            for units in UNITS:
-                yield from self._rows(name, units, getattr(errors, units))
-        for what, means in {**self.intervals, **self.quantiles}.items():
-            yield from self._rows(self.model, "scaled", means, what if what.isdigit() else f"_{what}")
-
-    def _rows(
-        self, name: str, units: str, means: Means, suffix: str = ""
-    ) -> Iterator[tuple[str, str, str, str | int, str, float]]:
-        by_step, by_column = means.by_step(), means.by_column()
-        for metric, value in means.overall().items():
-            yield name, units, "all", "all", metric + suffix, value
-            for step, each in enumerate(by_step[metric], start=1):
-                yield name, units, "all", step, metric + suffix, each
-            for column, each in zip(self.columns, by_column[metric], strict=True):
-                yield name, units, column, "all", metric + suffix, each
+        groups = [(name, units, units, "") for name in self.names for units in UNITS]
+        groups += [
+            (self.model, each, SCALED, each if each.isdigit() else f"_{each}")
+            for each in [*self.intervals, *self.quantiles]
+        ]
+        for name, group, units, suffix in groups:
+            overall, by_step, by_column = (self.values(name, group, view) for view in _OVER)
+            for metric, value in overall.items():
+                yield name, units, "all", "all", metric + suffix, float(value)
+                for step, each in enumerate(by_step[metric].tolist(), start=1):
+                    yield name, units, "all", step, metric + suffix, each
+                for column, each in zip(self.columns, by_column[metric].tolist(), strict=True):
+                    yield name, units, column, "all", metric + suffix, each
 
     def to_csv(self) -> str:
         """`rows` with a header."""
@@ -332,336 +451,55 @@ class Evaluation:
         metrics, rows = (Path(folder) / name for name in REPORT)
         write_atomic(metrics, json.dumps(without_nan(self.to_dict()), indent=2, allow_nan=False) + "\n")
         write_atomic(rows, self.to_csv())
-        if self.series:
+        if len(self.series) > 1:
             write_atomic(Path(folder) / BY_SERIES, self.by_series().to_csv(index=False))
 
     def table(self) -> Table:
         """Overall scores, the model first, in scaled and in original units."""
         rows = []
         for units in UNITS:
-            for name, errors in self.errors.items():
-                overall = getattr(errors, units).overall()
-                none = RELATIVE if units == "scaled" else ()
+            none = RELATIVE if units == SCALED else ()
+            for name in self.names:
+                overall = self.overall(name, units)
                 rows.append(((units, name), {key: math.nan if key in none else overall[key] for key in overall}))
         title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
         return scores_table(("units", "model"), rows, self.model, title)
 
-    def _error(self, name: str) -> float:
-        return self.errors[name].scaled.overall()[self.metric]
 
-    def _by_column(self, interval: Means) -> str:
-        """Coverage of each column, or the range if there are more than MAX_COLUMNS."""
-        covered = dict(zip(self.columns, interval.by_column()["coverage"], strict=True))
-        covered = {name: share for name, share in covered.items() if not math.isnan(share)}  # without intervals
-        ordered = sorted(covered, key=covered.__getitem__)
-        names, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
-        return between.join(f"{name} {covered[name]:.1f} %" for name in names)
-
-    def _means(self, sums: Means) -> dict[str, Any]:
-        by_column = sums.by_column()
-        columns = [dict(zip(by_column, values, strict=True)) for values in zip(*by_column.values(), strict=True)]
-        return {
-            "overall": sums.overall(),
-            "by_step": sums.by_step(),
-            "by_column": dict(zip(self.columns, columns, strict=True)),
-        }
+_Groups = tuple[Int64[np.ndarray, "p"], Int64[np.ndarray, "k"], Int64[np.ndarray, "k"]]
+"""Of rows in groups: an order in which those of a group follow one another, where each begins there, and its place."""
 
 
-ForecastFunction = Callable[[Batch], Float[Tensor, "b pred_len n"]]
-"""Scaled targets for a batch; must not use `batch.target` except for its shape. If it has a method `quantiles`, as
-`Baseline`, these are scored too."""
+def _groups(places: Int64[np.ndarray, "p"]) -> _Groups:
+    order = np.argsort(places, kind="stable")
+    firsts = np.flatnonzero(np.diff(places[order], prepend=-1))
+    return order, firsts, places[order][firsts]
 
 
-START = "without the network"
-"""Name of the forecast without the network's contribution: the linear start, if the model has one."""
-EDGES = np.round(np.linspace(-3.0, 3.0, 61), 10)
-"""Bin edges of the histogram of residuals, in scaled units; values outside are counted in the outer bins."""
+def _add_rows(total: Float64[np.ndarray, "_ h"], rows: Matrix, groups: _Groups) -> None:
+    """Add the sum of each group of rows to the total at its place."""
+    order, firsts, places = groups
+    total[places] += np.add.reduceat(rows[order], firsts, axis=0)
 
 
-FIELDS = {"hour": "hour", "weekday": "day_of_week", "month": "month"}
-"""Fields of a timestamp by the name of the breakdown."""
+def _mean(metric: str, sums: np.ndarray) -> np.ndarray:
+    """sums[0] / sums[1]; NaN where nothing counts."""
+    mean = np.divide(sums[0], sums[1], out=np.full(np.shape(sums[0]), np.nan), where=sums[1] > 0)
+    return METRICS[metric].of_mean(mean) if metric in METRICS else mean
 
 
-@final
-class Breakdown:
-    """Scaled errors of forecasters by hour and weekday (by month for steps longer than a day) of the row that is
-    forecast, and a histogram of the residuals of the first forecaster.
-
-    Args:
-        data: the data of the windows.
-    """
-
-    def __init__(self, data: Data) -> None:
-        self._first, unit = data.sizes.first, data.frequency.unit
-        days, below_day = (Unit.day, Unit.business_day), unit in (Unit.second, Unit.minute, Unit.hour)
-        axes = ["hour"] if below_day else []
-        axes.append("weekday" if below_day or unit in days else "month")
-        self._slots = {
-            axis: np.concatenate([np.asarray(getattr(each.timestamps, FIELDS[axis]), np.uint8) for each in data.panel])
-            for axis in axes
-        }
-        self._means: dict[str, dict[str, Means]] = {axis: {} for axis in axes}
-        self._counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
-        self._own: str | None = None
-
-    def add(self, name: str, forecast: Float[Tensor, "b h n"], batch: Batch, starts: Int[Tensor, "b"]) -> None:
-        """Add the forecast of some windows that begin at these rows of the store."""
-        standard = [to_float64(batch.units.standard(values)).cpu() for values in (forecast, batch.target)]
-        error = standard[0] - standard[1]
-        self._own = self._own or name
-        if name == self._own:
-            known = error[~error.isnan()].numpy()
-            self._counts += np.histogram(np.clip(known, EDGES[0], EDGES[-1]), bins=EDGES)[0]
-        rows = starts.cpu().numpy()[:, None] + self._first + np.arange(error.shape[1])
-        size = error.abs().nanmean(dim=2).reshape(-1, 1, 1), error.square().nanmean(dim=2).reshape(-1, 1, 1)
-        for axis, slots in self._slots.items():
-            means = self._means[axis].setdefault(name, Means(32))
-            groups = torch.from_numpy(slots[rows].ravel().astype(np.int64))
-            means.add({"mae": size[0], "mse": size[1]}, groups=groups)
-
-    def to_dict(self) -> dict[str, Any]:
-        """By axis the slots that occur, and by metric and forecaster one error for each; `residuals`: bin edges and
-        counts."""
-        by_time = {}
-        for axis, by_name in self._means.items():
-            used = np.flatnonzero(~np.isnan(next(iter(by_name.values())).by_group("mse")))
-            by_metric = {
-                metric: {name: means.by_group(metric)[used].tolist() for name, means in by_name.items()}
-                for metric in ("mse", "mae")
-            }
-            by_time[axis] = {"slots": used.tolist()} | by_metric
-        return {"by_time": by_time, "residuals": {"edges": EDGES.tolist(), "counts": self._counts.tolist()}}
+def nominal(name: str) -> float:
+    """Level in percent of intervals by their name: `80`, or `q10_q90`."""
+    low, _, high = name.partition("_")
+    return float(high[1:]) - float(low[1:]) if high else float(low)
 
 
-@torch.inference_mode()
-def evaluate_all(
-    forecasts: Mapping[str, ForecastFunction],
-    windows: Windows,
-    *,
-    mase_scale: Float[np.ndarray, "s n"],
-    batch_size: int = 256,
-    breakdown: Breakdown | None = None,
-) -> dict[str, Errors]:
-    """Errors of each forecaster over all windows, in one pass; the batch size affects speed and memory only.
-
-    Args:
-        forecasts: functions from a batch to scaled targets, by name; a model must already be in eval mode. Quantiles
-            of those that have any are scored too.
-        windows: windows to forecast.
-        mase_scale: see `training_scale`.
-        batch_size: windows per batch.
-        breakdown: is given every forecast.
-
-    Raises:
-        InputError: there are no windows.
-    """
-    if not len(windows):
-        raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
-    errors = {name: Errors(mase_scale) for name in forecasts}
-    for indices in torch.arange(len(windows), device=windows.starts.device).split(batch_size):
-        batch, series = windows.batch(indices), windows.series(indices)
-        for name, forecast in forecasts.items():
-            ahead = forecast(batch)
-            quantiles = forecast.quantiles(batch, ahead) if hasattr(forecast, "quantiles") else None
-            errors[name].add(ahead, batch.target, batch.units, quantiles, series)
-            if breakdown is not None:
-                breakdown.add(name, ahead, batch, windows.starts[indices])
-    return errors
-
-
-def evaluate(
-    forecast: ForecastFunction, windows: Windows, *, mase_scale: Float[np.ndarray, "s n"], batch_size: int = 256
-) -> Errors:
-    """Errors of one forecaster; see `evaluate_all`."""
-    return evaluate_all({"": forecast}, windows, mase_scale=mase_scale, batch_size=batch_size)[""]
-
-
-def training_scale(data: Data) -> Float64[np.ndarray, "s n"]:
-    """Denominators of MASE of each series and target: `mase_scale` of its training rows."""
-    training, targets = training_rows(data.panel, data.splits), data.columns.positions(data.targets)
-    return np.stack([mase_scale(series.values, data.frequency.season, targets) for series in training])
-
-
-def mase_scale(rows: Float[np.ndarray, "_ c"], season: int, targets: Sequence[int]) -> Float64[np.ndarray, "n"]:
-    """Denominators of MASE of the `targets` among the columns of a series."""
-    scale = seasonal_scale((block[:, targets] for block in row_blocks(rows, shared=season)), season)
-    return np.broadcast_to(scale, len(targets))
-
-
-def fit_baselines(data: Data) -> list[FittedBaseline]:
-    """Fit the baselines on the training part; season and penalty are chosen on validation."""
-    positions = data.columns.positions(data.targets)
-    return [best_seasonal_naive(data), fit_ridge(data.train, data.val, positions, known=effects_of(data))]
-
-
-def compare(
-    forecast: ForecastFunction,
-    windows: Windows,
-    *,
-    data: Data,
-    name: str = "informer",
-    batch_size: int = 256,
-    baselines: Sequence[Baseline] | None = None,
-    breakdown: Breakdown | None = None,
-) -> Evaluation:
-    """Compare a forecaster with baselines on the same windows.
-
-    Args:
-        forecast: the model, in eval mode.
-        windows: windows to score on, usually `data.test`.
-        data: its training part fits the baselines and the denominators of MASE, its validation part selects season
-            and penalty.
-        name: name of the model in the report.
-        batch_size: windows per batch.
-        baselines: baselines, whose quantiles are scored if they are calibrated; None: `fit_baselines(data)`.
-        breakdown: see `evaluate_all`.
-
-    Raises:
-        InputError: a part without windows.
-    """
-    baselines = [Baseline(fitted) for fitted in fit_baselines(data)] if baselines is None else baselines
-    series = [each.name for each in data.panel] if len(data.panel) > 1 else []
-    errors = evaluate_all(
-        {name: forecast} | {each.name: each for each in baselines},
-        windows,
-        mase_scale=training_scale(data),
-        batch_size=batch_size,
-        breakdown=breakdown,
-    )
-    return Evaluation(
-        model=name,
-        columns=data.targets,
-        errors=errors,
-        notes=(*(baseline.note for baseline in baselines), *_notes(data)),
-        series=series,
-        baselines=baselines,
-        block=data.sizes.pred_len,
-    )
-
-
-def _notes(data: Data) -> Iterator[str]:
-    """A note if targets are constant, and if roots of targets are modelled."""
-    if note := data.scaler.constant_note(data.columns):
-        yield note
-    positions = data.columns.positions(data.targets)
-    for root in data.scaler.roots(positions):
-        names = [name for name, place in zip(data.targets, positions, strict=True) if data.scaler.root(place) == root]
-        yield (
-            f"fitted to the {root} of {listed(names)} (scaler.transform), whose fluctuations depend less on the level; "
-            "forecasts, intervals and errors are of the values themselves"
-        )
-
-
-@final
-class _Scored:
-    """A network as a forecaster: scores its intervals and quantiles, and keeps errors of evenly spaced windows."""
-
-    def __init__(self, model: ForecastModel, data: Data, calibration: Calibration | None) -> None:
-        self.model, self.calibration = model, calibration
-        self.spread = IntervalScores(model.quantiles, calibration)
-        self._targets = data.columns.positions(data.targets)
-        self._every = every_of(data.test, MOST_RECENT)
-        self._kept = data.test.at(data.test.starts[:: self._every])
-        self._lag = lag_of(data.frequency.season, data.sizes.seq_len)
-        self._seen, self._residuals = 0, list[Residuals]()
-        self._output = torch.empty(0)
-
-    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
-        self._output, history = model_output(self.model, batch), batch.enc_x[:, :, self._targets]
-        self.spread.add(self._output, batch.target, history, units=batch.units, series=batch.series)
-        forecast = point(self._output, self.model.quantiles)
-        chosen = slice(-self._seen % self._every, None, self._every)
-        errors = Residuals.of(forecast[chosen], batch.target[chosen], history[chosen], self._lag, batch.series[chosen])
-        self._residuals.append(errors)
-        self._seen += len(forecast)
-        return forecast
-
-    def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
-        """Quantiles of its last forecast."""
-        history = batch.enc_x[:, :, self._targets]
-        return model_quantiles(self.model, self._output, self.calibration, history, batch.units, batch.series)
-
-    @property
-    def residuals(self) -> Residuals:
-        """Errors of at most MOST_RECENT windows."""
-        return joined_errors(self._residuals).over(self._kept)
-
-
-MAPS_CELLS = 1 << 19
-"""Values in the windows that linear maps forecast at once."""
-
-
-def scored_at_once(model: ForecastModel, batch_size: int, data: Data) -> int:
-    """Windows per batch when a model is scored: `batch_size`, which bounds the memory of a network, or more of maps
-    alone, whose batch costs as much however small it is."""
-    if model.network is not None:
-        return batch_size
-    return max(batch_size, MAPS_CELLS // (data.sizes.rows * len(data.inputs)))
-
-
-def score(
-    model: ForecastModel,
-    data: Data,
-    *,
-    batch_size: int,
-    calibration: Calibration | None = None,
-    baselines: Sequence[Baseline] | None = None,
-) -> Evaluation:
-    """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode.
-
-    Args:
-        model, data: the model and the data of its run.
-        batch_size: windows per batch, see `scored_at_once`.
-        calibration: calibration of the model's intervals, if any.
-        baselines: see `baselines_for`, which is called without them.
-
-    Raises:
-        InputError: a part without windows.
-    """
-    model.eval()
-    batch_size = scored_at_once(model, batch_size, data)
-    own, breakdown = _Scored(model, data, calibration), Breakdown(data)
-    evaluation = compare(
-        own, data.test, data=data, name=model.family, batch_size=batch_size, breakdown=breakdown,
-        baselines=baselines_for(data, model) if baselines is None else baselines,
-    )  # fmt: skip
-    parts = breakdown.to_dict()
-    adds = adds_to_a_start(model, data.test)
-    parts["is_idle"] = adds is False
-    if adds:
-        scale = np.full((len(data.panel), len(data.targets)), np.nan)
-        start = evaluate(partial(forecast_without_network, model), data.test, mase_scale=scale, batch_size=batch_size)
-        by_step = start.scaled.by_step()
-        parts[START] = {metric: by_step[metric] for metric in ("mse", "mae")}
-    return replace(
-        evaluation, intervals=own.spread.intervals, quantiles=own.spread.quantiles, breakdown=parts,
-        problems=data_problems(data), residuals=own.residuals,
-    )  # fmt: skip
-
-
-@torch.inference_mode()
-def adds_to_a_start(model: ForecastModel, windows: Windows) -> bool | None:
-    """Whether the network changes the forecast that it starts from (an untrained head is zero), of the first of the
-    windows; None if it starts from zero, or there is no network."""
-    probe = windows.batch(torch.tensor([0]))
-    if model.network is None or not bool(((start := forecast_without_network(model, probe)) != 0).any()):
-        return None
-    return bool((start != model_forecast(model, probe)).any())
-
-
-def baselines_for(
-    data: Data, model: ForecastModel | None = None, fitted: Sequence[FittedBaseline] | None = None
-) -> list[Baseline]:
-    """Baselines of `fit_baselines` calibrated on the windows of validation and calibration, see `Baseline.calibrated`.
-
-    Args:
-        data: the data they are fitted on.
-        model: they are clipped at zero where it is, and have quantiles of its levels; None: not clipped, deciles.
-        fitted: fitted baselines; None: `fit_baselines(data)`.
-    """
-    later = [data.val] if data.calibration is None else [data.val, data.calibration]
-    places, levels = ((), ()) if model is None else (model.non_negative, model.quantiles)
-    return [
-        Baseline(each, places, levels=levels or DECILES).calibrated([data.train], later, season=data.frequency.season)
-        for each in (fit_baselines(data) if fitted is None else fitted)
-    ]
+def too_narrow(short: Mapping[str, Mapping[str, float]]) -> str:
+    """A sentence about `Scores.shortfalls`; empty if no interval is too narrow."""
+    parts = []
+    for name, covered in short.items():
+        columns = [f"{column} {share:.0f} %" for column, share in covered.items() if column]
+        listing = listed(columns, MOST_NAMED) if "" not in covered else f"{covered['']:.0f} %"
+        listing += f" ({listed(columns, MOST_NAMED)})" if columns and "" in covered else ""
+        parts.append(f"those of {nominal(name):g} % cover {listing}")
+    return f"intervals are too narrow: {', '.join(parts)} of the test values" if parts else ""

@@ -34,8 +34,9 @@ from informer.networks.forecast_model import model_output
 from informer.networks.models.base import point
 from informer.read.series import Series
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of
+from informer.scoring.evaluate import add_windows
 from informer.scoring.intervals import Baseline
-from informer.scoring.scores import evaluate_all
+from informer.scoring.scores import Scores
 from informer.service.rows import joined_series, newer_rows, older_rows
 
 log = logging.getLogger(__name__)
@@ -235,8 +236,8 @@ def findings_of(model: TrainedModel, panel: Sequence[Series], until: str, batch_
         starts = range(first - model.sizes.first, len(series) - model.sizes.rows + 1)
         forecasters = {model.model.family: forecast} | {one.name: one for one in baselines}
         windows = series_windows(model, series, starts)
-        errors = evaluate_all(forecasters, windows, mase_scale=unknown, batch_size=batch_size)
-        table = pd.DataFrame({name: each.by_window() for name, each in errors.items()})
+        scores = add_windows(Scores(model.columns.targets), forecasters, windows, change=unknown, batch_size=batch_size)
+        table = pd.DataFrame({name: scores.by_window(name) for name in scores.names})
         if not np.isfinite(table).all(axis=None):
             raise InputError(f"{series.name}: a forecast is not finite; look for extreme values in {series.name}")
         table[INSIDE] = torch.cat(inside).numpy() if inside else np.nan

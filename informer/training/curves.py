@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
 import torch
 from rich.console import Console
 
@@ -22,9 +23,10 @@ from informer.inference.rescore import attention_maps
 from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
 from informer.networks.models.base import point
 from informer.scoring.baselines import FittedBaseline
-from informer.scoring.intervals import REPORTED_LEVELS, IntervalScores, residuals_of
-from informer.scoring.metrics import pinball
-from informer.training.optim import build_loss, observed_share
+from informer.scoring.evaluate import cells_of, paths_of
+from informer.scoring.intervals import REPORTED_LEVELS, band_cells, residuals_of
+from informer.scoring.scores import Scores
+from informer.training.optim import build_loss, observed_share, pinball
 from informer.training.sinks import Sink, draws
 
 if TYPE_CHECKING:
@@ -231,30 +233,39 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
         calibration = errors_of(model, data.calibration, most=MOST_WINDOWS, n_rolled=0).calibration()
     if not quantiles and calibration is None:
         return {}
-    scores, losses, n = IntervalScores(quantiles, calibration), dict.fromkeys(map(str, REPORTED_LEVELS), 0.0), 0.0
+    levels = [level for level in REPORTED_LEVELS if calibration is not None and calibration.supports(level)]
+    scores, losses, n = Scores(data.targets), dict.fromkeys(map(str, levels), 0.0), 0.0
     for batch in data.val.thinned(MOST_WINDOWS).batches(batch_size):
         output = model_output(model, batch).float()
         history = batch.enc_x[:, :, data.columns.positions(data.targets)]
-        scores.add(output, batch.target, history, units=batch.units, series=batch.series)
+        halves = {
+            level: calibration.half_width(level, history, constant=batch.units.constant, series=batch.series)
+            for level in levels
+            if calibration is not None
+        }
         forecast, counted = point(output, quantiles), observed_share(batch.target)
+        rows = np.arange(forecast[:, :, 0].numel()).reshape(forecast.shape[:2])
+        paths = paths_of(
+            forecast, batch.target, batch.units, columns=data.targets, series=[""] * len(rows), times=rows,
+            change=np.full((len(rows), len(data.targets)), np.nan),
+        )  # fmt: skip
+        scores.add("", paths, cells_of(band_cells(output, batch.target, quantiles, halves, batch.units)))
         n += counted
         observed = ~batch.target.isnan()
-        for level in REPORTED_LEVELS:
-            if calibration is not None and calibration.supports(level):
-                half = calibration.half_width(level, history, forecast.shape[1], series=batch.series).to(forecast)
-                ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
-                has_ends = observed & half.isfinite()
-                both = sum(pinball(end, batch.target, share)[has_ends].mean() for end, share in ends)
-                losses[str(level)] += float(both) / 2 * counted
+        for level in levels:
+            assert calibration is not None
+            half = calibration.half_width(level, history, forecast.shape[1], series=batch.series).to(forecast)
+            ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
+            has_ends = observed & half.isfinite()
+            both = sum(pinball(end, batch.target, share)[has_ends].mean() for end, share in ends)
+            losses[str(level)] += float(both) / 2 * counted
     curves: dict[str, float] = {}
-    for name, means in scores.intervals.items():
-        overall = means.overall()
+    for name in scores.intervals:
+        overall = scores.overall("", name)
         curves |= {f"val/coverage_{name}": overall["coverage"], f"val/width_{name}": overall["width"]}
         if name in losses:
             curves[f"val/pinball_{name}"] = losses[name] / n
-    for name, means in scores.quantiles.items():
-        curves[f"val/pinball_{name}"] = means.overall()["pinball"]
-    return curves
+    return curves | {f"val/pinball_{name}": scores.overall("", name)["pinball"] for name in scores.quantiles}
 
 
 @torch.inference_mode()

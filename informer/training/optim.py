@@ -24,7 +24,6 @@ from informer.checkpoint.restore import check_numbers, differing_shape
 from informer.config.training import LossConfig, LossKind, OptimConfig, OptimKind, Precision, Schedule
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import LIKELIHOODS
-from informer.scoring.metrics import pinball
 
 
 @final
@@ -197,6 +196,12 @@ def spectral(
     the same effect for every horizon.
     """
     return F.l1_loss(forecast, actual) + alpha * torch.fft.rfft(forecast - actual, dim=1, norm="ortho").abs().mean()
+
+
+def pinball(quantile: Tensor, actual: Tensor, level: float) -> Tensor:
+    """max(level e, (level - 1) e) of the error e = actual - quantile; its mean is minimal at the level's quantile."""
+    error = actual - quantile
+    return torch.maximum(level * error, (level - 1) * error)
 
 
 def mean_pinball(

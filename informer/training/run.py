@@ -62,15 +62,8 @@ from informer.networks.models.zero import ZeroConfig
 from informer.scoring import intervals
 from informer.scoring.baselines import FittedBaseline
 from informer.scoring.bootstrap import Winner
-from informer.scoring.metrics import WQL
-from informer.scoring.scores import (
-    Evaluation,
-    baselines_for,
-    fit_baselines,
-    score,
-    scored_at_once,
-    training_scale,
-)
+from informer.scoring.evaluate import baselines_for, fit_baselines, score, scored_at_once, training_scale
+from informer.scoring.scores import Scores
 from informer.training.curves import Tracker, reference_losses, tag_of
 from informer.training.folder import LENGTH, NAME, RunFolder
 from informer.training.loop import Session, check_compiler, fit
@@ -250,7 +243,7 @@ def score_best(
     data: Data,
     folder: RunFolder,
     baselines: Sequence[FittedBaseline],
-) -> Evaluation:
+) -> Scores:
     """Calibrate the intervals, save the best checkpoint and score it on the test part.
 
     Raises:
@@ -265,7 +258,7 @@ def score_best(
     calibrated = baselines_for(data, best, baselines)
     batch_size = settings.trainer.eval_batch_size
     evaluation = score(best, data, batch_size=batch_size, calibration=calibration, baselines=calibrated)
-    facts: dict[str, Any] = {SHORTFALLS: intervals.shortfalls(evaluation.intervals, data.targets)}
+    facts: dict[str, Any] = {SHORTFALLS: evaluation.shortfalls}
     state: dict[str, Tensor] = {}
     if errors is not None and calibration is not None and settings.trainer.calibration:
         state |= calibration.state()
@@ -279,22 +272,23 @@ def score_best(
     return evaluation
 
 
-def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:
+def final_metrics(evaluation: Scores, stopping: EarlyStopping) -> dict[str, float]:
     """Scores of the run by tag, the most important first."""
-    scaled = {name: errors.scaled.overall() for name, errors in evaluation.errors.items()}
+    scaled = {name: evaluation.overall(name) for name in evaluation.names}
     model_scores = scaled.pop(evaluation.model)
     metrics = {"test/skill": evaluation.skill, "test/mse": model_scores["mse"], "test/mae": model_scores["mae"]}
     metrics |= {f"test/mse_{tag_of(name)}": other["mse"] for name, other in scaled.items()}
-    metrics |= {f"test/coverage_{name}": means.overall()["coverage"] for name, means in evaluation.intervals.items()}
-    original = evaluation.errors[evaluation.model].original.overall()
-    if WQL in original:
-        metrics["test/wql"] = original[WQL]
+    coverage = {name: evaluation.overall(evaluation.model, name)["coverage"] for name in evaluation.intervals}
+    metrics |= {f"test/coverage_{name}": share for name, share in coverage.items()}
+    original = evaluation.overall(evaluation.model, "original")
+    if "wql" in original:
+        metrics["test/wql"] = original["wql"]
     if evaluation.quantiles:
         metrics["test/pinball"] = evaluation.mean_pinball
     return metrics | {"val/best_loss": stopping.best_loss}
 
 
-def train(settings: TrainConfig, folder: RunFolder, console: Console, *, read: Read | None = None) -> Evaluation | None:
+def train(settings: TrainConfig, folder: RunFolder, console: Console, *, read: Read | None = None) -> Scores | None:
     """Make one run, from the configuration to the test report.
 
     Args:
@@ -318,7 +312,7 @@ def train(settings: TrainConfig, folder: RunFolder, console: Console, *, read: R
 
 def resume(
     folder: RunFolder, console: Console, requested: TrainConfig | None = None, *, set_keys: Collection[str] = ()
-) -> Evaluation | None:
+) -> Scores | None:
     """Continue a run as if it had never stopped.
 
     Args:
@@ -399,7 +393,7 @@ def _run(
     read: Read,
     *,
     last: Checkpoint | None = None,
-) -> Evaluation | None:
+) -> Scores | None:
     with run_context(settings, folder, console) as context, resumable(folder):
         source = read(settings.sizes)
         return train_and_score(settings, context, source, last)
@@ -454,7 +448,7 @@ def train_and_score(
     context: RunContext,
     source: Source,
     last: Checkpoint | None,
-) -> Evaluation | None:
+) -> Scores | None:
     """Train, and score the best epoch once on the test part; None in all processes but the first.
 
     Args:
@@ -496,7 +490,7 @@ def train_and_score(
         folder = context.folder
         evaluation = score_best(settings, data, folder, baselines())
         if settings.trainer.refit:
-            evaluation = replace(evaluation, notes=(*evaluation.notes, save_refit(settings, data, folder)))
+            evaluation.notes.append(save_refit(settings, data, folder))
         plain = conversion.flat(conversion.to_plain(settings))
         tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
         folder.finish()
@@ -596,7 +590,7 @@ def _train(
         raise
 
 
-def conclude(evaluation: Evaluation, data: Data, folder: RunFolder, console: Console) -> None:
+def conclude(evaluation: Scores, data: Data, folder: RunFolder, console: Console) -> None:
     """Save the results of a run, and print its scores with what to do next."""
     save_results(evaluation, folder.checkpoint(), data, folder.path)
     console.print(evaluation.table())

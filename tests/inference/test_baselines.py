@@ -11,7 +11,7 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
 from informer.scoring import baselines
 from informer.scoring.baselines import best_seasonal_naive, fit_ridge, seasonal_naive
-from informer.scoring.scores import compare, evaluate, fit_baselines, training_scale
+from informer.scoring.evaluate import compare, evaluate, fit_baselines
 
 
 def table(rows, columns, seed=0):
@@ -117,7 +117,7 @@ def test_ridge_without_validation_windows_is_an_input_error():
 
 
 def scores(forecast, data):
-    return evaluate(forecast, data.test, mase_scale=training_scale(data)).scaled.overall()
+    return evaluate(forecast, data.test, data).overall("")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_ridge_on_published_data():
 @pytest.mark.parametrize(("features", "target", "n"), [("M", None, 3), ("MS", "zeros", 1), ("S", "wave", 1)])
 def test_baselines_serve_every_choice_of_features(tmp_path, features, target, n):
     data = made(tmp_path, features=features, target=target)
-    result = compare(lambda batch: batch.target, data.test, data=data)
+    result = compare(lambda batch: batch.target, data)
     steps = np.arange(400, 500 - 5 + 1)[:, None] + np.arange(5)
     columns = [data.panel[0].columns.index(name) for name in data.targets]
     values = data.panel[0].values[:, columns]
@@ -155,8 +155,8 @@ def test_baselines_serve_every_choice_of_features(tmp_path, features, target, n)
     errors = [np.abs(values[steps, i] - values[steps - seasons[name], i]).mean() for i, name in enumerate(data.targets)]
     expected = np.array(errors)
     assert len(columns) == n
-    assert result.errors["seasonal naive"].original.by_column()["mae"] == pytest.approx(expected, rel=1e-5)
-    assert len(result.errors["ridge"].original.by_column()["mae"]) == n
+    assert result.values("seasonal naive", "original", "column")["mae"] == pytest.approx(expected, rel=1e-5)
+    assert len(result.values("ridge", "original", "column")["mae"]) == n
 
 
 HOURS = np.arange(24 * 7 * 12)

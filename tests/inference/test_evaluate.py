@@ -14,13 +14,13 @@ import pytest
 import torch
 from data_cases import made
 from entry_points import SMALL, done
-from rich.console import Console
+from scored import paths_of, scores_of
 
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
-from informer.data.windows import DataUnits
-from informer.scoring.metrics import HEADINGS, MASE, METRICS, Errors
-from informer.scoring.scores import Evaluation, compare, evaluate, training_scale
+from informer.scoring.evaluate import compare, evaluate, training_scale
+from informer.scoring.metrics import METRICS
+from informer.scoring.scores import Scores
 
 
 def last_value(batch):
@@ -34,26 +34,12 @@ def data(tmp_path):
 
 @pytest.fixture
 def compared(data):
-    return compare(last_value, data.test, data=data, batch_size=32)
-
-
-def errors_with_mse(mse):
-    """Errors of one value whose scaled MSE is `mse`."""
-    errors = Errors(np.ones((1, 1)))
-    forecast = torch.full((1, 1, 1), math.sqrt(mse) if mse >= 0 else math.nan, dtype=torch.float64)
-    errors.add(forecast, torch.zeros(1, 1, 1), DataUnits(torch.zeros(1, 1), torch.ones(1, 1)))
-    return errors
-
-
-def evaluation(model, ridge, naive):
-    errors = {"net": model, "ridge": ridge, "naive": naive}
-    return Evaluation(model="net", columns=["y"], errors={name: errors_with_mse(mse) for name, mse in errors.items()})
+    return compare(last_value, data, batch_size=32)
 
 
 @pytest.mark.parametrize("batch_size", [1, 32, 512])
 def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch_size):
-    scale = training_scale(data)
-    errors = evaluate(last_value, data.test, mase_scale=scale, batch_size=batch_size)
+    scores = evaluate(last_value, data.test, data, batch_size=batch_size)
     values = data.panel[0].values
     firsts = range(400, 500 - 5 + 1)
     actual = np.stack([values[t : t + 5] for t in firsts])
@@ -61,13 +47,14 @@ def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch
     spread = values[:300].std(axis=0)
     spread[2] = 1.0  # the constant column
     error = forecast - actual
-    assert errors.original.windows == len(firsts)
-    assert errors.original.overall()["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-6)
-    assert errors.original.by_step()["mse"] == pytest.approx(np.square(error).mean(axis=(0, 2)), rel=1e-6)
-    assert errors.scaled.by_column()["mse"] == pytest.approx(np.square(error / spread).mean(axis=(0, 1)), rel=1e-6)
+    assert scores.windows == len(firsts)
+    assert scores.overall("", "original")["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-6)
+    assert scores.values("", "original", "step")["mse"] == pytest.approx(np.square(error).mean(axis=(0, 2)), rel=1e-6)
+    by_column = np.square(error / spread).mean(axis=(0, 1))
+    assert scores.values("", "scaled", "column")["mse"] == pytest.approx(by_column, rel=1e-6)
     relative = np.abs(error)[actual != 0] / actual[actual != 0]
-    assert errors.original.overall()["mape"] == pytest.approx(100 * relative.mean(), rel=1e-5)
-    assert errors.original.zero_actuals == (actual == 0).sum()
+    assert scores.overall("", "original")["mape"] == pytest.approx(100 * relative.mean(), rel=1e-5)
+    assert f"excludes {(actual == 0).sum()} actual values" in "\n".join(scores.remarks)
 
 
 def test_training_scale_uses_training_rows_only(data):
@@ -83,18 +70,16 @@ def test_training_scale_uses_training_rows_only(data):
 def test_scores_on_a_gpu_equal_those_on_the_cpu(tmp_path):
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA GPU")
-    results = [
-        compare(last_value, data.test, data=data) for data in (made(tmp_path, device=d) for d in ("cpu", "cuda"))
-    ]
-    for name in results[0].errors:
-        cpu, gpu = (result.errors[name].original.overall() for result in results)
+    results = [compare(last_value, data) for data in (made(tmp_path, device=d) for d in ("cpu", "cuda"))]
+    for name in results[0].names:
+        cpu, gpu = (result.overall(name, "original") for result in results)
         assert gpu == pytest.approx(cpu, rel=1e-4)
 
 
 def test_no_windows_is_an_input_error(data):
     data.test.starts = data.test.starts[:0]
     with pytest.raises(InputError, match="expected at least one window, found none"):
-        evaluate(last_value, data.test, mase_scale=training_scale(data))
+        evaluate(last_value, data.test, data)
 
 
 def test_model_and_baselines_see_the_same_windows(data):
@@ -104,17 +89,17 @@ def test_model_and_baselines_see_the_same_windows(data):
         seen.append(batch.target)
         return last_value(batch)
 
-    result = compare(spy, data.test, data=data, name="spy", batch_size=7)
-    assert list(result.errors) == ["spy", "seasonal naive", "ridge"]
+    result = compare(spy, data, name="spy", batch_size=7)
+    assert result.names == ["spy", "seasonal naive", "ridge"]
     assert torch.equal(torch.cat(seen), next(data.test.batches(len(data.test))).target)
-    assert {errors.scaled.windows for errors in result.errors.values()} == {len(data.test)}
+    assert {len(result.by_window(name)) for name in result.names} == {len(data.test)}
 
 
 def test_a_model_that_loses_is_told_so(data, compared):
     assert compared.best_baseline == "ridge"
     assert compared.skill < 0
     assert compared.verdict.startswith("worse than ridge, the best baseline: scaled MSE ")
-    assert compare(lambda batch: batch.target, data.test, data=data).verdict.startswith("better than ridge, ")
+    assert compare(lambda batch: batch.target, data).verdict.startswith("better than ridge, ")
 
 
 @pytest.mark.parametrize(
@@ -136,54 +121,44 @@ def test_a_model_that_loses_is_told_so(data, compared):
     ],
 )
 def test_skill_and_verdict(model, ridge, naive, skill, says):
-    result = evaluation(model, ridge, naive)
+    forecasts = {
+        name: np.full((1, 1, 1), math.sqrt(mse) if mse >= 0 else math.nan)
+        for name, mse in (("net", model), ("ridge", ridge), ("naive", naive))
+    }
+    result = scores_of(forecasts, np.zeros((1, 1, 1)))
     assert result.skill == pytest.approx(skill, nan_ok=True)
     assert result.verdict == says
 
 
-def test_remarks_name_what_mape_and_mase_leave_out(compared):
+def test_remarks_name_how_baselines_were_fitted(compared):
     text = "\n".join(compared.remarks)
     assert "seasonal naive: the last 24 steps repeated, except where better on validation: 5 for zeros" in text
     assert "penalty" in text
-    assert f"excludes {compared.errors['informer'].original.zero_actuals} actual values" in text
     assert "MASE is undefined for flat" in text
 
 
-def test_saved_json_is_strict_and_complete(compared, tmp_path):
+def test_saved_files_are_strict_and_complete(compared, tmp_path):
     compared.save(tmp_path / "new" / "folder")
 
     def refuse(literal):
         raise AssertionError(literal)
 
     content = json.loads((tmp_path / "new" / "folder" / "metrics.json").read_text(), parse_constant=refuse)
-    scores = content["scores"]["informer"]["scaled"]
+    scores = content["scores"]["model"]["scaled"]
+    metrics = [name for name in METRICS if name != "wql"]
     assert scores["by_column"]["flat"]["mase"] is None
-    assert scores["overall"]["mse"] == compared.errors["informer"].scaled.overall()["mse"]
-    assert scores["by_column"]["zeros"]["mae"] == compared.errors["informer"].scaled.by_column()["mae"][1]
-    assert [len(scores["by_step"][name]) for name in METRICS] == [5] * len(METRICS)
+    assert scores["overall"]["mse"] == compared.overall("model")["mse"]
+    assert scores["by_column"]["zeros"]["mae"] == compared.values("model", "scaled", "column")["mae"][1]
+    assert [len(scores["by_step"][name]) for name in metrics] == [5] * len(metrics)
     assert content["skill"] == compared.skill
-
-
-def test_saved_csv_is_tidy(compared):
-    rows = list(csv.DictReader(io.StringIO(compared.to_csv())))
-    assert len(rows) == 3 * 2 * len([*METRICS, MASE]) * (1 + 5 + 3)
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "new" / "folder" / "metrics.csv").read_text())))
+    assert len(rows) == 3 * 2 * len(metrics) * (1 + 5 + 3)
     keys = [(row["model"], row["units"], row["column"], row["step"], row["metric"]) for row in rows]
     assert len(set(keys)) == len(rows)
     by_key = dict(zip(keys, (row["value"] for row in rows), strict=True))
-    assert by_key["informer", "scaled", "flat", "all", "mase"] == ""
-    second = compared.errors["ridge"].original.by_step()["rmse"][1]
+    assert by_key["model", "scaled", "flat", "all", "mase"] == ""
+    second = compared.values("ridge", "original", "step")["rmse"][1]
     assert float(by_key["ridge", "original", "all", "2", "rmse"]) == second
-
-
-def test_table_shows_every_model_in_both_units(compared):
-    console = Console(width=80, file=io.StringIO())
-    console.print(compared.table())
-    text = console.file.getvalue()
-    assert "…" not in text
-    for name in compared.errors:
-        assert text.count(name) == 2
-    for errors in compared.errors.values():
-        assert all(f" {value:.4g} " in text for name, value in errors.original.overall().items() if name in HEADINGS)
 
 
 def test_write_atomic_replaces_whole_files_and_leaves_nothing_else(tmp_path):
@@ -232,23 +207,12 @@ def test_a_folder_in_the_way_is_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def errors_of(values: np.ndarray, owners: np.ndarray | None = None, scale: float = 2.0) -> Errors:
-    """Errors of windows with one step and column, with these scaled errors, of these of three series."""
-    errors = Errors(np.ones((3, 1)))
-    owners = np.zeros(len(values), dtype=int) if owners is None else owners
-    for part, series in zip(np.array_split(values, 3), np.array_split(owners, 3), strict=True):
-        forecast, n = torch.from_numpy(part).reshape(-1, 1, 1), len(part)
-        units = DataUnits(torch.zeros(n, 1), torch.full((n, 1), scale))
-        errors.add(forecast, torch.zeros_like(forecast), units, series=torch.from_numpy(series))
-    return errors
-
-
 def test_means_of_each_series_worst_first() -> None:
-    own, naive, ridge = np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 2, 2, 2, 2]), np.array([9.0, 9, 1, 9, 9])
-    owners = np.array([0, 0, 2, 2, 2])
-    errors = {name: errors_of(values, owners) for name, values in (("net", own), ("naive", naive), ("ridge", ridge))}
-    evaluation = Evaluation(model="net", columns=["y"], errors=errors, series=["a", "b", "c"])
-    by_name = evaluation.by_series()
+    scores, owners = Scores(["y"], ["a", "b", "c"]), ["a", "a", "c", "c", "c"]
+    for name, errors in (("net", [1, 2, 3, 4, 5]), ("naive", [2, 2, 2, 2, 2]), ("ridge", [9, 9, 1, 9, 9])):
+        forecast = 2 * np.reshape(errors, (5, 1, 1))
+        scores.add(name, paths_of(forecast, 0.0 * forecast, owners, ["y"], scale=np.array([2.0])))
+    by_name = scores.by_series()
     assert list(by_name["series"]) == ["c"] * 3 + ["a"] * 3
     assert list(by_name["model"]) == ["net", "naive", "ridge"] * 2
     assert list(by_name["windows"]) == [3] * 3 + [2] * 3
@@ -258,9 +222,13 @@ def test_means_of_each_series_worst_first() -> None:
     assert first["mae"] == pytest.approx(8)
     assert first["skill"] == pytest.approx(1 - (50 / 3) / 4)
     assert by_name["skill"].isna().tolist() == [False, True, True] * 2
-    del errors["ridge"]
-    line = evaluation.worst_series()
-    assert line.endswith("highest scaled MSE for c 16.7, a 2.5; a baseline is better for 1 of 2")
+    assert any("highest scaled MSE for c 16.7, a 2.5; a baseline is better for 1 of 2" in one for one in scores.remarks)
+
+
+def against(own: np.ndarray, rival: np.ndarray, block: int) -> Scores:
+    """Scores of windows of one value with these errors."""
+    forecasts = {"net": own[:, None, None], "ridge": rival[:, None, None]}
+    return scores_of(forecasts, np.zeros((len(own), 1, 1)), block=block)
 
 
 @pytest.mark.parametrize(
@@ -269,29 +237,23 @@ def test_means_of_each_series_worst_first() -> None:
 def test_a_difference_within_noise_is_no_loss(shift: float, says: str) -> None:
     """Errors of equal spread differ by chance; a third more or less does not, over 300 windows."""
     rng = np.random.default_rng(4)
-    own, rival = rng.normal(0, 1 + shift, 300), rng.normal(0, 1, 300)
-    evaluation = Evaluation(
-        model="net", columns=["y"], errors={"net": errors_of(own), "ridge": errors_of(rival)}, block=5
-    )
-    assert says in evaluation.verdict, evaluation.verdict
-    assert ("cannot be told" in evaluation.verdict) == (shift == 0.0)
+    verdict = against(rng.normal(0, 1 + shift, 300), rng.normal(0, 1, 300), 5).verdict
+    assert says in verdict, verdict
+    assert ("cannot be told" in verdict) == (shift == 0.0)
 
 
 @pytest.mark.parametrize(("windows", "decides"), [(119, False), (120, True)])
 def test_windows_that_share_rows_decide_nothing_where_they_are_few(windows: int, decides: bool) -> None:
     """Three times the rows that windows share are needed; red if resamples of one or two blocks count as certainty."""
-    own, rival = (np.full(windows, size) for size in (1.1, 1.0))
-    errors = {"net": errors_of(own), "ridge": errors_of(rival)}
-    evaluation = Evaluation(model="net", columns=["y"], errors=errors, block=40)
-    assert evaluation.verdict.startswith("worse than ridge" if decides else "too few test forecasts to tell")
+    scores = against(*(np.full(windows, size) for size in (1.1, 1.0)), block=40)
+    assert scores.verdict.startswith("worse than ridge" if decides else "too few test forecasts to tell")
 
 
 def test_blocks_widen_the_interval() -> None:
     """Red if neighbouring windows count as independent: here ten in a row have the same error."""
     rng = np.random.default_rng(0)
     own, rival = (np.repeat(rng.normal(0, 1, 40), 10) for _ in range(2))
-    errors = {"net": errors_of(own), "ridge": errors_of(rival)}
-    single, blocks = (Evaluation(model="net", columns=["y"], errors=errors, block=n).noise for n in (1, 10))
+    single, blocks = (against(own, rival, n).noise for n in (1, 10))
     assert blocks.high - blocks.low > 2 * (single.high - single.low)
 
 

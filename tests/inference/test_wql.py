@@ -5,7 +5,6 @@ import io
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,8 @@ import torch
 from data_cases import made, windows_over
 from entry_points import SMALL, Trained, done
 from rich.console import Console
+from scored import paths_of as arrays
 from sklearn.metrics import mean_pinball_loss
-from torch import Tensor
 
 from informer.base.runtime import resource
 from informer.checkpoint import load
@@ -24,6 +23,7 @@ from informer.checkpoint.restore import restore_model
 from informer.data.windows import DataUnits
 from informer.inference.rescore import trained_data
 from informer.scoring.baselines import SeasonalNaive
+from informer.scoring.evaluate import baselines_for, paths_of
 from informer.scoring.intervals import (
     DECILES,
     Baseline,
@@ -33,18 +33,13 @@ from informer.scoring.intervals import (
     calibrated_quantiles,
     differences,
 )
-from informer.scoring.metrics import WQL, Errors
-from informer.scoring.scores import baselines_for, compare, evaluate, training_scale
+from informer.scoring.scores import Scores
 
 LEVELS = (0.1, 0.5, 0.9)
 
 
 def units_of(n: int, center: list[float], scale: list[float]) -> DataUnits:
     return DataUnits(*(torch.tensor(values, dtype=torch.float64).expand(n, -1) for values in (center, scale)))
-
-
-def errors_of(n: int) -> Errors:
-    return Errors(np.ones((1, n)))
 
 
 def loss(actual: np.ndarray, quantiles: np.ndarray, levels: tuple[float, ...] = LEVELS) -> float:
@@ -58,77 +53,26 @@ def loss(actual: np.ndarray, quantiles: np.ndarray, levels: tuple[float, ...] = 
     return float(np.mean(losses))
 
 
-@pytest.fixture
-def drawn() -> tuple[Tensor, Tensor]:
-    """Actual values of 9 windows, 4 steps and 2 columns, a third of them missing, and three quantiles."""
+def test_roots_are_squared_before_they_are_scored() -> None:
+    """Red if losses in either units are those of the roots, or later actual values count where a recursive forecast has
+    no quantiles."""
     draw = torch.Generator().manual_seed(5)
-    actual = torch.randn(9, 4, 2, generator=draw, dtype=torch.float64)
+    actual, quantiles = (torch.randn(9, 4, 2, *more, generator=draw, dtype=torch.float64) for more in ((), (3,)))
     actual[torch.rand(9, 4, 2, generator=draw) < 0.3] = torch.nan
-    return actual, torch.randn(9, 4, 2, 3, generator=draw, dtype=torch.float64).sort(dim=-1).values
-
-
-def added(errors: Errors, actual: Tensor, quantiles: Tensor, units: DataUnits) -> Errors:
-    """In two batches."""
-    for part in (slice(0, 5), slice(5, 9)):
-        batch = quantiles[part]
-        errors.add(
-            batch[..., 1], actual[part], units.mapped(lambda tensor, part=part: tensor[part]),
-            lambda chosen, batch=batch: zip(LEVELS, batch[chosen].unbind(-1), strict=True),
-        )  # fmt: skip
-    return errors
-
-
-@pytest.mark.parametrize("at_once", [1, 1 << 17])
-def test_every_view_is_that_of_scikit_learn(
-    drawn: tuple[Tensor, Tensor], at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if a missing value counts, if windows of a batch are matched with quantiles of others, if a mean over columns
-    of different scales is one of their losses, or if values in data units lose their center."""
-    monkeypatch.setattr("informer.scoring.metrics.AT_ONCE", at_once)
-    actual, quantiles = drawn
-    center, scale = [10.0, -300.0], [2.0, 50.0]
-    errors = added(errors_of(2), actual, quantiles, units_of(9, center, scale))
-    own = (actual * torch.tensor(scale) + torch.tensor(center)).numpy()
-    own_quantiles = (quantiles * torch.tensor(scale)[:, None] + torch.tensor(center)[:, None]).numpy()
-    for sums, y, q in ((errors.scaled, actual.numpy(), quantiles.numpy()), (errors.original, own, own_quantiles)):
-        assert sums.overall()[WQL] == pytest.approx(loss(y, q))
-        assert sums.by_step()[WQL] == pytest.approx([loss(y[:, i], q[:, i]) for i in range(4)])
-        assert sums.by_column()[WQL] == pytest.approx([loss(y[..., i], q[:, :, i]) for i in range(2)])
-
-
-def test_roots_are_squared_before_they_are_scored(drawn: tuple[Tensor, Tensor]) -> None:
-    """Red if losses in either units are those of the roots."""
-    actual, quantiles = drawn
-    ones = torch.ones(9, 2, dtype=torch.float64)
-    units = DataUnits(
-        3 * ones, 1.5 * ones, power=0.5 * ones, untransformed_scale=torch.tensor([4.0, 7.0]).double().expand(9, -1)
-    )
-    errors = added(errors_of(2), actual, quantiles, units)
+    plain, ones, scores = torch.tensor([4.0, 7.0]).double(), torch.ones(9, 2, dtype=torch.float64), Scores(["0", "1"])
+    units = DataUnits(3 * ones, 1.5 * ones, power=0.5 * ones, untransformed_scale=plain.expand(9, -1))
+    given = {"columns": scores.columns, "series": [""] * 9, "times": np.zeros((9, 4)), "change": np.ones((9, 2))}
+    levels = dict(zip(LEVELS, quantiles[:, :3].unbind(-1), strict=True))
+    scores.add("", paths_of(quantiles[..., 1], actual, units, quantiles=levels, **given))
 
     def squared(roots: np.ndarray) -> np.ndarray:
         own = 1.5 * roots + 3
         return np.sign(own) * own**2
 
-    y, q = squared(actual.numpy()), squared(quantiles.numpy())
-    assert errors.original.overall()[WQL] == pytest.approx(loss(y, q))
-    plain = np.array([4.0, 7.0])
-    assert errors.scaled.overall()[WQL] == pytest.approx(loss(y / plain, q / plain[:, None]))
-
-
-def test_actual_values_of_zero_have_no_weighted_loss() -> None:
-    """Red if it is infinite, which JSON cannot contain."""
-    errors, zeros = errors_of(1), torch.zeros(2, 3, 1)
-    errors.add(zeros + 1, zeros, units_of(2, [0.0], [1.0]), lambda windows: [(0.5, zeros[windows] + 1)])
-    assert math.isnan(errors.scaled.overall()[WQL])
-
-
-def test_fewer_steps_than_the_forecast_has() -> None:
-    """Recursive forecasts have no quantiles beyond pred_len. Red if later actual values count."""
-    errors, actual = errors_of(1), torch.tensor([[[1.0], [2.0], [90.0]]])
-    errors.add(actual, actual, units_of(1, [0.0], [1.0]), lambda windows: [(0.9, torch.zeros(1, 2, 1))])
-    assert errors.scaled.overall()[WQL] == pytest.approx(2 * 0.9)
-    assert errors.scaled.by_step()[WQL] == pytest.approx([1.8, 1.8])
-    assert len(errors.scaled.by_step()["mse"]) == 3
+    y, q = squared(actual[:, :3].numpy()), squared(quantiles[:, :3].numpy())
+    assert scores.overall("", "original")["wql"] == pytest.approx(loss(y, q))
+    assert scores.overall("")["wql"] == pytest.approx(loss(y / plain.numpy(), q / plain.numpy()[:, None]))
+    assert (len(scores.values("", "scaled", "step")["wql"]), len(scores.values("", "scaled", "step")["mse"])) == (3, 4)
 
 
 @pytest.fixture
@@ -229,30 +173,24 @@ def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
     assert quantiles[0.1].min() == 0.0 < quantiles[0.9].min()
 
 
-def test_the_table_has_a_last_column_if_some_forecaster_has_quantiles(tmp_path: Path) -> None:
+def test_the_table_has_a_last_column_if_some_forecaster_has_quantiles() -> None:
     """Red if it exceeds 80 characters with values of tens of thousands, or shows no `-` for a forecaster without."""
-    data = made(tmp_path)
-    baselines = baselines_for(data)
-    without = Baseline(baselines[1].fitted)
-    compared = compare(baselines[0], data.test, data=data, name="net", baselines=[baselines[0], without])
-    large = replace(compared, errors=dict(compared.errors))
-    for errors in large.errors.values():
-        for name, factor in (("mse", 3e8), ("rmse", 3e8), ("mae", 2e4)):
-            errors.original._sums[name] = errors.original._sums[name] * torch.tensor([factor, 1.0])[:, None, None]
-        errors._mase._sums["mase"] = errors._mase._sums["mase"] * torch.tensor([2e4, 1.0]).reshape(2, 1, 1, 1)
-    console = Console(width=80, file=io.StringIO())
-    console.print(large.table())
-    lines = console.file.getvalue().splitlines()
-    assert "…" not in console.file.getvalue()
-    assert lines[2].split() == ["units", "model", "MSE", "MAE", "RMSE", "MAPE", "%", "sMAPE", "%", "MASE", "WQL"]
-    naive = evaluate(baselines[0], data.test, mase_scale=training_scale(data))
-    for units in ("scaled", "original"):
-        shown = {line[9:24].strip(): line.split()[-1] for line in lines if line.strip().startswith(units)}
-        assert shown["net"] == shown["seasonal naive"] == f"{getattr(naive, units).overall()[WQL]:.4g}"
-        assert shown["ridge"] == "-"
-    console = Console(width=80, file=io.StringIO())
-    console.print(compare(baselines[0].fitted, data.test, data=data).table())
-    assert "WQL" not in console.file.getvalue()
+    rng = np.random.default_rng(0)
+    actual = 20_000 * rng.random((3, 4, 2))
+    for names in (("seasonal naive", "ridge"), ()):
+        scores = Scores(["0", "1"])
+        for name in ("net", "seasonal naive", "ridge"):
+            levels = {0.5: actual + 1e4} if name in names else {}
+            scores.add(name, arrays(actual + 3e4, actual, levels=levels, change=np.full(2, 1.5)))
+        console = Console(width=80, file=io.StringIO())
+        console.print(scores.table())
+        lines = console.file.getvalue().splitlines()
+        assert "…" not in console.file.getvalue()
+        head = ["units", "model", "MSE", "MAE", "RMSE", "MAPE", "%", "sMAPE", "%", "MASE"]
+        assert lines[2].split() == [*head, *(["WQL"] if names else [])]
+        if names:
+            shown = {line[9:24].strip(): line.split()[-1] for line in lines if line.strip().startswith("scaled")}
+            assert shown["net"] == "-" != shown["ridge"] == f"{scores.overall('ridge')['wql']:.4g}"
 
 
 def deciles_by_hand(rolled: pd.DataFrame) -> float:
@@ -266,7 +204,7 @@ def deciles_by_hand(rolled: pd.DataFrame) -> float:
 
 
 def read_csv(text: str) -> dict[tuple[str, ...], float]:
-    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["metric"] == WQL]
+    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["metric"] == "wql"]
     return {(row["model"], row["units"], row["column"], row["step"]): float(row["value"]) for row in rows}
 
 
@@ -284,12 +222,12 @@ def test_runs_evaluations_and_rolling_forecasts_agree(trained: Trained, folder: 
         "intervals=[20,40,60,80]", "output=out",
     )  # fmt: skip
     rolled = pd.read_csv("out/rows.rolling.csv")
-    assert own["overall"][WQL] == pytest.approx(deciles_by_hand(rolled), rel=1e-3)
+    assert own["overall"]["wql"] == pytest.approx(deciles_by_hand(rolled), rel=1e-3)
     for step in range(1, 7):
         found = deciles_by_hand(rolled[rolled["step"] == step])
-        assert own["by_step"][WQL][step - 1] == pytest.approx(found, rel=1e-3)
+        assert own["by_step"]["wql"][step - 1] == pytest.approx(found, rel=1e-3)
     for column, part in rolled.groupby("column"):
-        assert own["by_column"][column][WQL] == pytest.approx(deciles_by_hand(part), rel=1e-3)
+        assert own["by_column"][column]["wql"] == pytest.approx(deciles_by_hand(part), rel=1e-3)
     by_key = read_csv((trained.run_dir / "metrics.csv").read_text())
     later = read_csv(Path("out/rows.rolling.metrics.csv").read_text())
     own_keys = {key: value for key, value in later.items() if key[0] == "informer"}
@@ -309,7 +247,7 @@ def test_a_quantile_model_is_scored_at_its_own_levels(folder: Path) -> None:
     scaled = {name: scores["scaled"]["overall"] for name, scores in saved["scores"].items()}
     data = trained_data(load(Path("run")), torch.device("cpu"))
     batch = data.test.batch(torch.arange(len(data.test)))
-    ratio = 2 * saved["mean_pinball"] / scaled["informer"][WQL]  # mean |y|, the same for all
+    ratio = 2 * saved["mean_pinball"] / scaled["informer"]["wql"]  # mean |y|, the same for all
     assert ratio == pytest.approx(float(batch.target.abs().mean()), rel=1e-4)
     history = batch.enc_x[:, :, data.columns.positions(data.targets)]
     for baseline in baselines_for(data, restore_model(load(Path("run")))):
@@ -318,4 +256,4 @@ def test_a_quantile_model_is_scored_at_its_own_levels(folder: Path) -> None:
         forecast = baseline(batch)
         quantiles = torch.stack([forecast - half, forecast, forecast + half], dim=-1)
         found = loss(batch.target.double().numpy(), quantiles.double().numpy())
-        assert scaled[baseline.name][WQL] == pytest.approx(found, rel=1e-4)
+        assert scaled[baseline.name]["wql"] == pytest.approx(found, rel=1e-4)

@@ -22,7 +22,7 @@ from informer.pretrained import weights
 from informer.pretrained.weights import NEWEST, VERSIONS, load, weights_path
 from informer.read.frequency import Frequency
 from informer.read.series import Series
-from informer.scoring.scores import Evaluation
+from informer.scoring.scores import Scores
 
 MONTHS = pd.date_range("2018-01-01", periods=60, freq="MS")
 SEASONAL = 100 + np.arange(60) + 20 * np.sin(2 * np.pi * np.arange(60) / 12)
@@ -49,7 +49,7 @@ def medians(model: ZeroModel, series: Series, horizon: int = 12) -> np.ndarray:
     return forecast(model, series, horizon).values
 
 
-def scores_of(model: ZeroModel, series: Series, horizon: int) -> Evaluation:
+def scores_of(model: ZeroModel, series: Series, horizon: int) -> Scores:
     scores = model.backtest([series], series.columns, network_seasons([series], series.columns), horizon=horizon)
     assert scores is not None
     return scores
@@ -185,9 +185,9 @@ def test_scores_use_no_later_row(model):
     before = scores_of(model, series, 6)
     series.values[-6:] += 50
     after = scores_of(model, series, 6)
-    assert before.errors[NEWEST].by_window().mean() < before.errors["seasonal naive"].by_window().mean()
+    assert before.by_window(NEWEST).mean() < before.by_window("seasonal naive").mean()
     # the last forecast is of all six rows that change, the one four rows before of two: no forecast is another
-    biases = [scores.errors[NEWEST].original.overall()["bias"] for scores in (before, after)]
+    biases = [scores.overall(NEWEST, "original")["bias"] for scores in (before, after)]
     assert biases[0] - biases[1] == pytest.approx(50 * 8 / (6 * before.windows), rel=1e-9)
 
 
@@ -200,10 +200,9 @@ def test_errors_of_scores_match_their_definition(model):
     assert scores.windows == len(ends)
     naive = [np.abs(x[end - 12 : end] - x[end : end + 12]).mean() for end in ends]
     scale = [np.abs(x[12:end] - x[: end - 12]).mean() for end in ends]
-    errors = scores.errors["seasonal naive"]
-    np.testing.assert_allclose(errors.by_window(), np.divide(naive, scale))
-    assert errors.original.overall()["mae"] == pytest.approx(np.mean(naive))
-    assert errors.scaled.overall()["mase"] == pytest.approx(np.mean(np.divide(naive, scale)))
+    np.testing.assert_allclose(scores.by_window("seasonal naive"), np.divide(naive, scale))
+    assert scores.overall("seasonal naive", "original")["mae"] == pytest.approx(np.mean(naive))
+    assert scores.overall("seasonal naive")["mase"] == pytest.approx(np.mean(np.divide(naive, scale)))
 
 
 def test_a_column_that_begins_later_changes_no_score_of_another(model):
@@ -212,10 +211,11 @@ def test_a_column_that_begins_later_changes_no_score_of_another(model):
     both, alone = (
         scores_of(model, series_of(**columns), 6) for columns in ({"a": SEASONAL, "b": late}, {"a": SEASONAL})
     )
-    for name, errors in alone.errors.items():
-        assert both.errors[name].original.by_column()["mae"][0] == pytest.approx(errors.original.overall()["mae"])
-    counts = both.errors[NEWEST].original.count("mae")
-    assert 0 < counts[:, 1].max() < counts[:, 0].min()
+    for name in alone.names:
+        by_column = both.values(name, "original", "column")["mae"]
+        assert by_column[0] == pytest.approx(alone.overall(name, "original")["mae"])
+    counts = both.count(NEWEST, "original", "mae")
+    assert 0 < counts[0, 1] < counts[0, 0]
 
 
 def test_too_short_for_scores(model):

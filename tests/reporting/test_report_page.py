@@ -23,7 +23,8 @@ from informer.networks.forecast_model import forecast_without_network, model_for
 from informer.report.forecasts import forecast_content
 from informer.report.page import Content, Tone, to_html
 from informer.report.run import IDLE, _shown, add_scores, command_of, run_content
-from informer.scoring.scores import EDGES, adds_to_a_start
+from informer.scoring.evaluate import adds_to_a_start
+from informer.scoring.scores import EDGES
 
 
 def page_data(page: Path) -> dict:

@@ -1,4 +1,4 @@
-"""Scores of files against scikit-learn, formulas written out value by value, and loops over every number."""
+"""Scores of files against scikit-learn and formulas written out value by value."""
 
 import json
 import math
@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import done
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared_error
 
-from informer.data.windows import DataUnits
 from informer.scoring.bootstrap import skill_interval
-from informer.scoring.metrics import MASE, METRICS, Errors, seasonal_scale, to_float64
+from informer.scoring.metrics import seasonal_scale
 
 HOURS = pd.date_range("2024-01-01", periods=400, freq="h")
 SEASON = 4
@@ -163,108 +161,6 @@ def test_the_interval_of_a_skill_covers_as_often_as_it_says() -> None:
         held += low <= 0.2 <= high
     assert 0.85 <= held / 300 <= 0.95
     assert math.isnan(skill_interval(np.ones(10), np.ones(10), block=10).low)
-
-
-def loops(forecast, actual, scale):
-    """The metrics over [w t n] arrays, one number at a time."""
-    squared, absolute, percent, symmetric = [], [], [], []
-    per_column = {}
-    for f, y, column in zip(forecast.ravel(), actual.ravel(), np.indices(actual.shape)[2].ravel(), strict=True):
-        squared.append((f - y) ** 2)
-        absolute.append(abs(f - y))
-        if y != 0:
-            percent.append(abs(f - y) / abs(y))
-        symmetric.append(0.0 if f == y == 0 else 2 * abs(f - y) / (abs(f) + abs(y)))
-        per_column.setdefault(column, []).append(abs(f - y))
-    ratios = [np.mean(errors) / scale[c] for c, errors in per_column.items() if not math.isnan(scale[c])]
-    return {
-        "bias": np.mean(forecast - actual),
-        "mse": np.mean(squared),
-        "mae": np.mean(absolute),
-        "rmse": math.sqrt(np.mean(squared)),
-        "mape": 100 * np.mean(percent),
-        "smape": 100 * np.mean(symmetric),
-        "wape": 100 * sum(absolute) / np.abs(actual).sum(),
-        "mase": np.mean(ratios),
-    }
-
-
-@pytest.fixture
-def cells():
-    """Seven windows, five steps, three columns; some actuals are zero, some forecasts too."""
-    rng = np.random.default_rng(3)
-    forecast, actual = rng.normal(size=(2, 7, 5, 3))
-    actual[2, 1, 0] = actual[4, 4, 2] = forecast[4, 4, 2] = 0.0
-    return forecast, actual, np.array([0.5, 2.0, 1.25])
-
-
-def summed(forecast, actual, scale, batch_size=7):
-    errors = Errors(scale[None])
-    for f, y in zip(
-        torch.from_numpy(forecast).split(batch_size), torch.from_numpy(actual).split(batch_size), strict=True
-    ):
-        errors.add(f, y, DataUnits(torch.zeros(len(f), 3), torch.ones(len(f), 3)))
-    return errors
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 7])
-def test_every_view_equals_loops_whatever_the_batches(cells, batch_size):
-    forecast, actual, scale = cells
-    sums = summed(*cells, batch_size).original
-    by_step, by_column = sums.by_step(), sums.by_column()
-    assert sums.windows == 7
-    assert sums.overall() == pytest.approx(loops(forecast, actual, scale))
-    for step in range(5):
-        expected = loops(forecast[:, step : step + 1], actual[:, step : step + 1], scale)
-        assert {name: by_step[name][step] for name in (*METRICS, MASE)} == pytest.approx(expected)
-    for c in range(3):
-        expected = loops(forecast[..., c : c + 1], actual[..., c : c + 1], scale[c : c + 1])
-        assert {name: by_column[name][c] for name in (*METRICS, MASE)} == pytest.approx(expected)
-
-
-def test_mape_says_how_many_actuals_it_left_out(cells):
-    assert summed(*cells).original.zero_actuals == 2
-
-
-def test_mape_is_nan_when_every_actual_is_zero():
-    assert math.isnan(summed(np.ones((2, 1, 3)), np.zeros((2, 1, 3)), np.ones(3)).original.overall()["mape"])
-
-
-def test_mase_leaves_an_undefined_column_out_of_averages_only(cells):
-    forecast, actual, _ = cells
-    sums = summed(forecast, actual, np.array([0.5, math.nan, 1.25]))
-    assert sums.no_mase.tolist() == [[False, True, False]]
-    assert math.isnan(sums.original.by_column()["mase"][1])
-    assert sums.original.overall()["mase"] == pytest.approx(loops(forecast, actual, [0.5, math.nan, 1.25])["mase"])
-
-
-def test_a_forecast_that_is_nan_shows_in_every_metric(cells):
-    forecast, actual, scale = cells
-    forecast[4, 4, 1] = math.nan
-    assert all(math.isnan(value) for value in summed(forecast, actual, scale).original.overall().values())
-
-
-def test_original_units_are_the_affine_image_of_scaled_ones(cells):
-    forecast, actual, scale = (torch.from_numpy(part).float() for part in cells)
-    centre, spread = torch.tensor([10.0, -3.0, 0.0]), torch.tensor([2.0, 0.5, 7.0])
-    # each window is of a series of its own units
-    centre, spread = centre + torch.arange(len(actual))[:, None], spread * (1 + torch.arange(len(actual))[:, None])
-    errors = Errors(3 * scale.expand(len(actual), -1).numpy())
-    errors.add(forecast, actual, DataUnits(centre, spread), series=torch.arange(len(actual)))
-    back = [(to_float64(x) * spread[:, None] + centre[:, None]).numpy() for x in (forecast, actual)]
-    assert errors.original.overall() == pytest.approx(loops(*back, (3 * scale).numpy()))
-    expected = loops(forecast.numpy(), actual.numpy(), scale.numpy()) | {"mase": errors.original.overall()["mase"]}
-    assert errors.scaled.overall() == pytest.approx(expected)
-
-
-def test_a_zero_of_the_data_stays_zero_through_float32_scaling():
-    values = torch.tensor([0.0, 1.7, 3.1], dtype=torch.float64).reshape(1, 3, 1)
-    centre, spread = 1234.567, 0.37
-    scaled = ((values - centre) / spread).float()
-    errors = Errors(np.ones((1, 1)))
-    errors.add(scaled + 1.0, scaled, DataUnits(torch.full((1, 1), centre), torch.full((1, 1), spread)))
-    assert errors.original.zero_actuals == 1
-    assert errors.original.overall()["mape"] == pytest.approx(100 * (0.37 / 1.7 + 0.37 / 3.1) / 2, rel=1e-3)
 
 
 def test_seasonal_scale_by_loops_in_blocks_that_share_a_season():

@@ -21,7 +21,7 @@ from test_resume import assert_same_run
 from informer import checkpoint
 from informer.base import console, files
 from informer.config.training import OptimConfig
-from informer.scoring.scores import Evaluation
+from informer.scoring.scores import Scores
 from informer.training import loop, run
 from informer.training.loop import READ_EVERY
 from informer.training.optim import GuardedAdam, build_optimizer
@@ -222,7 +222,7 @@ def test_ctrl_c_while_scoring_says_how_to_go_on(
 
 def test_ctrl_c_after_the_scores_are_saved_proposes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A finished run is not resumed, so the command that does it must not be proposed."""
-    _signalled("table", lambda: True, signal.SIGINT, monkeypatch, Evaluation)
+    _signalled("table", lambda: True, signal.SIGINT, monkeypatch, Scores)
     outcome = call("train", *SAMPLE, "trainer.max_steps=3")
     assert (outcome.status, outcome.err) == (130, "interrupted\n")
     assert "resume=" not in outcome.out

@@ -24,7 +24,7 @@ from informer.config.hydra_compose import compose
 from informer.config.training import LossConfig, LossKind
 from informer.data.dataset import Data
 from informer.networks.forecast_model import model_forecast
-from informer.scoring.scores import evaluate, fit_baselines, training_scale
+from informer.scoring.evaluate import evaluate, fit_baselines
 from informer.training.sinks import LossTable, note_of, units_of
 
 needs_mlflow = pytest.mark.skipif(
@@ -85,7 +85,7 @@ def test_baselines_are_drawn_at_their_validation_loss(tracked: Path, data: Data)
     """Red if they are scored on other rows or units than the network's loss."""
     table = {(tag, step): value for tag, step, value in read_csv(tracked)}
     for baseline in fit_baselines(data):
-        errors = evaluate(baseline, data.val, mase_scale=training_scale(data)).scaled.overall()
+        errors = evaluate(baseline, data.val, data).overall("")
         for epoch in (1, 2):
             assert table[f"val/loss_{baseline.name.replace(' ', '_')}", epoch] == pytest.approx(errors["mse"], rel=1e-5)
 

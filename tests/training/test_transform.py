@@ -60,7 +60,7 @@ def test_scores_are_in_units_that_do_not_depend_on_the_transform(folder: Path) -
     growing().to_csv("f.csv", index=False)
     plain = run("plain", "dataset.path=f.csv", "model=linear")
     rooted = run("rooted", "dataset.path=f.csv", "model=linear", "scaler.transform=fourth_root")
-    for units, metrics in (("scaled", ["mse", "mae", "rmse", "mase"]), ("original", METRICS)):
+    for units, metrics in (("scaled", ["mse", "mae", "rmse", "mase"]), ("original", METRICS.keys() - {"wql"})):
         for metric in metrics:
             ours, theirs = (scores["seasonal naive"][units][metric] for scores in (rooted, plain))
             assert ours == pytest.approx(theirs, rel=1e-4), (units, metric)

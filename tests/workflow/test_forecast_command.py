@@ -15,6 +15,7 @@ import pytest
 import torch
 from entry_points import Outcome, call, done, refusal
 from rich.console import Console
+from scored import paths_of
 
 from informer import checkpoint
 from informer.base import progress
@@ -23,10 +24,8 @@ from informer.commands import workflow as workflow_run
 from informer.commands.plan import find_subjects, plan, split_for, usual_horizon
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import SplitConfig
-from informer.data.windows import DataUnits
 from informer.scoring.intervals import NOTHING_LEARNED, RECENT
-from informer.scoring.metrics import Errors
-from informer.scoring.scores import Evaluation
+from informer.scoring.scores import Scores
 from informer.training import run as training_run
 
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
@@ -103,11 +102,10 @@ def test_errors_of_several_columns_are_in_their_units(model: str, starts: range,
 def test_columns_that_do_not_fit_into_the_line_are_counted() -> None:
     """Eight columns, of which six are shown; red if a number is of another column, or an unknown one is a zero."""
     values = {"mine": [12345.6, math.nan, *range(2, 8)], "naive": [20000.0, math.nan, *range(12, 18)]}
-    errors = {name: Errors(np.ones((1, 8))) for name in values}
+    scores = Scores([*"abcdefgh"])
     for name, each in values.items():
-        forecast = torch.tensor(each)[None, None]
-        errors[name].add(forecast, torch.zeros(1, 1, 8), DataUnits(torch.zeros(1, 8), torch.ones(1, 8)))
-    assert workflow_run.column_line(Evaluation(model="mine", columns=[*"abcdefgh"], errors=errors)) == {
+        scores.add(name, paths_of(np.array(each)[None, None], np.zeros((1, 1, 8)), columns=[*"abcdefgh"]))
+    assert workflow_run.column_line(scores) == {
         "By column": "mean absolute error (naive): a 12346 (20000), b - (-), c 2 (12), d 3 (13), e 4 (14), f 5 (15) "
         "and 2 more in metrics.json"
     }
