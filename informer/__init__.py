@@ -1,25 +1,7 @@
 """Informer: long-horizon time-series forecasting with exchangeable attention mechanisms.
 
-Packages and modules; each imports only from those further down:
-
-  __main__  train  eval  predict  what `python -m` starts
-  commands      the console script `informer`, what each command does, and the workflow of `informer forecast`
-  forecaster    frames in, frames out, from Python
-  service       a model in use: serve, watch, tools of an assistant
-  report        one HTML page about a run, an evaluation or forecasts; comparison of runs
-  training      one run, from its configuration to its scores
-  inference     forecasts of frames, files and folders; rolling forecasts; exports
-  scoring       metrics, baselines, intervals; scores of a model and of any forecast file
-  checkpoint    checkpoint files: format, safe loading, restoring
-  members | build  forecasts without training steps: the pretrained network, theta, linear maps in closed form; the only
-                place that creates objects from configuration
-  data | pretrained  series to windows on the device, diagnosis of files; the network that comes trained
-  read | networks  files to checked series; models, layers, attention, ops (only torch); independent of each other
-  config        settings of every command, read from its words, and of training, composed by Hydra
-  base          errors, files, runtime, console
-
-    from informer import Forecaster
-    Forecaster.fit(frame, target="sales", model="small").predict(frame)
+from informer import Forecaster
+Forecaster.fit(frame, target="sales", model="small").predict(frame)
 """
 
 import os

