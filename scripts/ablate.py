@@ -43,8 +43,8 @@ from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.scoring.evaluate import evaluate
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch
+from informer.training.saving import Checkpointer
 from informer.training.start import new_network
-from informer.training.state import Checkpointer
 
 CPU = torch.device("cpu")
 
@@ -180,14 +180,14 @@ def train_steps(settings: TrainConfig, model: ForecastModel, data: Data, steps: 
         Interrupted: by Ctrl-C or SIGTERM.
     """
     settings = replace(settings, trainer=replace(settings.trainer, max_epochs=steps + 1, max_steps=steps))
-    with Tracker({}, n_steps=0, console=Console(quiet=True)) as tracker, StopRequest() as stop:
+    with Tracker([], n_steps=0, console=Console(quiet=True)) as tracker, StopRequest() as stop:
         saver = Checkpointer(lambda *_: None, every_minutes=None, stop=stop)
         session = Session.begin(settings, model, data, tracker=tracker, checkpointer=saver)
-        state, started = session.state, time.process_time()
-        while state.step < steps:
+        done, started = session.state.progress, time.process_time()
+        while done.step < steps:
             train_epoch(session)
-            if state.step < steps:  # the epoch is over, and another begins
-                state.epoch, state.n_seen = state.epoch + 1, 0
+            if done.step < steps:  # the epoch is over, and another begins
+                done.epoch, done.n_seen = done.epoch + 1, 0
         return time.process_time() - started
 
 

@@ -5,14 +5,14 @@ For a changed entry the digest is recomputed to match; a flipped bit must be det
 
 import atexit
 import copy
+import hashlib
 import itertools
 import json
 import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,17 @@ import pandas as pd
 import torch
 import yaml
 from rich.console import Console
+from safetensors import safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError, ReportError
-from informer.checkpoint.format import Checkpoint, content_digest, to_safetensors
+from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.training import TrainConfig
 from informer.inference.export import description
 from informer.training.folder import RunFolder
-from informer.training.optim import EarlyStopping, WeightAverage, build_optimizer
 from informer.training.run import resume, settings_to_resume
 from informer.training.state import State
 
@@ -95,9 +96,8 @@ def horizon(kind: str) -> pd.DataFrame | None:
 
 @cache
 def entries(name: str, kind: str = "numbers") -> dict[str, Any]:
-    """Content of a checkpoint of the run, without its digest."""
-    content: dict[str, Any] = content_of(finished_run(kind), name)
-    return content
+    """Content of a model file of the run, see `read_model`."""
+    return read_model(finished_run(kind) / name)
 
 
 DELETED = object()
@@ -189,13 +189,35 @@ MOST_SIGNS = 700
 """Of a line that refuses a file."""
 
 
-def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
-    """Write a checkpoint file with this content and its digest, also recorded in the facts of its run, if any."""
-    try:
-        digest = content_digest(content)
-    except (TypeError, ValueError):  # no digest can match
-        digest = "0" * 64
-    torch.save(content | {"digest": digest}, path)
+TENSORS = ("weights", "calibration", "state")
+"""Entries with tensors."""
+
+
+def read_model(path: Path) -> dict[str, Any]:
+    """Header and tensors of a model file, without its digest."""
+    with safe_open(path, framework="pt") as file:
+        content: dict[str, Any] = json.loads(file.metadata()["informer"]) | {entry: {} for entry in TENSORS}
+        for name in file.keys():  # noqa: SIM118
+            entry, _, rest = name.partition(".")
+            content[entry][rest] = file.get_tensor(name)
+    del content["sha256"]
+    return content
+
+
+def write_model(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a model file with this content and its digest, also recorded in the facts of its run, if any."""
+    tensors: dict[str, Tensor] = {}
+    header = {key: content[key] for key in ("format",) if key in content} | {"sha256": "0" * 64}
+    for key, value in content.items():
+        parts = value if key in TENSORS and isinstance(value, dict) else {}
+        arrays = {f"{key}.{name}": part.contiguous() for name, part in parts.items() if isinstance(part, Tensor)}
+        tensors |= arrays
+        if key not in TENSORS or len(arrays) < len(parts) or not isinstance(value, dict):
+            header[key] = value
+    text = json.dumps(header, separators=(",", ":"), default=lambda x: x.tolist() if isinstance(x, Tensor) else repr(x))
+    raw = save(tensors, {"informer": text})
+    digest = hashlib.sha256(raw).hexdigest()
+    path.write_bytes(raw.replace(b"0" * 64, digest.encode(), 1))
     facts = path.with_name("run.json")
     if facts.exists():
         noted = json.loads(facts.read_text())
@@ -226,12 +248,12 @@ def problem_of(error: InputError, case: str) -> str | None:
 def changed_entry(rng: np.random.Generator, folder: Path) -> str | None:
     """One entry deleted or replaced."""
     kind = str(rng.choice(list(RUNS)))
-    name = "refit.pt" if kind == "maps" else "best.pt"
+    name = "refit.safetensors" if kind == "maps" else "best.safetensors"
     content, case = draw(entries(name, kind), rng)
     case = f"{kind}: {case}"
-    write_checkpoint(folder / "changed.pt", content)
+    write_model(folder / "changed.safetensors", content)
     try:
-        use(folder / "changed.pt", kind)
+        use(folder / "changed.safetensors", kind)
     except InputError as error:
         return problem_of(error, case)
     except Exception as error:
@@ -239,36 +261,31 @@ def changed_entry(rng: np.random.Generator, folder: Path) -> str | None:
     return None
 
 
-@cache
-def whole(suffix: str, kind: str) -> bytes:
-    """The content of a valid file."""
-    path = finished_run(kind) / "best.pt"
-    return path.read_bytes() if suffix == ".pt" else to_safetensors(checkpoint.load(path))
-
-
 def flipped_bit(rng: np.random.Generator, folder: Path) -> str | None:
-    """One bit of a .pt or .safetensors file."""
-    suffix, kind = str(rng.choice([".pt", ".safetensors"])), str(rng.choice(list(RUNS)))
-    path = folder / f"flipped{suffix}"
-    path.write_bytes(flipped(whole(suffix, kind), rng))
+    """One bit of a model file."""
+    kind = str(rng.choice(list(RUNS)))
+    original, path = finished_run(kind) / "best.safetensors", folder / "flipped.safetensors"
+    path.write_bytes(flipped(original.read_bytes(), rng))
     try:
         loaded = checkpoint.load(path)
     except InputError as error:
-        return problem_of(error, suffix)
-    same = is_same(loaded, checkpoint.load(finished_run(kind) / "best.pt"))
-    return None if same else f"{kind}, {suffix}: other content was loaded"
+        return problem_of(error, kind)
+    same = isis_equal(loaded, checkpoint.load(original))
+    return None if same else f"{kind}: other content was loaded"
 
 
-def is_same(first: Checkpoint, second: Checkpoint) -> bool:
+def isis_equal(first: Checkpoint, second: Checkpoint) -> bool:
     """Whether two checkpoints are equal, bit for bit; the oracle of the digest."""
-    return all(_same(getattr(first, field.name), getattr(second, field.name)) for field in fields(Checkpoint))
+    tensors = (is_equal(getattr(first, entry), getattr(second, entry)) for entry in TENSORS)
+    return first.model_dump_json() == second.model_dump_json() and all(tensors)
 
 
-def _same(first: Any, second: Any) -> bool:
+def is_equal(first: Any, second: Any) -> bool:
+    """Whether two contents of model files are equal, bit for bit."""
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        return len(first) == len(second) and all(map(_same, first, second))
+        return len(first) == len(second) and all(map(is_equal, first, second))
     if isinstance(first, dict) and isinstance(second, dict):
-        return first.keys() == second.keys() and all(_same(first[key], second[key]) for key in first)
+        return first.keys() == second.keys() and all(is_equal(first[key], second[key]) for key in first)
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         alike = (first.dtype, first.shape) == (second.dtype, second.shape)
         return alike and first.numpy().tobytes() == second.numpy().tobytes()
@@ -300,25 +317,23 @@ def changed_run(rng: np.random.Generator, folder: Path) -> str | None:
 
 
 def _change(run: Path, rng: np.random.Generator) -> str:
-    name = str(rng.choice(["config.yaml", "run.json", "last.pt", "last.pt"]))
-    changed, case = draw(content_of(run, name), rng, texts=name != "last.pt")
+    name = str(rng.choice(["config.yaml", "run.json", "last.safetensors", "last.safetensors"]))
+    changed, case = draw(content_of(run, name), rng, texts=name != "last.safetensors")
     write(run, name, changed)
     return f"{name}: {case}"
 
 
 def content_of(run: Path, name: str) -> Any:
-    """Content of a file of a run: a checkpoint (without its digest), run.json or config.yaml."""
-    if name.endswith(".pt"):
-        content: dict[str, Any] = torch.load(run / name, weights_only=True)
-        del content["digest"]
-        return content
+    """Content of a file of a run: a model file, run.json or config.yaml."""
+    if name.endswith(".safetensors"):
+        return read_model(run / name)
     return (json.loads if name == "run.json" else yaml.safe_load)((run / name).read_text())
 
 
 def write(run: Path, name: str, changed: Any) -> None:
     """Write other content, with a matching digest."""
-    if name == "last.pt":
-        write_checkpoint(run / name, changed)
+    if name.endswith(".safetensors"):
+        write_model(run / name, changed)
     else:
         (run / name).write_text((json.dumps if name == "run.json" else yaml.safe_dump)(changed))
 
@@ -349,15 +364,11 @@ def begin_to_resume(run: Path) -> None:
         _step(settings, last)
 
 
-def _step(settings: TrainConfig, last: Any) -> None:
-    model = restore_model(last).train()
-    optimizer = build_optimizer(settings.optim, model)
-    average = WeightAverage(model, settings.optim.ema) if settings.optim.ema else None
-    stopping = EarlyStopping(settings.trainer.patience)
-    state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
-    state.restore(last.training)
-    for parameter in model.parameters():
+def _step(settings: TrainConfig, last: Checkpoint) -> None:
+    state = State(settings, restore_model(last).train(), last)
+    for parameter in state.model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    optimizer.step_while_finite(torch.tensor(1.0))
-    assert all(parameter.isfinite().all() for parameter in model.parameters()), "a step made a number that is none"
-    assert state.stopping.update(0.5, 1) in (True, False)
+    state.optimizer.step_while_finite(torch.tensor(1.0))
+    finite = all(parameter.isfinite().all() for parameter in state.model.parameters())
+    assert finite, "a step made a number that is none"
+    assert state.validated(0.5, 1) in (True, False)

@@ -12,11 +12,9 @@ from typing import Any
 import fuzz_files
 import numpy as np
 import pandas as pd
-import torch
 
 from informer import Forecaster
 from informer.base.errors import InputError
-from informer.checkpoint.format import content_digest
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
@@ -92,14 +90,14 @@ def test_rows(rng: np.random.Generator, folder: Path) -> str | None:
     other.loc[is_test.to_numpy(), "load"] = change * frame["load"][is_test.to_numpy()] + float(rng.choice([0.0, 50.0]))
     one, two = (_learnt(table, folder / name, settings) for name, table in (("one", frame), ("two", other)))
     names = sorted(one.keys() | two.keys())
-    different = [name for name in names if content_digest(one.get(name)) != content_digest(two.get(name))]
+    different = [name for name in names if not fuzz_files.is_equal(one.get(name), two.get(name))]
     return f"{settings['model']}, test rows times {change:g}: other {different}" if different else None
 
 
 def _learnt(frame: pd.DataFrame, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Entries of the checkpoint of the scored fit, in two levels."""
     Forecaster.fit(frame.reset_index(drop=True), run_dir=folder, **settings)
-    content = torch.load(folder / "best.pt", weights_only=True)
+    content = fuzz_files.read_model(folder / "best.safetensors")
     del content["config"]["dataset"]["path"]
     parts = {part: values for part, values in content.items() if isinstance(values, dict)}
     entries = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}

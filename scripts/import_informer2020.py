@@ -20,9 +20,8 @@ from informer.base.console import refuse
 from informer.base.errors import MOST_SIGNS, InputError, reason_of
 from informer.base.files import check_no_input_overwritten
 from informer.base.runtime import resource
-from informer.checkpoint import format as safe_load
 from informer.checkpoint import informer2020 as compat
-from informer.config.conversion import node_of, read_saved_yaml, to_plain
+from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.config.training import TrainConfig, check
@@ -30,6 +29,7 @@ from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.networks.models.base import ModelDims
 from informer.training.folder import RunFolder
+from informer.training.run import untrained
 
 COUNTED = (*(f"{side}_embedding.value_embedding.tokenConv.weight" for side in ("enc", "dec")), "projection.weight")
 """Their weights whose shapes say how many columns there are."""
@@ -66,12 +66,17 @@ def _layers(text: str) -> list[int]:
 
 
 def read_state(pth: Path) -> dict[str, torch.Tensor]:
-    """Read their state dict without executing code.
+    """Read their state dict, a pickle, without executing code.
 
     Raises:
         InputError: the file contains something else.
     """
-    state = safe_load.read(pth)
+    try:
+        state = torch.load(pth, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged or forged pickle can raise anything
+        raise InputError(f"{pth}: expected weights saved by torch, found: {reason_of(error)}") from error
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
         raise InputError(f"{pth}: expected weights by name, found {type(state).__name__}")
     state = {name.removeprefix("module."): value for name, value in state.items()}
@@ -122,7 +127,7 @@ def load(options: argparse.Namespace, dataset: DatasetConfig) -> Data:
 
 
 def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) -> Path:
-    """Write `run_dir/best.pt`; returns its path.
+    """Write the model file of `run_dir`; returns its path.
 
     Raises:
         InputError: their file, the arguments and the data do not match, or there is a run in `run_dir`.
@@ -143,14 +148,8 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
     data, dims = load(options, dataset), compat.dims(arguments)
     _check_columns(data, dims, csv)
     run_dir.mkdir(parents=True, exist_ok=True)
-    series = data.panel[0]
-    saved = checkpoint.Checkpoint(
-        config=to_plain(config), dims=dims.to_plain(), inputs=list(data.inputs), targets=list(data.targets),
-        future_covariates=[], frequency=data.frequency.code, scaler=data.scaler.state(), weights=model.state_dict(),
-        data={"path": str(data.provenance.path), "sha256": data.provenance.sha256, "rows": len(series),
-              "time_col": series.time_col},
-        epoch=0, step=0, val_loss=float("nan"),
-    )  # fmt: skip
+    weights = model.state_dict()
+    saved = untrained(config, data).model_copy(update={"dims": dims, "weights": weights})
     checkpoint.save(run_dir / checkpoint.BEST, saved)
     return run_dir / checkpoint.BEST
 
@@ -171,7 +170,7 @@ def main(argv: list[str]) -> None:
     place = argv.index("--") if "--" in argv else len(argv)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pth", type=Path, help="their checkpoint.pth")
-    parser.add_argument("run_dir", type=Path, help="folder for best.pt")
+    parser.add_argument("run_dir", type=Path, help="folder for the model file")
     parser.add_argument("--csv", type=Path, required=True, help="the file it was trained on")
     options = parser.parse_args(argv[:place])
     arguments, ignored = their_arguments().parse_known_args(argv[place + 1 :])

@@ -48,8 +48,8 @@ from informer.config.data import Transform
 from informer.config.hydra_compose import CONF, for_hydra, register, to_typed
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_step, window_order
+from informer.training.saving import Checkpointer
 from informer.training.start import new_network
-from informer.training.state import Checkpointer
 
 ROWS = "rows.csv"
 WARM_UP, TIMED = 1, 3
@@ -156,8 +156,8 @@ class Job:
             model=self.model, dataset=self.cell.dataset, features=self.cell.features, pred_len=self.cell.pred_len,
             seed=self.seed, seq_len=best.config["seq_len"], mse=model_scores["mse"], mae=model_scores["mae"],
             ridge_mse=ridge["mse"], ridge_mae=ridge["mae"], naive_mse=naive["mse"], naive_mae=naive["mae"],
-            val_loss=best.val_loss, best_epoch=best.epoch, seconds=seconds, device=device_name(best.config["device"]),
-            commit=str(facts["commit"]), command=self.command,
+            val_loss=best.progress.best_loss, best_epoch=best.progress.epoch, seconds=seconds,
+            device=device_name(best.config["device"]), commit=str(facts["commit"]), command=self.command,
         )  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def expected(keys: Sequence[str]) -> str:
     seed_everything(settings.seed)
     model = new_network(settings, data).to(device).train()
     checkpointer = Checkpointer(lambda state, is_best: None, every_minutes=None, stop=StopRequest())
-    with Tracker({}, n_steps=n_steps, console=Console(quiet=True)) as tracker:
+    with Tracker([], n_steps=n_steps, console=Console(quiet=True)) as tracker:
         session = Session.begin(settings, model, data, tracker=tracker, checkpointer=checkpointer)
         for step, indices in enumerate(window_order(data.train, seed=0, epoch=0).split(trainer.batch_size)):
             if step == WARM_UP:

@@ -208,7 +208,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
     ],
     "eval": [
         (["checkpoint=absent"], ["checkpoint: absent does not exist"]),
-        (["checkpoint="], ["no best.pt in the folder"]),
+        (["checkpoint="], ["no best.safetensors in the folder"]),
         (["batch_size=0"], ["batch_size: expected at least 1, found 0"]),
         (["plots=maps"], ["plots: expected one of none, standard, attention, false, true, found 'maps'"]),
         (["batch_siez=1"], ["unknown key 'batch_siez'", "batch_size"]),
@@ -265,7 +265,7 @@ def test_a_bad_argument(
 
 
 def _truncated(path: Path, trained: Trained) -> None:
-    path.write_bytes((trained.run_dir / "best.pt").read_bytes()[:9000])
+    path.write_bytes((trained.run_dir / "best.safetensors").read_bytes()[:9000])
 
 
 def _zipped(path: Path, trained: Trained) -> None:
@@ -274,36 +274,39 @@ def _zipped(path: Path, trained: Trained) -> None:
 
 
 def _other_format(path: Path, trained: Trained) -> None:
-    torch.save(torch.load(trained.run_dir / "best.pt", weights_only=True) | {"format": 99}, path)
+    write_forged(path, content_of(trained.run_dir / "best.safetensors") | {"format": 99})
 
 
 def _entry_missing(path: Path, trained: Trained) -> None:
-    content = content_of(trained.run_dir / "best.pt")
+    content = content_of(trained.run_dir / "best.safetensors")
     del content["scaler"]
     write_forged(path, content)
 
 
 def _other_weights(path: Path, trained: Trained) -> None:
-    content = content_of(trained.run_dir / "best.pt")
+    content = content_of(trained.run_dir / "best.safetensors")
     content["weights"].popitem()
     write_forged(path, content)
 
 
 # what stands at checkpoint= -> how it is made, a part of the line
 CHECKPOINTS: dict[str, tuple[Callable[[Path, Trained], object], str]] = {
-    "text": (lambda path, trained: path.write_text("date,a\n2020-01-01,1\n"), "cannot be read as a checkpoint"),
-    "empty": (lambda path, trained: path.write_bytes(b""), "cannot be read as a checkpoint"),
-    "bytes": (lambda path, trained: path.write_bytes(bytes(range(256)) * 9), "cannot be read as a checkpoint"),
+    "text": (lambda path, trained: path.write_text("date,a\n2020-01-01,1\n"), "cannot be read as a model file"),
+    "empty": (lambda path, trained: path.write_bytes(b""), "cannot be read as a model file"),
+    "bytes": (lambda path, trained: path.write_bytes(bytes(range(256)) * 9), "cannot be read as a model file"),
     "pickle": (lambda path, trained: path.write_bytes(pickle.dumps({"format": Path("x")})), "cannot be read"),
     "module": (lambda path, trained: torch.save(torch.nn.Linear(1, 1), path), "cannot be read"),
-    "state dict": (lambda path, trained: torch.save(torch.nn.Linear(1, 1).state_dict(), path), "no format number"),
-    "tensor": (lambda path, trained: torch.save(torch.ones(3), path), "no format number"),
-    "zip": (_zipped, "cannot be read as a checkpoint"),
-    "truncated": (_truncated, "cannot be read as a checkpoint"),
+    "state dict": (
+        lambda path, trained: torch.save(torch.nn.Linear(1, 1).state_dict(), path),
+        "cannot be read as a model file",
+    ),
+    "tensor": (lambda path, trained: torch.save(torch.ones(3), path), "cannot be read as a model file"),
+    "zip": (_zipped, "cannot be read as a model file"),
+    "truncated": (_truncated, "cannot be read as a model file"),
     "other format": (_other_format, "another format"),
-    "entry missing": (_entry_missing, "expected the entries"),
+    "entry missing": (_entry_missing, ": scaler: Field required"),
     "other weights": (_other_weights, "weights do not fit"),
-    "folder": (lambda path, trained: path.mkdir(), "no best.pt in the folder"),
+    "folder": (lambda path, trained: path.mkdir(), "no best.safetensors in the folder"),
 }
 
 
@@ -311,11 +314,13 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path, Trained], object], str]] = {
 @pytest.mark.parametrize("what", CHECKPOINTS)
 def test_a_checkpoint_that_is_none(what: str, entry: str, folder: Path, trained: Trained, tree: Tree) -> None:
     make, part = CHECKPOINTS[what]
-    make(folder / "model.pt", trained)
+    make(folder / "m.safetensors", trained)
     good_file(folder / "good.csv")
     before = tree(folder)
     rest = ["input=good.csv"] if entry == "predict" else []
-    refused(call(entry, "checkpoint=model.pt", *rest), part, "model.pt" if part != "weights do not fit" else "")
+    refused(
+        call(entry, "checkpoint=m.safetensors", *rest), part, "m.safetensors" if part != "weights do not fit" else ""
+    )
     assert tree(folder) == before
 
 
@@ -357,7 +362,7 @@ def test_one_bad_job_of_several(folder: Path, tree: Tree) -> None:
 def test_jobs_before_the_bad_one_are_kept(folder: Path) -> None:
     refused(call("train", "--multirun", *TRAIN, "trainer.max_steps=1", "seed=3,-3,4"), "job 1", "seed=-3", "found -3")
     (run,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
-    assert (run / "best.pt").exists()
+    assert (run / "best.safetensors").exists()
     assert [path.name for path in folder.iterdir()] == ["runs"]
 
 
@@ -409,7 +414,7 @@ def test_ctrl_c_from_outside(folder: Path) -> None:
     assert (process.returncode, err) == (130, "")
     (run,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
     assert f"Continue with: informer train resume=runs/{run.name}" in out
-    assert (run / "last.pt").exists()
+    assert (run / "last.safetensors").exists()
 
 
 @pytest.mark.parametrize(

@@ -145,11 +145,11 @@ def test_an_exported_description_names_the_marks(
 def test_a_checkpoint_whose_calendar_was_changed(closed: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
     """Red if other marks reach the network than it has weights for, or fields that do not exist."""
     for setting, found in (({"calendar": ["hour"]}, "its calendar"), ({"calendar": ["__x__"]}, "dataset.calendar")):
-        content = content_of(closed[0] / "run" / "best.pt")
+        content = content_of(closed[0] / "run" / "best.safetensors")
         content["config"]["dataset"] |= setting
-        write_forged(tmp_path / "best.pt", content)
+        write_forged(tmp_path / "best.safetensors", content)
         with pytest.raises(InputError, match=found):
-            Forecaster.load(tmp_path / "best.pt")
+            Forecaster.load(tmp_path / "best.safetensors")
 
 
 def test_a_warm_start_on_other_fields_leaves_their_weights_fresh(

@@ -67,7 +67,7 @@ def test_the_checkpoint_has_the_categories_of_training_rows(shops: tuple[Path, p
     """Red if clearance, which is in the test part only, has a vector."""
     saved = checkpoint.load(shops[0] / "run")
     assert saved.categories == {"promo": ["flyer", "none", "tv"], "weather": ["rain", "sun"], "status": ["1", "7"]}
-    assert saved.dims["categories"] == (3, 2, 2, 0)
+    assert saved.dims.categories == (3, 2, 2, 0)
     assert (saved.inputs, saved.targets) == (["promo", "weather", "status", "sales"], ["sales"])
     assert saved.weights["transform.categories.tables.0.weight"].shape == (3, 2)
 
@@ -164,8 +164,8 @@ def test_from_python(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
     table = frame.astype({"weather": "category"})
     fitted = Forecaster.fit(table, run_dir="run", **sizes, **roles)
     assert fitted.trained.checkpoint.categories["weather"] == ["rain", "sun"]
-    fitted.save("model.pt")
-    pd.testing.assert_frame_equal(Forecaster.load("model.pt", device="cpu").predict(frame), fitted.predict(table))
+    fitted.save("m.safetensors")
+    pd.testing.assert_frame_equal(Forecaster.load("m.safetensors", device="cpu").predict(frame), fitted.predict(table))
     done("eval", "checkpoint=run", "plots=none")
 
 

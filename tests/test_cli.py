@@ -50,8 +50,14 @@ def test_version(capsys, monkeypatch) -> None:
         (["serve", "runs/a"], "'runs/a': expected key=value, such as checkpoint=runs/a"),
         (["score", "a.csv"], "'a.csv': expected key=value, such as forecasts=a.csv"),
         (["predict", "a.csv", "b.csv", "c.csv"], "input: expected one file, folder or pattern, found 3: a.csv, b.csv"),
-        (["predict", "a.pt", "b.pt"], "checkpoint: expected one run or .pt file, found 2: a.pt, b.pt"),
-        (["eval", "a.pt", "b.pt"], "checkpoint: expected one run or .pt file, found 2: a.pt, b.pt"),
+        (
+            ["predict", "a.safetensors", "b.safetensors"],
+            "checkpoint: expected one run or model file, found 2: a.safetensors, b.safetensors",
+        ),
+        (
+            ["eval", "a.safetensors", "b.safetensors"],
+            "checkpoint: expected one run or model file, found 2: a.safetensors, b.safetensors",
+        ),
         (["predict", "--multirun", "seed=1,2"], "only informer train has other options"),
         (["forecast", "a.csv", "pred_len=8"], "unknown key 'pred_len': expected one such as horizon (list"),
         (["train", "horizon=8"], "unknown key 'horizon': expected one such as pred_len (list"),
@@ -67,9 +73,9 @@ def test_words_in_the_wrong_place_say_the_right_one(arguments, said, capsys, mon
 def test_predict_takes_a_run_and_a_file_without_keys(tmp_path: Path) -> None:
     """Red if a run is taken for the input, or a file for the run."""
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "best.pt").touch()
+    (tmp_path / "run" / "best.safetensors").touch()
     run, file = str(tmp_path / "run"), str(tmp_path / "rows.csv")
     words = cli.with_keys("predict", [file, "output=out", run])
     assert words == ["output=out", f"input={file}", f"checkpoint={run}"]
-    assert cli.with_keys("predict", ["a.pt", "from=2024"]) == ["from_date=2024", "checkpoint=a.pt"]
+    assert cli.with_keys("predict", ["a.safetensors", "from=2024"]) == ["from_date=2024", "checkpoint=a.safetensors"]
     assert cli.with_keys("predict", ["in/*.csv", "--cfg", "job"]) == ["--cfg", "job", "input=in/*.csv"]

@@ -52,7 +52,7 @@ def test_the_batch_size_changes_nothing(trained: Trained, folder: Path) -> None:
 
 def test_a_file_a_folder_or_a_link_is_a_checkpoint(trained: Trained, folder: Path) -> None:
     Path("latest").symlink_to(trained.run_dir)
-    for checkpoint in ("latest", f"{trained.run_dir}/best.pt"):
+    for checkpoint in ("latest", f"{trained.run_dir}/best.safetensors"):
         evaluated(f"checkpoint={checkpoint}", "output=report", "overwrite=true", "plots=false")
         assert Path("report/metrics.csv").read_bytes() == (trained.run_dir / "metrics.csv").read_bytes()
 

@@ -75,10 +75,9 @@ def test_nothing_changes_where_nothing_is_missing(runs: Path, kind: str) -> None
     for name in ("losses.csv", "metrics.json", "metrics.csv"):
         assert (default / name).read_bytes() == (mask / name).read_bytes(), name
     saved, other = checkpoint.load(default), checkpoint.load(mask)
-    assert other.dims == saved.dims | {"masked": ()}
+    assert other.dims == replace(saved.dims, masked=())
     assert all(torch.equal(other.weights[name], part) for name, part in saved.weights.items())
-    assert saved.calibration is not None
-    assert other.calibration is not None
+    assert saved.calibration
     assert all(torch.equal(other.calibration[name], part) for name, part in saved.calibration.items())
     pd.testing.assert_frame_equal(*(Forecaster.load(one).predict(wave(1), intervals=[80]) for one in (default, mask)))
 
@@ -108,9 +107,9 @@ def test_scores_are_of_what_is_observed(runs: Path) -> None:
     assert content["windows"] == windows
     assert content["scores"]["informer"]["scaled"]["overall"]["mse"] == pytest.approx(mse, rel=1e-5)
     saved = checkpoint.load(runs / "holes" / checkpoint.BEST)
-    assert saved.val_loss == pytest.approx(by_hand(runs / "holes", "val")[0], rel=1e-5)
-    assert saved.dims["masked"] == (0, 1)
-    assert saved.dims["enc_in"] == 4
+    assert saved.progress.best_loss == pytest.approx(by_hand(runs / "holes", "val")[0], rel=1e-5)
+    assert saved.dims.masked == (0, 1)
+    assert saved.dims.enc_in == 4
     for name, scores in content["scores"].items():
         means = {metric: value for metric, value in scores["scaled"]["overall"].items() if metric != "bias"}
         assert all(value is not None and value > 0 for value in means.values()), name

@@ -170,8 +170,10 @@ def test_what_is_wrong_with_a_configuration(config: dict[str, object], says: str
 
 
 def test_saved_and_loaded_it_says_the_same(forecaster: Forecaster, frame: pd.DataFrame, tmp_path: Path) -> None:
-    forecaster.save(tmp_path / "kept.pt")
-    pd.testing.assert_frame_equal(Forecaster.load(tmp_path / "kept.pt").predict(frame), forecaster.predict(frame))
+    forecaster.save(tmp_path / "kept.safetensors")
+    pd.testing.assert_frame_equal(
+        Forecaster.load(tmp_path / "kept.safetensors").predict(frame), forecaster.predict(frame)
+    )
 
 
 def test_columns_that_are_not_forecast_end_the_horizon(folder: Path) -> None:
@@ -286,9 +288,9 @@ def test_metrics_are_those_of_the_run(tmp_path: Path) -> None:
     assert list(forecaster.metrics.loc["scaled"].index) == ["linear", "seasonal naive", "ridge"]
     assert forecaster.metrics.loc[("original", "ridge"), "mae"] == saved["ridge"]["original"]["overall"]["mae"]
     pd.testing.assert_frame_equal(Forecaster.load(tmp_path / "run").metrics, forecaster.metrics)
-    forecaster.save(tmp_path / "model.pt")
+    forecaster.save(tmp_path / "model.safetensors")
     with pytest.raises(InputError, match="found no scores"):
-        _ = Forecaster.load(tmp_path / "model.pt").metrics
+        _ = Forecaster.load(tmp_path / "model.safetensors").metrics
 
 
 def test_the_score_is_the_skill_on_rows_that_training_did_not_see(fitted: Forecaster) -> None:
@@ -323,9 +325,9 @@ def test_the_score_of_a_refitted_model_is_of_newer_rows(fitted: Forecaster) -> N
 
 def test_the_score_does_not_need_assertions(fitted: Forecaster, tmp_path: Path) -> None:
     """Red if a statement with an effect is in an `assert`, which `python -O` leaves out."""
-    fitted.save(tmp_path / "model.pt")
+    fitted.save(tmp_path / "model.safetensors")
     hourly().to_csv(tmp_path / "f.csv", index=False)
-    code = "from informer import Forecaster; print(Forecaster.load('model.pt', device='cpu').score('f.csv'))"
+    code = "from informer import Forecaster; print(Forecaster.load('model.safetensors', device='cpu').score('f.csv'))"
     words = [sys.executable, "-O", "-c", code]
     outcome = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr

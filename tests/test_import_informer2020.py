@@ -172,13 +172,16 @@ def test_states_that_are_not_theirs_are_one_line(script, theirs: Path, capsys, c
 def test_an_import_overwrites_nothing(script, theirs: Path, capsys) -> None:
     """Red if a run that is there is replaced, or the file itself."""
     (theirs / "run").mkdir()
-    (theirs / "checkpoint.pth").rename(theirs / "run" / "best.pt")
-    before = (theirs / "run" / "best.pt").read_bytes()
+    (theirs / "checkpoint.pth").rename(theirs / "run" / "best.safetensors")
+    before = (theirs / "run" / "best.safetensors").read_bytes()
     more = [str(theirs / "run"), "--csv", str(theirs / "table.csv"), "--", *flags("M", "b")]
-    for pth, part in (("run/best.pt", "overwrite the input"), ("absent.pth", "expected a new or empty folder")):
+    for pth, part in (
+        ("run/best.safetensors", "overwrite the input"),
+        ("absent.pth", "expected a new or empty folder"),
+    ):
         with pytest.raises(SystemExit, match="2"):
             script.main([str(theirs / pth), *more])
         err = capsys.readouterr().err
         assert err.count("\n") == 1
         assert part in err
-    assert (theirs / "run" / "best.pt").read_bytes() == before
+    assert (theirs / "run" / "best.safetensors").read_bytes() == before

@@ -32,7 +32,7 @@ def command(outcome: Outcome) -> list[str]:
 
 def trains(outcome: Outcome) -> None:
     done("train", *command(outcome), *QUICK)
-    assert Path("run/best.pt").exists()
+    assert Path("run/best.safetensors").exists()
 
 
 def test_a_sound_file(folder: Path) -> None:

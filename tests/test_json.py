@@ -129,7 +129,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in (served / "own_run", run):
         folder.mkdir(parents=True)
     (tmp_path / "f.csv").write_text("time,secret\n")
-    (run / "best.pt").write_text("secret")
+    (run / "best.safetensors").write_text("secret")
     (served / "link.csv").symlink_to(tmp_path / "f.csv")
     (served / "linked_run").symlink_to(run)
     (served / "own_run" / "explanation").symlink_to(tmp_path)

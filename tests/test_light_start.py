@@ -173,11 +173,12 @@ import sys
 import torch
 
 from informer.build import attention_names, attention_node, build_model, resolve_decoder
-from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.format import Checkpoint, DataFacts
 from informer.checkpoint.restore import restore_model
 from informer.config.conversion import to_plain
 from informer.config.model import InformerConfig
 from informer.config.training import TrainConfig
+from informer.data.scaler import PanelScaler
 from informer.networks.models.base import ModelDims
 from informer.networks.models.lstma import LstmaConfig
 
@@ -190,10 +191,10 @@ imported = {}
 def restore(what, config, slots):
     before = set(sys.modules)
     weights = build_model(config, ModelDims(**DIMS), **slots).state_dict()
-    restored = restore_model(Checkpoint(
-        config=to_plain(TrainConfig(model=config, **slots, **LENGTHS)), dims=DIMS, inputs=["a", "b"], targets=["a"],
-        future_covariates=[], frequency="D", scaler={"kind": "none", "shared": SCALER, "own": {}}, data={},
-        weights=weights, epoch=1, step=1, val_loss=0.0,
+    restored = restore_model(Checkpoint.model_construct(
+        config=to_plain(TrainConfig(model=config, **slots, **LENGTHS)), dims=ModelDims(**DIMS), inputs=["a", "b"],
+        targets=["a"], frequency="D", scaler=PanelScaler.from_state({"kind": "none", "shared": SCALER, "own": {}}),
+        data=DataFacts.model_construct(), weights=weights,
     )).state_dict()
     assert all(torch.equal(weights[name], restored[name]) for name in weights), what
     found = {module for module in set(sys.modules) - before if module in ("torch._dynamo", "torch._inductor")}

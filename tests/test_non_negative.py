@@ -48,7 +48,7 @@ def run(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_counts_and_columns_with_zeros_are_found(run: Path) -> None:
     """Red if a temperature that was never below zero is cut off too."""
-    assert checkpoint.load(run).data["non_negative"] == ["sales"]
+    assert checkpoint.load(run).data.non_negative == ["sales"]
     done("predict", "checkpoint=run", "input=f.csv", "intervals=[80,95]", "output=out", "plots=false")
     forecast = pd.read_csv("out/f.forecast.csv")
     assert forecast[["sales", "sales_lo80", "sales_lo95"]].to_numpy().min() == 0.0
@@ -56,15 +56,15 @@ def test_counts_and_columns_with_zeros_are_found(run: Path) -> None:
     assert forecast["cold_lo80"].max() < 0
 
 
-def test_an_older_checkpoint_forecasts_as_before(run: Path) -> None:
-    """The forecast without the entry is what the network gives; with it, the larger of that and zero."""
+def test_a_forecast_is_the_larger_of_that_of_the_network_and_zero(run: Path) -> None:
+    """Red if anything but the forecast below zero changes."""
     saved = checkpoint.load(run)
-    del saved.data["non_negative"]
-    checkpoint.save(Path("old.pt"), saved)
-    for name in ("run", "old.pt"):
+    data = saved.data.model_copy(update={"non_negative": []})
+    checkpoint.save(Path("free.safetensors"), saved.model_copy(update={"data": data}))
+    for name in ("run", "free.safetensors"):
         arguments = [f"checkpoint={name}", "input=f.csv", f"output=out_{name}", "intervals=[95]", "plots=false"]
         done("predict", *arguments)
-    new, old = (pd.read_csv(f"out_{name}/f.forecast.csv") for name in ("run", "old.pt"))
+    new, old = (pd.read_csv(f"out_{name}/f.forecast.csv") for name in ("run", "free.safetensors"))
     assert old["sales_lo95"].min() < 0
     np.testing.assert_allclose(new["sales_lo95"], old["sales_lo95"].clip(lower=0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(new["sales"], old["sales"].clip(lower=0), rtol=1e-5, atol=1e-6)

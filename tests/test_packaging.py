@@ -108,7 +108,7 @@ def test_a_checkout(tmp_path: Path) -> None:
     outcome = launch("train", *TRAIN, f"run_dir={tmp_path / 'run'}", cwd=ROOT)
     assert outcome.status == 0, outcome.err
     assert outcome.err == ""
-    assert (tmp_path / "run" / "best.pt").exists()
+    assert (tmp_path / "run" / "best.safetensors").exists()
 
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

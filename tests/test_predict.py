@@ -166,10 +166,10 @@ def test_frames_are_continued_as_files_are(trained: Trained, folder: Path) -> No
 @pytest.mark.parametrize("mode", [[], ["mode=rolling", "stride=900"]])
 def test_a_forecast_that_is_no_number_is_not_written(mode: list[str], trained: Trained, folder: Path) -> None:
     """Red if weights that have gone wrong give a file and status 0."""
-    content = content_of(trained.run_dir / "best.pt")
+    content = content_of(trained.run_dir / "best.safetensors")
     content["weights"]["network.head.weight"].fill_(3e38)  # the largest that float32 has
-    write_forged(Path("wrong.pt"), content)
-    line = refusal("predict", "checkpoint=wrong.pt", f"input={SAMPLE}", "output=out", *mode)
+    write_forged(Path("wrong.safetensors"), content)
+    line = refusal("predict", "checkpoint=wrong.safetensors", f"input={SAMPLE}", "output=out", *mode)
     assert "forecast is not finite" in line
     assert not list(Path("out").glob("sample*"))
 

@@ -147,8 +147,8 @@ def test_another_way_or_another_model_is_another_job(
 ) -> None:
     """Red if `resume=true` keeps forecasts of other intervals, other repairs or other weights."""
     shutil.copytree(trained.run_dir, "other")
-    content = content_of(Path("other/best.pt"))
-    write_forged(Path("other/best.pt"), content | {"val_loss": content["val_loss"] / 2})
+    content = content_of(Path("other/best.safetensors"))
+    write_forged(Path("other/best.safetensors"), content | {"progress": content["progress"] | {"best_loss": 0.5}})
     job = ["predict", "input=in/s0*.csv", "output=out", "resume=true"]
     for before in (0, 1):
         assert f"({before} of them already done)" in call(*job, f"checkpoint={trained.run_dir}").out

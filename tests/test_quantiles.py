@@ -74,7 +74,7 @@ def test_the_best_epoch_has_the_least_pinball_loss(quantiled: Trained) -> None:
     """Red if epochs are judged by another loss; rows 200 to 224 choose, 225 to 249 calibrate."""
     outputs, actual = scaled_outputs(quantiled.run_dir, range(200, 225))
     expected = np.mean([loops(outputs[..., i], actual, level) for i, level in enumerate(LEVELS)])
-    assert checkpoint.load(quantiled.run_dir).val_loss == pytest.approx(expected, rel=1e-4)
+    assert checkpoint.load(quantiled.run_dir).progress.best_loss == pytest.approx(expected, rel=1e-4)
 
 
 def test_what_is_scored(quantiled: Trained) -> None:

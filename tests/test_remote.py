@@ -114,7 +114,7 @@ def test_many_files_of_a_store(wanted: str, run: Path, store: Any, tmp_path: Pat
         ("predict", "output=file:///out"),
         ("predict", "output=memory://out"),
         ("predict", "input=simplecache::memory://in/own.csv"),
-        ("predict", "checkpoint=https://host/best.pt"),
+        ("predict", "checkpoint=https://host/best.safetensors"),
         ("export", "output=memory://out/model.safetensors"),
         ("forecast", "output=gs://bucket/out"),
         ("score", "output=memory://out"),
@@ -173,10 +173,10 @@ def test_a_checkpoint_causes_no_request(server: Server, store: Any, run: Path, t
     """Its data is at an address, whose checksum is right; only an address that the user names is read."""
     address = f"http://127.0.0.1:{server.server_port}/own.csv"
     shutil.copytree(run, tmp_path / "run")
-    content = content_of(tmp_path / "run" / "best.pt")
+    content = content_of(tmp_path / "run" / "best.safetensors")
     content["config"]["dataset"]["path"] = address
     content["data"]["path"] = address
-    write_forged(tmp_path / "run" / "best.pt", content)
+    write_forged(tmp_path / "run" / "best.safetensors", content)
     refused(call("eval", f"checkpoint={tmp_path}/run"), "training data not found; set dataset.path=FILE")
     Forecaster.load(tmp_path / "run").predict(pd.read_csv(ROOT / "data" / "sample.csv"))
     config = tmp_path / "run" / "config.yaml"
@@ -222,7 +222,7 @@ def test_the_facts_of_a_run_name_the_address(wanted: str, store: Any, tmp_path: 
         store.pipe_file(f"/in/{name}.csv", BODY)
     done("train", *RUN, f"dataset.path={wanted}", f"run_dir={tmp_path}/run")
     facts = json.loads((tmp_path / "run" / "run.json").read_text())
-    for found in (facts["data"], content_of(tmp_path / "run" / "best.pt")["data"]):
+    for found in (facts["data"], content_of(tmp_path / "run" / "best.safetensors")["data"]):
         assert (found["path"], found["absolute"]) == (wanted, wanted)
     refused(call("eval", f"checkpoint={tmp_path}/run"), f"{wanted}: training data not found; set dataset.path=FILE")
 

@@ -136,7 +136,7 @@ def test_the_row_of_a_run_has_its_scores(scripts: Scripts, folder: Path, monkeyp
     mse, ridge = (report["scores"][name]["scaled"]["overall"]["mse"] for name in (report["model"], "ridge"))
     assert found.mse == mse != ridge == found.ridge_mse
     assert (found.seed, found.seq_len, found.command) == (3, 24, job.command)
-    assert not (job.run_dir / "best.pt").exists()
+    assert not (job.run_dir / "best.safetensors").exists()
 
 
 def test_the_time_of_a_run_is_reported_before_it_starts(folder: Path) -> None:

@@ -102,7 +102,7 @@ def test_the_checkpoint_has_the_roles(stores: tuple[Path, pd.DataFrame]) -> None
     assert saved.inputs == ["region", "size", "promo", "sales"]
     assert (saved.static_covariates, saved.future_covariates) == (["region", "size"], ["promo"])
     assert saved.categories == {"region": ["hill", "sea"]}
-    assert saved.dims["known"] == (2, 0, 1)
+    assert saved.dims.known == (2, 0, 1)
 
 
 def test_a_longer_horizon_keeps_what_is_constant(stores: tuple[Path, pd.DataFrame]) -> None:
@@ -174,7 +174,7 @@ def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, 
 def test_each_series_is_scaled_by_itself_but_not_its_attributes(stores: tuple[Path, pd.DataFrame]) -> None:
     """Red if a constant column, scaled by its own series, becomes zero everywhere."""
     call("train", *RUN, STATIC, "scaler.per_series=true", "trainer.max_steps=1", "run_dir=own")
-    scaler = PanelScaler.from_state(checkpoint.load("own").scaler)
+    scaler = checkpoint.load(Path("own")).scaler
     sizes = np.repeat(10.0 * np.arange(1, 7), 210)
     for name in ("s0", "s5", "new"):
         one = scaler.of(name, np.ones((14, 4)))
@@ -201,4 +201,4 @@ def test_what_is_refused(stores: tuple[Path, pd.DataFrame]) -> None:
         assert line in refusal("train", *RUN, *more, "run_dir=refused")
     saved = checkpoint.load("static")
     with pytest.raises(InputError, match="scaler: expected places below 4, found"):
-        PanelScaler.from_state(saved.scaler | {"static": [9]})
+        PanelScaler.from_state(saved.scaler.state() | {"static": [9]})

@@ -37,7 +37,7 @@ STEPS = math.ceil(N_TRAIN / 32)
 def run(*arguments: str, run_dir: str = "run") -> checkpoint.Checkpoint:
     """Train in the present folder; the last checkpoint."""
     done("train", *arguments, f"run_dir={run_dir}")
-    return checkpoint.load(Path(run_dir) / "last.pt")
+    return checkpoint.load(Path(run_dir) / "last.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,15 @@ def events(trained: Trained) -> EventAccumulator:
 
 def test_the_run_directory(trained: Trained) -> None:
     names = {path.name for path in trained.run_dir.iterdir() if not path.name.startswith("events.out.tfevents")}
-    written = {"config.yaml", "run.json", "train.log", "best.pt", "last.pt", "metrics.json", "metrics.csv"}
+    written = {
+        "config.yaml",
+        "run.json",
+        "train.log",
+        "best.safetensors",
+        "last.safetensors",
+        "metrics.json",
+        "metrics.csv",
+    }
     assert names == written | {"losses.csv", "losses.png", "test_forecasts.parquet", "attention.json"}
     assert len(list(trained.run_dir.glob("events.out.tfevents*"))) == 1
     assert not (trained.run_dir.parent / "latest").exists()  # that is for runs/
@@ -102,7 +110,7 @@ def test_curves_agree_with_each_other(events: EventAccumulator, trained: Trained
     means = (losses * sizes).sum(axis=1) / N_TRAIN
     assert [point.value for point in events.Scalars("train/loss")] == pytest.approx(means, rel=1e-5)
     best = checkpoint.load(trained.run_dir)
-    assert best.val_loss == pytest.approx(min(point.value for point in events.Scalars("val/loss")))
+    assert best.progress.best_loss == pytest.approx(min(point.value for point in events.Scalars("val/loss")))
 
 
 def test_hyper_parameters_with_final_metrics(events: EventAccumulator, trained: Trained) -> None:
@@ -149,9 +157,12 @@ def test_the_test_part_is_seen_once_at_the_end(folder: Path, monkeypatch: pytest
 def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Trained) -> None:
     done("train", f"--config-dir={trained.run_dir}", "--config-name=config")
     again = resolve_latest("runs/latest")
-    for name in ("best.pt", "last.pt"):
+    for name in ("best.safetensors", "last.safetensors"):
         assert_same_weights(trained.run_dir, again, name)
-        assert checkpoint.load(trained.run_dir / name).val_loss == checkpoint.load(again / name).val_loss
+        assert (
+            checkpoint.load(trained.run_dir / name).progress.best_loss
+            == checkpoint.load(again / name).progress.best_loss
+        )
     assert (again / "config.yaml").read_bytes() == (trained.run_dir / "config.yaml").read_bytes()
     assert (again / "metrics.csv").read_bytes() == (trained.run_dir / "metrics.csv").read_bytes()
     assert {path.name for path in folder.iterdir()} == {"runs"}
@@ -170,7 +181,7 @@ def test_attention_chosen_by_length_is_told_and_kept(folder: Path) -> None:
 
 
 def test_another_seed_makes_another_run(folder: Path, trained: Trained) -> None:
-    one, other = checkpoint.load(trained.run_dir / "last.pt").weights, run(*SAMPLE, "seed=1").weights
+    one, other = checkpoint.load(trained.run_dir / "last.safetensors").weights, run(*SAMPLE, "seed=1").weights
     assert not all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -221,10 +232,10 @@ def test_early_stopping_keeps_the_best_epoch(folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr(loop, "mean_loss", lambda *arguments, **settings: next(losses))
     last = run(*SAMPLE, "trainer.max_epochs=9", "trainer.patience=2")
     best = checkpoint.load(Path("run"))
-    assert (last.epoch, best.epoch) == (4, 2), "equal is no improvement"
-    assert (last.val_loss, best.val_loss) == (2.0, 2.0)
-    assert best.training is None
-    assert last.training is not None
+    assert (last.progress.epoch, best.progress.epoch) == (4, 2), "equal is no improvement"
+    assert (last.progress.best_loss, best.progress.best_loss) == (2.0, 2.0)
+    assert not best.state
+    assert last.state
 
 
 def test_runs_get_names_and_latest_follows(folder: Path) -> None:
@@ -248,7 +259,7 @@ def test_several_jobs_have_a_folder_each_and_nothing_else(folder: Path) -> None:
     for path in runs:
         saved = json.loads((path / "metrics.json").read_text())
         own = saved["scores"][saved["model"]]["scaled"]["overall"]
-        loss = checkpoint.load(path).val_loss
+        loss = checkpoint.load(path).progress.best_loss
         row = re.search(rf"seed={path.name[-1]} .*", closing)
         assert row is not None
         assert row[0].split()[1:6] == [f"{x:.4g}" for x in (loss, own["mse"], own["mae"])] + [
@@ -311,7 +322,7 @@ def test_a_job_of_a_launcher(launcher: str, folder: Path) -> None:
     assert outcome.status == 0, outcome.err
     (run,) = (path for path in Path("runs").iterdir() if path.is_dir())
     assert yaml.safe_load((run / "config.yaml").read_text())["seed"] == 3
-    assert (run / "best.pt").exists()
+    assert (run / "best.safetensors").exists()
     assert [path.name for path in folder.iterdir()] == ["runs"]
 
 

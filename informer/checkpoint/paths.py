@@ -16,7 +16,7 @@ from informer.config.conversion import read_json
 from informer.config.data import is_plain_name
 from informer.config.overrides import shell_command
 
-BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
+BEST, LAST, REFIT = "best.safetensors", "last.safetensors", "refit.safetensors"
 """Model that is scored on the test part; last state of training; model fitted again on all rows."""
 CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
 METRICS_FILE = "metrics.json"
@@ -93,12 +93,12 @@ def locate(path: str | Path) -> Path:
                 raise InputError(
                     f"checkpoint: {path} was interrupted before its first epoch ended; {resume_advice(path)}"
                 )
-            raise InputError(f"checkpoint: no {BEST} in the folder {path}; give a run directory or a .pt file")
+            raise InputError(f"checkpoint: no {BEST} in the folder {path}; give a run directory or a model file")
         return path / BEST
     if not path.exists():
-        raise InputError(f"checkpoint: {path} does not exist; give a run directory or a .pt file")
+        raise InputError(f"checkpoint: {path} does not exist; give a run directory or a model file")
     if not path.is_file():  # reading a pipe would block
-        raise InputError(f"checkpoint: {path} is not a regular file; give a run directory or a .pt file")
+        raise InputError(f"checkpoint: {path} is not a regular file; give a run directory or a model file")
     return path
 
 

@@ -5,7 +5,6 @@ The network is first built on the meta device, without memory; its shapes are co
 only then is it built with memory.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,12 +14,11 @@ from torch.overrides import TorchFunctionMode
 
 from informer.base.errors import InputError, counted, reason_of
 from informer.build import attention_class, build_model, complete_node
-from informer.checkpoint.format import SHORTFALLS, Checkpoint
+from informer.checkpoint.format import Checkpoint
 from informer.config.conversion import model_of
 from informer.config.model import ModelConfig
 from informer.config.training import SLOTS
 from informer.data.columns import NUMBERS_ONLY, Trained
-from informer.data.scaler import PanelScaler
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import SLOT_OF, ModelDims, network_class
 from informer.read.frequency import Frequency
@@ -81,9 +79,10 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
     Raises:
         InputError: columns, lengths, configuration and weights do not match each other or this program.
     """
+    dims = checkpoint.dims
     try:
-        model_config, dims = model_of(checkpoint.config["model"]), dims_in(checkpoint)
-        problems = [*model_config.problems(), *_names_problems(checkpoint)] or _dims_problems(checkpoint, dims)
+        model_config = model_of(checkpoint.config["model"])
+        problems = [*model_config.problems(), *_columns_problems(checkpoint)] or _dims_problems(checkpoint)
         problems += model_config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
         if problems:
             raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
@@ -96,10 +95,7 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
     check_layout(model_config, dims, slots, checkpoint.weights, **forecasts)
     model = build_model(model_config, dims, **slots, **forecasts)
     model.load_state_dict(checkpoint.weights)
-    names = checkpoint.data.get("non_negative", [])  # targets that cannot be negative
-    if not isinstance(names, list) or not all(name in checkpoint.targets for name in names):
-        raise InputError("checkpoint: non_negative: expected names of targets")
-    model.non_negative = tuple(checkpoint.targets.index(name) for name in names)
+    model.non_negative = tuple(map(checkpoint.targets.index, checkpoint.data.non_negative))
     return model.eval()
 
 
@@ -153,22 +149,6 @@ def _no_network(error: Exception) -> InputError:
     return InputError(f"checkpoint: no network fits its configuration: {type(error).__name__}: {reason_of(error)}")
 
 
-def dims_in(checkpoint: Checkpoint) -> ModelDims:
-    """Sizes that depend on the data.
-
-    Raises:
-        InputError: the entry is not valid.
-    """
-    sizes: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in checkpoint.dims.items()}
-    for name, size in sizes.items():
-        if not all(type(value) is int and value >= 0 for value in (size if isinstance(size, tuple) else (size,))):
-            raise InputError(f"checkpoint: {name}: expected whole numbers of at least 0, found {size!r:.80}")
-    try:
-        return ModelDims(**sizes)
-    except TypeError as error:
-        raise InputError(f"checkpoint: dims: no network fits its configuration: {reason_of(error)}") from error
-
-
 class _OnlyShapes(TorchFunctionMode):
     """Skips random initialisation of meta tensors, for which torch would import its compiler."""
 
@@ -178,46 +158,30 @@ class _OnlyShapes(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _names_problems(checkpoint: Checkpoint) -> Iterator[str]:
-    """Problems of the names of columns and series, which come from a file that anyone may have written."""
-    names: Any = checkpoint.series
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        yield "names of series: expected a list of text"
-    static: Any = checkpoint.static_covariates
-    if not isinstance(static, list) or any(name in checkpoint.targets for name in static):
-        yield "static covariates: expected names of columns that are not forecast"
-        return
-    used_columns = [*checkpoint.targets, *checkpoint.future_covariates, *static]
-    yield from (f"column {name!r} is used but not read" for name in used_columns if name not in checkpoint.inputs)
-    labels: Any = checkpoint.categories
-    if not isinstance(labels, dict) or not all(
-        isinstance(texts, list) and all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts) > 0
-        for texts in labels.values()
-    ):
-        yield "categories: expected lists of different texts"
-        return
-    yield from (f"column {name!r} has categories but is not read" for name in labels if name not in checkpoint.inputs)
-    yield from (f"column {name!r} of categories is forecast" for name in labels if name in checkpoint.targets)
-    short: Any = checkpoint.data.get(SHORTFALLS, {})
-    if not isinstance(short, dict) or not all(
-        re.fullmatch(r"[\d.]*\d|q[\d.]*\d_q[\d.]*\d", str(level))
-        and isinstance(shares, dict)
-        and all(isinstance(name, str) and isinstance(share, int | float) for name, share in shares.items())
-        for level, shares in short.items()
-    ):
-        yield f"{SHORTFALLS}: expected the coverage of columns by level"
+def _columns_problems(checkpoint: Checkpoint) -> Iterator[str]:
+    """Columns that are used otherwise than they can be."""
+    inputs, targets, data = checkpoint.inputs, checkpoint.targets, checkpoint.data
+    used = [*targets, *checkpoint.future_covariates, *data.static_covariates, *data.categories]
+    yield from (f"column {name!r} is used but not read" for name in used if name not in inputs)
+    coded = {*data.static_covariates, *data.categories}
+    yield from (f"column {name!r} is forecast, but constant or of categories" for name in targets if name in coded)
+    unknown = [name for name in data.non_negative if name not in targets]
+    yield from (f"column {name!r} cannot be negative, but is not forecast" for name in unknown)
+    for what, names in {"columns": inputs, "series": data.names, **data.categories}.items():
+        if len(set(names)) < len(names):
+            yield f"{what}: expected different names"
 
 
-def _dims_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
+def _dims_problems(checkpoint: Checkpoint) -> list[str]:
     """Sizes that are not those of the columns, the series, the scaler and the configured lengths."""
     Frequency.parse(checkpoint.frequency)
+    dims, scaler = checkpoint.dims, checkpoint.scaler
     inputs, masked = checkpoint.inputs, dims.masked or ()
     n, n_read = len(inputs), dims.enc_in - dims.n_masks
     positions = [inputs.index(name) for name in checkpoint.targets]
     known = [inputs.index(name) for name in (*checkpoint.future_covariates, *checkpoint.static_covariates)]
     sizes = tuple(len(checkpoint.categories.get(name, ())) for name in inputs)
     codes = [position for position, size in enumerate(sizes) if size]
-    scaler = PanelScaler.from_state(checkpoint.scaler)
     columns_of_scalers = {array.size for each in scaler.all for array in (each.center, each.scale)}
     pairs: list[tuple[str, object, object]] = [
         ("columns read", n_read, n),
@@ -291,7 +255,7 @@ def warm_start(
     Raises:
         InputError: any other tensor is missing, unexpected or of another shape.
     """
-    same_calendar = same_calendar and tuple(mark_sizes) == dims_in(checkpoint).mark_sizes
+    same_calendar = same_calendar and tuple(mark_sizes) == checkpoint.dims.mark_sizes
     columns = _of_other_columns(model, checkpoint, trained, inputs=inputs, targets=targets, same_calendar=same_calendar)
     current = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
@@ -333,7 +297,7 @@ def _of_other_columns(
     labels = {name: list(categories) for name, categories in trained.categories.items()}
     head, trained_for = model.distribution, checkpoint.loss if checkpoint.loss.is_distribution else None
     same_head = trained_for == (None if head is None else head.kind)
-    same_masks = (trained.masked or ()) == (dims_in(checkpoint).masked or ())
+    same_masks = (trained.masked or ()) == (checkpoint.dims.masked or ())
     differ = {
         "columns": (
             list(inputs) != checkpoint.inputs or labels != checkpoint.categories or not same_masks, of_inputs

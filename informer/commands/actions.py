@@ -296,7 +296,7 @@ def leave_row(run_dir: Path, evaluation: "Scores") -> None:
     scores = evaluation.overall(evaluation.model)
     row = {
         "overrides": job_overrides(),
-        "val_loss": checkpoint.load(run_dir).val_loss,
+        "val_loss": checkpoint.load(run_dir).progress.best_loss,
         "mse": scores["mse"],
         "mae": scores["mae"],
         "skill": evaluation.skill,

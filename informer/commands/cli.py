@@ -135,7 +135,7 @@ def action_of(name: str) -> Any:
     return copies()(getattr(actions, "evaluate" if name == "eval" else name))  # eval is a function of Python
 
 
-MEANT = {"input": "file, folder or pattern", "dataset.path": "file or folder", "checkpoint": "run or .pt file"}
+MEANT = {"input": "file, folder or pattern", "dataset.path": "file or folder", "checkpoint": "run or model file"}
 """What a path without a key is, by the setting that it is meant for."""
 
 
@@ -163,7 +163,7 @@ def with_keys(name: str, words: Sequence[str]) -> list[str]:
         return [*settings, f"runs={to_hydra(paths)}"]
     given: dict[str, list[str]] = {}
     for path in paths:
-        is_run = len(keys) > 1 and (path.endswith(".pt") or (resolve_latest(path) / BEST).is_file())
+        is_run = len(keys) > 1 and (path.endswith(".safetensors") or (resolve_latest(path) / BEST).is_file())
         given.setdefault(keys[is_run], []).append(path)
     for key, several in given.items():
         if len(several) > 1:

@@ -49,7 +49,6 @@ from informer.data.columns import Columns
 from informer.data.diagnosis import Survey
 from informer.data.history import future_index
 from informer.data.panel import without_ended
-from informer.data.scaler import PanelScaler
 from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
@@ -285,7 +284,7 @@ def _forecast_trained(
         progress.report("writing the report")
         page = report(ReportConfig(input=str(run)), quiet, saved)
     trained = folder.settings()
-    scaler = PanelScaler.from_state(saved.scaler)
+    scaler = saved.scaler
     constant = scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets)))
     problems = without(evaluation.problems, subject.log)
     closed = without_ended(subject.panel, dataset.ended)[1] if subject.n_files == 1 else ""  # files are forecast alone

@@ -8,7 +8,7 @@ from informer.base.errors import InputError
 from informer.base.runtime import device_problems
 from informer.config.data import DatasetConfig, InputFormat, Place, date_problems, optional_settings, span_problems
 from informer.config.fields import Checked, setting
-from informer.config.model import WindowSizes
+from informer.config.model import Decoding, WindowSizes
 
 
 class EngineName(Enum):
@@ -173,20 +173,11 @@ class EvalDataset(optional_settings(InputFormat, place=Place.own)):  # type: ign
     """
 
 
-class EvalDecoding(Enum):
-    """How the decoder forecasts the rows of the horizon, see `informer.config.model.Decoding`."""
-
-    one_pass = "one_pass"
-    step = "step"
-    both = "both"
-    """As in training, and additionally each of the two, scored and timed."""
-
-
 @dataclass(kw_only=True, slots=True)
 class EvalModel(Checked):
     """Settings of the model that may differ from training, with the same weights; null: as in training."""
 
-    decoding: EvalDecoding | None = None
+    decoding: Decoding | None = None
     offset: int | None = None
     """Rows between the start token and the horizon."""
 
@@ -340,7 +331,7 @@ class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
 
 
 class ExportFormat(Enum):
-    """safetensors: weights and metadata, readable as a checkpoint. onnx, torch_export: the network as a graph."""
+    """safetensors: the model file itself. onnx, torch_export: the network as a graph."""
 
     safetensors = "safetensors"
     onnx = "onnx"

@@ -65,7 +65,7 @@ class TrainerConfig(Checked):
     patience: int = setting(3, least=1)
     """Stop after this many epochs in a row without a lower validation loss."""
     save_every_minutes: float | None = setting(10.0, above=0)
-    """Interval within an epoch at which last.pt is written, as after each epoch; null: only after epochs."""
+    """Interval within an epoch at which last.safetensors is written, as after each epoch; null: only after epochs."""
     freeze: list[str] = setting(list)
     """Top-level modules of the network whose weights are not trained (`encoder`, ...)."""
     deterministic: bool = False
@@ -74,7 +74,7 @@ class TrainerConfig(Checked):
     """How long a process waits for the others before the run is ended."""
 
     refit: bool = False
-    """With linear maps: after scoring, fit them again on the rows of all parts, for forecasts (refit.pt)."""
+    """With linear maps: after scoring, fit them again on the rows of all parts, for forecasts (refit.safetensors)."""
     tracker: list[TrackerKind] = setting(lambda: [TrackerKind.tensorboard])
     """Where training curves are written: any of tensorboard, mlflow, csv."""
     track_also: list[Extra] = setting(list)
@@ -251,7 +251,7 @@ class TrainConfig(Checked):
     init_from: str | None = setting(is_path=True)
     """Run directory or checkpoint file whose weights initialise a new run."""
     resume: str | None = setting(is_path=True)
-    """Run directory, or its last.pt, to continue with its own configuration."""
+    """Run directory, or its last.safetensors, to continue with its own configuration."""
 
     @property
     def used_features(self) -> FeatureMode:

@@ -161,7 +161,7 @@ def _locations(location: str | None, saved: Checkpoint) -> list[Path]:
     if location is not None:
         return list_files("input", location) or [expanded(location)]
     dataset = node_of(DatasetConfig, without_location(saved.config["dataset"]))
-    recorded, data_dir = Recorded.of(saved.config, saved.data), str(saved.config.get("data_dir") or "data")
+    recorded, data_dir = Recorded.of(saved.config, dict(saved.data)), str(saved.config.get("data_dir") or "data")
     found, folder = find_again(dataset, recorded, named=None, default=data_dir, can_differ=True, setting="input")
     return find_files(found, Path(folder))
 

@@ -18,7 +18,7 @@ from torch.export import Dim, ExportedProgram
 from informer.base.console import say
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
-from informer.checkpoint.format import Checkpoint, load, to_safetensors
+from informer.checkpoint.format import Checkpoint, encoded, load
 from informer.checkpoint.paths import forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
@@ -34,6 +34,8 @@ TOLERANCE = 1e-4
 
 SUFFIXES = {ExportFormat.safetensors: ".safetensors", ExportFormat.onnx: ".onnx", ExportFormat.torch_export: ".pt2"}
 """File name endings."""
+COPY = "model.safetensors"
+"""Name of a copy of a model file next to it."""
 
 Run = Callable[[tuple[Tensor, ...]], Tensor]
 
@@ -48,7 +50,8 @@ def export(settings: ExportConfig, console: Console) -> Path:
     if output is not None and output.suffix == ".json":
         raise InputError(f"output={output}: has the ending of description files; choose another")
     source = locate(forecasting_checkpoint(settings.checkpoint))
-    output = output or source.with_suffix(SUFFIXES[settings.format])
+    is_copy = settings.format is ExportFormat.safetensors
+    output = output or (source.with_name(COPY) if is_copy else source.with_suffix(SUFFIXES[settings.format]))
     description_file = output.parent / f"{output.name}.json"  # one for each format
     written = (output, description_file)
     overwrite = settings.overwrite or not settings.output
@@ -74,7 +77,7 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
     """
     model = restore_model(checkpoint)
     if form is ExportFormat.safetensors:
-        return to_safetensors(checkpoint), 0.0
+        return encoded(checkpoint)[0], 0.0
     if checkpoint.loss is LossKind.negative_binomial:
         raise InputError(
             f"format={form.value}: quantiles of loss=negative_binomial are sums that no graph has; use loss=student_t, "
@@ -113,22 +116,22 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
 def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -> tuple[Tensor, ...]:
     """Random windows in scaled units, with marks that are valid for the calendar embedding; one array per name."""
     dims, draw = checkpoint.dims, torch.Generator().manual_seed(batch)
-    sizes = torch.tensor(dims["mark_sizes"])
+    sizes = torch.tensor(dims.mark_sizes)
     linear = checkpoint.calendar.kind is CalendarEmbed.timeF
-    codes = torch.tensor([*dims.get("categories", ())] or [0] * dims["enc_in"])
-    n_masks = len(dims.get("masked") or ())
+    codes = torch.tensor([*dims.categories] or [0] * dims.enc_in)
+    n_masks = len(dims.masked or ())
     arrays: list[Tensor] = []
-    for rows in (dims["seq_len"], dims["label_len"] + dims["pred_len"]):
+    for rows in (dims.seq_len, dims.label_len + dims.pred_len):
         marks = torch.rand(batch, rows, len(sizes), generator=draw)
-        numbers = torch.randn(batch, rows, dims["enc_in"], generator=draw)
-        drawn = (torch.rand(batch, rows, dims["enc_in"], generator=draw) * (codes + 1)).floor()
+        numbers = torch.randn(batch, rows, dims.enc_in, generator=draw)
+        drawn = (torch.rand(batch, rows, dims.enc_in, generator=draw) * (codes + 1)).floor()
         values = torch.where(codes > 0, drawn, numbers)
         if n_masks:  # the last columns, as if every third row were missing
             values[:, :, -n_masks:] = 1.0
             values[:, ::3, -n_masks:] = 0.0
         arrays += [values, marks - 0.5 if linear else (marks * sizes).floor()]
     if "series" in names:
-        arrays.append(torch.randint(-1, dims["n_series"], (batch,), generator=draw))
+        arrays.append(torch.randint(-1, dims.n_series, (batch,), generator=draw))
     return tuple(arrays)
 
 
@@ -136,23 +139,23 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
     """Metadata for programs that run the network: inputs, columns, lengths, scaler, calendar."""
     dims, calendar = checkpoint.dims, checkpoint.calendar
     step, quantiles = Frequency.parse(checkpoint.frequency), checkpoint.quantiles
-    dec_len, n_marks = dims["label_len"] + dims["pred_len"], len(dims["mark_sizes"])
+    dec_len, n_marks = dims.label_len + dims.pred_len, len(dims.mark_sizes)
     return {
         "inputs": {
-            "enc_x": ["batch", dims["seq_len"], dims["enc_in"]],
-            "enc_mark": ["batch", dims["seq_len"], n_marks],
-            "dec_x": ["batch", dec_len, dims["enc_in"]],
+            "enc_x": ["batch", dims.seq_len, dims.enc_in],
+            "enc_mark": ["batch", dims.seq_len, n_marks],
+            "dec_x": ["batch", dec_len, dims.enc_in],
             "dec_mark": ["batch", dec_len, n_marks],
             **({"series": ["batch"]} if checkpoint.series else {}),
         },
-        "output": {OUTPUT: ["batch", dims["pred_len"], dims["c_out"], *([len(quantiles)] if quantiles else [])]},
+        "output": {OUTPUT: ["batch", dims.pred_len, dims.c_out, *([len(quantiles)] if quantiles else [])]},
         "quantiles": quantiles,
         "columns": {
             "inputs": checkpoint.inputs,
             "targets": checkpoint.targets,
             "future_covariates": checkpoint.future_covariates,
             "static_covariates": checkpoint.static_covariates,
-            "with_observed_mask": [checkpoint.inputs[place] for place in dims.get("masked") or ()],
+            "with_observed_mask": [checkpoint.inputs[place] for place in dims.masked or ()],
         },
         "categories": {
             name: {label: number for number, label in enumerate(labels, start=1)}
@@ -162,7 +165,7 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
         "lengths": asdict(WindowSizes.of(checkpoint.config)),
         "frequency": checkpoint.frequency,
         "calendar": {"kind": calendar.kind.value, "marks": list(mark_fields(step, calendar))},
-        "scaler": checkpoint.scaler,
+        "scaler": checkpoint.scaler.state(),
         "notes": [
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale; if the scaler has a power, "
             "(sign(x) |x|^power - center) / scale; compute this in float64 and then convert to float32, since raw "

@@ -579,7 +579,7 @@ def _log(model: TrainedModel, job: Job, first: int) -> int:
     """Add the forecasts from the `first` on to the log, if there is one; returns the number of all."""
     kept = job.kept or []
     if job.settings.log is not None:
-        model_id, one = model.checkpoint.digest[:12], not job.has_many_inputs
+        model_id, one = model.checkpoint.sha256[:12], not job.has_many_inputs
         log_forecasts(job.settings.log, kept[first:], model=model_id, of_one_file=one)
     return len(kept)
 

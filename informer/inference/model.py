@@ -23,13 +23,12 @@ from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, counted, listed
 from informer.base.quantiles import MEDIAN, quantile_name
 from informer.base.runtime import pick_device
-from informer.checkpoint.format import SHORTFALLS
 from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns
 from informer.data.history import Future, future_index, windows_ahead
-from informer.data.scaler import PanelScaler, standard_deviation
+from informer.data.scaler import standard_deviation
 from informer.data.windows import Batch, Windows
 from informer.inference.reader import Reader
 from informer.networks.forecast_model import model_output
@@ -204,7 +203,7 @@ class TrainedModel:
         self.device: torch.device = pick_device(device)
         self.model = restore_model(checkpoint).to(self.device)
         self.quantiles = self.model.quantiles
-        self.scaler = PanelScaler.from_state(checkpoint.scaler)
+        self.scaler = checkpoint.scaler
         roles = ("inputs", "targets", "future_covariates", "static_covariates")
         main = checkpoint.config.get("target")
         self.columns = Columns(
@@ -472,7 +471,7 @@ def interval_notes(
         notes.append(f"intervals of {listed(untested)} are not tested: their widths come from errors on the test part")
     if quantiles and horizon > pred_len:
         notes.append(f"no quantiles after row {pred_len} of {horizon}, where the history is itself a forecast")
-    tested = checkpoint.data.get(SHORTFALLS, {})
+    tested = checkpoint.data.too_narrow
     warning = too_narrow({name: tested[name] for name in tested if not name.isdigit() or int(name) in levels})
     recent = "; these errors have now widened them" if levels else ""
     return [*notes, f"{warning}{recent}"] if warning else notes

@@ -61,22 +61,22 @@ class Reader:
                 static_covariates=list(checkpoint.static_covariates),
                 frequency=checkpoint.frequency,
                 # inferred from the UTC offsets in the training data; rows to forecast may contain only one of them
-                timezone=dataset.timezone or checkpoint.data.get("timezone"),
+                timezone=dataset.timezone or checkpoint.data.timezone,
             )
         )
-        self._time_col: str = checkpoint.data["time_col"]
-        self._time_format: str | None = checkpoint.data.get("time_format")
+        self._time_col = checkpoint.data.time_col
+        self._time_format = checkpoint.data.time_format
         # decimal and thousands marks of the training data, for ambiguous numbers
-        self._number_marks: list[str] | None = checkpoint.data.get("marks")
+        self._number_marks = checkpoint.data.marks
         self._step = Frequency.parse(checkpoint.frequency)
         self._calendar = checkpoint.calendar
         self._marks = mark_fields(self._step, self._calendar)
         self._labels = checkpoint.categories
-        if mark_sizes(self._step, self._calendar) != tuple(checkpoint.dims["mark_sizes"]):
+        if mark_sizes(self._step, self._calendar) != checkpoint.dims.mark_sizes:
             raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
         self._seq_len: int = checkpoint.config["seq_len"]
         self._future = checkpoint.future_covariates
-        self._targets, masked = checkpoint.targets, checkpoint.dims.get("masked")
+        self._targets, masked = checkpoint.targets, checkpoint.dims.masked
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
         self._has_warned, self._known_times = False, TimesCache()

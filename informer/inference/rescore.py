@@ -7,7 +7,6 @@ one checkpoint are scored and timed on the same windows.
 
 import json
 import logging
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,26 +38,24 @@ from informer.checkpoint.paths import (
     check_output,
     only_output,
 )
-from informer.checkpoint.restore import dims_in, restore_model
-from informer.config.commands import EvalConfig, EvalDataset, EvalDecoding, EvalModel, Plots
+from informer.checkpoint.restore import restore_model
+from informer.config.commands import EvalConfig, EvalDataset, EvalModel, Plots
 from informer.config.conversion import from_plain
 from informer.config.model import Decoding, config_class, family_of
 from informer.data.columns import Trained
 from informer.data.dataset import Data
 from informer.data.recorded import Recorded, find_again
-from informer.data.scaler import PanelScaler
 from informer.data.windows import Batch, Windows
 from informer.inference.model import TIME, TrainedModel
 from informer.inference.rolling import tidy_table
 from informer.networks.attention.base import Attention
-from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
+from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_output
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
 from informer.read.series import column_values
-from informer.scoring.evaluate import START, ForecastFunction, evaluate, score
+from informer.scoring.evaluate import START, ForecastFunction, score
 from informer.scoring.intervals import REPORTED_LEVELS, saved_calibration
 from informer.scoring.scores import Scores
-from informer.scoring.tables import scores_table
 
 log = logging.getLogger(__name__)
 
@@ -89,20 +86,19 @@ def trained_data(
         columns=checkpoint.inputs,
         categorical=list(checkpoint.categories),
     )
-    recorded = Recorded.of(checkpoint.config, checkpoint.data)
+    recorded = Recorded.of(checkpoint.config, dict(checkpoint.data))
     where, folder = find_again(
         where, recorded, named=data_dir, default=trained.data_dir, can_differ=True, setting=setting
     )
     settings = replace(trained, data_dir=folder, dataset=where)
-    scaler = PanelScaler.from_state(checkpoint.scaler)
-    trained_on = Trained(checkpoint.series, checkpoint.categories, dims_in(checkpoint).masked)
-    data = build_data(settings, device, scaler, trained=trained_on)
+    trained_on = Trained(checkpoint.series, checkpoint.categories, checkpoint.dims.masked)
+    data = build_data(settings, device, checkpoint.scaler, trained=trained_on)
     path = data.provenance.path
-    if dims_in(checkpoint) != dims_of(data) or data.frequency != Frequency.parse(checkpoint.frequency):
+    if checkpoint.dims != dims_of(data) or data.frequency != Frequency.parse(checkpoint.frequency):
         raise InputError(
             f"{path}: expected steps of {checkpoint.frequency} as in training, found {data.frequency.code}"
         )
-    if data.provenance.sha256 != checkpoint.data["sha256"]:
+    if data.provenance.sha256 != checkpoint.data.sha256:
         log.warning(f"{path} has changed since training")
     return data
 
@@ -119,41 +115,13 @@ def with_decoding(checkpoint: Checkpoint, settings: EvalModel) -> Checkpoint:
         raise InputError(f"model.decoding: expected model.family=informer, found {family_of(model)}")
     current = {"decoding": Decoding.one_pass.name, "offset": 0} | model
     other = dict(current)
-    if settings.decoding not in (None, EvalDecoding.both):
+    if settings.decoding is not None:
         other["decoding"] = settings.decoding.name
     if settings.offset is not None:
         other["offset"] = settings.offset
     if other == current:
         return checkpoint
-    return replace(checkpoint, config=checkpoint.config | {"model": other}, calibration=None)
-
-
-def compare_decodings(checkpoint: Checkpoint, data: Data, *, device: torch.device, batch_size: int) -> pd.DataFrame:
-    """Scaled errors of each decoding on the test part, and the network's wall time, measured per batch."""
-    rows = []
-    for decoding in Decoding:
-        config = checkpoint.config | {"model": checkpoint.config["model"] | {"decoding": decoding.name}}
-        model, seconds = restore_model(replace(checkpoint, config=config)).to(device), list[float]()
-
-        def forecast(batch: Batch, model: ForecastModel = model, seconds: list[float] = seconds) -> Tensor:
-            begun = _now(device)
-            output = model_forecast(model, batch)
-            seconds.append(_now(device) - begun)
-            return output
-
-        with torch.inference_mode():  # the first call of a process is slow
-            model_forecast(model, data.test.batch(torch.arange(min(batch_size, len(data.test)))))
-        scores = evaluate(forecast, data.test, data, batch_size=batch_size)
-        overall, ms = scores.overall(""), 1000 * sum(seconds) / scores.windows
-        rows.append((decoding.name, scores.windows, overall["mse"], overall["mae"], ms))
-    return pd.DataFrame(rows, columns=["decoding", "windows", "mse", "mae", "ms_per_window"])
-
-
-def _now(device: torch.device) -> float:
-    """Time in seconds, after synchronizing the device."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
+    return checkpoint.model_copy(update={"config": checkpoint.config | {"model": other}, "calibration": {}})
 
 
 MAX_WEIGHTS = 1 << 28
@@ -345,7 +313,7 @@ def _last_maps(model: ForecastModel, data: Data) -> dict[str, Any] | None:
 
 
 ATTENTION_WINDOWS = 3
-BY_STEP, DECODINGS = "error_by_step.png", "decodings.csv"
+BY_STEP = "error_by_step.png"
 
 
 def rescore(settings: EvalConfig, console: Console) -> Scores:
@@ -357,7 +325,7 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
     if settings.pictures is not Plots.none:  # refused before the data is read if matplotlib is missing
         from informer.base.plots import plot_error_by_step, save_figure
     path = checkpoint.locate(Path(settings.checkpoint))
-    saved, decodings = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model), None
+    saved = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model)
     if saved.refit:
         raise InputError(
             f"checkpoint={settings.checkpoint}: fitted on the test part too, so it cannot be scored there; "
@@ -367,7 +335,7 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
     output = Path(settings.output) if settings.output else path.parent / EVALUATION
     if not settings.output:
         refuse_link(output)
-    names = (*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, BY_STEP, DECODINGS)
+    names = (*REPORT, BY_SERIES, TEST_FORECASTS, ATTENTION, BY_STEP)
     written = [output / name for name in names]
     overwrite = settings.overwrite or not settings.output
     with logging_to(console), only_output(output, written, inputs=[path], overwrite=overwrite):
@@ -385,14 +353,7 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
         if settings.pictures is Plots.attention:
             _draw_attention(model, data.test, output)
-        if settings.model.decoding is EvalDecoding.both:
-            decodings = compare_decodings(saved, data, device=device, batch_size=settings.batch_size)
-            write_atomic(output / DECODINGS, decodings.to_csv(index=False))
     console.print(evaluation.table())
-    if decodings is not None:
-        keys = {"mse": "mse", "mae": "mae", "ms_per_window": "ms/window"}
-        rows = [((row["decoding"],), {key: row[name] for name, key in keys.items()}) for _, row in decodings.iterrows()]
-        console.print(scores_table(("decoding",), rows, "", "same weights, scaled errors"))
     for line in [*evaluation.remarks, f"{evaluation.model}: {evaluation.verdict}", f"report: {output}"]:
         say(console, line)
     if evaluation.warning:

@@ -30,8 +30,6 @@ from torch import Tensor
 
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import replacing, write_atomic
-from informer.checkpoint.format import MASE_SCALES
-from informer.checkpoint.restore import dims_in
 from informer.config.commands import Format, PredictConfig
 from informer.config.model import WindowSizes
 from informer.data.panel import and_more
@@ -245,7 +243,7 @@ class RollingScores:
             Baseline(each, model.model.non_negative, levels=levels).calibrated([early], [later], season=season)
             for each in fitted
         ]
-        known, targets = model.checkpoint.data.get(MASE_SCALES, {}), model.columns.positions(self._columns)
+        known, targets = model.checkpoint.data.mase_scales, model.columns.positions(self._columns)
         # as in training, or of a new series on the rows before its first origin
         self._change = {
             series.name: known.get(series.name) or mase_scale(series.values, season, targets)
@@ -320,7 +318,7 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
     )
     fitted: list[FittedBaseline] = [seasonal_naive_for(training, model.columns, val if len(val) else train)]
     if len(train) and len(val):
-        dims, lag = dims_in(model.checkpoint), training[0].frequency.season
+        dims, lag = model.checkpoint.dims, training[0].frequency.season
         covariates = {"columns": dims.regressors, "marks": dims.holidays, "codes": dims.known_codes}
         effects = fit_known(train, val, positions, **covariates, lag=lag)
         fitted.append(fit_ridge(train, val, positions, known=effects))

@@ -33,7 +33,6 @@ from informer.checkpoint.restore import restore_model
 from informer.config.commands import ReportConfig
 from informer.config.conversion import flat, from_plain, read_saved_yaml, with_nan
 from informer.config.overrides import command_line, shell_command, to_display, unquoted
-from informer.data.scaler import PanelScaler
 from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
@@ -52,6 +51,7 @@ from informer.scoring.evaluate import START
 from informer.scoring.metrics import HEADINGS
 from informer.scoring.scores import nominal
 from informer.training.folder import NAME
+from informer.training.losses import curves_of, note_of, read_losses, units_of
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -169,11 +169,11 @@ def _table(metrics: Mapping[str, Any], units: str) -> dict[str, dict[str, float]
 def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
     """Names, configuration, facts about the run, losses of its training."""
     run = source if source.is_dir() else source.parent
-    config, facts = saved.config, read_facts(run)
+    config, facts, done = saved.config, read_facts(run), saved.progress
     settings: Mapping[str, Any] = read_saved_yaml(run / CONFIG) if (run / CONFIG).exists() else config
     name = str(config["dataset"]["name"])
     if name == "csv":  # the type of dataset, not its name
-        path = Path(str(saved.data.get("path", name)))
+        path = Path(saved.data.path)
         name = name_of(path)
         if name == NAME and path.parent.name == run.resolve().name:  # a table from Python, saved in the run directory
             name = listed(saved.targets, 2)
@@ -198,9 +198,9 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
         "started": str(facts.get("started", "")).replace("T", " ").replace("+00:00", " UTC"),
         "model": model,
         "parameters": f"{n_parameters:,}",
-        "steps trained": (f"{saved.step:,} ({counted(saved.epoch, 'epoch')})" if saved.step else ""),
-        "data": str(saved.data.get("path", "")),
-        "sha256 of the data": str(saved.data.get("sha256", "")),
+        "steps trained": (f"{done.step:,} ({counted(done.epoch, 'epoch')})" if done.step else ""),
+        "data": saved.data.path,
+        "sha256 of the data": saved.data.sha256,
         "commit": str(facts.get("commit") or ""),
         "versions": ", ".join(f"{key} {value}" for key, value in versions.items() if value),
     }
@@ -212,17 +212,16 @@ def _losses(run: Path, config: Mapping[str, Any], saved: Checkpoint) -> dict[str
     """The losses of a run; None without a trained epoch."""
     if not (run / LOSSES).exists():
         return None
-    from informer.training.sinks import LossTable, note_of, units_of
-
-    table, loss = LossTable.read(run / LOSSES), from_plain(config).loss
-    if not table.training:
+    training, validation, baselines = curves_of(read_losses(run / LOSSES))
+    if not training:
         return None
-    roots = PanelScaler.from_state(saved.scaler).roots(map(saved.inputs.index, saved.targets))
+    loss = from_plain(config).loss
+    roots = saved.scaler.roots(map(saved.inputs.index, saved.targets))
     notes = [note_of(loss), *(f"losses are those of scaled {root}s, unlike the scores" for root in roots)]
     return {
-        "training": [list(table.training), list(table.training.values())],
-        "validation": [list(table.validation), list(table.validation.values())],
-        "baselines": table.baselines,
+        "training": [list(training), list(training.values())],
+        "validation": [list(validation), list(validation.values())],
+        "baselines": baselines,
         "units": units_of(loss),
         "note": "; ".join(filter(None, notes)),
     }
@@ -273,7 +272,8 @@ def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
     metrics = _metrics(folder)
     _add_results(content, folder, metrics, saved)
     if metrics is not None and metrics["breakdown"].get("is_idle"):
-        content.remarks.append(IDLE if saved.step else f"{IDLE}: no step of training reduced the validation loss")
+        untrained = f"{IDLE}: no step of training reduced the validation loss"
+        content.remarks.append(IDLE if saved.progress.step else untrained)
     return content
 
 

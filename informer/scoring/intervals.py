@@ -256,7 +256,7 @@ def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibr
         InputError: it does not fit the model.
     """
     state = checkpoint.calibration
-    if state is None:
+    if not state:
         return None
     newer = {name.removeprefix(RECENT): tensor for name, tensor in state.items() if name.startswith(RECENT)}
     state = {name: tensor for name, tensor in state.items() if not name.startswith(RECENT)}

@@ -299,7 +299,7 @@ class Service:
             "future_covariates": list(model.columns.future_covariates),
             "static_covariates": list(model.columns.static_covariates),
             "categories": {name: list(labels)[:MOST_NAMES] for name, labels in checkpoint.categories.items()},
-            "time_column": checkpoint.data["time_col"],
+            "time_column": checkpoint.data.time_col,
             "series_column": checkpoint.config["dataset"].get("series_col"),
             "series": checkpoint.series[:MOST_NAMES],
             "n_series": max(1, len(checkpoint.series)),

@@ -9,7 +9,7 @@ import pandas as pd
 
 from informer.base.errors import InputError, listed
 from informer.build import read_dataset
-from informer.checkpoint.format import UNTIL, Checkpoint
+from informer.checkpoint.format import Checkpoint
 from informer.config import conversion
 from informer.config.data import DatasetConfig, InputFormat, Short, SplitConfig
 from informer.config.model import WindowSizes
@@ -31,12 +31,10 @@ def older_rows(saved: Checkpoint, history: str | None) -> list[Series]:
     Raises:
         InputError: the rows are not found, or do not reach the end of the run's rows.
     """
-    trained, until = conversion.from_plain(saved.config), saved.data.get(UNTIL)
-    if not isinstance(until, str):
-        raise InputError("checkpoint: does not record the end of its rows; train again")
+    trained, until = conversion.from_plain(saved.config), saved.data.until
     dataset, data_dir = find_again(
         replace(_as_trained(trained, saved), path=history),
-        Recorded.of(saved.config, saved.data),
+        Recorded.of(saved.config, dict(saved.data)),
         named=None,
         default=trained.data_dir,
         can_differ=True,
@@ -44,7 +42,7 @@ def older_rows(saved: Checkpoint, history: str | None) -> list[Series]:
     )
     panel = _read(replace(trained, data_dir=data_dir), dataset, saved)
     training_series(panel, saved.series, str(dataset.path or dataset.file))
-    ends = [int(series.timestamps.searchsorted(moment_in(until, series, UNTIL), side="right")) for series in panel]
+    ends = [int(series.timestamps.searchsorted(moment_in(until, series, "until"), side="right")) for series in panel]
     if not any(end and str(series.timestamps[end - 1]) == until for series, end in zip(panel, ends, strict=True)):
         last = max(series.timestamps[-1] for series in panel)
         raise InputError(
@@ -60,11 +58,10 @@ def newer_rows(saved: Checkpoint, path: str, input_format: InputFormat) -> list[
         InputError: problems in the file.
     """
     trained = conversion.from_plain(saved.config)
-    timezone = trained.dataset.timezone or saved.data.get("timezone")
+    timezone = trained.dataset.timezone or saved.data.timezone
     as_trained = replace(_as_trained(trained, saved), path=path, exclude=[], timezone=timezone)
     panel = _read(trained, input_format.applied_to(as_trained), saved)
-    if isinstance(until := saved.data.get(UNTIL), str):
-        check_zones(path, panel[0].timestamps.tz, pd.Timestamp(until).tz, "training")
+    check_zones(path, panel[0].timestamps.tz, pd.Timestamp(saved.data.until).tz, "training")
     return panel
 
 

@@ -21,7 +21,7 @@ from informer import checkpoint
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, listed, signed_percent
 from informer.base.files import make_folder, write_atomic
-from informer.checkpoint.format import UNTIL, Checkpoint
+from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import WATCHED, check_output, forecasting_checkpoint, locate
 from informer.config import conversion
 from informer.config.commands import WatchConfig
@@ -322,7 +322,7 @@ def _panel(settings: WatchConfig, saved: Checkpoint, until: str) -> Sequence[Ser
         older = _trained(older_rows(saved, settings.history), saved)
     except InputError as error:
         if settings.history or any(
-            int(series.timestamps.searchsorted(moment_in(until, series, UNTIL))) < trained.sizes.first
+            int(series.timestamps.searchsorted(moment_in(until, series, "until"))) < trained.sizes.first
             for series in newer
         ):
             raise

@@ -27,7 +27,7 @@ from informer.scoring.evaluate import cells_of, paths_of
 from informer.scoring.intervals import REPORTED_LEVELS, band_cells, residuals_of
 from informer.scoring.scores import Scores
 from informer.training.optim import build_loss, observed_share, pinball
-from informer.training.sinks import Sink, draws
+from informer.training.sinks import Sink, Values, draws
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +66,7 @@ class Tracker(AbstractContextManager["Tracker"]):
 
     def __init__(
         self,
-        sinks: Mapping[str, Sink],
+        sinks: Sequence[Sink],
         *,
         n_steps: int,
         console: Console,
@@ -93,7 +93,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.progress.stop()
-        for sink in self._sinks.values():
+        for sink in self._sinks:
             sink.close()
 
     @property
@@ -104,7 +104,7 @@ class Tracker(AbstractContextManager["Tracker"]):
     @property
     def takes_pictures(self) -> bool:
         """Whether matplotlib is installed and any sink keeps pictures."""
-        return draws() and any(sink.TAKES_PICTURES for sink in self._sinks.values())
+        return draws() and any(sink.TAKES_PICTURES for sink in self._sinks)
 
     def begin(self) -> None:
         """Start of training: print the header of the epoch table."""
@@ -113,7 +113,7 @@ class Tracker(AbstractContextManager["Tracker"]):
     def start_loss(self, value: float) -> None:
         """Record the validation loss before the first step, of a model with a fitted linear part."""
         log.info(f"validation loss before the first step: {value:.5f}")
-        self.scalars({"val/loss": value}, 0)
+        self.log(0, {"val/loss": value})
 
     def advance(self) -> None:
         """Record that a step is finished."""
@@ -144,46 +144,37 @@ class Tracker(AbstractContextManager["Tracker"]):
     def steps(self, first: int, records: Sequence[tuple[float, float]]) -> None:
         """Record loss and gradient norm of the steps from `first` on."""
         for step, (loss, gradient_norm) in enumerate(records, start=first):
-            self.scalars({"train/loss_step": loss, "train/gradient_norm": gradient_norm}, step)
-        for sink in self._sinks.values():
-            sink.flush()
+            self.log(step, {"train/loss_step": loss, "train/gradient_norm": gradient_norm})
+        self.flush()
         self.progress.update(self.task, loss=f"{records[-1][0]:.4f}")
 
     def epoch(self, number: int, row: Mapping[str, float], *, is_best: bool) -> None:
         """Record an epoch and log its row; `row` has train_loss, val_loss, lr, samples_per_second, seconds."""
         keys = {"train/loss": "train_loss", "val/loss": "val_loss", "train/learning_rate": "lr"}
         keys["train/samples_per_second"] = "samples_per_second"
-        self.scalars({tag: row[key] for tag, key in keys.items()}, number)
         if self.is_recording:
-            self.scalars({f"val/loss_{name}": loss for name, loss in self.references().items()}, number)
+            baselines = {f"val/loss_{name}": loss for name, loss in self.references().items()}
+            self.log(number, {tag: row[key] for tag, key in keys.items()} | baselines)
         log.info(
             f"{number:5d} {row['train_loss']:12.5f} {row['val_loss']:12.5f} {row['lr']:12.2e} "
             f"{row['samples_per_second']:11.0f} {row['seconds']:9.1f}{'  best' if is_best else ''}"
         )
 
-    def scalars(self, values: Mapping[str, float], step: int) -> None:
-        """Add a point to each of these curves."""
-        for sink in self._sinks.values():
-            for tag, value in values.items():
-                sink.scalar(tag, value, step)
+    def log(self, step: int, values: Values) -> None:
+        """Add a point to each of these curves, and these pictures."""
+        for sink in self._sinks:
+            sink.log(step, values)
 
-    def figure(self, tag: str, figure: "Figure", number: int) -> None:
-        """Add a figure of epoch `number`."""
-        from informer.base.plots import png
-
-        content = png(figure, dpi=100)
-        for sink in self._sinks.values():
-            sink.image(tag, content, number)
-
-    def sync(self) -> dict[str, int]:
-        """Sync all sinks; returns their positions."""
-        return {name: sink.sync() for name, sink in self._sinks.items()}
+    def flush(self) -> None:
+        """Make everything visible to other programs."""
+        for sink in self._sinks:
+            sink.flush()
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], number: int) -> None:
-        """Add configuration and scores of a finished run of `number` epochs, and sync."""
-        for sink in self._sinks.values():
+        """Add configuration and scores of a finished run of `number` epochs."""
+        for sink in self._sinks:
             sink.final(settings, metrics, number)
-        self.sync()
+        self.flush()
 
 
 MOST_WINDOWS = 512
@@ -204,20 +195,23 @@ def track_epoch(tracker: Tracker, model: ForecastModel, data: Data, epoch: int, 
     if not tracker.is_recording:
         return
     model.eval()
+    values: dict[str, float | bytes] = {}
     if tracker.takes_pictures:
-        tracker.figure("val/forecast", forecast_figure(model, data), epoch)
-    tracker.scalars(interval_curves(model, data, batch_size=trainer.eval_batch_size), epoch)
+        from informer.base.plots import png
+
+        values["val/forecast"] = png(forecast_figure(model, data), dpi=100)
+    values |= interval_curves(model, data, batch_size=trainer.eval_batch_size)
     if Extra.weights in trainer.track_also:
-        norms = {f"weights/{name}": float(parameter.detach().norm()) for name, parameter in model.named_parameters()}
-        tracker.scalars(norms, epoch)
+        values |= {f"weights/{name}": float(parameter.detach().norm()) for name, parameter in model.named_parameters()}
     if Extra.attention in trainer.track_also and tracker.takes_pictures:
-        from informer.base.plots import plot_attention
+        from informer.base.plots import plot_attention, png
 
         window = data.val.batch(torch.tensor([len(data.val) // 2]))
         for each in attention_maps(model, window):
             names = ["validation window"]
             figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, layer_name=each.layer_name)
-            tracker.figure(f"attention/{each.layer_name}", figure, epoch)
+            values[f"attention/{each.layer_name}"] = png(figure, dpi=100)
+    tracker.log(epoch, values)
 
 
 @torch.inference_mode()

@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +21,6 @@ from informer.config.training import TrainConfig, TrainerConfig
 from informer.data.recorded import Recorded
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from informer.checkpoint.format import Checkpoint
 
 log = logging.getLogger(__name__)
@@ -54,8 +52,6 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._is_claimed = False
-        self._written: dict[str, Checkpoint] = {}
-        self._digests: dict[str, str] = {}
 
     @classmethod
     @contextmanager
@@ -183,7 +179,7 @@ class RunFolder:
         Args:
             last: the run's last saved state, if any.
         """
-        return Recorded.of(self._saved(), self.facts().get("data", {}) if last is None else last.data)
+        return Recorded.of(self._saved(), self.facts().get("data", {}) if last is None else dict(last.data))
 
     def _saved(self) -> dict[str, Any]:
         saved = read_saved_yaml(self.path / paths.CONFIG)
@@ -195,19 +191,16 @@ class RunFolder:
         return checkpoint.load(path) if path.exists() else None
 
     def save(self, name: str, content: "Checkpoint") -> None:
-        """Write a checkpoint of the run, and keep it for `checkpoint`, as it is now and on the CPU."""
-        self._digests[name] = checkpoint.save(self.path / name, content)
-        if name != paths.LAST:  # which is as large as the state of the optimiser, and only for another process
-            weights, calibration = _copied(content.weights), content.calibration and _copied(content.calibration)
-            self._written[name] = replace(content, weights=weights, calibration=calibration)
+        """Write a model file of the run."""
+        checkpoint.save(self.path / name, content)
 
     def checkpoint(self, name: str = paths.BEST) -> "Checkpoint":
-        """A checkpoint of the run: as it was written here, or else from its file.
+        """A model file of the run.
 
         Raises:
             InputError: there is no such file, or it is damaged.
         """
-        return self._written[name] if name in self._written else checkpoint.load(self.path / name)
+        return checkpoint.load(self.path / name)
 
     @property
     def forecasting(self) -> "Checkpoint":
@@ -246,7 +239,7 @@ class RunFolder:
 
     def finish(self) -> None:
         """Record the digests of the final checkpoints."""
-        digests = {name: self._digests.get(name) or self.checkpoint(name).digest for name in (paths.BEST, paths.LAST)}
+        digests = {name: self.checkpoint(name).sha256 for name in (paths.BEST, paths.LAST)}
         self._write_facts(self.facts() | {"digests": digests})
 
     def check_own(self, settings: TrainConfig, checkpoint: "Checkpoint", name: str) -> None:
@@ -313,8 +306,3 @@ class RunFolder:
             if before is not None and is_own and not (self.path / paths.LAST).exists():
                 paths.point_latest(latest, before)
             raise
-
-
-def _copied(tensors: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Tensors on the CPU that do not change with these, as if they were read from a file."""
-    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}

@@ -7,7 +7,7 @@ run continues as if it had never stopped. A compiled network uses CUDA graphs on
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isinf
 from typing import Any, final
@@ -17,24 +17,23 @@ import torch
 from torch import Tensor, nn
 
 from informer.base.errors import InputError, counted
+from informer.checkpoint.format import Checkpoint, Progress
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 from informer.networks.forecast_model import ForecastModel, model_output
 from informer.training.curves import Tracker, track_epoch
 from informer.training.optim import (
-    EarlyStopping,
     Loss,
-    WeightAverage,
     autocast,
     build_loss,
-    build_optimizer,
     gradient_norm,
     learning_rate,
     observed_share,
 )
 from informer.training.processes import Processes
-from informer.training.state import Checkpointer, State
+from informer.training.saving import Checkpointer
+from informer.training.state import State
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +119,7 @@ class Session:
         *,
         tracker: Tracker,
         checkpointer: Checkpointer,
-        resumed: Mapping[str, Any] | None = None,
+        last: Checkpoint | None = None,
     ) -> "Session":
         """A new or resumed training run.
 
@@ -130,20 +129,14 @@ class Session:
             tracker: receives curves and progress.
             checkpointer: saves the state after each epoch, at regular intervals, and on a stop request; its processes
                 share every batch.
-            resumed: saved `State.training()`; None: a new run.
+            last: the last saved state; None: a new run.
         """
-        optimizer = build_optimizer(settings.optim, model)
-        average = WeightAverage(model, settings.optim.ema) if settings.optim.ema else None
-        stopping = EarlyStopping(settings.trainer.patience)
-        state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
-        if resumed is not None:
-            state.restore(resumed)
         processes = checkpointer.processes
         network = processes.wrap(model)
         return cls(
             settings=settings,
             data=data,
-            state=state,
+            state=State(settings, model, last),
             network=Compiled(network, data.train.starts.device) if settings.compile else network,
             loss=build_loss(settings.loss.of_steps, has_gaps=data.train.store.has_gaps),
             val_loss=build_loss(settings.loss, has_gaps=data.train.store.has_gaps),
@@ -173,16 +166,16 @@ class Session:
     @property
     def is_over(self) -> bool:
         """Whether no epoch is in progress or left."""
-        state = self.state
-        used_up = state.epoch >= self.settings.trainer.max_epochs or state.step >= self.last_step
-        return state.n_seen == 0 and (used_up or state.stopping.should_stop or self.is_late)
+        progress = self.state.progress
+        used_up = progress.epoch >= self.settings.trainer.max_epochs or progress.step >= self.last_step
+        return progress.n_seen == 0 and (used_up or not self.state.has_patience or self.is_late)
 
     def rate(self, done: int) -> float:
         """Learning rate of the step after `done` steps, in the current epoch."""
-        return learning_rate(self.settings.optim, epoch=self.state.epoch + 1, done=done / self.last_step)
+        return learning_rate(self.settings.optim, epoch=self.state.progress.epoch + 1, done=done / self.last_step)
 
 
-def fit(session: Session) -> EarlyStopping:
+def fit(session: Session) -> Progress:
     """Train until the maximum of epochs or steps is reached, or patience runs out.
 
     The model ends with the last epoch's weights; the checkpointer has saved the best. A model with a fitted linear part
@@ -192,35 +185,35 @@ def fit(session: Session) -> EarlyStopping:
         InputError: the loss or a gradient is no longer finite; the weights are those before that step.
         Interrupted: a stop request; the state was saved.
     """
-    stopping = session.state.stopping
+    state, progress = session.state, session.state.progress
     session.tracker.begin()
-    if session.settings.model.is_fitted_first and stopping.start_loss is None:
-        stopping.update(validate(session), epoch=0)
-        session.tracker.start_loss(stopping.best_loss)
+    if session.settings.model.is_fitted_first and progress.start_loss is None:
+        state.validated(validate(session), epoch=0)
+        session.tracker.start_loss(progress.best_loss)
         session.checkpointer.save(session.state, is_best=True)
     while not session.is_over:
         run_epoch(session)
     if session.is_late:
         log.info(f"stopped: trainer.max_minutes={session.settings.trainer.max_minutes:.3g} used up")
-    elif stopping.should_stop:
+    elif not state.has_patience:
         log.info(
-            f"stopped: no lower validation loss in {counted(stopping.patience, 'epoch')}; "
-            f"best was epoch {stopping.best_epoch}"
+            f"stopped: no lower validation loss in {counted(session.settings.trainer.patience, 'epoch')}; "
+            f"best was epoch {progress.best_epoch}"
         )
-    return stopping
+    return progress
 
 
 def run_epoch(session: Session) -> None:
     """Finish the current epoch, or run the next: train, validate, report, save."""
-    state = session.state
-    epoch, already, started = state.epoch + 1, state.n_seen, time.perf_counter()
-    rate = session.rate(state.step)
+    state, progress = session.state, session.state.progress
+    epoch, already, started = progress.epoch + 1, progress.n_seen, time.perf_counter()
+    rate = session.rate(progress.step)
     train_epoch(session)
-    n_seen, loss_sum = state.n_seen, state.loss_sum
+    n_seen, loss_sum = progress.n_seen, progress.loss_sum
     trained_in = time.perf_counter() - started
     val_loss = validate(session)
-    is_best = state.stopping.update(val_loss, epoch)
-    state.epoch, state.n_seen, state.loss_sum = epoch, 0, 0.0
+    is_best = state.validated(val_loss, epoch)
+    progress.epoch, progress.n_seen, progress.loss_sum = epoch, 0, 0.0
     row = {
         "train_loss": loss_sum / n_seen,
         "val_loss": val_loss,
@@ -242,20 +235,21 @@ def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
 
 def train_epoch(session: Session) -> None:
     """Train for the rest of the epoch, or up to the last step or the time limit; updates the state."""
-    state, checkpointer, unread = session.state, session.checkpointer, list[Step]()
+    state, progress = session.state, session.state.progress
+    checkpointer, unread = session.checkpointer, list[Step]()
     trainer, last_step = session.settings.trainer, session.last_step
-    order = window_order(session.data.train, seed=session.settings.seed, epoch=state.epoch + 1)
+    order = window_order(session.data.train, seed=session.settings.seed, epoch=progress.epoch + 1)
     order = order[: trainer.epoch_steps(len(order)) * trainer.batch_size]
     set_training_mode(state.model, trainer.freeze)
-    while state.n_seen < len(order) and state.step < last_step:
-        indices = order[state.n_seen : state.n_seen + trainer.batch_size]
+    while progress.n_seen < len(order) and progress.step < last_step:
+        indices = order[progress.n_seen : progress.n_seen + trainer.batch_size]
         for group in state.optimizer.param_groups:
-            group["lr"] = session.rate(state.step)
+            group["lr"] = session.rate(progress.step)
         unread.append((*train_step(session, indices), indices))
-        state.step += 1
-        state.n_seen += len(indices)
+        progress.step += 1
+        progress.n_seen += len(indices)
         session.tracker.advance()
-        is_reading = state.n_seen == len(order) or state.step == last_step or len(unread) == READ_EVERY
+        is_reading = progress.n_seen == len(order) or progress.step == last_step or len(unread) == READ_EVERY
         is_due = checkpointer.is_due(together=is_reading)
         if is_due or is_reading:
             _read(unread, session)
@@ -285,7 +279,7 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     model = session.state.model
     network = model.network
     if network is not None:
-        network.begin_step(session.state.step / session.last_step)
+        network.begin_step(session.state.progress.step / session.last_step)
     learns = network is not None and network.LEARNS_FROM_ACTUAL
     with autocast(session.settings.precision, session.device):
         output = model_output(session.network, batch, with_actual=learns, for_loss=True).float()
@@ -294,8 +288,7 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     (value * session.processes.size).backward()  # gradients are averaged over processes
     norm = gradient_norm(session.state.model, session.settings.optim.clip_norm)
     optimizer.step_while_finite(value.detach(), norm)
-    if session.state.average is not None:
-        session.state.average.update(model)
+    session.state.average()
     return value.detach(), norm
 
 
@@ -349,7 +342,7 @@ def divergence(session: Session, step: int, loss: float, norm: float, windows: T
         loss, norm: its loss and gradient norm.
         windows: indices of its training windows.
     """
-    data, rate = session.data, session.rate(step - 1)
+    data, rate, epoch = session.data, session.rate(step - 1), session.state.progress.epoch + 1
     batch = data.train.batch(windows)
     magnitudes = (x.abs().nan_to_num(0.0, posinf=math.inf).amax(dim=(1, 2)) for x in (batch.enc_x, batch.target))
     peaks = torch.maximum(*magnitudes)
@@ -365,7 +358,7 @@ def divergence(session: Session, step: int, loss: float, norm: float, windows: T
     named += [f"{len(windows) - NAMED} more"] if len(windows) > NAMED else []
     what = f"gradient norm is {norm}" if math.isfinite(loss) else f"training loss is {loss}"
     return InputError(
-        f"step {step} (epoch {session.state.epoch + 1}, learning rate {rate:.3g}): {what}, expected a finite number; "
+        f"step {step} (epoch {epoch}, learning rate {rate:.3g}): {what}, expected a finite number; "
         f"its {len(windows)} windows, those with the largest scaled values first: {data.provenance.path.name} "
         f"{', '.join(named)}; lower optim.lr, set optim.clip_norm, or look for extreme values there"
     )
@@ -373,8 +366,8 @@ def divergence(session: Session, step: int, loss: float, norm: float, windows: T
 
 def _read(unread: list[Step], session: Session) -> None:
     """Fetch the steps since the last reading, for the curves and the epoch's mean loss, and forget them."""
-    state = session.state
-    first = state.step - len(unread) + 1
+    progress = session.state.progress
+    first = progress.step - len(unread) + 1
     losses, norms, windows = zip(*unread, strict=True)
     records = list(zip(session.processes.sum(torch.stack(losses)).tolist(), torch.stack(norms).tolist(), strict=True))
     unread.clear()
@@ -382,5 +375,5 @@ def _read(unread: list[Step], session: Session) -> None:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise divergence(session, step, loss, norm, indices)
         # one by one, so that the sum does not depend on when steps are read
-        state.loss_sum += loss * len(indices)
+        progress.loss_sum += loss * len(indices)
     session.tracker.steps(first, records)

@@ -1,16 +1,12 @@
-"""Optimiser, learning rate, precision, losses on scaled values, early stopping, and the average of the weights.
+"""Optimiser, learning rate, precision, and losses on scaled values.
 
-With bf16 only matrix products have that precision; weights, optimiser and losses are always float32. An exponential
-moving average of the weights is validated, saved and used instead of them: w_average <- d w_average + (1 - d) w after
-each step, with d = min(ema, (1 + n) / (10 + n)) after n steps, so that the initial weights do not dominate a short run.
-B. Polyak and A. Juditsky, "Acceleration of Stochastic Approximation by Averaging", 1992.
+With bf16 only matrix products have that precision; weights, optimiser and losses are always float32.
 """
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from copy import deepcopy
 from functools import partial
 from typing import Any, final
 
@@ -19,56 +15,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.base.errors import InputError
-from informer.checkpoint.restore import check_numbers, differing_shape
 from informer.config.training import LossConfig, LossKind, OptimConfig, OptimKind, Precision, Schedule
-from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import LIKELIHOODS
-
-
-@final
-class EarlyStopping:
-    """Counts epochs without a new lowest validation loss.
-
-    Args:
-        patience: epochs without improvement after which training stops.
-    """
-
-    def __init__(self, patience: int) -> None:
-        self.patience = patience
-        self.start_loss: float | None = None
-        self.best_loss = math.inf
-        self.best_epoch = 0
-        self.epochs_without_improvement = 0
-
-    def update(self, loss: float, epoch: int) -> bool:
-        """Record the validation loss of `epoch` (from 1; 0: before the first step); True if it is the lowest so far.
-
-        Raises:
-            InputError: the loss is not finite.
-        """
-        if not math.isfinite(loss):
-            raise InputError(
-                f"epoch {epoch}: validation loss is {loss}; expected a finite number: "
-                "lower optim.lr or look for extreme values in the data"
-            )
-        if epoch == 0:
-            self.start_loss = loss
-        if loss < self.best_loss:
-            self.best_loss, self.best_epoch, self.epochs_without_improvement = loss, epoch, 0
-            return True
-        self.epochs_without_improvement += 1
-        return False
-
-    @property
-    def epochs(self) -> int:
-        """The last recorded epoch."""
-        return self.best_epoch + self.epochs_without_improvement
-
-    @property
-    def should_stop(self) -> bool:
-        """Whether patience has run out."""
-        return self.epochs_without_improvement >= self.patience
 
 
 @final
@@ -210,47 +158,3 @@ def mean_pinball(
     """Mean over levels and values of `pinball`."""
     losses = [pinball(values, actual, level).mean() for values, level in zip(quantiles.unbind(-1), levels, strict=True)]
     return torch.stack(losses).mean()
-
-
-AVERAGE = "checkpoint: average of the weights"
-
-
-@final
-class WeightAverage:
-    """A network with averaged weights and the buffers of the trained network.
-
-    Args:
-        model: the network being trained.
-        ema: maximum decay d, below 1.
-    """
-
-    def __init__(self, model: ForecastModel, ema: float) -> None:
-        self.model = deepcopy(model).requires_grad_(False)
-        self._ema, self._steps = ema, 0
-
-    @torch.no_grad()
-    def update(self, model: ForecastModel) -> None:
-        """Update the average after a step of `model`."""
-        decay = min(self._ema, (1 + self._steps) / (10 + self._steps))
-        for average, weight in zip(self.model.parameters(), model.parameters(), strict=True):
-            average.lerp_(weight, 1 - decay)
-        for averaged_buffer, buffer in zip(self.model.buffers(), model.buffers(), strict=True):
-            averaged_buffer.copy_(buffer)
-        self._steps += 1
-
-    def state(self) -> dict[str, Any]:
-        """State for a checkpoint."""
-        return {"steps": self._steps, "weights": self.model.state_dict()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the average from `state()`.
-
-        Raises:
-            InputError: the state does not fit the network.
-        """
-        weights, steps, current = state["weights"], state["steps"], self.model.state_dict()
-        if set(weights) != set(current) or differing_shape(weights, current):
-            raise InputError(f"{AVERAGE}: expected the weights of the network, found others")
-        check_numbers(current, weights)
-        self.model.load_state_dict(weights)
-        self._steps = steps

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import timezone
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import torch
@@ -20,10 +19,10 @@ from rich.console import Console
 from torch import Tensor
 
 from informer import checkpoint
-from informer.base import progress
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted, listed, with_addresses
 from informer.base.files import write_atomic
+from informer.base.progress import report
 from informer.base.runtime import pick_device, provenance, seed_everything, set_deterministic
 from informer.base.start import Interrupted, StopRequest
 from informer.build import (
@@ -34,18 +33,9 @@ from informer.build import (
     read_dataset,
     resolve_decoder,
 )
-from informer.checkpoint.format import (
-    CATEGORIES,
-    MASE_SCALES,
-    NAMES,
-    REFITTED,
-    SHORTFALLS,
-    STATIC,
-    UNTIL,
-    Checkpoint,
-)
+from informer.checkpoint.format import Checkpoint, DataFacts, Progress
 from informer.checkpoint.paths import LAST, LOG, REFIT
-from informer.checkpoint.restore import dims_in, restore_model
+from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.data import OWN_PLACES, NonNegative, dataset_words
 from informer.config.model import WindowSizes
@@ -67,19 +57,12 @@ from informer.scoring.scores import Scores
 from informer.training.curves import Tracker, reference_losses, tag_of
 from informer.training.folder import LENGTH, NAME, RunFolder
 from informer.training.loop import Session, check_compiler, fit
-from informer.training.optim import EarlyStopping, resolve_precision
+from informer.training.optim import resolve_precision
 from informer.training.processes import Processes
+from informer.training.saving import Checkpointer, check_goes_on, note_of_length, resumable
 from informer.training.sinks import Sink, check_installed, open_sinks
 from informer.training.start import calibration_errors, initial_network
-from informer.training.state import (
-    EVENTS,
-    Checkpointer,
-    State,
-    check_goes_on,
-    check_training,
-    note_of_length,
-    resumable,
-)
+from informer.training.state import State
 from informer.training.transform import with_transform
 
 log = logging.getLogger(__name__)
@@ -158,18 +141,18 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
         log.info(f"attention by length: {', '.join(picked)}")
 
 
-def log_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:
+def log_gain(settings: TrainConfig, progress: Progress) -> None:
     """Log the network's improvement over what was fitted before training."""
     if settings.model.is_fitted_first and settings.trainer.max_steps == 0:
         return
-    if stopping.start_loss:  # zero for a constant series: cannot be improved
-        share = 1.0 - stopping.best_loss / stopping.start_loss
+    if progress.start_loss:  # zero for a constant series: cannot be improved
+        share = 1.0 - progress.best_loss / progress.start_loss
         what, fitted = ("training", "the closed form") if settings.model.CLOSED_FORM else ("the network", "ridge")
         has_weights = settings.init_from is not None or isinstance(settings.model, ZeroConfig)
         start = "the initial weights" if has_weights else fitted
         log.info(
             f"{what} reduced the validation loss of {start} by {share:.2%} "
-            f"({stopping.start_loss:.5f}, now {stopping.best_loss:.5f})"
+            f"({progress.start_loss:.5f}, now {progress.best_loss:.5f})"
         )
 
 
@@ -185,25 +168,36 @@ def better_command(settings: TrainConfig) -> str:
     return f"try: {shell_command('train', *words)}, which takes seconds"
 
 
-def data_facts(data: Data) -> dict[str, Any]:
-    """Source, format and size of the data, in plain containers."""
+def data_facts(settings: TrainConfig, data: Data) -> DataFacts:
+    """Source, format and size of the data."""
     path = str(data.provenance.path)
     where = with_addresses(path)  # an address, if `path` is the copy of one
-    parts, dialect = list(zip(data.panel, data.splits, strict=True)), data.panel[0].dialect
-    return {
-        "path": where,
-        "absolute": str(data.provenance.path.absolute()) if where == path else where,
-        "sha256": data.provenance.sha256,
-        "series": len(data.panel),
-        "rows": sum(map(len, data.panel)),
-        "time_col": data.panel[0].time_col,
-        "time_format": data.panel[0].time_format,
-        "timezone": getattr(data.panel[0].timestamps.tz, "key", None),
-        "trained_until": str(max(series.timestamps[split.val.stop - 1] for series, split in parts)),
-        UNTIL: str(max(series.timestamps[split.test.stop - 1] for series, split in parts)),
-        "marks": [dialect.decimal, dialect.thousands] if dialect.is_settled else None,
-        "windows": window_counts(data),
-    }
+    first, parts = data.panel[0], list(zip(data.panel, data.splits, strict=True))
+    names = [series.name for series in data.panel]
+    return DataFacts(
+        path=where,
+        absolute=str(data.provenance.path.absolute()) if where == path else where,
+        sha256=data.provenance.sha256,
+        series=len(data.panel),
+        rows=sum(map(len, data.panel)),
+        time_col=first.time_col,
+        time_format=first.time_format,
+        timezone=getattr(first.timestamps.tz, "key", None),
+        trained_until=str(max(series.timestamps[split.val.stop - 1] for series, split in parts)),
+        until=str(max(series.timestamps[split.test.stop - 1] for series, split in parts)),
+        marks=[first.dialect.decimal, first.dialect.thousands] if first.dialect.is_settled else None,
+        windows=window_counts(data),
+        names=list(data.trained_series),
+        categories={name: list(labels) for name, labels in data.categories.items()},
+        static_covariates=list(data.columns.static_covariates),
+        non_negative=list(non_negative(settings.non_negative, data)),
+        mase_scales=dict(zip(names, training_scale(data).tolist(), strict=True)),
+    )
+
+
+RUN_FACTS = {"path", "absolute", "sha256", "series", "rows", "time_col", "time_format", "timezone", "trained_until"}
+RUN_FACTS |= {"until", "marks", "windows"}
+"""Facts about the data in run.json."""
 
 
 def window_counts(data: Data) -> dict[str, int]:
@@ -212,30 +206,18 @@ def window_counts(data: Data) -> dict[str, int]:
     return {name: len(windows) for name, windows in by_part.items() if windows is not None}
 
 
-def mase_scales(data: Data) -> dict[str, list[float]]:
-    """`training_scale` by series."""
-    return dict(zip((series.name for series in data.panel), training_scale(data).tolist(), strict=True))
-
-
-def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
-    """The entries common to all checkpoints of a run."""
-    return {
-        "config": conversion.to_plain(settings),
-        "dims": dims_of(data).to_plain(),
-        "inputs": list(data.inputs),
-        "targets": list(data.targets),
-        "future_covariates": list(data.columns.future_covariates),
-        "frequency": data.frequency.code,
-        "scaler": data.scaler.state(),
-        "data": data_facts(data)
-        | {
-            NAMES: list(data.trained_series),
-            "non_negative": non_negative(settings.non_negative, data),
-            MASE_SCALES: mase_scales(data),
-        }
-        | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
-        | ({CATEGORIES: {name: list(labels) for name, labels in data.categories.items()}} if data.categories else {}),
-    }
+def untrained(settings: TrainConfig, data: Data) -> Checkpoint:
+    """A checkpoint of a run without weights."""
+    return Checkpoint(
+        config=conversion.to_plain(settings),
+        dims=dims_of(data),
+        inputs=list(data.inputs),
+        targets=list(data.targets),
+        future_covariates=list(data.columns.future_covariates),
+        frequency=data.frequency.code,
+        scaler=data.scaler,
+        data=data_facts(settings, data),
+    )
 
 
 def score_best(
@@ -251,14 +233,13 @@ def score_best(
     """
     saved, device = folder.checkpoint(), data.train.starts.device
     folder.check_own(settings, saved, checkpoint.BEST)
-    saved = replace(saved, config=conversion.to_plain(settings))  # a continued run has another length
     best = restore_model(saved).to(device)
     errors = calibration_errors(best, settings, data)
     calibration = None if errors is None else errors.calibration()
     calibrated = baselines_for(data, best, baselines)
     batch_size = settings.trainer.eval_batch_size
     evaluation = score(best, data, batch_size=batch_size, calibration=calibration, baselines=calibrated)
-    facts: dict[str, Any] = {SHORTFALLS: evaluation.shortfalls}
+    facts = saved.data.model_copy(update={"too_narrow": evaluation.shortfalls})
     state: dict[str, Tensor] = {}
     if errors is not None and calibration is not None and settings.trainer.calibration:
         state |= calibration.state()
@@ -268,11 +249,12 @@ def score_best(
         recent = (tested if errors.lag != tested.lag else intervals.joined_errors([errors, tested])).calibration()
         if bool(recent.is_learned.any()):
             state |= {f"{intervals.RECENT}{name}": tensor for name, tensor in recent.state().items()}
-    folder.save(checkpoint.BEST, replace(saved, calibration=state or None, data=saved.data | facts))
+    config = conversion.to_plain(settings)  # a continued run has another length
+    folder.save(checkpoint.BEST, saved.model_copy(update={"config": config, "calibration": state, "data": facts}))
     return evaluation
 
 
-def final_metrics(evaluation: Scores, stopping: EarlyStopping) -> dict[str, float]:
+def final_metrics(evaluation: Scores, progress: Progress) -> dict[str, float]:
     """Scores of the run by tag, the most important first."""
     scaled = {name: evaluation.overall(name) for name in evaluation.names}
     model_scores = scaled.pop(evaluation.model)
@@ -285,7 +267,7 @@ def final_metrics(evaluation: Scores, stopping: EarlyStopping) -> dict[str, floa
         metrics["test/wql"] = original["wql"]
     if evaluation.quantiles:
         metrics["test/pinball"] = evaluation.mean_pinball
-    return metrics | {"val/best_loss": stopping.best_loss}
+    return metrics | {"val/best_loss": progress.best_loss}
 
 
 def train(settings: TrainConfig, folder: RunFolder, console: Console, *, read: Read | None = None) -> Scores | None:
@@ -361,7 +343,6 @@ def settings_to_resume(
     settings = folder.settings()
     if last is not None:
         folder.check_own(settings, last, LAST)
-        check_training(last.training or {})
     if length := [key.partition(".")[2] for key in LENGTH if key in set_keys]:
         trainer = replace(settings.trainer, **{name: getattr(requested.trainer, name) for name in length})
         settings = check(replace(settings, trainer=trainer))
@@ -460,7 +441,7 @@ def train_and_score(
         InputError: an error the user can fix; nothing is written before training starts.
         Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
-    progress.report("preparing the data and fitting linear parts")
+    report("preparing the data and fitting linear parts")
     settings, chosen = with_transform(settings, source, context.device)
     data = build_data(settings, context.device, source=source)
     if isinstance(settings.model, ZeroConfig) and not settings.model.seasons:
@@ -472,27 +453,26 @@ def train_and_score(
     # fitted on first use: training reports values for which no baseline can be fitted
     baselines = cache(lambda: fit_baselines(data))
     with ExitStack() as open_files:
-        sinks: dict[str, Sink] = {}
+        sinks = list[Sink]()
         if context.processes.is_main:
             _record_start(settings, data, context, last, chosen)
             log_run(settings, data, model, context.device)
             open_files.enter_context(context.folder.as_latest())
-            positions = {} if last is None or last.training is None else last.training[EVENTS]
-            sinks = open_sinks(settings, context.folder.path, positions)
-        n_steps, done = settings.trainer.n_steps(len(data.train)), 0 if last is None else last.step
+            sinks = open_sinks(settings, context.folder.path, None if last is None else last.progress)
+        n_steps, done = settings.trainer.n_steps(len(data.train)), 0 if last is None else last.progress.step
         tracker = open_files.enter_context(Tracker(sinks, n_steps=n_steps, console=context.console, done=done))
         tracker.references = cache(lambda: reference_losses(baselines(), data, settings))
-        stopping = _train(settings, model, data, context, tracker, last)
+        progress = _train(settings, model, data, context, tracker, last)
         if not context.processes.is_main:
             return None
-        log_gain(settings, stopping)
-        progress.report("scoring on held-out rows")
+        log_gain(settings, progress)
+        report("scoring on held-out rows")
         folder = context.folder
         evaluation = score_best(settings, data, folder, baselines())
         if settings.trainer.refit:
             evaluation.notes.append(save_refit(settings, data, folder))
         plain = conversion.flat(conversion.to_plain(settings))
-        tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
+        tracker.final(plain, final_metrics(evaluation, progress), progress.epoch)
         folder.finish()
         # last: a run with a report counts as finished, and is not resumed
         conclude(evaluation, data, folder, context.console)
@@ -509,8 +489,8 @@ def save_refit(settings: TrainConfig, data: Data, folder: RunFolder) -> str:
     model = restore_model(saved)
     assert model.maps is not None, "see TrainConfig.problems"
     fit_model(model.maps, data, every)
-    facts = saved.data | {REFITTED: len(every)}
-    folder.save(REFIT, replace(saved, weights=model.state_dict(), data=facts))
+    facts = saved.data.model_copy(update={"refit": len(every)})
+    folder.save(REFIT, saved.model_copy(update={"weights": model.state_dict(), "data": facts}))
     return (
         f"{REFIT}, which predict uses: refitted with the same settings on {len(every)} windows of all parts; the "
         "scores are those of the model before the refit"
@@ -518,18 +498,19 @@ def save_refit(settings: TrainConfig, data: Data, folder: RunFolder) -> str:
 
 
 def _check_same_data(data: Data, last: Checkpoint) -> None:
-    if dims_in(last) != dims_of(data):
+    if last.dims != dims_of(data):
         raise InputError(f"resume: expected data that fit the network of {checkpoint.LAST}, found others")
-    if data.provenance.sha256 != last.data["sha256"]:
+    if data.provenance.sha256 != last.data.sha256:
         raise InputError(
             f"resume: expected the data that the run began with, {data.provenance.path} has changed since "
-            f"(sha256 {last.data['sha256'][:12]}..., now {data.provenance.sha256[:12]}...); start a new run"
+            f"(sha256 {last.data.sha256[:12]}..., now {data.provenance.sha256[:12]}...); start a new run"
         )
 
 
 def _record_start(settings: TrainConfig, data: Data, context: RunContext, last: Checkpoint | None, chosen: str) -> None:
     if last is None:
-        context.folder.begin(settings, provenance() | {"seed": settings.seed, "data": data_facts(data)})
+        facts = data_facts(settings, data).model_dump(include=RUN_FACTS)
+        context.folder.begin(settings, provenance() | {"seed": settings.seed, "data": facts})
     else:
         facts, began = provenance(), context.folder.facts()
         before = [each.get("threads") for each in (began, *began.get("resumed", []))]
@@ -555,36 +536,27 @@ def _train(
     context: RunContext,
     tracker: Tracker,
     last: Checkpoint | None,
-) -> EarlyStopping:
-    """Train, with last.pt, and best.pt whenever the state is the best so far, written by the first process."""
+) -> Progress:
+    """Train; the first process writes LAST, and BEST whenever the state is the best so far."""
     if settings.compile:
         check_compiler(context.device)
-    facts, folder, processes = checkpoint_facts(settings, data), context.folder, context.processes
+    base, folder, processes = untrained(settings, data), context.folder, context.processes
 
     def save(state: State, is_best: bool) -> None:
         if not processes.is_main:
             return
-        content = Checkpoint(
-            **facts,
-            weights=state.model.state_dict(),
-            epoch=state.epoch,
-            step=state.step,
-            val_loss=state.stopping.best_loss,
-            training=state.training() | {EVENTS: tracker.sync()},
-        )
+        tracker.flush()
+        done = {"progress": state.progress.model_copy()}
         if is_best:
-            best = replace(content, training=None, weights=state.scored.state_dict())
-            folder.save(checkpoint.BEST, best)
-        folder.save(checkpoint.LAST, content)
+            folder.save(checkpoint.BEST, base.model_copy(update=done | {"weights": state.scored.state_dict()}))
+        tensors = {"weights": state.model.state_dict(), "state": state.tensors()}
+        folder.save(checkpoint.LAST, base.model_copy(update=done | tensors))
 
     try:
         with StopRequest(second_ends=processes.size == 1) as stop:
             minutes = settings.trainer.save_every_minutes
             checkpointer = Checkpointer(save, every_minutes=minutes, stop=stop, processes=processes)
-            resumed = None if last is None else last.training
-            return fit(
-                Session.begin(settings, model, data, tracker=tracker, checkpointer=checkpointer, resumed=resumed)
-            )
+            return fit(Session.begin(settings, model, data, tracker=tracker, checkpointer=checkpointer, last=last))
     except Interrupted as interrupted:
         log.info(f"{interrupted}; saved. Continue with: {shell_command('train', ('resume', context.folder.path))}")
         raise

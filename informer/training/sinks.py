@@ -1,35 +1,38 @@
-"""Outputs for the curves of a run: TensorBoard, a CSV file, MLflow, or several of them; its losses as a table.
+"""Where the curves of a run go: TensorBoard, a CSV file, MLflow, or several of them.
 
-TensorBoard's event file is written synchronously. `SummaryWriter` writes from a background thread: what has reached the
-file at a save is unknown, and a full disk shows as a traceback of that thread. Here every event is written immediately,
-so a checkpoint can record the file's length, and a resumed run truncates later events.
+TensorBoard's event file is written synchronously. `SummaryWriter` writes from a background thread, where a full disk
+shows as a traceback of that thread. A resumed run appends to its files; steps since the last save are in them twice,
+except in TensorBoard, which is told where the run goes on.
 
-MLflow's server is MLFLOW_TRACKING_URI, otherwise a database `mlflow.db` next to the run directory. Points cannot be
-removed from MLflow, so a resumed run queries the existing ones and sends only new ones.
+MLflow's server is MLFLOW_TRACKING_URI, otherwise a database `mlflow.db` next to the run directory.
 """
 
-import csv
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, final
 
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, hparams
 
 from informer.base.errors import InputError, reason_of
-from informer.base.files import AppendedFile, csv_text, reading, refuse_link, write_atomic, writing
+from informer.base.files import csv_text, refuse_link, write_atomic, writing
+from informer.checkpoint.format import Progress
 from informer.checkpoint.paths import CURVES, EVENTS, LOSSES, LOSSES_PICTURE, MLFLOW
-from informer.config.training import SLOTS, LossConfig, LossKind, TrackerKind, TrainConfig
+from informer.config.training import SLOTS, LossConfig, TrackerKind, TrainConfig
+from informer.training.losses import COLUMNS, curves_of, no_losses, note_of, read_losses, units_of
+
+Values = Mapping[str, float | bytes]
+"""Points of curves and pictures (PNG), by tag."""
 
 
 def draws() -> bool:
@@ -38,33 +41,53 @@ def draws() -> bool:
 
 
 class Sink:
-    """Receives curves. Methods raise an InputError if something cannot be written."""
+    """Receives curves and pictures. Methods raise an InputError if something cannot be written."""
 
     TAKES_PICTURES: ClassVar[bool] = False
-    """False if `image` ignores them, so that none need be drawn."""
+    """False if pictures are ignored, so that none need be drawn."""
 
-    def scalar(self, tag: str, value: float, step: int) -> None:
-        """Add a point of a curve."""
+    def log(self, step: int, values: Values) -> None:
+        """Add a point to each of these curves, and these pictures."""
         raise NotImplementedError
-
-    def image(self, tag: str, png: bytes, step: int) -> None:
-        """Add a picture."""
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Add the scores of a finished run, the most important first; `settings` by dotted key."""
-        for tag, value in metrics.items():
-            self.scalar(tag, value, step)
+        self.log(step, metrics)
 
     def flush(self) -> None:
         """Make everything received visible to other programs."""
 
-    def sync(self) -> int:
-        """Store everything received durably; returns the position to continue from."""
-        raise NotImplementedError
-
     def close(self) -> None:
         """Called when the run is finished or stopped."""
 
+
+class AppendedFile(Sink):
+    """A file that a run appends to.
+
+    Args:
+        path: path of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        refuse_link(path)
+        with writing(path):
+            self._file = path.open("ab")
+        self.is_new = not self._file.tell()
+
+    def flush(self) -> None:
+        """See `Sink`."""
+        with writing(self.path):
+            self._file.flush()
+
+    def close(self) -> None:
+        """See `Sink`."""
+        with writing(self.path):
+            self._file.close()
+
+
+BASELINE_LOSS = re.compile(r"val/loss_(.+)")
+"""Tag of the loss of a baseline."""
 
 LAYOUT = {
     "loss": {"training and validation, with the baselines": ["Multiline", ["^train/loss$", "^val/loss.*$"]]},
@@ -105,25 +128,34 @@ def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
 
 
 @final
-class EventFile(AppendedFile, Sink):
-    """The event file of a run; see `AppendedFile` for arguments and errors."""
+class EventFile(AppendedFile):
+    """The event file of a run.
+
+    Args:
+        path: path of the file.
+        step: steps of a resumed run before it goes on.
+    """
 
     TAKES_PICTURES = True
 
-    def __init__(self, path: Path, *, length: int = 0) -> None:
-        super().__init__(path, length=length)
+    def __init__(self, path: Path, step: int) -> None:
+        with writing(path):
+            _cut_unfinished(path)
+        super().__init__(path)
         self._records = RecordWriter(self._file)
         if self.is_new:
-            self._add(Event(wall_time=time.time(), file_version="brain.Event:2"))
-            self.summary(custom_scalars(LAYOUT))
+            self._add(file_version="brain.Event:2")
+            self._add(summary=custom_scalars(LAYOUT))
+        else:  # TensorBoard drops the points from this step on
+            self._add(step + 1, session_log=SessionLog(status=SessionLog.START))
 
-    def scalar(self, tag: str, value: float, step: int) -> None:
-        """Add a point of a curve."""
-        self.summary(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step)
-
-    def image(self, tag: str, png: bytes, step: int) -> None:
-        """Add an image."""
-        self.summary(Summary(value=[Summary.Value(tag=tag, image=Summary.Image(encoded_image_string=png))]), step)
+    def log(self, step: int, values: Values) -> None:
+        """See `Sink`."""
+        for tag, value in values.items():
+            shown: dict[str, Any] = {"simple_value": value}
+            if isinstance(value, bytes):
+                shown = {"image": Summary.Image(encoded_image_string=value)}
+            self._add(step, summary=Summary(value=[Summary.Value(tag=tag, **shown)]))
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Add the table of hyper-parameters, and the scores as curves with one point."""
@@ -134,16 +166,27 @@ class EventFile(AppendedFile, Sink):
             each.differs = each.name in SHOWN  # these are the first columns
         plugin.content = content.SerializeToString()
         for summary in (experiment, *session):
-            self.summary(summary, step)
+            self._add(step, summary=summary)
         super().final(settings, metrics, step)
 
-    def summary(self, summary: Any, step: int = 0) -> None:
-        """Add a summary for TensorBoard's plugins."""
-        self._add(Event(wall_time=time.time(), step=step, summary=summary))
-
-    def _add(self, event: Any) -> None:
+    def _add(self, step: int = 0, **content: Any) -> None:
         with writing(self.path):
-            self._records.write(event.SerializeToString())
+            self._records.write(Event(wall_time=time.time(), step=step, **content).SerializeToString())
+
+
+def _cut_unfinished(path: Path) -> None:
+    """Cut an event that a full disk or a power failure has left incomplete: TensorBoard would read none after it."""
+    if not path.is_file():
+        return
+    with path.open("r+b") as file:
+        size, whole = path.stat().st_size, 0
+        while len(length := file.read(8)) == 8:  # of the event; then 4 bytes, the event, and 4 bytes
+            end = whole + 16 + int.from_bytes(length, "little")
+            if end > size:
+                break
+            whole = file.seek(end)
+        if whole < size:
+            file.truncate(whole)
 
 
 URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
@@ -175,11 +218,9 @@ class MlflowRun(Sink):
 
         self._metric, self._param = Metric, Param
         self._points: list[Any] = []
-        self._there: dict[str, set[int]] = {}
-        self._is_resumed, file = is_resumed, folder / MLFLOW
+        file, place = folder / MLFLOW, folder.absolute().parent
         refuse_link(file)
         with _reaching():
-            place = folder.absolute().parent
             self._client = MlflowClient(tracking_uri=os.environ.get(URI) or f"sqlite:///{place / DATABASE}")
             if is_resumed and file.is_file():
                 self.run_id = file.read_text(encoding="utf-8", errors="replace")[:100].strip()
@@ -198,28 +239,18 @@ class MlflowRun(Sink):
             self._client.update_run(self.run_id, status="RUNNING")
         write_atomic(file, self.run_id + "\n")
 
-    def scalar(self, tag: str, value: float, step: int) -> None:
-        """Add a point of a curve, unless MLflow has it; points are sent in batches."""
-        if math.isfinite(value) and step not in self._steps_of(tag):
-            self._points.append(self._metric(tag, float(value), int(time.time() * 1000), step))
+    def log(self, step: int, values: Values) -> None:
+        """See `Sink`; points are sent in batches."""
+        for tag, value in values.items():
+            if isinstance(value, bytes):
+                with TemporaryDirectory() as scratch, _reaching():
+                    path = Path(scratch) / f"{step:05d}.png"
+                    path.write_bytes(value)
+                    self._client.log_artifact(self.run_id, str(path), tag.replace(" ", "_"))
+            elif math.isfinite(value):
+                self._points.append(self._metric(tag, float(value), int(time.time() * 1000), step))
         if len(self._points) >= MOST_POINTS:
             self.flush()
-
-    def _steps_of(self, tag: str) -> set[int]:
-        """Steps that MLflow already has, if the run is resumed."""
-        if not self._is_resumed:
-            return set()
-        if tag not in self._there:
-            with _reaching():
-                self._there[tag] = {each.step for each in self._client.get_metric_history(self.run_id, tag)}
-        return self._there[tag]
-
-    def image(self, tag: str, png: bytes, step: int) -> None:
-        """Log a picture as an artifact of the run."""
-        with TemporaryDirectory() as scratch, _reaching():
-            path = Path(scratch) / f"{step:05d}.png"
-            path.write_bytes(png)
-            self._client.log_artifact(self.run_id, str(path), tag.replace(" ", "_"))
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Log scores and parameters, and finish the run. MLflow parameters are fixed, so changed ones become tags."""
@@ -243,11 +274,6 @@ class MlflowRun(Sink):
             for first in range(0, len(points), MOST_POINTS):
                 self._client.log_batch(self.run_id, metrics=points[first : first + MOST_POINTS])
 
-    def sync(self) -> int:
-        """Send the points that are waiting; the returned position is always 1."""
-        self.flush()
-        return 1
-
     def close(self) -> None:
         """Send the remaining points; a run that is not finished is marked as killed."""
         self.flush()
@@ -269,174 +295,82 @@ def _reaching() -> Iterator[None]:
 
 
 @final
-class CurvesFile(AppendedFile, Sink):
-    """A CSV file with a row `tag,step,value` for every point; pictures and configuration are ignored.
+class CurvesFile(AppendedFile):
+    """A CSV file with a row `tag,step,value` for every point; pictures and configuration are ignored."""
 
-    See `AppendedFile` for arguments and errors.
-    """
-
-    HEADER = ("tag", "step", "value")
-
-    def __init__(self, path: Path, *, length: int = 0) -> None:
-        super().__init__(path, length=length)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         if self.is_new:
-            self._write(self.HEADER)
+            self._write([("tag", "step", "value")])
 
-    def scalar(self, tag: str, value: float, step: int) -> None:
-        """Add a point of a curve."""
-        self._write((tag, step, repr(float(value))))
+    def log(self, step: int, values: Values) -> None:
+        """See `Sink`."""
+        points = ((tag, value) for tag, value in values.items() if not isinstance(value, bytes))
+        self._write([(tag, step, repr(float(value))) for tag, value in points])
 
-    def _write(self, row: Sequence[object]) -> None:
+    def _write(self, rows: Sequence[Sequence[object]]) -> None:
         with writing(self.path):
-            self._file.write(csv_text([row]).encode())
-
-
-TRAINING, VALIDATION = "train/loss", "val/loss"
-HEADER = ("epoch", "train_loss", "val_loss")
-NAMES = {
-    LossKind.mse: "MSE", LossKind.mae: "MAE", LossKind.huber: "Huber loss", LossKind.spectral: "spectral loss",
-    LossKind.quantile: "pinball loss", LossKind.normal: "negative log-likelihood",
-    LossKind.student_t: "negative log-likelihood", LossKind.negative_binomial: "negative log-likelihood of counts",
-}  # fmt: skip
-
-
-def units_of(loss: LossConfig) -> str:
-    """Label of the losses of a run, for the axis of a chart."""
-    levels = (
-        f", mean of {', '.join(f'{level:g}' for level in loss.quantiles)}" if loss.kind is LossKind.quantile else ""
-    )
-    return f"{NAMES[loss.kind]}{levels}" + ("" if loss.kind is LossKind.negative_binomial else ", scaled")
-
-
-def note_of(loss: LossConfig) -> str:
-    """Note on the losses, for a chart."""
-    if loss.kind.is_distribution:
-        return "a baseline has one forecast, and no likelihood"
-    if loss.quantiles:
-        return "a baseline has one forecast, which is scored as every quantile"
-    if loss.training not in (None, loss.kind):
-        return f"the training loss is the {NAMES[loss.training]}, and not on the same scale"
-    return "" if loss.kind is LossKind.mse else "ridge is fitted for MSE, and scored by the same loss as the model"
-
-
-@dataclass(slots=True)
-class LossTable:
-    """Losses by epoch, in increasing order; epoch 0 is before the first step and has no training loss.
-
-    Args:
-        epochs: losses of each epoch by tag.
-        baselines: validation losses by name.
-    """
-
-    epochs: dict[int, dict[str, float]] = field(default_factory=dict)
-    baselines: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def training(self) -> dict[int, float]:
-        """Training loss of each epoch that has one."""
-        return {epoch: row[TRAINING] for epoch, row in self.epochs.items() if TRAINING in row}
-
-    @property
-    def validation(self) -> dict[int, float]:
-        """Validation loss of each epoch that has one."""
-        return {epoch: row[VALIDATION] for epoch, row in self.epochs.items() if VALIDATION in row}
-
-    def to_csv(self) -> str:
-        """CSV text: a header and a row per epoch; the columns of the baselines are constant."""
-        losses = [(epoch, row.get(TRAINING, ""), row.get(VALIDATION, "")) for epoch, row in self.epochs.items()]
-        return csv_text([[*HEADER, *self.baselines], *([*row, *self.baselines.values()] for row in losses)])
-
-    @classmethod
-    def read(cls, path: Path) -> "LossTable":
-        """Read a table written by `to_csv`.
-
-        Raises:
-            InputError: the file is not such a table.
-        """
-        table = cls()
-        with reading(path), path.open(encoding="utf-8", errors="replace", newline="") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
-        if tuple(header[:3]) != HEADER or len(set(header)) < len(header):
-            raise InputError(
-                f"{path}: expected a table of losses ({', '.join(HEADER)}), found {','.join(header)!r:.60}"
-            )
-        for line, cells in enumerate(rows, start=2):
-            try:
-                epoch, *losses = int(cells[0]), *(float(cell) if cell else math.nan for cell in cells[1:])
-                named = dict(zip((TRAINING, VALIDATION, *header[3:]), losses, strict=True))
-            except (ValueError, IndexError) as error:
-                raise InputError(f"{path}, row {line}: expected numbers, found {','.join(cells)!r:.60}") from error
-            curves = {tag: named.pop(tag) for tag in (TRAINING, VALIDATION)}
-            table.epochs[epoch] = {tag: value for tag, value in curves.items() if not math.isnan(value)}
-            table.baselines = named
-        return table
+            self._file.write(csv_text(rows).encode())
 
 
 @final
 class LossFile(Sink):
-    """Writes losses.csv in a run directory at each `sync`, with whole epochs, and losses.png at the end of a run.
+    """Writes losses.csv in a run directory after each epoch, and losses.png at the end of a run.
 
     Args:
         folder: run directory.
         loss: the training loss.
-        n_rows: for a resumed run, number of rows of the existing table to keep.
+        epoch: finished epochs of a resumed run.
     """
 
-    def __init__(self, folder: Path, loss: LossConfig, *, n_rows: int = 0) -> None:
-        self._folder, self._loss, self.table = folder, loss, LossTable()
-        if n_rows and (folder / LOSSES).exists():
-            before = LossTable.read(folder / LOSSES)
-            self.table = LossTable(dict(list(before.epochs.items())[:n_rows]), before.baselines)
+    def __init__(self, folder: Path, loss: LossConfig, epoch: int) -> None:
+        self._folder, self._loss = folder, loss
+        path = folder / LOSSES
+        self.table = read_losses(path).loc[:epoch] if epoch and path.exists() else no_losses()
 
-    def scalar(self, tag: str, value: float, step: int) -> None:
-        """Record a point of a curve, if it is a loss per epoch."""
-        prefix, is_baseline, name = tag.partition(f"{VALIDATION}_")
-        if tag in (TRAINING, VALIDATION):
-            self.table.epochs.setdefault(step, {})[tag] = float(value)
-        elif is_baseline and not prefix:
-            self.table.baselines[name.replace("_", " ")] = float(value)
+    def log(self, step: int, values: Values) -> None:
+        """Write the table, if there are losses of an epoch among the points."""
+        columns = {"train/loss": COLUMNS[0], "val/loss": COLUMNS[1]}
+        columns |= {tag: found[1].replace("_", " ") for tag in values if (found := BASELINE_LOSS.fullmatch(tag))}
+        if losses := {column: values[tag] for tag, column in columns.items() if tag in values}:
+            for column, loss in losses.items():
+                self.table.loc[step, column] = loss
+            write_atomic(self._folder / LOSSES, self.table.to_csv(), durable=False)
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Plot the losses, if an epoch was trained and matplotlib is installed."""
-        table, loss = self.table, self._loss
-        if table.training and draws():
+        curves = curves_of(self.table)
+        if curves[0] and draws():
             from informer.base.plots import plot_losses, save_figure
 
-            curves = (table.training, table.validation, table.baselines)
-            save_figure(plot_losses(*curves, units=units_of(loss), note=note_of(loss)), self._folder / LOSSES_PICTURE)
-
-    def sync(self) -> int:
-        """Write the table; returns the number of its rows."""
-        write_atomic(self._folder / LOSSES, self.table.to_csv(), durable=False)
-        return len(self.table.epochs)
+            figure = plot_losses(*curves, units=units_of(self._loss), note=note_of(self._loss))
+            save_figure(figure, self._folder / LOSSES_PICTURE)
 
 
-def open_sinks(settings: TrainConfig, folder: Path, positions: Mapping[str, int]) -> dict[str, Sink]:
-    """The sinks of a run, by kind; losses.csv is written if there are any others.
+def open_sinks(settings: TrainConfig, folder: Path, progress: Progress | None) -> list[Sink]:
+    """The sinks of a run; losses.csv is written if there are any others.
 
     Args:
         settings: configuration of the run.
         folder: run directory.
-        positions: position of each sink when the checkpoint of a resumed run was saved: later points are removed, or
-            not sent again; empty: a new run.
+        progress: what a resumed run has done; None: a new run.
 
     Raises:
         InputError: a file that cannot be written, or a package or server that is missing.
     """
-    kinds, sinks = settings.trainer.tracker, dict[str, Sink]()
+    kinds, sinks = settings.trainer.tracker, list[Sink]()
     if kinds:
-        sinks[LOSSES] = LossFile(folder, settings.loss, n_rows=positions.get(LOSSES, 0))
+        sinks.append(LossFile(folder, settings.loss, 0 if progress is None else progress.epoch))
     try:
         for kind in kinds:
-            position = positions.get(kind.name, 0)
             if kind is TrackerKind.tensorboard:
-                sinks[kind.name] = EventFile(folder / EVENTS, length=position)
+                sinks.append(EventFile(folder / EVENTS, 0 if progress is None else progress.step))
             elif kind is TrackerKind.csv:
-                sinks[kind.name] = CurvesFile(folder / CURVES, length=position)
+                sinks.append(CurvesFile(folder / CURVES))
             else:
-                sinks[kind.name] = MlflowRun(folder, is_resumed=position > 0)
+                sinks.append(MlflowRun(folder, is_resumed=progress is not None))
     except InputError:
-        for sink in sinks.values():
+        for sink in sinks:
             sink.close()
         raise
     return sinks

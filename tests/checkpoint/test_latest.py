@@ -29,7 +29,7 @@ def test_every_command_follows_it(folder: Path, trained: Trained) -> None:
     for command in (
         ["eval", "output=scores", "plots=none"], ["predict", sample], ["export", "output=model.safetensors"],
         ["report", "runs/latest", "output=report.html"], ["compare", "runs/latest"], ["train", "resume=runs/latest"],
-        ["eval", "checkpoint=runs/latest/last.pt", "output=scores_of_last", "plots=none"],
+        ["eval", "checkpoint=runs/latest/last.safetensors", "output=scores_of_last", "plots=none"],
     ):  # fmt: skip
         done(*command)
     assert checkpoint.load(Path("runs/latest")).step == checkpoint.load(trained.run_dir).step
@@ -38,7 +38,7 @@ def test_every_command_follows_it(folder: Path, trained: Trained) -> None:
 def test_a_link_of_the_user_is_followed_and_stays(folder: Path, trained: Trained) -> None:
     Path("runs").mkdir()
     Path("runs/latest").symlink_to(trained.run_dir)
-    assert locate("runs/latest") == Path("runs/latest/best.pt")
+    assert locate("runs/latest") == Path("runs/latest/best.safetensors")
     done("train", *TRAIN, "run_dir=runs/new")
     assert Path("runs/latest").readlink() == trained.run_dir
 
@@ -47,7 +47,7 @@ def test_a_link_of_the_user_is_followed_and_stays(folder: Path, trained: Trained
 def test_other_content_leads_nowhere(content: bytes, folder: Path) -> None:
     """Fails if a file called latest points out of its folder, or is overwritten although it does not name a run."""
     Path("latest").write_bytes(content)
-    assert resolve_latest("latest/best.pt") == Path("latest/best.pt")
+    assert resolve_latest("latest/best.safetensors") == Path("latest/best.safetensors")
     assert not point_latest(Path("latest"), "new")
     assert Path("latest").read_bytes() == content
 
@@ -56,7 +56,7 @@ def test_a_run_that_is_gone_is_named(folder: Path) -> None:
     Path("runs").mkdir()
     Path("runs/latest").write_text("gone\n")
     outcome = call("eval")
-    assert outcome == (2, "", "error: checkpoint: runs/gone does not exist; give a run directory or a .pt file\n")
+    assert outcome == (2, "", "error: checkpoint: runs/gone does not exist; give a run directory or a model file\n")
 
 
 def test_a_run_without_an_epoch_says_how_it_goes_on(folder: Path) -> None:

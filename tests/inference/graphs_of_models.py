@@ -20,12 +20,13 @@ from torch import Tensor
 
 from informer.base.errors import InputError
 from informer.build import attention_names, attention_node, build_model, resolve_decoder
-from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.format import Checkpoint, DataFacts
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.conversion import to_plain
 from informer.config.model import CalendarEmbed, Decoding, EmbedPadding, InformerConfig, Shortening
 from informer.config.training import LossConfig, LossKind, TrainConfig
+from informer.data.scaler import PanelScaler
 from informer.inference.export import INPUTS, example, exported
 from informer.networks.models.base import ModelDims
 
@@ -51,10 +52,10 @@ def checkpoint(
     loss = LossConfig(kind=kind if quantiles else LossKind.mse, quantiles=[*quantiles])
     scaler = {"kind": "none", "center": [0.0, 0.0], "scale": [1.0, 1.0]}
     network = build_model(config, ModelDims(**dims), **slots, quantiles=quantiles, loss=kind)
-    return Checkpoint(
-        config=to_plain(TrainConfig(model=config, loss=loss, **slots, **lengths)), dims=dims, inputs=["a", "b"],
-        targets=["a"], future_covariates=[], frequency="D", scaler={"kind": "none", "shared": scaler, "own": {}},
-        data={}, weights=network.state_dict(), epoch=1, step=1, val_loss=0.0,
+    return Checkpoint.model_construct(
+        config=to_plain(TrainConfig(model=config, loss=loss, **slots, **lengths)), dims=ModelDims(**dims),
+        inputs=["a", "b"], targets=["a"], frequency="D", data=DataFacts.model_construct(),
+        scaler=PanelScaler.from_state({"kind": "none", "shared": scaler, "own": {}}), weights=network.state_dict(),
     )  # fmt: skip
 
 

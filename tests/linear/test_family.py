@@ -84,7 +84,7 @@ def test_steps_may_follow(folder: Path) -> None:
     """Red when training cannot move the maps, or when what is kept is worse on validation than what was fitted."""
     outcome = done("train", *RUN, "trainer.max_steps=3", "optim.lr=1e-5", "run_dir=run")
     assert "reduced the validation loss of the closed form" in outcome.out
-    last = checkpoint.load(Path("run/last.pt"))
+    last = checkpoint.load(Path("run/last.safetensors"))
     assert last.step == 3
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from entry_points import call, done, refusal
 
+from informer import checkpoint
 from informer.build import build_model
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
@@ -98,10 +99,10 @@ def run(folder: Path) -> list[str]:
 def test_a_run_without_steps_forecasts_like_the_network(run: list[str]) -> None:
     """Red if training changes the weights, or the seasons are not found."""
     done("train", *run, "run_dir=run")
-    saved = torch.load("run/best.pt", weights_only=True)
-    assert saved["config"]["model"]["seasons"] == [24, 168]
+    saved = checkpoint.load(Path("run"))
+    assert saved.config["model"]["seasons"] == [24, 168]
     for name, tensor in load().state_dict().items():
-        assert torch.equal(saved["weights"][f"network.zero.{name}"], tensor), name
+        assert torch.equal(saved.weights[f"network.zero.{name}"], tensor), name
     assert call("predict", "checkpoint=run", "input=f.csv", "output=out").status == 0
     written, rows = pd.read_csv("out/f.forecast.csv"), pd.read_csv("f.csv")
     for column in ("a", "b"):

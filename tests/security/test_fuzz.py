@@ -37,13 +37,13 @@ def test_no_drawn_case_fails(fuzz: ModuleType, name: str, seed: int, cases: int)
 def test_texts_that_are_used_as_they_are(fuzz: ModuleType, tmp_path: Path) -> None:
     """Red if a text of the right kind but with no meaning is used: a zone such as `a, newline, b` opened a file."""
     files = importlib.import_module("fuzz_files")
-    whole, wrong = files.entries("best.pt"), []
+    whole, wrong = files.entries("best.safetensors"), []
     places = [("data", key) for key in ("time_col", "time_format", "timezone", "path")]
     for key in [*places, ("config", "dataset", "clock_col")]:
         for text in (value for value in files.REPLACEMENTS if isinstance(value, str)):
-            files.write_checkpoint(tmp_path / "changed.pt", files.mutated(whole, key, text))
+            files.write_model(tmp_path / "changed.safetensors", files.mutated(whole, key, text))
             try:
-                files.use(tmp_path / "changed.pt")
+                files.use(tmp_path / "changed.safetensors")
             except files.InputError as error:
                 wrong += [line] if (line := files.problem_of(error, f"{key}: {text!r}")) else []
     assert wrong == []
@@ -51,7 +51,7 @@ def test_texts_that_are_used_as_they_are(fuzz: ModuleType, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["numbers", "columns", "maps"])
-@pytest.mark.parametrize("name", ["best.pt", "last.pt", "config.yaml", "run.json"])
+@pytest.mark.parametrize("name", ["best.safetensors", "last.safetensors", "config.yaml", "run.json"])
 def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: str, kind: str, tmp_path: Path) -> None:
     """Red if one is used before its kind was looked at; drawn cases reach each entry only now and then."""
     files = importlib.import_module("fuzz_files")
@@ -61,16 +61,16 @@ def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: st
     before = (run / name).read_bytes()
     rng, wrong = np.random.default_rng(0), []
     places = list(files.places(whole))
-    if name == "last.pt":  # the rest is that of best.pt
-        places = [keys for keys in places if keys[0] == "training"]
+    if name == "last.safetensors":  # the rest is that of best.safetensors
+        places = [keys for keys in places if keys[0] in ("state", "progress")]
     for i, keys in enumerate(places):
         deleted = files.mutated(whole, keys, files.DELETED), f"{keys}: deleted"
-        drawn = files.replaced(whole, keys, rng, texts=not name.endswith(".pt"))
-        # to begin again takes long: an entry of last.pt is deleted or replaced
-        for changed, case in (deleted, drawn) if name != "last.pt" else ((deleted, drawn)[i % 2],):
+        drawn = files.replaced(whole, keys, rng, texts=not name.endswith(".safetensors"))
+        # to begin again takes long: an entry of last.safetensors is deleted or replaced
+        for changed, case in (deleted, drawn) if name != "last.safetensors" else ((deleted, drawn)[i % 2],):
             try:
-                if name == "best.pt":
-                    files.write_checkpoint(run / name, changed)
+                if name == "best.safetensors":
+                    files.write_model(run / name, changed)
                     files.use(run / name, kind)
                 else:
                     files.write(run, name, changed)
@@ -86,13 +86,13 @@ def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: st
 def test_the_oracle_of_flipped_bits(fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Red if other content counts as the same: without its digest a file loads with another number."""
     files = importlib.import_module("fuzz_files")
-    content = files.entries("best.pt")
+    content = files.entries("best.safetensors")
     name = next(name for name, weight in content["weights"].items() if weight.is_floating_point())
     content = content | {"weights": content["weights"] | {name: content["weights"][name] + 1e-3}}
-    files.write_checkpoint(tmp_path / "other.pt", content)
-    saved = files.checkpoint.load(files.finished_run() / "best.pt")
+    files.write_model(tmp_path / "other.safetensors", content)
+    saved = files.checkpoint.load(files.finished_run() / "best.safetensors")
     assert files.is_same(saved, saved)
-    assert not files.is_same(files.checkpoint.load(tmp_path / "other.pt"), saved)
+    assert not files.is_same(files.checkpoint.load(tmp_path / "other.safetensors"), saved)
 
 
 def test_most_drawn_files_are_read(fuzz: ModuleType, tmp_path: Path) -> None:

@@ -57,11 +57,11 @@ def test_future_covariates_in_the_output_folder(name: str, folder: Path, tree: T
 def test_the_model_in_the_output_folder(folder: Path, trained: Trained, tree: Tree) -> None:
     sample(Path("in.csv"))
     Path("out").mkdir()
-    shutil.copy(trained.run_dir / "best.pt", "out/in.forecast.csv")
+    shutil.copy(trained.run_dir / "best.safetensors", "out/in.forecast.csv")
     refused("predict", "checkpoint=out/in.forecast.csv", "input=in.csv", "output=out", tree=tree)
 
 
-@pytest.mark.parametrize("name", ["best.pt", "metrics.json"])
+@pytest.mark.parametrize("name", ["best.safetensors", "metrics.json"])
 def test_a_new_run_overwrites_nothing(name: str, folder: Path, tree: Tree) -> None:
     """Data, or initial weights, may be in the run directory."""
     sample(Path("run") / name)
@@ -101,11 +101,11 @@ def test_files_that_only_look_temporary_stay(folder: Path, trained: Trained) -> 
         write_atomic(Path("out") / name, "")
     done("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
     assert {str(path.relative_to("out")) for path in Path("out").rglob("*tmp")} == {*kept}
-    for name in (f".last.pt.deadbeef{TEMPORARY}", *kept):
+    for name in (f".last.safetensors.deadbeef{TEMPORARY}", *kept):
         write_atomic(Path("run") / name, "")
     done("train", "dataset=sample", *SMALL, "trainer.max_steps=2", "run_dir=run")
     assert {str(path.relative_to("run")) for path in Path("run").rglob("*tmp")} == {*kept}
-    assert os.path.exists("run/last.pt")
+    assert os.path.exists("run/last.safetensors")
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ def run(trained: Trained, folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["export", "checkpoint=run", "output=run/best.pt"], "overwrite the input run/best.pt"),
-        (["export", "checkpoint=run", "output=run/last.pt"], "run/last.pt, a file of a run"),
+        (["export", "checkpoint=run", "output=run/best.safetensors"], "overwrite the input run/best.safetensors"),
+        (["export", "checkpoint=run", "output=run/last.safetensors"], "run/last.safetensors, a file of a run"),
         (["eval", "checkpoint=run", "output=run"], "run/metrics.json, a file of a run"),
         (["report", "run", "output=run/metrics.json"], "run/metrics.json"),
         (["compare", "run", "output=run/config.yaml"], "run/config.yaml, a file of a run"),
@@ -136,7 +136,7 @@ def test_the_files_of_a_run_stay(arguments: list[str], part: str, finished: bool
 @pytest.mark.parametrize("checkpoint", ["model.safetensors", "model.pt2"])
 def test_a_checkpoint_is_not_exported_over_itself(checkpoint: str, run: Path, tree: Tree) -> None:
     form = "format=safetensors" if checkpoint.endswith("safetensors") else "format=torch_export"
-    shutil.copy(run / "best.pt", checkpoint)
+    shutil.copy(run / "best.safetensors", checkpoint)
     assert f"overwrite the input {checkpoint}" in refused("export", f"checkpoint={checkpoint}", form, tree=tree)
 
 

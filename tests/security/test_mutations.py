@@ -31,7 +31,7 @@ def check_line(scripts: ModuleType, error: InputError, case: object) -> None:
     assert scripts.problem_of(error, str(case)) is None
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "run.json", "last.pt"])
+@pytest.mark.parametrize("name", ["config.yaml", "run.json", "last.safetensors"])
 def test_a_file_of_a_run_that_is_something_else(name: str, run: Path, scripts: ModuleType) -> None:
     """Red if the program waits for a pipe, unfolds a bomb or fails with a traceback, whichever file is spoilt."""
     whole = (run / name).read_bytes()
@@ -52,7 +52,7 @@ def test_a_file_of_a_run_that_is_something_else(name: str, run: Path, scripts: M
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["best.pt", "events.out.tfevents.run", "train.log"])
+@pytest.mark.parametrize("name", ["best.safetensors", "events.out.tfevents.run", "train.log"])
 @pytest.mark.parametrize("kind", ["", "a folder", "a pipe", "a link to nothing"])
 def test_a_file_that_training_writes_is_something_else(name: str, kind: str, run: Path, scripts: ModuleType) -> None:
     scripts.spoil(run / name, kind)
@@ -64,7 +64,7 @@ def test_a_file_that_training_writes_is_something_else(name: str, kind: str, run
 @pytest.mark.parametrize("kind", ["", "a folder", "a pipe", "a link to nothing", "nothing", "[]", b"\xff\xfe\x00"])
 def test_a_run_forecasts_without_its_best_checkpoint_or_not(kind: str | bytes, run: Path, scripts: ModuleType) -> None:
     """Red if `checkpoint=RUN` waits for a pipe or fails with a traceback."""
-    scripts.spoil(run / "best.pt", kind)
+    scripts.spoil(run / "best.safetensors", kind)
     with pytest.raises(InputError) as caught:
         scripts.use(run)
     check_line(scripts, caught.value, kind)
@@ -86,18 +86,20 @@ def test_entries_that_are_used_before_the_configuration_is_built(
     keys: tuple[str, ...], value: object, scripts: ModuleType, tmp_path: Path
 ) -> None:
     """Red if one of them ends in another error than the one line; a list that nothing reads may be used."""
-    content = scripts.mutated(scripts.entries("best.pt"), ("config", *keys), value)
-    scripts.write_checkpoint(tmp_path / "changed.pt", content)
+    content = scripts.mutated(scripts.entries("best.safetensors"), ("config", *keys), value)
+    scripts.write_model(tmp_path / "changed.safetensors", content)
     if keys == ("trainer", "freeze"):
-        scripts.use(tmp_path / "changed.pt")
+        scripts.use(tmp_path / "changed.safetensors")
         return
     with pytest.raises(InputError) as caught:
-        scripts.use(tmp_path / "changed.pt")
+        scripts.use(tmp_path / "changed.safetensors")
     check_line(scripts, caught.value, keys)
     assert keys[-1] in str(caught.value)
 
 
-@pytest.mark.parametrize("facts", [{"resumed": 3}, {"resumed": [1]}, {"data": []}, {"digests": {"best.pt": 1}}])
+@pytest.mark.parametrize(
+    "facts", [{"resumed": 3}, {"resumed": [1]}, {"data": []}, {"digests": {"best.safetensors": 1}}]
+)
 def test_entries_of_run_json_are_of_their_kinds(facts: dict[str, object], run: Path) -> None:
     (run / "run.json").write_text(json.dumps(facts))
     with pytest.raises(InputError, match=r"run\.json: .*: found .*, which no run writes"):

@@ -56,7 +56,7 @@ def test_train_and_inspect_and_a_folder_of_that_name(name: str, folder: Path, tr
     assert f"dataset.path={name}"[:14] in call("inspect", name).out
     run = ["train", "dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=2", f"run_dir=runs/{name}"]
     done(*run)
-    assert Path("runs", name, "best.pt").exists()
+    assert Path("runs", name, "best.safetensors").exists()
     done("eval", f"checkpoint=runs/{name}", f"output=eval of {name}")
     assert Path(f"eval of {name}", "metrics.json").exists()
 

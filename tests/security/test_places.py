@@ -87,7 +87,7 @@ def forge_yaml(run: Path, config: dict[str, Any] | None = None, **dataset: Any) 
 
 def unfinished(run: Path, *, saved: bool = True) -> None:
     """As if it had been killed."""
-    for name in ("metrics.json", "metrics.csv", *(() if saved else ("best.pt", "last.pt"))):
+    for name in ("metrics.json", "metrics.csv", *(() if saved else ("best.safetensors", "last.safetensors"))):
         (run / name).unlink()
 
 
@@ -100,7 +100,7 @@ def test_nothing_is_fetched_for_a_checkpoint(
 ) -> None:
     """Fails if url, file or sha256 of the record are used: the file would be written, and stay."""
     forged = {"path": None, "file": file.format(own), "url": server.address, "sha256": sha256}
-    forge(own / "run" / "best.pt", {"sha256": SHA256}, {"data_dir": str(own / "there")}, **forged)
+    forge(own / "run" / "best.safetensors", {"sha256": SHA256}, {"data_dir": str(own / "there")}, **forged)
     if entry == "train":
         unfinished(own / "run", saved=False)
         forge_yaml(own / "run", {"data_dir": str(own / "there")}, **forged)
@@ -117,7 +117,7 @@ def test_a_shipped_dataset_is_fetched_as_the_package_says(
     asked: list[tuple[str, Path, str]] = []
     monkeypatch.setattr(download, "fetch", lambda url, path, *, sha256: asked.append((url, path, sha256)))
     forged = {"name": "ETTh1", "path": None, "file": "ETTh1.csv", "url": server.address, "sha256": SHA256}
-    forge(own / "run" / "best.pt", {"sha256": SHA256}, **forged)
+    forge(own / "run" / "best.safetensors", {"sha256": SHA256}, **forged)
     refused(call("eval", "checkpoint=run"), "ETTh1.csv")
     node = yaml.safe_load((ROOT / "conf/dataset/ETTh1.yaml").read_text())
     assert asked == [(node["url"], Path("data/ETTh1.csv"), node["sha256"])]
@@ -144,12 +144,12 @@ def test_no_text_of_a_configuration_is_a_place(key: str, own: Path, server: Serv
     """Red if any key of a saved configuration, today's or one to come, makes a file or opens a connection."""
     for text in (f"{own}/away/file.csv", server.address):
         parent, _, last = key.rpartition(".")
-        config = content_of(own / "run" / "best.pt")["config"]
+        config = content_of(own / "run" / "best.safetensors")["config"]
         node = config
         for part in filter(None, parent.split(".")):
             node = node[part]
         node[last] = text
-        forge(own / "run" / "best.pt", config=config)
+        forge(own / "run" / "best.safetensors", config=config)
         before = tree(own)
         call("eval", "checkpoint=run", "output=report", "plots=none")
         assert {path for path in tree(own).keys() - before.keys() if not path.startswith("report")} == set()
@@ -164,7 +164,7 @@ def test_the_data_of_an_own_run_are_found(own_run: Path, folder: Path) -> None:
 def test_another_file_is_not_read(own: Path) -> None:
     """Red if a recorded path is read whatever its content: its numbers would show in a report, its text in an error."""
     (own / "secret.csv").write_text("date,password\n2020-01-01,xyzzy\n")
-    forge(own / "run" / "best.pt", path=str(own / "secret.csv"))
+    forge(own / "run" / "best.safetensors", path=str(own / "secret.csv"))
     outcome = call("eval", "checkpoint=run")
     refused(outcome, "secret.csv has changed since training", "set dataset.path=")
     assert "xyzzy" not in outcome.out + outcome.err
@@ -176,7 +176,7 @@ def test_a_recorded_path_that_is_no_file(kind: str, own: Path) -> None:
     """Red if the program waits for a pipe, searches the whole disk or stops with a traceback."""
     os.mkfifo(own / "pipe")
     paths = {"network": "//127.0.0.1/share/own.csv", "deep": "/**/own.csv", "nul": "own\0.csv", "lines": "a\nb\x1b[2J"}
-    forge(own / "run" / "best.pt", path=paths.get(kind, str(own / ("." if kind == "folder" else kind))))
+    forge(own / "run" / "best.safetensors", path=paths.get(kind, str(own / ("." if kind == "folder" else kind))))
     outcome = call("eval", "checkpoint=run")
     refused(outcome, "dataset.path=")
     assert "\x1b" not in outcome.err
@@ -185,14 +185,14 @@ def test_a_recorded_path_that_is_no_file(kind: str, own: Path) -> None:
 def test_no_file_is_written_in_a_recorded_folder(own: Path, own_run: Path, tree: Tree) -> None:
     """Red if data_dir of the record makes files elsewhere."""
     away = own / "away"
-    forge(own / "run" / "best.pt", config={"data_dir": str(away)})
+    forge(own / "run" / "best.safetensors", config={"data_dir": str(away)})
     unfinished(own / "run", saved=False)
     forge_yaml(own / "run", {"data_dir": str(away)})
     before = set(tree(own)) | {"runs"}
     done("train", "resume=run")
     assert {path for path in set(tree(own)) - before if not path.startswith("run/")} == set()
-    shutil.copy(own_run / "run" / "best.pt", own / "run" / "best.pt")
-    forge(own / "run" / "best.pt", config={"data_dir": str(away)})
+    shutil.copy(own_run / "run" / "best.safetensors", own / "run" / "best.safetensors")
+    forge(own / "run" / "best.safetensors", config={"data_dir": str(away)})
     done("eval", "checkpoint=run", "output=report", "plots=none")
     assert {path.name for path in (own / "report").iterdir()} == {*REPORT, ATTENTION, TEST_FORECASTS}
     assert not away.exists()

@@ -24,7 +24,6 @@ SKIPPED = {
     r"s3://|gs://|https://host": "needs a store; see tests/test_remote.py, which has one in memory",
     r"^cd |^status=|^\[ ": "words of a shell",
     r"^python -m pytest|attn=\S*mean": "needs the new file in the package; see tests/attention/test_contract.py",
-    r"model\.decoding=both": "the comparison of decodings goes",
 }
 """Commands that are not run: a pattern of the line -> why."""
 

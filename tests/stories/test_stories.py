@@ -162,7 +162,7 @@ def make_inputs(text: str, prepared: Prepared) -> None:
 
 def runs() -> set[Path]:
     """Folders of runs in the folder of the story."""
-    return {path.parent for path in Path().rglob("best.pt")}
+    return {path.parent for path in Path().rglob("best.safetensors")}
 
 
 def plain(text: str) -> str:

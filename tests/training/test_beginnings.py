@@ -20,7 +20,7 @@ SAMPLE = ["dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run"]
 
 
 def weights(run_dir: Path | str) -> dict[str, torch.Tensor]:
-    return checkpoint.load(Path(run_dir) / "last.pt").weights
+    return checkpoint.load(Path(run_dir) / "last.safetensors").weights
 
 
 def changed(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> set[str]:
@@ -100,7 +100,7 @@ def test_bf16_trains_float32_weights(folder: Path) -> None:
     one, other = weights("bf16"), weights("float32")
     assert {value.dtype for value in one.values()} == {value.dtype for value in other.values()}
     assert changed(one, other)
-    losses = [checkpoint.load(Path(name)).val_loss for name in ("bf16", "float32")]
+    losses = [checkpoint.load(Path(name)).progress.best_loss for name in ("bf16", "float32")]
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
 
 

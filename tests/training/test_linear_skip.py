@@ -70,7 +70,7 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
             float((forecast - batch.target).square().mean())
             for forecast in (restore_model(best)(*batch[:4]), ridge(batch))
         )
-    assert best.val_loss == pytest.approx(theirs, rel=1e-4)
+    assert best.progress.best_loss == pytest.approx(theirs, rel=1e-4)
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 
@@ -123,7 +123,7 @@ def test_without_a_step_it_is_all_there_is(folder: Path) -> None:
 def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:
     """Red if the optimiser moves it, or a resumed run fits it again to something else."""
     done("train", *PLUS, "trainer.max_epochs=1", "optim.lr=1e-3", "run_dir=run")
-    last = checkpoint.load(Path("run/last.pt"))
+    last = checkpoint.load(Path("run/last.safetensors"))
     data = build_data(composed(*PLUS), torch.device("cpu"))
     ridge = fit_ridge(data.train, data.val, range(4))
     torch.testing.assert_close(last.weights["skip.weight"], ridge.weight.T.float())

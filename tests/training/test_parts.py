@@ -234,7 +234,7 @@ def test_steps_may_have_another_loss_than_validation(folder: Path) -> None:
         done("train", *SAMPLE, *keys)
         rows[name] = pd.read_csv(f"{name}/losses.csv").iloc[-1]
     assert rows["mixed"].train_loss == rows["mae"].train_loss != rows["mse"].train_loss
-    assert rows["mixed"].val_loss == rows["mse"].val_loss != rows["mae"].val_loss
+    assert rows["mixed"].progress.best_loss == rows["mse"].progress.best_loss != rows["mae"].progress.best_loss
 
 
 def test_the_model_is_the_average_of_the_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,9 @@ def test_the_model_is_the_average_of_the_weights(folder: Path, monkeypatch: pyte
     for n, weights in enumerate(seen[1:]):
         kept = min(ema, (1 + n) / (10 + n))
         expected = [kept * old + (1 - kept) * new.double() for old, new in zip(expected, weights, strict=True)]
-    best, last = (restore_model(checkpoint.load(Path("run") / name)) for name in ("best.pt", "last.pt"))
+    best, last = (
+        restore_model(checkpoint.load(Path("run") / name)) for name in ("best.safetensors", "last.safetensors")
+    )
     for average, exact in zip(best.parameters(), expected, strict=True):
         torch.testing.assert_close(average.double(), exact, rtol=1e-5, atol=1e-7)
     for weight, final in zip(last.parameters(), seen[-1], strict=True):

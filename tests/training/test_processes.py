@@ -93,7 +93,7 @@ def test_one_that_dies_ends_the_run_and_another_number_goes_on(alone: str, folde
     died = _torchrun(*RUN, "run_dir=run", code=DIES)
     assert died.returncode != 0
     assert "this one dies" in died.stderr
-    assert checkpoint.load(Path("run/last.pt")).epoch == 1
+    assert checkpoint.load(Path("run/last.safetensors")).progress.epoch == 1
     done("train", "resume=run")
     _assert_same(alone, "run")
 

@@ -56,10 +56,10 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert {path.name for path in one.iterdir()} == {path.name for path in other.iterdir()} - {LOCK}
     for name in ("metrics.json", "metrics.csv", "config.yaml"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
-    for name in ("best.pt", "last.pt"):
+    for name in ("best.safetensors", "last.safetensors"):
         assert_same_weights(one, other, name)
         first, second = checkpoint.load(one / name), checkpoint.load(other / name)
-        assert (first.epoch, first.step, first.val_loss) == (second.epoch, second.step, second.val_loss), name
+        assert first.progress == second.progress, name
     assert curves(one) == curves(other) != {}
     assert (one / "losses.csv").read_bytes() == (other / "losses.csv").read_bytes()
     assert (one / "losses.png").read_bytes() == (other / "losses.png").read_bytes()
@@ -91,7 +91,7 @@ SAMPLE = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.max_epochs=2"]
 def test_killed_before_its_first_save_a_run_starts_again(folder: Path) -> None:
     with killed():
         call("train", *SAMPLE, "seed=5", "run_dir=runs/one")
-    assert not Path("runs/one/last.pt").exists()
+    assert not Path("runs/one/last.safetensors").exists()
     done("train", "resume=runs/latest")
     done("train", *SAMPLE, "seed=5", "run_dir=whole")
     assert_same_run(Path("whole"), Path("runs/one"))
@@ -135,7 +135,7 @@ def test_who_went_on_is_noted(folder: Path, trained: Trained) -> None:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["resume=none"], ["resume=none: expected a run directory or its last.pt", "found no run there"]),
+        (["resume=none"], ["resume=none: expected a run directory or its last.safetensors", "found no run there"]),
         (["resume=."], ["found no run there"]),
         (["resume=run", "seed=3", "optim.lr=1"], ["the configuration comes from the run; omit seed, optim.lr"]),
     ],
@@ -176,7 +176,7 @@ def test_a_finished_run_trains_on_as_one_of_that_length(folder: Path) -> None:
     done("train", *constant, "trainer.max_epochs=2", "run_dir=run")
     assert "continuing from step" not in done("train", "resume=run", "trainer.max_epochs=4").out
     assert_same_run(Path("whole"), Path("run"))
-    for name in ("best.pt", "last.pt"):
+    for name in ("best.safetensors", "last.safetensors"):
         assert checkpoint.load(Path("run") / name).config["trainer"]["max_epochs"] == 4
     assert "is finished" in call("train", "resume=run").out
     assert json.loads(Path("run/run.json").read_text())["digests"]
@@ -200,12 +200,12 @@ def test_after_an_early_stop_patience_is_named(folder: Path) -> None:
         "optim.lr=0.5", "run_dir=run",
     ]  # fmt: skip
     done("train", *early)
-    epochs = checkpoint.load(Path("run/last.pt")).epoch
+    epochs = checkpoint.load(Path("run/last.safetensors")).progress.epoch
     assert epochs < 9
     line = refusal("train", "resume=run", "trainer.max_epochs=12")
     assert "trainer.patience=1, expected more than the 1 epochs since the lowest validation loss" in line
     done("train", "resume=run", "trainer.patience=2")
-    assert checkpoint.load(Path("run/last.pt")).epoch > epochs
+    assert checkpoint.load(Path("run/last.safetensors")).progress.epoch > epochs
 
 
 def test_a_schedule_over_the_whole_run_says_how_it_goes_on(folder: Path) -> None:

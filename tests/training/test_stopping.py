@@ -109,11 +109,11 @@ def test_the_windows_of_the_bad_batch_are_named(folder: Path) -> None:
 
 
 def _fail_at_save(number: int, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    """Saving `last.pt` for the number-th time meets `error` after half of the bytes."""
+    """Saving `last.safetensors` for the number-th time meets `error` after half of the bytes."""
     write, saves = files._write_through, iter(range(1, 100))
 
     def failing(path: Path, data: bytes, **settings: bool) -> None:
-        if path.name.startswith(".last.pt") and next(saves) == number:
+        if path.name.startswith(".last.safetensors") and next(saves) == number:
             path.write_bytes(data[: len(data) // 2])
             raise OSError(error, os.strerror(error))
         write(path, data, **settings)
@@ -126,8 +126,8 @@ def test_a_save_that_fails_leaves_the_one_before(
 ) -> None:
     _fail_at_save(2, monkeypatch, errno.ENOSPC)
     line = refusal("train", *SAMPLE, "trainer.max_epochs=2")
-    assert "run/last.pt: expected a writable path, found: No space left" in line
-    assert checkpoint.load(Path("run/last.pt")).epoch == 1
+    assert "run/last.safetensors: expected a writable path, found: No space left" in line
+    assert checkpoint.load(Path("run/last.safetensors")).progress.epoch == 1
     assert not list(Path("run").glob(".*"))
     monkeypatch.undo()
     monkeypatch.chdir(folder)
@@ -155,7 +155,7 @@ def test_a_full_disk_is_one_line(size: int, name: str, folder: Path) -> None:
     assert outcome.status == 2
     assert outcome.err == f"error: run/{name}: expected a writable path, found: File too large; choose another\n"
     assert not list(Path("run").glob(".*"))
-    assert not list(Path("run").glob("*.pt"))
+    assert not list(Path("run").glob("*.safetensors"))
 
 
 def test_a_log_that_cannot_be_written_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,13 +193,13 @@ def test_a_signal_saves_between_two_steps(
     assert outcome.out.rstrip().endswith("saved. Continue with: informer train resume=run")
     assert outcome.err == ""
     sample = f"input={ROOT / 'data' / 'sample.csv'}"
-    said = "run: interrupted, or still training: best.pt is what it has so far; continue with: informer train"
+    said = "run: interrupted, or still training: best.safetensors is what it has so far; continue with: informer train"
     assert said in " ".join(call("predict", "checkpoint=run", sample, "output=forecasts").out.split())
-    last = checkpoint.load(Path("run/last.pt"))
+    last = checkpoint.load(Path("run/last.safetensors"))
     assert (last.epoch, last.step) == (1, 30 if where == "step" else 2 * STEPS)
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    done("train", "resume=run/last.pt")
+    done("train", "resume=run/last.safetensors")
     assert "interrupted" not in call("predict", "checkpoint=run", sample, "output=forecasts").out
     assert_same_run(whole("trainer.max_epochs=2"), Path("run"))
 

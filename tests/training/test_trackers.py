@@ -122,7 +122,7 @@ def test_a_damaged_table_of_losses_is_one_line(tmp_path: Path) -> None:
 def test_coverage_and_pinball_are_of_the_formula(tracked: Path, data: Data) -> None:
     """Of the last epoch's network: intervals by sorting its errors on the calibration windows, in a loop; wider where
     neighbouring rows differ by more than in all of these."""
-    model = restore_model(checkpoint.load(tracked / "last.pt")).eval()
+    model = restore_model(checkpoint.load(tracked / "last.safetensors")).eval()
     with torch.inference_mode():
         errors, (forecast, actual), changes = [], ([], []), []
         for windows, kept in ((data.calibration, errors), (data.val, None)):
@@ -165,10 +165,10 @@ def test_quantile_models_have_their_pinball_loss(folder: Path) -> None:
 
 def test_norms_and_maps_on_request(tracked: Path, trained: Trained) -> None:
     events = tensorboard(tracked)
-    weights = checkpoint.load(tracked / "last.pt").weights
+    weights = checkpoint.load(tracked / "last.safetensors").weights
     norms = {tag.removeprefix("weights/"): events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"] if
              tag.startswith("weights/")}  # fmt: skip
-    model = restore_model(checkpoint.load(tracked / "last.pt"))
+    model = restore_model(checkpoint.load(tracked / "last.safetensors"))
     assert set(norms) == {name for name, _ in model.named_parameters()}
     for name, norm in norms.items():
         assert norm == pytest.approx(math.sqrt((weights[name].double() ** 2).sum()), rel=1e-5)
@@ -181,7 +181,7 @@ def test_norms_and_maps_on_request(tracked: Path, trained: Trained) -> None:
 
 def test_tracking_does_not_change_the_run(tracked: Path, trained: Trained) -> None:
     """Red if a forward pass for a curve draws random numbers or leaves the network in another mode."""
-    one, other = checkpoint.load(tracked / "last.pt"), checkpoint.load(trained.run_dir / "last.pt")
+    one, other = checkpoint.load(tracked / "last.safetensors"), checkpoint.load(trained.run_dir / "last.safetensors")
     assert all(torch.equal(one.weights[key], other.weights[key]) for key in one.weights)
 
 

@@ -212,7 +212,7 @@ def test_what_is_not_known_ahead_is_one_line(arguments: list[str], said: str, fo
     table[600:].rename(columns={"promo": "price"}).drop(columns="load").to_csv("other.csv", index=False)
     given = [] if any(one.startswith("model=") for one in arguments) else ["model=linear"]
     assert said in refusal("forecast", "my.csv", "target=load", "horizon=24", "output=out", *arguments, *given)
-    assert not Path("out/best.pt").exists(), "before anything is trained"
+    assert not Path("out/best.safetensors").exists(), "before anything is trained"
 
 
 @pytest.mark.slow
