@@ -30,9 +30,10 @@ from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
 from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
 from informer.read.frequency import Frequency
+from informer.read.parse import release_free
 from informer.read.series import Series, prepared
 from informer.read.split import Split
-from informer.read.table import Table, release_free
+from informer.read.table import Table
 
 log = logging.getLogger(__name__)
 

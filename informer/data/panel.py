@@ -29,6 +29,7 @@ from informer.read.cells import is_encoded
 from informer.read.checks import Report, are_sound, far_numbers, outliers
 from informer.read.columns import CategoryReader, are_plain, numbers, text_columns
 from informer.read.dialect import Dialect
+from informer.read.parse import release_free
 from informer.read.series import (
     Series,
     column_values,
@@ -37,7 +38,7 @@ from informer.read.series import (
     table_of_file,
 )
 from informer.read.split import Split, cut_rows, remedy, shortage, split_rows
-from informer.read.table import Table, name_of, release_free
+from informer.read.table import Table, name_of
 from informer.read.time_columns import find_time_column
 from informer.read.times import TimesCache
 

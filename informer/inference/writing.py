@@ -20,7 +20,7 @@ from informer.config.data import EPOCHS, EXCEL, QUARTER, SEASON
 from informer.inference.model import ROLLED, Forecast, key_columns, rounded, table_of
 from informer.read.frequency import Unit
 from informer.read.table import without
-from informer.read.times import EXCEL_TO_1970
+from informer.read.workbook import DAYS_TO_1970
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -192,7 +192,7 @@ def stamps(forecast: Forecast) -> Sequence[object]:
     series, times = forecast.series, forecast.timestamps
     written = series.time_format
     if written == EXCEL:
-        days = (times.as_unit("ms").asi8 / 86_400_000 + EXCEL_TO_1970).round(9)
+        days = (times.as_unit("ms").asi8 / 86_400_000 + DAYS_TO_1970).round(9)
         return _cells(days, series.dialect.decimal)
     if written in EPOCHS:
         return _counts(times, EPOCHS[written], series.dialect.decimal)

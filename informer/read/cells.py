@@ -2,9 +2,8 @@
 
 import csv
 import io
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -105,20 +104,6 @@ def check_lengths(path: Path, frame: pd.DataFrame, limits: DatasetConfig) -> Non
 def may_be_text(cells: pd.Series) -> bool:
     """Whether cells are text or objects, which may be text."""
     return is_string_dtype(cells) or is_object_dtype(cells)
-
-
-def read_csv_options(
-    as_text: Sequence[str], names: Sequence[str], missing_values: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Arguments of `pandas.read_csv` that keep the text of the columns `as_text` unchanged, and read `missing_values`
-    and EMPTY_MARKS as empty cells of the others."""
-    text_columns = [name for name in as_text if name in names]
-    if not text_columns:
-        return {"na_values": [*EMPTY_MARKS, *missing_values]}
-    words, places = EMPTY_WORDS | {*EMPTY_MARKS, *missing_values}, [names.index(name) for name in text_columns]
-    empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), words)  # by index: names may repeat
-    empty |= {place: {""} for place in places}
-    return {"dtype": dict.fromkeys(places, str), "keep_default_na": False, "na_values": empty}
 
 
 def without_words(frame: pd.DataFrame, words: Sequence[str], unchanged: Collection[str | None]) -> pd.DataFrame:

@@ -78,7 +78,10 @@ def open_table(path: Path, limits: DatasetConfig) -> Iterator[tuple["Bounded", b
             archive = stack.enter_context(zipfile.ZipFile(raw))
             members = [member for member in archive.infolist() if not member.filename.startswith("__MACOSX/")]
             if len(members) == 1 and not members[0].flag_bits & ENCRYPTED and members[0].compress_type in USUAL_METHODS:
-                content, start = stack.enter_context(archive.open(members[0])), b""
+                content = stack.enter_context(archive.open(members[0]))
+                start = content.read(4)
+                content.seek(0)
+                content = gzip.GzipFile(fileobj=content) if start.startswith(GZIP) else content
         raw.seek(0)
         is_text = start not in (PARQUET, ZIP)
         with Bounded(content, path, limits, raw.tell, is_text=is_text) as file:

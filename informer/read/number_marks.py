@@ -152,37 +152,22 @@ def may_be_amount(cell: object) -> bool:
     return isinstance(cell, str) and re.fullmatch(_AMOUNT, cell) is not None
 
 
-def may_be_thousands(frame: pd.DataFrame) -> list[int]:
-    """Indices of the columns whose decimals may be digits after a thousands separator, judging by their values.
+def find_doubts(texts: pd.DataFrame, decimal: str) -> dict[str, tuple[str, int]]:
+    """Columns of numbers that may be a thousand times larger: in each, every mark has one to three digits before and
+    three after it. For each one of the cells, and its row in the frame.
 
-    Empty if a value of any column shows that the character is the decimal mark.
+    Empty if a cell of another column shows that the mark is that of decimals.
     """
-    indices: list[int] = []
-    for index, dtype in enumerate(frame.dtypes):
-        if not (isinstance(dtype, np.dtype) and dtype.kind == "f"):
-            continue
-        values = np.abs(frame.iloc[:, index].to_numpy(dtype=np.float64))
-        values = values[np.isfinite(values)]
-        broken = values[values != np.floor(values)]
-        if len(broken) and _may_be_times(values):
-            continue
-        thousandths = broken * 1000
-        if ((broken < 1) | (broken >= 1000)).any() or (np.abs(thousandths - np.rint(thousandths)) > 1e-6).any():
-            return []
-        if len(values) and values.max() < 1000:
-            indices.append(index)
-    return indices
-
-
-def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, tuple[str, int]]:
-    """Text columns in which every separator has one to three digits before and three digits after it: one of the cells,
-    and its row in the frame."""
-    mark = re.escape(decimal)
+    shape = rf"\s*[+-]?[1-9]\d{{0,2}}{re.escape(decimal)}\d{{3}}\s*"
     doubts: dict[str, tuple[str, int]] = {}
-    for column, cells in text.items():
+    for column, cells in texts.items():
         marked = cells[cells.str.contains(decimal, regex=False, na=False)]
-        shaped = marked.str.fullmatch(rf"\s*[+-]?[1-9]\d{{0,2}}{mark}\d{{3}}\s*")
-        if len(marked) and shaped.all():
+        if not len(marked) or all(map(_TIME.fullmatch, marked)):
+            continue
+        if not marked.str.fullmatch(shape).all():
+            return {}
+        whole = pd.to_numeric(cells.drop(marked.index), errors="coerce").abs()
+        if not (whole >= 1000).any():
             doubts[str(column)] = marked.iloc[0].strip(), int(marked.index[0])
     return doubts
 
@@ -220,13 +205,3 @@ def _numbers(text: str, separator: str) -> Iterator[str]:
         cells = [match[1] for match in map(_NUMBER.fullmatch, column) if match]
         if not all(map(_TIME.fullmatch, cells)):
             yield from cells
-
-
-def _may_be_times(values: np.ndarray) -> bool:
-    """Whether numbers may be times of day such as 13.45, or months such as 12.2024 or 2024.12."""
-    integers, hundredths, fractions = np.floor(values), (values % 1) * 100, (values % 1) * 10_000
-    has_two_digits = np.abs(hundredths - np.rint(hundredths)) < 1e-6
-    of_day = (integers < 24) & (hundredths < 59.5) & has_two_digits
-    of_year = (integers >= 1) & (integers <= 12) & (fractions > 1799.5) & (fractions < 2199.5)
-    of_month = (integers >= 1800) & (integers < 2200) & (hundredths < 12.5) & has_two_digits
-    return bool(of_day.all() or of_year.all() or of_month.all())

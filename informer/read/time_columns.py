@@ -351,7 +351,8 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
         time_col: the column of dates.
         excluded: columns with other roles.
     """
-    dates = _days(table.frame[time_col])
+    cells = table.frame[time_col]
+    dates = cells if _are_days(cells) else _days(cells)
     if dates is None or not (dates == dates.shift()).any():
         return None
     following = table.columns[table.columns.index(time_col) + 1 :][:1]
@@ -396,8 +397,7 @@ def _days(cells: pd.Series) -> pd.Series | None:
     if not len(cells) or (len(cells) > HEAD and _days(cells.iloc[:HEAD]) is None):
         return None
     if is_datetime64_any_dtype(cells):
-        are_days = cells.dt.tz is None and (cells == cells.dt.normalize()).all()
-        return cells.dt.strftime("%Y-%m-%d").astype("str") if are_days else None
+        return cells.dt.strftime("%Y-%m-%d").astype("str") if _are_days(cells) else None
     if digits_format(cells) == "%Y%m%d":
         days = cells.dropna().unique().astype("int64")
         return cells.map({day: f"{day // 10_000}-{day // 100 % 100:02d}-{day % 100:02d}" for day in days}).astype("str")
@@ -409,6 +409,11 @@ def _days(cells: pd.Series) -> pd.Series | None:
     if date == first:
         return text
     return text.str.replace(_MIDNIGHT, "", regex=True) if text.dropna().str.contains(_MIDNIGHT).all() else None
+
+
+def _are_days(cells: pd.Series) -> bool:
+    """Whether cells are local times at midnight."""
+    return is_datetime64_any_dtype(cells) and cells.dt.tz is None and bool((cells == cells.dt.normalize()).all())
 
 
 def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:

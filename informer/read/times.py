@@ -32,6 +32,7 @@ from informer.read.cells import PIECE, codes_of, distinct, is_encoded, text_of
 from informer.read.date_text import HALF, date_formats, in_english, is_season, month_of, order
 from informer.read.frequency import SECOND, UNIT_NANOS, Frequency, nanos_of
 from informer.read.table import Table, shown
+from informer.read.workbook import DAYS_TO_1970
 
 log = logging.getLogger(__name__)
 
@@ -341,9 +342,6 @@ def leaves_hours_out(times: pd.DatetimeIndex) -> bool:
     return bool(0 < low <= hour and high == low + hour and ((steps == low) | (steps == high)).all())
 
 
-EXCEL_TO_1970 = 25_569
-"""Days from the start of spreadsheet dates to 1970."""
-
 LAST_DAY = 2_958_466
 """First spreadsheet day after the year 9999."""
 
@@ -374,12 +372,16 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
     """
     for problem in format_problems(configured) if configured is not None else []:
         raise InputError(problem)
-    if configured is not None or is_datetime64_any_dtype(table.frame[column]) or not len(table.frame):
+    is_read = is_datetime64_any_dtype(table.frame[column])
+    if is_read and configured is None and table.first_row:  # the times of a long text
+        return ISO
+    if configured is not None or is_read or not len(table.frame):
         return configured
 
-    may_be_days = is_numeric_dtype(table.frame[column]) and (table.of_sheet or trained_format == EXCEL)
+    may_be_days = is_numeric_dtype(table.frame[column]) and (table.to_1970 or trained_format == EXCEL)
     if may_be_days and time_columns.usual_unit(table.frame[column]) == EXCEL:
-        log.info(f"{table.name}, column {column!r}: numbers of days since 1899-12-30 (dataset.time_format=excel)")
+        begin = pd.Timestamp(-(table.to_1970 or DAYS_TO_1970), unit="D")
+        log.info(f"{table.name}, column {column!r}: numbers of days since {begin:%Y-%m-%d} (dataset.time_format=excel)")
         return EXCEL
     if trained_format == STEP and is_integer_dtype(table.frame[column]):
         return STEP
@@ -461,7 +463,7 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
         start = f"{table.name}, column {column!r}: expected dates, found numbers such as {first}"
         unit = time_columns.usual_unit(cells)
         if unit == EXCEL:
-            begin = _of_days(np.array([first], np.float64))[0].round("s")
+            begin = _of_days(np.array([first], np.float64), DAYS_TO_1970)[0].round("s")
             raise InputError(
                 f"{start}; if these are spreadsheet days, starting at {begin}, set dataset.time_format=excel; "
                 "otherwise name the time column with dataset.time_col"
@@ -544,7 +546,8 @@ def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     cells = table.frame[column]
     try:
         if time_format == EXCEL:
-            return _of_days(pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan))
+            days = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+            return _of_days(days, table.to_1970 or DAYS_TO_1970)
         if time_format in EPOCHS:
             counts = pd.to_numeric(cells, errors="coerce")
             if time_format == STEP and (broken := (counts % 1 != 0) & counts.notna()).any():
@@ -668,15 +671,16 @@ def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:
     return cells, time_format
 
 
-def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:
-    """Times of spreadsheet days, rounded to minutes or seconds if all are within rounding error of these."""
+def _of_days(days: Float64[np.ndarray, "t"], to_1970: int) -> pd.DatetimeIndex:
+    """Times of spreadsheet days, of which `to_1970` are before 1970, rounded to minutes or seconds if all are within
+    rounding error of these."""
     seconds = np.where(np.abs(days) < LAST_DAY, days, np.nan) * 86_400
     finite = seconds[np.isfinite(seconds)]
     for unit, noise in ((60, 0.5), (1, 0.1)):
         if (np.abs(finite - np.round(finite / unit) * unit) <= noise).all():
             seconds = np.round(seconds / unit) * unit
             break
-    counts = np.round((seconds - EXCEL_TO_1970 * 86_400) * 1000)
+    counts = np.round((seconds - to_1970 * 86_400) * 1000)
     return pd.to_datetime(counts, unit="ms", errors="coerce").as_unit("ms")
 
 

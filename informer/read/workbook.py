@@ -1,27 +1,25 @@
-"""Convert a sheet of an Excel workbook (.xlsx) to CSV text, so that both are read and checked alike."""
+"""Convert a sheet of a workbook (.xlsx, .xlsb, .xls, .ods) to CSV text, so that both are read and checked alike."""
 
 import csv
 import io
 import logging
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
-from itertools import islice
+from functools import reduce
+from html import unescape
 from pathlib import Path
 from typing import IO, Any
-from warnings import catch_warnings
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from informer.base.errors import InputError, listed, reason_of
 from informer.config.data import DatasetConfig
-from informer.read.limits import CELL, MB, check_ratio, check_size, check_table
+from informer.read.limits import CELL, check_ratio, check_size, check_table
 
 log = logging.getLogger(__name__)
-
-MOST_ROWS = 1_048_576
-"""Maximum number of rows of a sheet in Excel; a damaged file may claim more."""
 
 PEEKED, FEWEST_ROWS = 50, 3
 """First rows of a sheet that are looked at, and how many of them have numbers if it is no title page."""
@@ -29,25 +27,32 @@ PEEKED, FEWEST_ROWS = 50, 3
 WRITTEN: dict[str, Any] = {"separator": ",", "decimal": ".", "thousands": "", "encoding": "utf-8"}
 """Format of `sheet_text`."""
 
-ROW_DEPTH, ELEMENTS = 3, 3
-"""Depth of a row in a sheet (worksheet, sheetData, row), and elements of a cell with a formula and a value."""
+WORKBOOKS = {"xl/workbook.xml", "xl/workbook.bin", "content.xml"}
+"""Parts that make a zip archive a workbook."""
 
-_PARTS = {"[Content_Types].xml", "xl/workbook.xml"}
+DAYS_TO_1970, DAYS_TO_1970_FROM_1904 = 25_569, 24_107
+"""Days from the start of spreadsheet dates to 1970, also of workbooks with the calendar of 1904."""
+
+EXACT = 1 << 53
+"""Integers below this are exact in double precision."""
+
+_FROM_1904 = re.compile(rb'<workbookPr[^>]*\bdate1904="(?:1|true)"')
+_ATTRIBUTE = re.compile(r'([\w:]+)="([^"]*)"')
 
 
 def is_workbook(file: io.BufferedIOBase) -> bool:
     """Whether a zip archive is a workbook; rewinds the file."""
     try:
         with zipfile.ZipFile(file) as archive:
-            return set(archive.namelist()) >= _PARTS
+            return not WORKBOOKS.isdisjoint(archive.namelist())
     except (zipfile.BadZipFile, OSError, ValueError):
         return False
     finally:
         file.seek(0)
 
 
-def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tuple[bytes, int]:
-    """A sheet as CSV text, and the number of blank rows before its first row.
+def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tuple[bytes, int, int]:
+    """A sheet as CSV text, the number of blank rows before its first row, and the days from its first day to 1970.
 
     Dates are written as ISO 8601, formulas as their saved values.
 
@@ -59,113 +64,71 @@ def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tu
     Raises:
         InputError: the workbook is damaged, empty or without that sheet, or more than the limits of `config`.
     """
-    text, skipped, n_cells, has_blanks = io.StringIO(), None, 0, False
-    writer = csv.writer(text, lineterminator="\n")
     with _errors(path):
-        _check_parts(path, file, config)
-        for number, row in enumerate(_rows(path, file, config)):
-            if number >= MOST_ROWS:
-                raise InputError(f"{path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
-            n_cells += max(len(row), 1)
-            check_table(path, n_cells, 1, config)
-            check_ratio(path, n_cells * CELL, path.stat().st_size, config)
+        from_1904 = _check_parts(path, file, config)
+        rows, name, (above, before) = _rows(path, file, config)
+        if any("" in row for row in rows):
+            _fill_blanks(path, file, name, rows, (above, before))
+        text, skipped = io.StringIO(), None
+        writer = csv.writer(text, lineterminator="\n")
+        for number, row in enumerate(rows, start=above):
             cells = [_written(cell) for cell in row]
-            has_blanks = has_blanks or None in row
             while cells and not cells[-1]:
                 cells.pop()
             if skipped is None and cells:
                 skipped = number
             if skipped is not None:
                 writer.writerow(cells)
-        if has_blanks:
-            _check_formulas(path, file, config)
     if skipped is None:
         which = "first sheet" if config.sheet is None else f"sheet {config.sheet!r}"
         raise InputError(f"{path}: the {which} is empty, expected a header and rows")
-    return text.getvalue().encode(), skipped
+    return text.getvalue().encode(), skipped, DAYS_TO_1970_FROM_1904 if from_1904 else DAYS_TO_1970
 
 
-def _check_parts(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> None:
-    """Check the size of all parts, and the elements in each row of a large sheet, since openpyxl holds whole rows;
-    rewinds the file."""
+def _check_parts(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> bool:
+    """Check the size of all parts; returns whether the calendar begins in 1904. Rewinds the file."""
+    if not zipfile.is_zipfile(file):  # .xls, which is not compressed
+        file.seek(0)
+        return False
     with zipfile.ZipFile(file) as archive:  # no part is read beyond the size it declares
         n_bytes = sum(entry.file_size for entry in archive.infolist())
         check_size(path, n_bytes, config)
         check_ratio(path, n_bytes, path.stat().st_size, config)
-        for entry in archive.infolist():
-            if entry.file_size > MB and entry.filename.endswith(".xml"):
-                with archive.open(entry) as part:
-                    _check_rows(path, part, config)
+        book = archive.read("xl/workbook.xml") if "xl/workbook.xml" in archive.namelist() else b""
     file.seek(0)
+    return _FROM_1904.search(book) is not None
 
 
-def _check_rows(path: Path, part: IO[bytes], config: DatasetConfig) -> None:
-    depth = n_elements = 0
+def _rows(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tuple[list[list[Any]], str, tuple[int, int]]:
+    """The rows of the sheet from its first cell on, its name, and the numbers of rows above and of columns before."""
+    import python_calamine
 
-    def start(name: str, _attributes: object) -> None:
-        nonlocal depth, n_elements
-        depth += 1
-        if depth == 1 and not name.endswith("worksheet"):
-            parser.StartElementHandler = parser.EndElementHandler = None
-        n_elements = 0 if depth == ROW_DEPTH else n_elements + 1
-        check_table(path, 1, n_elements // ELEMENTS, config)
-
-    def end(_name: str) -> None:
-        nonlocal depth
-        depth -= 1
-
-    parser = ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.ParseFile(part)
-
-
-def _check_formulas(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> None:
-    """Check that formulas have saved values, which programs that only write workbooks leave out."""
-    both = zip(_rows(path, file, config), _rows(path, file, config, formulas=True), strict=True)
-    for number, (values, formulas) in enumerate(both, start=1):
-        for column, (value, formula) in enumerate(zip(values, formulas, strict=False), start=1):
-            if value is None and formula is not None:
-                raise InputError(
-                    f"{path}, row {number}, column {column}: the formula {formula!s:.80} has no saved value; open the "
-                    "workbook in a spreadsheet program and save it, or write values"
-                )
+    book = python_calamine.CalamineWorkbook.from_filelike(file)
+    names = book.sheet_names
+    if not names:
+        raise InputError(f"{path}: the workbook has no worksheet")
+    places = range(len(names)) if config.sheet is None else [_place(path, names, config.sheet)]
+    first: tuple[list[list[Any]], str, tuple[int, int]] | None = None
+    for place in places:
+        sheet = book.get_sheet_by_index(place)
+        check_table(path, sheet.height, sheet.width, config)
+        check_ratio(path, sheet.height * sheet.width * CELL, path.stat().st_size, config)
+        found = [*map(list, sheet.iter_rows())] if sheet.height else [], names[place], sheet.start or (0, 0)
+        first = first or found
+        if config.sheet is not None or _has_rows(found[0]):
+            first = found
+            break
+    assert first is not None, "a workbook has a sheet"
+    if len(names) > 1:
+        log.info(f"{path.name}: reads the sheet {first[1]!r} of {listed(names)} (dataset.sheet)")
+    return first
 
 
-def _rows(
-    path: Path, file: io.BufferedIOBase, config: DatasetConfig, *, formulas: bool = False
-) -> Iterator[tuple[object, ...]]:
-    """Rows of the sheet, with the values of formulas, or with the formulas."""
-    import openpyxl
-
-    with catch_warnings(record=True) as caught:  # about styles and extensions, which are not read
-        book = openpyxl.load_workbook(file, read_only=True, data_only=not formulas, keep_links=False)
-        if not book.worksheets:
-            raise InputError(f"{path}: the workbook has no worksheet")
-        names = [sheet.title for sheet in book.worksheets]
-        if config.sheet is None:
-            found = (sheet for sheet in book.worksheets if _has_rows(_cells(path, sheet, config)))
-            sheet = next(found, book.worksheets[0])
-        else:
-            sheet = book.worksheets[_place(path, names, config.sheet)]
-        if len(names) > 1 and not formulas:
-            log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
-        sheet.reset_dimensions()  # the file may overstate them
-        yield from _cells(path, sheet, config)
-    for warning in caught:
-        log.debug(f"{path.name}: {warning.message}")
-
-
-def _cells(path: Path, sheet: Any, config: DatasetConfig) -> Iterator[tuple[object, ...]]:
-    for row in sheet.iter_rows(values_only=True):
-        check_table(path, 1, len(row), config)
-        yield row
-
-
-def _has_rows(rows: Iterator[tuple[object, ...]]) -> bool:
+def _has_rows(rows: Sequence[Sequence[object]]) -> bool:
     """Whether a sheet has rows of several cells with numbers or dates among its first ones; a title page has none."""
     kinds = (int, float, datetime, date)
-    rows = (row for row in islice(rows, PEEKED) if any(isinstance(cell, kinds) for cell in row))
-    return sum(sum(cell is not None for cell in row) > 1 for row in rows) >= FEWEST_ROWS
+    valued = (row for row in rows[:PEEKED] if any(isinstance(cell, kinds) for cell in row))
+    return sum(sum(cell != "" for cell in row) > 1 for row in valued) >= FEWEST_ROWS
 
 
 def _place(path: Path, names: Sequence[str], sheet_name: str) -> int:
@@ -178,24 +141,98 @@ def _place(path: Path, names: Sequence[str], sheet_name: str) -> int:
 
 
 def _written(cell: object) -> str:
-    if cell is None:
-        return ""
     if isinstance(cell, datetime):
         return cell.isoformat(sep=" ")
     if isinstance(cell, date | time):
         return cell.isoformat()
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < EXACT:
+        return str(int(cell))
     return " ".join(str(cell).splitlines())  # without line breaks, so that lines are rows
+
+
+def _fill_blanks(path: Path, file: io.BufferedIOBase, name: str, rows: list[list[Any]], start: tuple[int, int]) -> None:
+    """Put errors such as #DIV/0!, which the library leaves out, in the blank cells of an .xlsx sheet, and check that
+    formulas have saved values, which programs that only write workbooks leave out."""
+    file.seek(0)
+    if not zipfile.is_zipfile(file):
+        return
+    with zipfile.ZipFile(file) as archive:
+        if (part := _part_of(archive, name)) is None:
+            return
+        with archive.open(part) as content:
+            found = _errors_and_formulas(content)
+    for place, (error, formula) in found.items():
+        letters, number = place.rstrip("0123456789"), int(place.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+        column = reduce(lambda count, letter: 26 * count + ord(letter) - 64, letters, 0)
+        row, cell = number - 1 - start[0], column - 1 - start[1]
+        if not (0 <= row < len(rows) and 0 <= cell < len(rows[row]) and rows[row][cell] == ""):
+            continue
+        if not error:
+            raise InputError(
+                f"{path}, row {number}, column {column}: the formula ={formula:.80} has no saved value; open the "
+                "workbook in a spreadsheet program and save it, or write values"
+            )
+        rows[row][cell] = error
+
+
+def _part_of(archive: zipfile.ZipFile, name: str) -> str | None:
+    """The part of an .xlsx workbook with the sheet of this name; None for other workbooks."""
+    if not {"xl/workbook.xml", "xl/_rels/workbook.xml.rels"} <= {*archive.namelist()}:
+        return None
+    sheets, links = (
+        [dict(_ATTRIBUTE.findall(tag)) for tag in re.findall(pattern, archive.read(part).decode())]
+        for part, pattern in (
+            ("xl/workbook.xml", r"<(?:\w+:)?sheet\s[^>]*>"),
+            ("xl/_rels/workbook.xml.rels", r"<Relationship\s[^>]*>"),
+        )
+    )
+    target = {link.get("Id"): link.get("Target", "") for link in links}
+    parts = [target.get(sheet.get("r:id"), "") for sheet in sheets if unescape(sheet.get("name", "")) == name]
+    return next(
+        (part for part in (f"xl/{part.removeprefix('/xl/')}" for part in parts) if part in archive.namelist()), None
+    )
+
+
+def _errors_and_formulas(content: IO[bytes]) -> dict[str, tuple[str, str]]:
+    """The error and the formula of each cell of a sheet that has an error, or a formula without a value, by place."""
+    found: dict[str, tuple[str, str]] = {}
+    cell, texts, inside = dict[str, str](), {"f": "", "v": ""}, ""
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal cell, texts, inside
+        inside = name
+        if name == "c":
+            cell, texts = attributes, {"f": "", "v": ""}
+
+    def text(piece: str) -> None:
+        if inside in texts:
+            texts[inside] += piece
+
+    def end(name: str) -> None:
+        nonlocal inside
+        inside = ""
+        if name == "c" and "r" in cell:
+            is_error = cell.get("t") == "e"
+            if is_error or (texts["f"] and not texts["v"]):
+                found[cell["r"]] = texts["v"] if is_error else "", texts["f"]
+
+    parser = ParserCreate()
+    parser.StartElementHandler, parser.CharacterDataHandler, parser.EndElementHandler = start, text, end
+    parser.ParseFile(content)
+    return found
 
 
 @contextmanager
 def _errors(path: Path) -> Iterator[None]:
-    """Turn errors that openpyxl and its libraries raise for damaged workbooks into an InputError."""
+    """Turn errors that the library raises for damaged workbooks into an InputError."""
+    import python_calamine
+
     try:
         yield
     except InputError:
         raise
     except (
-        *(zipfile.BadZipFile, zlib.error, EOFError, OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError),
-        *(ExpatError, AttributeError, OverflowError, NotImplementedError, RuntimeError, AssertionError),
+        *(python_calamine.CalamineError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError),
+        *(ExpatError, NotImplementedError, RuntimeError),
     ) as error:
-        raise InputError(f"{path}: cannot be read as an Excel workbook ({reason_of(error)}); save it again") from error
+        raise InputError(f"{path}: cannot be read as a workbook ({reason_of(error)}); save it again") from error
