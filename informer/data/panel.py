@@ -40,7 +40,7 @@ from informer.read.series import (
 from informer.read.split import Split, cut_rows, remedy, shortage, split_rows
 from informer.read.table import Table, name_of
 from informer.read.time_columns import find_time_column
-from informer.read.times import TimesCache
+from informer.read.times import times_of
 
 log = logging.getLogger(__name__)
 
@@ -379,9 +379,8 @@ def series_names(paths: Sequence[Path]) -> list[str]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads files one after the other; a time column equal to the previous file's is not parsed again."""
+    """Reads files one after the other."""
 
-    times_cache: TimesCache = field(default_factory=TimesCache)
     time_format: str | None = None
     dialects: set[Dialect] = field(default_factory=set)
     categories: CategoryReader = field(default_factory=CategoryReader)
@@ -403,23 +402,21 @@ class _Reader:
         return table, config
 
     def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        table, config = timed(table, config, self.times_cache, self.time_format)
+        table, config = timed(table, config, self.time_format)
         self.time_format = config.time_format
         return table, config
 
 
-def timed(
-    table: Table, config: DatasetConfig, cache: TimesCache, trained_format: str | None
-) -> tuple[Table, DatasetConfig]:
+def timed(table: Table, config: DatasetConfig, trained_format: str | None) -> tuple[Table, DatasetConfig]:
     """The table with its time column parsed for all series at once, because parsing text is the slowest step.
 
     Raises:
-        InputError: see `TimesCache.times_of`.
+        InputError: see `times_of`.
     """
     time_col, groups = find_time_column(table, config.time_col), None
     if config.timezone is not None and config.series_col in table.columns:  # local times of each series
         groups = table.frame[config.series_col].to_numpy()
-    time_format, times = cache.times_of(table, time_col, config, trained_format, groups)
+    time_format, times = times_of(table, time_col, config, trained_format, groups)
     if not times.hasnans:  # a cell that is not a time is kept, so that it is reported with its series and text
         frame = table.frame.assign(**{time_col: pd.Series(times, index=table.frame.index)})
         frame = frame if config.since is None else frame[from_date(times, config.since, table.name)]

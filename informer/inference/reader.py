@@ -30,7 +30,6 @@ from informer.read.columns import coded, unknown
 from informer.read.frequency import Frequency
 from informer.read.series import Series, cells_of_file, column_values, prepared, series_from_table
 from informer.read.table import Table, cells_of_content, table_of_frame
-from informer.read.times import TimesCache
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +78,7 @@ class Reader:
         self._targets, masked = checkpoint.targets, checkpoint.dims.masked
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
-        self._has_warned, self._known_times = False, TimesCache()
+        self._has_warned = False
         self._last_future: tuple[object, Futures] | None = None
         self.pads = self._as_trained.short is Short.pad
         """Whether a history shorter than seq_len is padded."""
@@ -177,14 +176,13 @@ class Reader:
                 name,
                 history=history,
                 trained_format=self._time_format,
-                times_cache=self._known_times,
             )
             if line := self._sparse(series, config) if ahead is None else None:
                 raise InputError(line)
             return [self._checked(series)]
         panel, report, sparse = list[Series](), Report(), list[str]()
         # from all rows: the dates of one series may be ambiguous
-        table, config = timed(table, config, self._known_times, self._time_format)
+        table, config = timed(table, config, self._time_format)
         least, pads = self._seq_len + (ahead or 0), config.short is Short.pad
         long = LongTable.of(table, series_col)
 

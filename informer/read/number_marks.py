@@ -29,23 +29,12 @@ _TIME = re.compile(
 )
 """Times of day and months with a point, which do not determine the decimal mark."""
 
-_DIGITS = b"0123456789+-"
-_NO_NUMBER = re.compile(rb"[^\x00-\x20\x80-\xff.,'eE]")
-"""A character that no number has, in a cell without _DIGITS."""
-_POINT = {
-    mark: re.compile(rf"[\r\n{mark}][+-]?(?:\d+\.\d|0\.\d{{3}}|\d{{4,}}\.\d{{3}}|\d+\.\d{{5,}})(?=[\r\n{mark}]|\Z)")
-    for mark in "\t;|,"
-}
-"""By separator of the cells, one whose point is the decimal mark and not part of a time."""
-
 _DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
 
 
 def find_marks(text: str, separator: str) -> tuple[str, str, bool]:
     """The decimal mark and the thousands separator ("": none) of the numbers in some lines of a file, and whether some
     cell is unambiguous."""
-    if _has_only_points(text, separator):
-        return ".", "", True
     decimals, groups, either = set[str](), set[str](), set[str]()
     for number in _numbers(text, separator):
         grouped = _GROUPED.fullmatch(number)
@@ -65,23 +54,6 @@ def find_marks(text: str, separator: str) -> tuple[str, str, bool]:
     thousands = next(iter(groups), "")
     usual = {".": ",", ",": "."}.get(thousands) or ("," if either == {","} and separator != "," else ".")
     return next(iter(decimals), usual), thousands, bool(decimals or groups)
-
-
-def _has_only_points(text: str, separator: str) -> bool:
-    """Whether no number has another mark than one point, and some point is surely a decimal mark.
-
-    The common case, decided from the distinct rows without digits and signs, which are few; false where it is not sure.
-    """
-    if separator not in _POINT or '"' in text or len(text) > csv.field_size_limit():
-        return False
-    header = re.search(r"\r\n|\r|\n", text)
-    if header is None:
-        return False
-    # with the header, whose removal would take another copy of the text
-    marks, mark = text.encode("utf-8", "surrogatepass").translate(None, _DIGITS), separator.encode()
-    cells = mark.join(set(marks.split(b"\n"))).replace(b"\r", mark).split(mark)
-    are_sure = all(cell in (b"", b".") or _NO_NUMBER.search(cell) for cell in set(cells))
-    return are_sure and _POINT[separator].search(text, header.end() - 1) is not None
 
 
 def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:

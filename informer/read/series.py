@@ -35,7 +35,7 @@ from informer.read.number_marks import amounts, may_be_amount
 from informer.read.remote import is_remote, local_path
 from informer.read.split import split_rows
 from informer.read.table import Table, are_dates, read_table, without
-from informer.read.times import TimesCache, clocks_of_hours
+from informer.read.times import clocks_of_hours, times_of
 
 log = logging.getLogger(__name__)
 
@@ -468,7 +468,6 @@ def inspect_table(
     sizes: WindowSizes | None = None,
     history: int | None = None,
     trained_format: str | None = None,
-    times_cache: TimesCache | None = None,
 ) -> tuple[Series | None, checks.Report]:
     """Read, repair and check the rows: the series, None if it cannot be read, and all problems, warnings and repairs.
 
@@ -477,7 +476,6 @@ def inspect_table(
         sizes: for training, sizes of a window; each part of the split must contain at least one.
         history: for prediction, number of rows needed from the end. Of older rows only the times are read and checked.
         trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
-        times_cache: cache of time columns.
     """
     report, last = checks.Report(), history
     with report.gathering():
@@ -498,8 +496,7 @@ def inspect_table(
         n = len(table.frame) if reads_all else min(last or 0, len(table.frame))
         with report.gathering():
             # from all rows, since the last ones may be ambiguous
-            cache = times_cache or TimesCache()
-            time_format, times = cache.times_of(table, time_col, config, trained_format, None)
+            time_format, times = times_of(table, time_col, config, trained_format, None)
             step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
             joins = checks.joins_rows(times, config)
             if not is_numbered and not joins and (rounded := on_grid(times, step)) is not None:

@@ -15,7 +15,7 @@ forward, an hour is skipped.
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 from itertools import islice, product
 from typing import Literal
@@ -420,35 +420,12 @@ def parse_timestamps(
     return times if timezone is None else in_zone(times, timezone, table, column, groups)
 
 
-MOST_KEPT = 1 << 20
-"""Maximum number of rows of a cached time column; the text of a long one takes more memory than its numbers."""
-
-
-@dataclass(slots=True)
-class TimesCache:
-    """Cache of the last time column, since the files of a dataset often have the same one."""
-
-    _last: tuple[pd.Series, tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
-    """Cells, settings, and result; replaced as a whole, so that it is safe with threads."""
-
-    def times_of(
-        self, table: Table, column: str, config: DatasetConfig, trained_format: str | None, groups: np.ndarray | None
-    ) -> tuple[str | None, pd.DatetimeIndex]:
-        """Format and times of a column, from the cache if its cells are equal.
-
-        Raises:
-            InputError: see `find_format` and `parse_timestamps`.
-        """
-        cells, last = table.frame[column], self._last
-        settings = config.time_format, trained_format, config.timezone
-        keeps = groups is None and isinstance(cells.dtype, pd.StringDtype) and len(cells) <= MOST_KEPT
-        if keeps and last is not None and last[1] == settings and last[0].array.equals(cells.array):
-            return last[2]
-        time_format = find_format(table, column, config.time_format, trained_format=trained_format)
-        parsed = time_format, parse_timestamps(table, column, time_format, timezone=config.timezone, groups=groups)
-        if keeps:
-            self._last = cells, settings, parsed
-        return parsed
+def times_of(
+    table: Table, column: str, config: DatasetConfig, trained_format: str | None, groups: np.ndarray | None
+) -> tuple[str | None, pd.DatetimeIndex]:
+    """Format and times of a column; arguments and errors as of `find_format` and `parse_timestamps`."""
+    time_format = find_format(table, column, config.time_format, trained_format=trained_format)
+    return time_format, parse_timestamps(table, column, time_format, timezone=config.timezone, groups=groups)
 
 
 def _formats(table: Table, column: str) -> tuple[str, ...]:
@@ -578,6 +555,8 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
         cells = cells.astype("Int64").astype("str").str.zfill(width)
     if time_format.endswith("%Z"):
         return _with_names(text_of(cells), time_format, table, column)
+    if time_format == ISO and (plain := _plain_times(cells)) is not None:
+        return plain
     codes, texts = None, cells
     if is_encoded(cells):
         codes, once = codes_of(cells)
@@ -592,6 +571,20 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
             raise
         return with_offsets(text_of(cells), time_format, table, column)
     return times if codes is None else times.take(codes)
+
+
+def _plain_times(cells: pd.Series) -> pd.DatetimeIndex | None:
+    """Times in ISO 8601 without offsets from UTC, all at once; None if a cell is another one."""
+    import pyarrow
+    import pyarrow.compute
+
+    if not isinstance(cells.dtype, pd.StringDtype):
+        return None
+    try:
+        text = pyarrow.array(cells, pyarrow.string(), from_pandas=True)
+        return pd.DatetimeIndex(pyarrow.compute.cast(text, pyarrow.timestamp("us")).to_numpy(zero_copy_only=False))
+    except pyarrow.ArrowInvalid:
+        return None
 
 
 def _with_names(text: pd.Series, time_format: str, table: Table, column: str) -> pd.DatetimeIndex:
