@@ -87,12 +87,12 @@ def has_words(table: Table, column: str) -> bool:
 
 
 def check_no_times(table: Table, columns: Sequence[str]) -> None:
-    """Check that no column has times or durations, whose unit as numbers would be ambiguous.
+    """Check that no column has times or durations, whose unit as numbers would be ambiguous; those of a text are words.
 
     Raises:
         InputError: names the first such column.
     """
-    for column in columns:
+    for column in columns if table.is_frame else ():
         dtype = table.frame[column].dtype
         if dtype.kind in "mM":
             raise InputError(

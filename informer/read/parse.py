@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from informer.config.data import DatasetConfig
 from informer.read.cells import dictionary_encoded
 from informer.read.dialect import MOST_NOTES, SAMPLED_COLUMNS, SAMPLED_LINES, Layout, column_kinds, is_note
 from informer.read.limits import Bounded
@@ -85,7 +84,7 @@ def release_free(n_bytes: int) -> None:
 
 
 def cells_below(
-    content: Bounded, begin: int, head: str, layout: Layout, config: DatasetConfig, words: Sequence[str]
+    content: Bounded, begin: int, head: str, layout: Layout, as_text: Sequence[str], words: Sequence[str]
 ) -> tuple[pd.DataFrame, list[list[str]]]:
     """The cells of the rows, with column numbers as names and line numbers, from 0, as index; and the rows below them
     that are notes, if these have more cells than the others.
@@ -94,7 +93,7 @@ def cells_below(
         content: the text; the first row begins at `begin`.
         head: the beginning of the text, from the first row on.
         layout: its format.
-        config: names of the columns that stay text, and of the time column.
+        as_text: names of the columns that stay text.
         words: words that mean a missing value in other columns.
 
     Raises:
@@ -103,7 +102,7 @@ def cells_below(
     """
     kinds = dict.fromkeys(range(len(layout.names)), "text")
     if len(head) >= SHORT:
-        kinds |= _kinds_of_first_rows(head, layout, config, words)
+        kinds |= _kinds_of_first_rows(head, layout, as_text, words)
     if not _QUOTED_AFTER_BLANKS.search(head):
         frame = _even_rows(content, begin, layout, kinds, words)
         times = [place for place, kind in kinds.items() if kind == "time"]
@@ -122,7 +121,7 @@ def _may_be_months(days: pd.Series) -> bool:
     return days.dtype.kind == "M" and not days.dt.day.max() > MONTHS
 
 
-def _kinds_of_first_rows(head: str, layout: Layout, config: DatasetConfig, words: Sequence[str]) -> dict[int, str]:
+def _kinds_of_first_rows(head: str, layout: Layout, as_text: Sequence[str], words: Sequence[str]) -> dict[int, str]:
     """How the columns of a long file are read, by its first rows: as in `_types`."""
     names, mark = layout.names, layout.dialect.parsed_separator
     rows = csv.reader(head.splitlines(keepends=True)[:-1], delimiter=mark, skipinitialspace=True)
@@ -130,19 +129,17 @@ def _kinds_of_first_rows(head: str, layout: Layout, config: DatasetConfig, words
     kinds: dict[int, str] = {}
     for place, column in enumerate(columns):
         cells = pd.Series(column, dtype="str")
-        kind = "U" if names[place] in config.as_text else typed(cells, layout.dialect.decimal, words).dtype.kind
+        kind = "U" if names[place] in as_text else typed(cells, layout.dialect.decimal, words).dtype.kind
         if kind == "i":
             kinds[place] = "whole"
         elif kind == "f" and layout.dialect.is_settled:  # else its text is needed, see `find_doubts`
             kinds[place] = "number"
-        elif kind != "f" and names[place] not in config.as_text and cells.str.fullmatch(_TIME).all():
+        elif kind != "f" and names[place] not in as_text and cells.str.fullmatch(_TIME).all():
             kinds[place] = "time"
         elif kind != "f" and cells.nunique() * REPEATED <= len(cells):
             kinds[place] = "texts"
     times = [place for place, kind in kinds.items() if kind == "time"]
-    if len(times) > 1 or any(config.time_col not in (None, names[place]) for place in times):
-        kinds |= dict.fromkeys(times, "text")  # perhaps columns that are not used
-    return kinds
+    return kinds | dict.fromkeys(times if len(times) > 1 else (), "text")  # most of them are not used
 
 
 def _types(kinds: Mapping[int, str]) -> dict[str, Any]:

@@ -130,6 +130,11 @@ class Table:
         return list(self.frame.columns)
 
     @property
+    def is_frame(self) -> bool:
+        """Whether its columns had types before it was read, unlike those of text."""
+        return self.first_row == 0
+
+    @property
     def not_numeric(self) -> list[str]:
         """The columns of other types than numeric ones; to select a hundred thousand one by one is slow."""
         types = zip(self.columns, self.frame.dtypes.array, strict=True)
@@ -215,7 +220,8 @@ def _table_of_text(path: Path, file: Bounded, config: DatasetConfig) -> Table:
     file.count_columns(1)
     head = file.read(HEAD)
     if head.startswith(ZIP):
-        raise InputError(f"{path}: {_BINARY}; unpack the archive")
+        cure = "save the sheet of another workbook as .xlsx or CSV, or unpack the archive"
+        raise InputError(f"{path}: {_BINARY}; {cure}")
     content = file if len(head) == HEAD else file.of(head)
     head += file.readline()
     encoding = config.encoding or find_encoding(head)
@@ -258,7 +264,7 @@ def _cells_of_layout(
     words = [*EMPTY_WORDS, *EMPTY_MARKS, *config.missing_values]
     head = "".join(io.StringIO(text, newline="").readlines()[layout.n_before :])
     head = "" if layout.dialect.separator in BLANKS else head
-    frame, below = cells_below(content, begin, head, layout, config, words)
+    frame, below = cells_below(content, begin, head, layout, config.as_text, words)
     if len(frame) and frame.iloc[:, 0].hasnans:  # rows without cells, which spreadsheets leave at the end
         frame = frame.dropna(how="all")
     frame, notes = _without_notes(frame, below, layout, words)

@@ -373,7 +373,7 @@ def find_format(table: Table, column: str, configured: str | None, *, trained_fo
     for problem in format_problems(configured) if configured is not None else []:
         raise InputError(problem)
     is_read = is_datetime64_any_dtype(table.frame[column])
-    if is_read and configured is None and table.first_row:  # the times of a long text
+    if is_read and configured is None and not table.is_frame:  # the times of a long text
         return ISO
     if configured is not None or is_read or not len(table.frame):
         return configured

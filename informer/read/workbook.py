@@ -1,4 +1,4 @@
-"""Convert a sheet of a workbook (.xlsx, .xlsb, .xls, .ods) to CSV text, so that both are read and checked alike."""
+"""Convert a sheet of an Excel workbook (.xlsx, or .xls of older programs) to CSV text, so that both are read alike."""
 
 import csv
 import io
@@ -21,22 +21,26 @@ from informer.read.limits import CELL, check_ratio, check_size, check_table
 
 log = logging.getLogger(__name__)
 
+MOST_ROWS = 1_048_576
+"""Maximum number of rows of a sheet in Excel; a damaged file may claim more."""
+
 PEEKED, FEWEST_ROWS = 50, 3
 """First rows of a sheet that are looked at, and how many of them have numbers if it is no title page."""
 
 WRITTEN: dict[str, Any] = {"separator": ",", "decimal": ".", "thousands": "", "encoding": "utf-8"}
 """Format of `sheet_text`."""
 
-WORKBOOKS = {"xl/workbook.xml", "xl/workbook.bin", "content.xml"}
-"""Parts that make a zip archive a workbook."""
-
 DAYS_TO_1970, DAYS_TO_1970_FROM_1904 = 25_569, 24_107
-"""Days from the start of spreadsheet dates to 1970, also of workbooks with the calendar of 1904."""
+"""Days from the start of spreadsheet dates to 1970, also of workbooks whose calendar begins in 1904."""
+
+ROW_DEPTH = 3
+"""Depth of a row in a sheet: worksheet, sheetData, row."""
 
 EXACT = 1 << 53
 """Integers below this are exact in double precision."""
 
-_FROM_1904 = re.compile(rb'<workbookPr[^>]*\bdate1904="(?:1|true)"')
+_BOOK, _LINKS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
+_FROM_1904 = re.compile(r'<workbookPr[^>]*\bdate1904="(?:1|true)"')
 _ATTRIBUTE = re.compile(r'([\w:]+)="([^"]*)"')
 
 
@@ -44,7 +48,7 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
     """Whether a zip archive is a workbook; rewinds the file."""
     try:
         with zipfile.ZipFile(file) as archive:
-            return not WORKBOOKS.isdisjoint(archive.namelist())
+            return {"[Content_Types].xml", _BOOK} <= {*archive.namelist()}
     except (zipfile.BadZipFile, OSError, ValueError):
         return False
     finally:
@@ -64,14 +68,11 @@ def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tu
     Raises:
         InputError: the workbook is damaged, empty or without that sheet, or more than the limits of `config`.
     """
-    with _errors(path):
-        from_1904 = _check_parts(path, file, config)
-        rows, name, (above, before) = _rows(path, file, config)
-        if any("" in row for row in rows):
-            _fill_blanks(path, file, name, rows, (above, before))
-        text, skipped = io.StringIO(), None
-        writer = csv.writer(text, lineterminator="\n")
-        for number, row in enumerate(rows, start=above):
+    text, skipped = io.StringIO(), None
+    writer = csv.writer(text, lineterminator="\n")
+    with _damage(path):
+        book = _Book(path, file, config)
+        for number, row in enumerate(book.rows()):
             cells = [_written(cell) for cell in row]
             while cells and not cells[-1]:
                 cells.pop()
@@ -82,46 +83,129 @@ def sheet_text(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tu
     if skipped is None:
         which = "first sheet" if config.sheet is None else f"sheet {config.sheet!r}"
         raise InputError(f"{path}: the {which} is empty, expected a header and rows")
-    return text.getvalue().encode(), skipped, DAYS_TO_1970_FROM_1904 if from_1904 else DAYS_TO_1970
+    return text.getvalue().encode(), skipped, book.to_1970
 
 
-def _check_parts(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> bool:
-    """Check the size of all parts; returns whether the calendar begins in 1904. Rewinds the file."""
-    if not zipfile.is_zipfile(file):  # .xls, which is not compressed
+class _Book:
+    """A workbook within limits; `to_1970` are the days from its first day to 1970."""
+
+    def __init__(self, path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> None:
+        self._path, self._file, self._config, self.to_1970 = path, file, config, DAYS_TO_1970
+        self._parts: dict[str, str] = {}
+        if zipfile.is_zipfile(file):  # an older one is not compressed
+            with zipfile.ZipFile(file) as archive:  # no part is read beyond the size it declares
+                n_bytes = sum(entry.file_size for entry in archive.infolist())
+                check_size(path, n_bytes, config)
+                check_ratio(path, n_bytes, path.stat().st_size, config)
+                book, links = (archive.read(part).decode() for part in (_BOOK, _LINKS))
+            self.to_1970 = DAYS_TO_1970_FROM_1904 if _FROM_1904.search(book) else DAYS_TO_1970
+            targets = {link.get("Id"): link.get("Target", "") for link in _tags(links, "Relationship")}
+            for sheet in _tags(book, "sheet"):
+                target = targets.get(sheet.get("r:id"), "").removeprefix("/xl/")
+                self._parts[unescape(sheet.get("name", ""))] = f"xl/{target}"
         file.seek(0)
-        return False
-    with zipfile.ZipFile(file) as archive:  # no part is read beyond the size it declares
-        n_bytes = sum(entry.file_size for entry in archive.infolist())
-        check_size(path, n_bytes, config)
-        check_ratio(path, n_bytes, path.stat().st_size, config)
-        book = archive.read("xl/workbook.xml") if "xl/workbook.xml" in archive.namelist() else b""
-    file.seek(0)
-    return _FROM_1904.search(book) is not None
+
+    def rows(self) -> list[list[Any]]:
+        """The rows of the sheet."""
+        import python_calamine
+
+        book = python_calamine.CalamineWorkbook.from_filelike(self._file)
+        names = book.sheet_names
+        if not names:
+            raise InputError(f"{self._path}: the workbook has no worksheet")
+        wanted = self._config.sheet
+        first: tuple[str, list[list[Any]]] | None = None
+        for name in names if wanted is None else [names[_place(self._path, names, wanted)]]:
+            cells = self._scanned(name)
+            sheet = book.get_sheet_by_name(name)
+            rows = [*map(list, sheet.iter_rows())] if sheet.height else []
+            self._fill_blanks(rows, cells, (sheet.start or (0, 0))[1])
+            first = first or (name, rows)
+            if wanted is not None or _has_rows(rows):
+                first = name, rows
+                break
+        assert first is not None, "there is a sheet"
+        if len(names) > 1:
+            log.info(f"{self._path.name}: reads the sheet {first[0]!r} of {listed(names)} (dataset.sheet)")
+        return first[1]
+
+    def _scanned(self, name: str) -> dict[tuple[int, int], tuple[str, str]]:
+        """The error and the formula of each cell of a sheet that has an error, or a formula without a value, by row and
+        column from 1; checks the limits before the library makes an array of all cells."""
+        if name not in self._parts:
+            return {}
+        scan = _Scan(self._path, self._config)
+        self._file.seek(0)
+        with zipfile.ZipFile(self._file) as archive, archive.open(self._parts[name]) as part:
+            scan.read(part)
+        check_table(self._path, scan.n_rows, scan.n_columns, self._config)
+        n_bytes = scan.n_rows * scan.n_columns * CELL
+        check_ratio(self._path, n_bytes, self._path.stat().st_size, self._config)
+        return scan.found
+
+    def _fill_blanks(self, rows: list[list[Any]], found: dict[tuple[int, int], tuple[str, str]], before: int) -> None:
+        """Put errors such as #DIV/0!, which the library leaves out, in blank cells, and check that formulas have saved
+        values, which programs that only write workbooks leave out; `before`: columns that `rows` lack."""
+        for (row, column), (error, formula) in found.items():
+            cells = rows[row - 1] if row <= len(rows) else []
+            place = column - 1 - before
+            if not (0 <= place < len(cells) and cells[place] == ""):
+                continue
+            if not error:
+                raise InputError(
+                    f"{self._path}, row {row}, column {column}: the formula ={formula:.80} has no saved value; open "
+                    "the workbook in a spreadsheet program and save it, or write values"
+                )
+            cells[place] = error
 
 
-def _rows(path: Path, file: io.BufferedIOBase, config: DatasetConfig) -> tuple[list[list[Any]], str, tuple[int, int]]:
-    """The rows of the sheet from its first cell on, its name, and the numbers of rows above and of columns before."""
-    import python_calamine
+class _Scan:
+    """Size of a sheet, and its cells that have an error, or a formula without a value, see `_Book`."""
 
-    book = python_calamine.CalamineWorkbook.from_filelike(file)
-    names = book.sheet_names
-    if not names:
-        raise InputError(f"{path}: the workbook has no worksheet")
-    places = range(len(names)) if config.sheet is None else [_place(path, names, config.sheet)]
-    first: tuple[list[list[Any]], str, tuple[int, int]] | None = None
-    for place in places:
-        sheet = book.get_sheet_by_index(place)
-        check_table(path, sheet.height, sheet.width, config)
-        check_ratio(path, sheet.height * sheet.width * CELL, path.stat().st_size, config)
-        found = [*map(list, sheet.iter_rows())] if sheet.height else [], names[place], sheet.start or (0, 0)
-        first = first or found
-        if config.sheet is not None or _has_rows(found[0]):
-            first = found
-            break
-    assert first is not None, "a workbook has a sheet"
-    if len(names) > 1:
-        log.info(f"{path.name}: reads the sheet {first[1]!r} of {listed(names)} (dataset.sheet)")
-    return first
+    def __init__(self, path: Path, config: DatasetConfig) -> None:
+        self._path, self._config = path, config
+        self.n_rows = self.n_columns = 0
+        self.found: dict[tuple[int, int], tuple[str, str]] = {}
+        self._depth = self._row = self._column = 0
+        self._is_error, self._inside, self._texts = False, "", {"f": "", "v": ""}
+
+    def read(self, part: IO[bytes]) -> None:
+        """Read the sheet; errors as in `sheet_text`."""
+        parser = ParserCreate()
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._text
+        parser.ParseFile(part)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        self._inside = name
+        if name == "row" and self._depth == ROW_DEPTH:
+            self._row, self._column = int(attributes.get("r", self._row + 1)), 0
+        elif name == "c":
+            letters = attributes.get("r", "").rstrip("0123456789")
+            given = reduce(lambda count, letter: 26 * count + ord(letter) - ord("A") + 1, letters.upper(), 0)
+            self._row = int(attributes.get("r", "")[len(letters) :] or self._row)
+            self._column = given or self._column + 1
+            self._is_error, self._texts = attributes.get("t") == "e", {"f": "", "v": ""}
+            self.n_rows, self.n_columns = max(self.n_rows, self._row), max(self.n_columns, self._column)
+            check_table(self._path, 1, self._column, self._config)
+        if self._row > MOST_ROWS:
+            raise InputError(f"{self._path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
+
+    def _text(self, piece: str) -> None:
+        if self._inside in self._texts:
+            self._texts[self._inside] += piece
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        self._inside = ""
+        formula, value = self._texts.values()
+        if name == "c" and (self._is_error or (formula and not value)):
+            self.found[self._row, self._column] = value if self._is_error else "", formula
+
+
+def _tags(xml: str, name: str) -> list[dict[str, str]]:
+    return [dict(_ATTRIBUTE.findall(tag)) for tag in re.findall(rf"<(?:\w+:)?{name}\s[^>]*>", xml)]
 
 
 def _has_rows(rows: Sequence[Sequence[object]]) -> bool:
@@ -150,80 +234,8 @@ def _written(cell: object) -> str:
     return " ".join(str(cell).splitlines())  # without line breaks, so that lines are rows
 
 
-def _fill_blanks(path: Path, file: io.BufferedIOBase, name: str, rows: list[list[Any]], start: tuple[int, int]) -> None:
-    """Put errors such as #DIV/0!, which the library leaves out, in the blank cells of an .xlsx sheet, and check that
-    formulas have saved values, which programs that only write workbooks leave out."""
-    file.seek(0)
-    if not zipfile.is_zipfile(file):
-        return
-    with zipfile.ZipFile(file) as archive:
-        if (part := _part_of(archive, name)) is None:
-            return
-        with archive.open(part) as content:
-            found = _errors_and_formulas(content)
-    for place, (error, formula) in found.items():
-        letters, number = place.rstrip("0123456789"), int(place.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-        column = reduce(lambda count, letter: 26 * count + ord(letter) - 64, letters, 0)
-        row, cell = number - 1 - start[0], column - 1 - start[1]
-        if not (0 <= row < len(rows) and 0 <= cell < len(rows[row]) and rows[row][cell] == ""):
-            continue
-        if not error:
-            raise InputError(
-                f"{path}, row {number}, column {column}: the formula ={formula:.80} has no saved value; open the "
-                "workbook in a spreadsheet program and save it, or write values"
-            )
-        rows[row][cell] = error
-
-
-def _part_of(archive: zipfile.ZipFile, name: str) -> str | None:
-    """The part of an .xlsx workbook with the sheet of this name; None for other workbooks."""
-    if not {"xl/workbook.xml", "xl/_rels/workbook.xml.rels"} <= {*archive.namelist()}:
-        return None
-    sheets, links = (
-        [dict(_ATTRIBUTE.findall(tag)) for tag in re.findall(pattern, archive.read(part).decode())]
-        for part, pattern in (
-            ("xl/workbook.xml", r"<(?:\w+:)?sheet\s[^>]*>"),
-            ("xl/_rels/workbook.xml.rels", r"<Relationship\s[^>]*>"),
-        )
-    )
-    target = {link.get("Id"): link.get("Target", "") for link in links}
-    parts = [target.get(sheet.get("r:id"), "") for sheet in sheets if unescape(sheet.get("name", "")) == name]
-    return next(
-        (part for part in (f"xl/{part.removeprefix('/xl/')}" for part in parts) if part in archive.namelist()), None
-    )
-
-
-def _errors_and_formulas(content: IO[bytes]) -> dict[str, tuple[str, str]]:
-    """The error and the formula of each cell of a sheet that has an error, or a formula without a value, by place."""
-    found: dict[str, tuple[str, str]] = {}
-    cell, texts, inside = dict[str, str](), {"f": "", "v": ""}, ""
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        nonlocal cell, texts, inside
-        inside = name
-        if name == "c":
-            cell, texts = attributes, {"f": "", "v": ""}
-
-    def text(piece: str) -> None:
-        if inside in texts:
-            texts[inside] += piece
-
-    def end(name: str) -> None:
-        nonlocal inside
-        inside = ""
-        if name == "c" and "r" in cell:
-            is_error = cell.get("t") == "e"
-            if is_error or (texts["f"] and not texts["v"]):
-                found[cell["r"]] = texts["v"] if is_error else "", texts["f"]
-
-    parser = ParserCreate()
-    parser.StartElementHandler, parser.CharacterDataHandler, parser.EndElementHandler = start, text, end
-    parser.ParseFile(content)
-    return found
-
-
 @contextmanager
-def _errors(path: Path) -> Iterator[None]:
+def _damage(path: Path) -> Iterator[None]:
     """Turn errors that the library raises for damaged workbooks into an InputError."""
     import python_calamine
 
@@ -235,4 +247,4 @@ def _errors(path: Path) -> Iterator[None]:
         *(python_calamine.CalamineError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError),
         *(ExpatError, NotImplementedError, RuntimeError),
     ) as error:
-        raise InputError(f"{path}: cannot be read as a workbook ({reason_of(error)}); save it again") from error
+        raise InputError(f"{path}: cannot be read as an Excel workbook ({reason_of(error)}); save it again") from error

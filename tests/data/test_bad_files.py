@@ -43,10 +43,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "blank lines only": ("\n\n", "empty|header"),
     "header only": ("date,a\n", "a header without rows"),
     "binary": (b"PK\x03\x04\0\0\0", "a binary file, expected CSV text"),
-    "a workbook": (b"PK\x03\x04without a zero byte", "save the sheet of an older workbook as .xlsx or CSV"),
+    "a workbook": (b"PK\x03\x04without a zero byte", "save the sheet of another workbook as .xlsx or CSV"),
     "a workbook of an older program": (
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0",
-        "save the sheet of an older workbook as .xlsx or CSV",
+        "cannot be read as an Excel workbook",
     ),
     "an archive of two files": (zipped({"a.csv": GOOD, "b.csv": GOOD}), "unpack the archive"),
     "an archive cut short": (zipped({"a.csv": GOOD})[:-9], "unpack the archive"),

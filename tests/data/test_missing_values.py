@@ -17,7 +17,6 @@ from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.read import table as assemble
 from informer.read.checks import missing_words
 from informer.read.series import inspect_table
 from informer.read.table import table_of_frame
@@ -40,12 +39,8 @@ def frames(n: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
-@pytest.mark.parametrize("chunk", [7, 1 << 16])
-def test_files_read_words_like_empty_cells(
-    suffix: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_read_words_like_empty_cells(suffix: str, tmp_path: Path) -> None:
     """Red when a word stays text in some kind of file, or a value next to one changes."""
-    monkeypatch.setattr(assemble, "ROWS", chunk)
     empty, worded = frames()
     path = tmp_path / f"a{suffix}"
     if suffix == ".csv":
