@@ -20,7 +20,6 @@ from informer.data.panel import read_panel
 from informer.read.checks import Report
 from informer.read.series import cells_of_file, inspect_table, keeping_cells
 from informer.read.table import read_table, table_of_frame
-from informer.read.times import TimesCache
 
 
 @pytest.mark.parametrize("time_format", ["%d %b %Y", "%d %B %Y", "%B %d, %Y %H:%M"])
@@ -139,32 +138,6 @@ def said(report: Report) -> list[Any]:
     """All that a report says."""
     errors = [(str(error), error.repairs, error.column) for error in (*report.problems, *report.outliers)]
     return [*errors, report.warnings, report.repairs, report.far]
-
-
-def test_times_that_were_checked_before_are_not_taken_for_others() -> None:
-    """Red if the times of another file or zone are taken, if their checks are left out for other times, settings or
-    histories, or if those of its numbers are."""
-    frame = made(30).astype({"date": "str"})
-    gap, twice = frame.drop(index=20), pd.concat([frame, frame.tail(1)], ignore_index=True)
-    empty = frame.assign(a=[*frame["a"][:-1], np.nan])
-    later = frame.assign(date=pd.date_range("2021-01-13", periods=30, freq="h").astype("str"))
-    configs = [DatasetConfig(), DatasetConfig(frequency="30min"), DatasetConfig(fill=Fill.linear)]
-    configs.append(DatasetConfig(timezone="Europe/Berlin"))
-    known, n_problems = TimesCache(), 0
-    for config in configs:
-        for history in (10, 5, None):
-            for own in (frame, frame, empty, gap, gap, twice, later, empty, frame):
-                table = table_of_frame(own, "f")
-                series, report = inspect_table(table, config, "f", history=history, times_cache=known)
-                alone, expected = inspect_table(table, config, "f", history=history)
-                assert said(report) == said(expected)
-                assert (series is None) == (alone is None)
-                if series is not None and alone is not None:
-                    assert series.timestamps.equals(alone.timestamps)
-                    assert (series.frequency, series.time_format) == (alone.frequency, alone.time_format)
-                    np.testing.assert_array_equal(series.values, alone.values)
-                n_problems += len(report.problems)
-    assert n_problems > 20
 
 
 @pytest.mark.parametrize("bad", ["x", "", "7"])
