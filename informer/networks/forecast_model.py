@@ -83,7 +83,7 @@ class ForecastModel(nn.Module):
         enc_mark: Float[Tensor, "b seq_len m"],
         dec_x: Float[Tensor, "b dec_len c"],
         dec_mark: Float[Tensor, "b dec_len m"],
-        series: Int[Tensor, "b"] | None = None,
+        series: Int[Tensor, " b"] | None = None,
         actual: Float[Tensor, "b pred_len n"] | None = None,
         parameters: bool = False,
     ) -> Float[Tensor, "b pred_len n *q"]:

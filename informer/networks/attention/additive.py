@@ -11,10 +11,9 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.scores import hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
@@ -37,9 +36,7 @@ class AdditiveAttention(Attention):
         super().__init__(spec)
         self.weight = nn.Parameter(normal(spec.n_heads, spec.d_head, std=spec.d_head**-0.5))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax(w . tanh(q + k)) v, with dropout on the weights in training."""
         # tanh(x) = 2 sigmoid(2 x) - 1; softmax cancels the constant, and sigmoid is several times faster than tanh
         q, k, weight = 2 * q, 2 * k, (2 * self.weight.to(q.dtype)).expand(q.shape[0], -1, -1)[:, :, None]
@@ -52,7 +49,7 @@ class AdditiveAttention(Attention):
         scores = hide_future(self.spec, (weight.unsqueeze(3) @ hidden).squeeze(3), start)
         return dropout_product(scores.softmax(dim=-1), v, p)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(w . tanh(q + k))."""
         hidden = torch.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
         scores = torch.einsum("bhlse,he->bhls", hidden, self.weight.to(q.dtype))

@@ -9,10 +9,7 @@ Cost: that of `full` below the crossover, O(L ln L) from there on.
 
 from typing import final
 
-from jaxtyping import Float
-from torch import Tensor
-
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import at_least
 from informer.networks.attention.prob import ProbAttention
@@ -43,12 +40,10 @@ class AutoAttention(Attention):
         self.chosen = prob if long else FullAttention(spec)
         self.picked = "prob" if long else "full"
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Attend with the chosen mechanism."""
         return self.chosen(q, k, v)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """Attention matrix of the chosen mechanism."""
         return self.chosen.weights(q, k)

@@ -12,6 +12,13 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
+# shapes of operands and results, named once for all mechanisms
+Queries = Float[Tensor, "b h l e"]
+Keys = Float[Tensor, "b h s e"]
+Values = Float[Tensor, "b h s d"]
+Outputs = Float[Tensor, "b h l d"]
+Matrix = Float[Tensor, "b h l s"]
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
@@ -99,11 +106,9 @@ class Attention(nn.Module, ABC):
         return ()
 
     @abstractmethod
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Outputs of all queries."""
 
     @abstractmethod
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """Dense attention matrix in eval mode, for plots and tests; may take O(l s)."""

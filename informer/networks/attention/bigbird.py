@@ -16,10 +16,10 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, attend, band, gathered, pattern_weights
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
 from informer.networks.attention.parameters import at_least, fixed_lengths
@@ -63,9 +63,7 @@ class BigBirdAttention(Attention):
         self.register_buffer("where", where, persistent=False)
         self.register_buffer("random_keys", draw_keys(spec, self.reach, where, n_random, seed))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Sparse softmax attention, with dropout on the weights in training.
 
         Raises:
@@ -83,7 +81,7 @@ class BigBirdAttention(Attention):
     def _near(self, i: Tensor, j: Tensor) -> Tensor:
         return (i - j).abs() <= self.reach
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """Dense softmax over the pattern, one pattern per head."""
         allowed = _window_or_random(self.random_keys, self.reach)
         allowed[:, :, self.where] = True

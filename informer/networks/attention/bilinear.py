@@ -10,10 +10,9 @@ kernel. Reduces to `full` for W = e^-0.5 I, the initial value.
 from typing import final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.scores import up_to_row
 from informer.networks.ops.fast import is_shape_only
@@ -37,13 +36,11 @@ class BilinearAttention(Attention):
         self.weight = nn.Parameter(weight)
         self.attend = FullAttention(spec, scale=1.0)
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax(q W k^T) v, with dropout on the weights in training."""
         return self.attend(q @ self.weight.to(q.dtype), k, v)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(q W k^T)."""
         scores = torch.einsum("bhle,hef,bhsf->bhls", q, self.weight.to(q.dtype), k)
         return up_to_row(self.spec, scores).softmax(dim=-1)

@@ -28,7 +28,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.base import AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.feature_maps import dense_weights, exp_key, softmax_over_features
 from informer.networks.attention.kernels import (
     CHUNK,
@@ -64,9 +64,7 @@ class EfficientAttention(KernelAttention):
         super().__init__(spec)
         self.normaliser = choice("normaliser", normaliser, ("feature", "row"))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax_e(q) (softmax_s(k)^T v)."""
         dtype = v.dtype
         if self._by_row:
@@ -79,7 +77,7 @@ class EfficientAttention(KernelAttention):
         _, (out,) = scan(_causal_step, empty, q, k, v, width=e)
         return out.to(dtype)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(q) softmax(k)^T; causal: row by row, or with exp(k) divided by row sums."""
         wide_q, wide_k = promote_half(q, k)
         if self._by_row:

@@ -16,10 +16,9 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.kernels import promote_half
 from informer.networks.attention.moving_average import new_average, over_processes
 from informer.networks.attention.parameters import at_least, flag, share
@@ -60,9 +59,7 @@ class EMAttention(Attention):
         bases = normal(spec.n_heads, n_bases, spec.d_head)
         self.register_buffer("bases", bases if is_shape_only() else F.normalize(bases, dim=-1))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Fit the bases to the keys and attend to them; training also updates the initial bases."""
         dtype = v.dtype
         q, k, v = promote_half(q, k, v)
@@ -81,7 +78,7 @@ class EMAttention(Attention):
                 bases = new
         return ((q @ bases.transpose(-1, -2)).softmax(dim=-1) @ (responsibilities @ v)).to(dtype)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """Shares of bases per query times shares of keys per base."""
         wide_q, wide_k = promote_half(q, k)
         bases = self.bases.to(wide_k.dtype).expand(k.shape[0], -1, -1, -1)

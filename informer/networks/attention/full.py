@@ -12,10 +12,10 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.parameters import positive
 from informer.networks.attention.scores import future_keys, hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
@@ -41,11 +41,11 @@ class FullAttention(Attention):
 
     def forward(
         self,
-        q: Float[Tensor, "b h l e"],
-        k: Float[Tensor, "b h s e"],
-        v: Float[Tensor, "b h s d"],
+        q: Queries,
+        k: Keys,
+        v: Values,
         mask: Bool[Tensor, "b s"] | None = None,
-    ) -> Float[Tensor, "b h l d"]:
+    ) -> Outputs:
         """softmax(scale q k^T) v over the keys in `mask` (None: all), with dropout on the weights in training."""
         allowed, causal = None, self.spec.causal
         if mask is not None:
@@ -60,9 +60,7 @@ class FullAttention(Attention):
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
         return dropout_product(scores.softmax(dim=-1), v, p)
 
-    def weights(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], mask: Bool[Tensor, "b s"] | None = None
-    ) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys, mask: Bool[Tensor, "b s"] | None = None) -> Matrix:
         """softmax(scale q k^T)."""
         scores = torch.einsum("bhle,bhse->bhls", q, k) * self.scale
         if mask is not None:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Outputs, Queries
 from informer.networks.attention.blocks import Piece, attend, columns
 from informer.networks.attention.parameters import at_least
 from informer.networks.attention.summary_tokens import SummaryAttention
@@ -48,9 +48,7 @@ class GlobalLocalAttention(Attention):
         self.local = local
         self.n_tokens = at_least("n_tokens", n_tokens, 1)
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h l e"], v: Float[Tensor, "b h l d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Queries, v: Outputs) -> Outputs:
         """One softmax for the tokens and one for the rows, with dropout on the weights in training."""
         n = self.n_tokens
         q = q * self.spec.d_head**-0.5
@@ -61,7 +59,7 @@ class GlobalLocalAttention(Attention):
         ]
         return torch.cat([attend(tokens, v.dtype), attend(rows, v.dtype)], dim=2)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h l e"]) -> Float[Tensor, "b h l l"]:
+    def weights(self, q: Queries, k: Queries) -> Float[Tensor, "b h l l"]:
         """The dense matrix."""
         n = self.n_tokens
         scores = torch.einsum("bhle,bhse->bhls", q, k) * self.spec.d_head**-0.5

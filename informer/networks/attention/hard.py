@@ -16,10 +16,9 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.parameters import flag, positive
 from informer.networks.attention.scores import scaled_scores, up_to_row
 from informer.networks.ops.chunks import map_rows
@@ -45,9 +44,7 @@ class HardAttention(Attention):
         self.temperature = positive("temperature", temperature, minimum=LEAST)
         self.gumbel = flag("gumbel", gumbel)
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """The value of each query's best key."""
         noisy = self.training and self.gumbel
         return map_rows(partial(self._attend, noisy), q, k, v, width=k.shape[2], causal=self.spec.causal)
@@ -64,7 +61,7 @@ class HardAttention(Attention):
         one_hot = (soft - soft.detach()).scatter_add_(-1, best, torch.ones_like(best, dtype=soft.dtype))
         return one_hot @ v
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """One-hot rows at the largest s q.k, without noise."""
         scores = up_to_row(self.spec, torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
         return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(q.dtype)

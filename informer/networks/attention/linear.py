@@ -11,10 +11,7 @@ attention.
 
 from typing import final
 
-from jaxtyping import Float
-from torch import Tensor
-
-from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.base import AttentionSpec, Keys, Matrix, Queries
 from informer.networks.attention.feature_maps import FEATURE_MAPS, dense_weights
 from informer.networks.attention.kernels import FeatureMap, promote_half
 from informer.networks.attention.parameters import choice
@@ -40,7 +37,7 @@ class LinearAttention(KernelAttention):
         """f for queries and for keys."""
         return FEATURE_MAPS[self.feature_map]
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """f(q) f(k)^T over its row sums."""
         wide_q, wide_k = promote_half(q, k)
         return dense_weights(self.feature_map, wide_q, wide_k, causal=self.spec.causal).to(q.dtype)

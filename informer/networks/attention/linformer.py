@@ -13,10 +13,9 @@ from dataclasses import replace
 from typing import final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import at_least, fixed_lengths, flag
 from informer.networks.ops.fast import normal
@@ -43,14 +42,12 @@ class LinformerAttention(Attention):
         self.proj_v = self.proj_k if flag("share_kv", share_kv) else nn.Parameter(normal(*shape, std=spec.len_k**-0.5))
         self.attend = FullAttention(replace(spec, len_k=proj_len))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax(s q (E k)^T) (F v), with dropout on the softmax in training."""
         fixed_lengths(self.spec, q, k)
         return self.attend(q, self.proj_k.to(k.dtype) @ k, self.proj_v.to(v.dtype) @ v)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(s q (E k)^T) F."""
         scores = torch.einsum("bhle,hms,bhse->bhlm", q, self.proj_k.to(q.dtype), k) * q.shape[-1] ** -0.5
         return torch.einsum("bhlm,hms->bhls", scores.softmax(dim=-1), self.proj_v.to(q.dtype))

@@ -9,10 +9,9 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, attend, band, gathered, pattern_weights, positions
 from informer.networks.attention.parameters import at_least
 
@@ -43,9 +42,7 @@ class LogSparseAttention(Attention):
         # n & (n - 1) clears the lowest set bit: 0 for 0 and powers of two.
         return (distance <= self.window) | (distance & (distance - 1) == 0)
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """A band and gathered keys in one softmax, with dropout on the weights in training."""
         q = q * self.spec.d_head**-0.5
         reach = max(self.window, NEAR)
@@ -62,7 +59,7 @@ class LogSparseAttention(Attention):
         keys = positions(q.shape[2], q.device)[:, None] + offsets
         return torch.where(keys < q.shape[2], keys, -1).expand(q.shape[1], -1, -1)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """The dense softmax over the pattern."""
         i = torch.arange(q.shape[2], device=q.device)
         distance = (i[:, None] - i).abs()

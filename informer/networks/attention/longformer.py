@@ -14,10 +14,9 @@ from itertools import groupby
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, attend, band, pattern_weights
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
 from informer.networks.attention.parameters import at_least, fixed_lengths
@@ -56,9 +55,7 @@ class LongformerAttention(Attention):
         self.dilations = _per_head(dilation, spec.n_heads)
         self.register_buffer("where", place_globals(spec.len_k, n_global, global_positions), persistent=False)
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Windowed and global softmax attention, with dropout on the weights in training.
 
         Raises:
@@ -90,7 +87,7 @@ class LongformerAttention(Attention):
             pieces.append(global_columns(q, k, v, self.p, where=self.where, near=near, causal=causal))
         return attend(pieces, v.dtype)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """Dense softmax over the pattern, one pattern per head."""
         offset = torch.arange(k.shape[2], device=q.device) - torch.arange(q.shape[2], device=q.device)[:, None]
         dilation = torch.tensor(self.dilations, device=q.device)[:, None, None]

@@ -16,10 +16,9 @@ import math
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.base import AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.kernels import FeatureMap, Features, kernel_weights, promote_half
 from informer.networks.attention.parameters import at_least, choice, flag
 from informer.networks.attention.recurrent import KernelAttention
@@ -63,15 +62,13 @@ class PerformerAttention(KernelAttention):
         self.n_calls: Tensor
         self.register_buffer("n_calls", torch.tensor(0))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """A v; in training, directions are redrawn first according to `redraw_every`."""
         if self.training and self.redraw_every:
             self._count()
         return super().forward(q, k, v)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """f(q) f(k)^T over its row sums."""
         wide_q, wide_k = promote_half(q, k)
         query, key = self.maps()

@@ -20,10 +20,9 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import at_least, choice
 
@@ -59,9 +58,7 @@ class PooledAttention(Attention):
         n_pooled = -(-spec.len_k // ratio) if self.pyramid is None else sum(self.pyramid)
         self.attend = FullAttention(replace(spec, len_k=n_pooled))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax(s q (P k)^T) (P v), with dropout on the softmax in training."""
         return self.attend(q, self._pool(k), self._pool(v))
 
@@ -79,7 +76,7 @@ class PooledAttention(Attention):
         lengths = torch.arange(n_keys, 0, -ratio, device=x.device).clamp(max=ratio)
         return runs.sum(dim=3) / lengths[:, None]
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(s q (P k)^T) P."""
         pool = self._matrix(k)
         scores = torch.einsum("bhle,hms,bhse->bhlm", q, pool, k) * q.shape[-1] ** -0.5

@@ -20,10 +20,10 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.parameters import at_least, choice, fixed_lengths, flag
 from informer.networks.attention.running_sums import causal_mean, running_sum
 from informer.networks.attention.sparsity import sparsity
@@ -43,11 +43,11 @@ def log_count(factor: int, length: int, rounding: str = "ceil_ln") -> int:
 
 
 def probsparse(
-    q: Float[Tensor, "b h l e"],
-    k: Float[Tensor, "b h s e"],
-    v: Float[Tensor, "b h s d"],
+    q: Queries,
+    k: Keys,
+    v: Values,
     *,
-    sample_index: Int[Tensor, "u"] | Int[Tensor, "l u"] | None,
+    sample_index: Int[Tensor, " u"] | Int[Tensor, "l u"] | None,
     n_top: int,
     causal: bool,
     mean: str,
@@ -55,7 +55,7 @@ def probsparse(
     causal_selection: bool,
     zero_in_max: bool = False,
     dropout: float = 0.0,
-) -> Float[Tensor, "b h l d"]:
+) -> Outputs:
     """ProbSparse attention for a given sample of keys.
 
     Args:
@@ -187,9 +187,7 @@ class ProbAttention(Attention):
             return torch.randint(self.spec.len_k, (self.spec.len_q, self.n_sample), device="cpu").to(device)
         return self.eval_index
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Draw a sample of keys, then `probsparse`.
 
         Raises:
@@ -210,7 +208,7 @@ class ProbAttention(Attention):
             dropout=self.dropout if self.training else 0.0,
         )
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """Softmax rows for the active queries, constant rows for the others, from all products at once."""
         fixed_lengths(self.spec, q, k)
         products = torch.einsum("bhle,bhse->bhls", q, k)

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention
+from informer.networks.attention.base import Attention, Keys, Outputs, Queries, Values
 from informer.networks.attention.kernels import FeatureMap, kernel_attention, promote_half, smallest
 
 
@@ -55,9 +55,7 @@ class KernelAttention(Attention):
     def maps(self) -> tuple[FeatureMap, FeatureMap]:
         """f for queries and for keys."""
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """A v."""
         width, causal = self.width, self.spec.causal
         return kernel_attention(q, k, v, *self.maps(), width=width, causal=causal, floor=self.floor(q))

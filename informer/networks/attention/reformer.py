@@ -13,10 +13,9 @@ count only earlier keys, so block borders do not depend on the future. n_buckets
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, Softmax, attend, pattern_weights
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.lsh import Blocks, block_numbers, buckets, cut_tiles, draw_rotations, marks
@@ -57,9 +56,7 @@ class ReformerAttention(Attention):
         self.register_buffer("rotations", rotations.to(torch.get_default_dtype()))
         self.full = FullAttention(spec) if self.n_buckets == 1 else None
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """One softmax over the pairs of all rounds, counting each pair once."""
         if self.full is not None:
             return self.full(q, k, v)
@@ -77,7 +74,7 @@ class ReformerAttention(Attention):
             earlier.append(marks(blocks, causal=self.spec.causal))
         return attend(pieces, v.dtype)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """Softmax of e^-0.5 q.k over the union of the rounds and the diagonal."""
         length = k.shape[2]
         up_to = torch.ones(length, length, dtype=torch.bool, device=q.device).tril()

@@ -12,10 +12,9 @@ mechanism.
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention
+from informer.networks.attention.base import Attention, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.scores import scaled_scores
 from informer.networks.ops.chunks import map_rows
 
@@ -32,9 +31,7 @@ class ReluAttention(Attention):
 
     COST = "O(L^2) time, O(L) memory"
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """relu(s q k^T) v over the row sums."""
         return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
@@ -42,7 +39,7 @@ class ReluAttention(Attention):
         positive = scaled_scores(self.spec, q, k, start).relu()
         return (positive @ v) / (positive.sum(dim=-1, keepdim=True) + EPSILON)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """relu(s q k^T) over its row sums."""
         positive = (torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5).clamp(min=0)
         if self.spec.causal:

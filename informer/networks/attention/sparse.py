@@ -13,10 +13,9 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import (
     MIN_BLOCK,
     Piece,
@@ -65,9 +64,7 @@ class SparseAttention(Attention):
         self.stride = min(stride, spec.len_k)
         self.n_lonely = _n_lonely(stride - width, spec) if self.pattern == "fixed" else 0
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Factorised softmax attention, with dropout on the weights in training.
 
         Raises:
@@ -131,7 +128,7 @@ class SparseAttention(Attention):
             pieces.append(lonely)
         return pieces
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """The dense softmax over the pattern of each head."""
         first, second = self._dense_sets(q.device)
         if self.heads == "merge":

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from informer.networks.attention.base import Keys, Queries
 from informer.networks.ops import fast
 from informer.networks.ops.chunks import map_rows
 
@@ -21,10 +22,10 @@ Products = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def sparsity(
-    q: Float[Tensor, "b h l e"],
-    k: Float[Tensor, "b h s e"],
+    q: Queries,
+    k: Keys,
     *,
-    sample_index: Int[Tensor, "u"] | Int[Tensor, "l u"] | None,
+    sample_index: Int[Tensor, " u"] | Int[Tensor, "l u"] | None,
     causal: bool,
     mean: str,
     zero_in_max: bool = False,
@@ -64,8 +65,8 @@ def sparsity(
 
 
 def fully_sampled(
-    sample_index: Int[Tensor, "u"] | Int[Tensor, "l u"], n_queries: int, n_keys: int, *, causal: bool
-) -> Bool[Tensor, "l"]:
+    sample_index: Int[Tensor, " u"] | Int[Tensor, "l u"], n_queries: int, n_keys: int, *, causal: bool
+) -> Bool[Tensor, " l"]:
     """Whether the sample of each query contains all of its keys: every key, or if causal all keys up to its own."""
     rows = torch.arange(n_queries, device=sample_index.device)
     index = sample_index.expand(n_queries, -1).sort(dim=-1).values

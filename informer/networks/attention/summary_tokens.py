@@ -10,10 +10,10 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, attend, columns
 from informer.networks.attention.parameters import at_least
 from informer.networks.ops.fast import normal
@@ -52,9 +52,7 @@ class SummaryAttention(Attention):
     def local_pattern(self, q: Tensor) -> Bool[Tensor, "*h l l"]:
         """Dense mask of the pairs in these pieces, for `weights`."""
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Local and summary keys in one softmax; dropout in training, except in the softmax of the summaries.
 
         Raises:
@@ -67,7 +65,7 @@ class SummaryAttention(Attention):
             pieces.append(partial(columns, scaled, summary_k, summary_v, self.p))
         return attend(pieces, v.dtype)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """P_local + P_global U."""
         g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.summary is None else self.summary.g.to(k.dtype)
         scale = q.shape[-1] ** -0.5

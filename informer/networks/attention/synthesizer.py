@@ -16,10 +16,9 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
 from informer.networks.attention.parameters import choice, fixed_lengths
 from informer.networks.attention.scores import hide_future, up_to_row
@@ -55,9 +54,7 @@ class SynthesizerAttention(Attention):
         """`key`, and for `random` also `query`."""
         return ("query", "key") if self.kind == "random" else ("key",)
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax(R) v or softmax(relu(q W1) W2) v, with dropout on the weights in training."""
         fixed_lengths(self.spec, q, k)
         if self.kind == "dense":
@@ -71,7 +68,7 @@ class SynthesizerAttention(Attention):
         mix = dropout(scores.softmax(dim=-1), p)
         return torch.einsum("hls,bhsd->bhld", mix, v)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(R), or softmax(relu(q W1) W2)."""
         if self.kind == "dense":
             hidden = torch.einsum("bhle,hef->bhlf", q, self.hidden.to(q.dtype)).clamp(min=0)

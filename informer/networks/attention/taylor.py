@@ -11,9 +11,9 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
+from informer.networks.attention.base import Keys, Matrix, Queries
 from informer.networks.attention.kernels import FeatureMap, Features, kernel_weights, promote_half
 from informer.networks.attention.recurrent import KernelAttention
 
@@ -48,7 +48,7 @@ class TaylorAttention(KernelAttention):
         """f for queries and for keys."""
         return _features, _features
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """1 + cosine, divided by the row sums."""
         scores = 1 + torch.einsum("bhle,bhse->bhls", *(_unit(x) for x in promote_half(q, k)))
         return kernel_weights(scores, causal=self.spec.causal, floor=self.floor(q)).to(q.dtype)

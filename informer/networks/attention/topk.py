@@ -12,10 +12,9 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.parameters import at_least
 from informer.networks.attention.scores import scaled_scores, up_to_row
 from informer.networks.ops.chunks import map_rows
@@ -38,9 +37,7 @@ class TopKAttention(Attention):
         super().__init__(spec)
         self.k = at_least("k", k, 1)
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax over the best keys, times v, with dropout on the weights in training."""
         return map_rows(partial(self._attend, self.p), q, k, v, width=k.shape[2], causal=self.spec.causal)
 
@@ -50,7 +47,7 @@ class TopKAttention(Attention):
         scores = scores.masked_fill(scores < best.amin(dim=-1, keepdim=True), float("-inf"))
         return dropout_product(scores.softmax(dim=-1), v, p)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """Softmax over the entries that are exceeded by fewer than k allowed scores of the row."""
         scores = up_to_row(self.spec, torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
         ranked = scores.sort(dim=-1, descending=True).values

@@ -9,10 +9,8 @@ from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import attend, band, pattern_weights
 from informer.networks.attention.parameters import at_least
 
@@ -34,15 +32,13 @@ class TruncatedAttention(Attention):
         super().__init__(spec)
         self.window = at_least("window", window, 0)
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Banded softmax attention, with dropout on the weights in training."""
         right = 0 if self.spec.causal else self.window
         scaled = q * self.spec.d_head**-0.5
         return attend([partial(band, scaled, k, v, self.p, left=self.window, right=right)], v.dtype)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """The dense banded softmax."""
         allowed = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(-self.window)
         return pattern_weights(q, k, allowed.tril(0 if self.spec.causal else self.window))

@@ -19,10 +19,10 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from informer.networks.attention.base import Attention, AttentionSpec
+from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.kernels import CHUNK, State, Stepped, fold, promote_half, running_sums, scan
 from informer.networks.attention.moving_average import new_average, over_processes
 from informer.networks.attention.parameters import at_least, share
@@ -53,9 +53,7 @@ class VQAttention(Attention):
         self.counts: Tensor
         self.register_buffer("counts", torch.ones(spec.n_heads, n_codes))
 
-    def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
-    ) -> Float[Tensor, "b h l d"]:
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """Replace the keys by codes and attend; training also updates the codes."""
         dtype, scale = v.dtype, self.spec.d_head**-0.5
         q, k, v = promote_half(q, k, v)
@@ -70,7 +68,7 @@ class VQAttention(Attention):
             self._move(k.detach(), nearest)
         return out.to(dtype)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(e^-0.5 q k^T) with the replaced keys."""
         wide_q, wide_k = promote_half(q, k)
         codes = self.codes.to(wide_k.dtype).expand(k.shape[0], -1, -1, -1)
@@ -81,7 +79,7 @@ class VQAttention(Attention):
 
     @outside_graphs
     @torch.no_grad()
-    def _move(self, k: Float[Tensor, "b h s e"], nearest: Int[Tensor, "b h s"]) -> None:
+    def _move(self, k: Keys, nearest: Int[Tensor, "b h s"]) -> None:
         """Update the averages with a batch's keys. Buffers are replaced: a pending backward pass keeps the old ones."""
         which = F.one_hot(nearest, self.n_codes).to(k.dtype)
         sums = (which.transpose(-1, -2) @ F.pad(k, (0, 1), value=1.0)).sum(dim=0)

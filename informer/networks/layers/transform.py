@@ -47,7 +47,7 @@ class CategoryEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(n, width))
         nn.init.normal_(self.weight)
 
-    def forward(self, codes: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
+    def forward(self, codes: Int[Tensor, " *b"]) -> Float[Tensor, "*b d"]:
         """The vector of each code; zero for code 0."""
         return torch.cat([self.weight.new_zeros(1, self.weight.shape[1]), self.weight - self.weight.mean(dim=0)])[codes]
 
@@ -176,7 +176,7 @@ class WindowTransform(nn.Module):
         enc_mark: Float[Tensor, "b seq_len m"],
         dec_x: Float[Tensor, "b dec_len c"],
         dec_mark: Float[Tensor, "b dec_len m"],
-        series: Int[Tensor, "b"] | None = None,
+        series: Int[Tensor, " b"] | None = None,
     ) -> NetworkInputs:
         """Network inputs for windows."""
         enc_x, dec_x = (self._embedded(x, series) for x in (enc_x, dec_x))

@@ -54,7 +54,7 @@ def recent_rows(n_columns: int, seq_len: int) -> int:
     return min(rows, seq_len) if n_columns > 1 and rows >= LEAST_RECENT else 0
 
 
-def harmonics(turns: Float[Tensor, "b"], orders: int) -> Float[Tensor, "b e"]:
+def harmonics(turns: Float[Tensor, " b"], orders: int) -> Float[Tensor, "b e"]:
     """Cosines, then sines of 1 to `orders` times the turns."""
     angles = 2 * pi * turns[:, None] * torch.arange(1, orders + 1, device=turns.device)
     return torch.cat([angles.cos(), angles.sin()], dim=1)
@@ -117,7 +117,7 @@ class LinearMaps(nn.Module):
         enc_mark: Float[Tensor, "b seq_len m"],
         dec_x: Float[Tensor, "b dec_len c"],
         dec_mark: Float[Tensor, "b dec_len m"],
-        series: Int[Tensor, "b"] | None = None,
+        series: Int[Tensor, " b"] | None = None,
     ) -> Float[Tensor, "b pred_len n"]:
         """Forecast of the scaled targets.
 

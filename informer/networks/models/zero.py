@@ -150,8 +150,8 @@ class Zero(nn.Module):
         self,
         values: Float[Tensor, "b t"],
         observed: Bool[Tensor, "b t"],
-        season: Int[Tensor, "b"],
-        second: Int[Tensor, "b"],
+        season: Int[Tensor, " b"],
+        second: Int[Tensor, " b"],
         horizon: int,
     ) -> Float[Tensor, "b horizon q"]:
         """Quantiles in the units of the values, float64, without gradients.

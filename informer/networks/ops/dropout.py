@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from informer.networks.ops import fast
 
 
-def dropped(n: int, p: float) -> Int[Tensor, "m"]:
+def dropped(n: int, p: float) -> Int[Tensor, " m"]:
     """Increasing positions on the CPU, each of 0 ... n-1 with probability p (accurate to 2^-24), independently.
 
     With u uniform in [0, 1), floor(ln(1 - u) / ln(1 - p)) is k with probability (1 - p)^k p: the number of kept
@@ -35,13 +35,13 @@ def dropped(n: int, p: float) -> Int[Tensor, "m"]:
     return positions[: int(torch.searchsorted(positions, n))].clone()
 
 
-def zero_(x: Float[Tensor, "*shape"], positions: Int[Tensor, "m"]) -> Float[Tensor, "*shape"]:
+def zero_(x: Float[Tensor, " *shape"], positions: Int[Tensor, " m"]) -> Float[Tensor, " *shape"]:
     """Zero the elements of a contiguous array at `positions` of its flat form, in place."""
     x.view(-1).index_fill_(0, positions, 0)
     return x
 
 
-def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
+def dropout(x: Float[Tensor, " *shape"], p: float) -> Float[Tensor, " *shape"]:
     """Zero each element with probability p and divide the others by 1 - p; return x itself for p = 0."""
     if p == 0.0:
         return x
@@ -50,7 +50,7 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     return _Dropped.apply(x, p)
 
 
-def masked(x: Float[Tensor, "*shape"], positions: Int[Tensor, "m"], p: float) -> Float[Tensor, "*shape"]:
+def masked(x: Float[Tensor, " *shape"], positions: Int[Tensor, " m"], p: float) -> Float[Tensor, " *shape"]:
     """x / (1 - p), and zero at the dropped positions; the gradient has the same form."""
     scaled = torch.empty(x.shape, dtype=x.dtype)  # contiguous, whatever the strides of x
     return zero_(torch.mul(x, 1.0 / (1.0 - p), out=scaled), positions)
@@ -114,6 +114,6 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
 
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    def forward(self, x: Float[Tensor, " *shape"]) -> Float[Tensor, " *shape"]:
         """Apply dropout in training; identity in eval."""
         return dropout(x, self.p if self.training else 0.0)

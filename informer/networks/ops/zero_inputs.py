@@ -82,10 +82,10 @@ class Inputs(NamedTuple):
     ratio: Float[Tensor, "b horizon"]
     """Logarithm of the mean change at the place of the row in the season, relative to the mean of all; 0 before the
     third version."""
-    change: Float[Tensor, "b"]
+    change: Float[Tensor, " b"]
     """Mean absolute change over a season, of asinh x; at least LEAST_CHANGE, and 1 if none is known."""
-    centre: Float[Tensor, "b"]
-    spread: Float[Tensor, "b"]
+    centre: Float[Tensor, " b"]
+    spread: Float[Tensor, " b"]
 
     def scaled(self, values: Float[Tensor, "b t"]) -> Float[Tensor, "b t"]:
         """asinh of values in the scale of the network, float32."""
@@ -101,8 +101,8 @@ class Inputs(NamedTuple):
 def read(
     values: Float[Tensor, "b t"],
     observed: Bool[Tensor, "b t"],
-    season: Int[Tensor, "b"],
-    second: Int[Tensor, "b"],
+    season: Int[Tensor, " b"],
+    second: Int[Tensor, " b"],
     version: Version = ZERO_2,
     horizon: int | None = None,
 ) -> Inputs:
@@ -188,7 +188,7 @@ def read(
 
 
 def _sources(
-    x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, second: Tensor, rows: Int[Tensor, "k"]
+    x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, second: Tensor, rows: Int[Tensor, " k"]
 ) -> tuple[Float[Tensor, "b k j"], Bool[Tensor, "b k j"]]:
     """What simple methods forecast for each of `rows`, counted from the first row after x, and which of it exists.
 
@@ -219,7 +219,7 @@ def _sources(
 
 
 def _whole(
-    x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, rows: Int[Tensor, "k"]
+    x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, rows: Int[Tensor, " k"]
 ) -> Float[Tensor, "b k 6"]:
     """The last value, two lines and three levels, as in `_sources`."""
     n, back = x.shape[1], torch.arange(x.shape[1], device=x.device)
@@ -235,7 +235,7 @@ def _whole(
 
 
 def _more_sources(
-    x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, second: Tensor, rows: Int[Tensor, "k"]
+    x: Float[Tensor, "b n"], observed: Bool[Tensor, "b n"], season: Tensor, second: Tensor, rows: Int[Tensor, " k"]
 ) -> tuple[Float[Tensor, "b k j"], Bool[Tensor, "b k j"]]:
     """Those of `_sources`, and further ones.
 
@@ -288,7 +288,7 @@ def _more_sources(
 
 
 def _at_phase(
-    x: Float[Tensor, "b n"], counted: Bool[Tensor, "b n"], season: Tensor, rows: Int[Tensor, "k"]
+    x: Float[Tensor, "b n"], counted: Bool[Tensor, "b n"], season: Tensor, rows: Int[Tensor, " k"]
 ) -> tuple[Float[Tensor, "b k"], Float[Tensor, "b k"]]:
     """Sums of all values before each of `rows` at the same place in the season, and how many there are."""
     n = x.shape[1]
@@ -308,7 +308,7 @@ def _at_phase(
 
 
 def _ratio(
-    changes: Float[Tensor, "b n"], counted: Bool[Tensor, "b n"], season: Tensor, rows: Int[Tensor, "k"]
+    changes: Float[Tensor, "b n"], counted: Bool[Tensor, "b n"], season: Tensor, rows: Int[Tensor, " k"]
 ) -> Float[Tensor, "b k"]:
     """Logarithm of the mean change at the place of each row in the season, relative to the mean of all."""
     total, count = _at_phase(changes, counted, season, rows)
