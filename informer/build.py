@@ -21,6 +21,7 @@ from informer.networks.attention.auto import AutoAttention
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import DistributionHead
+from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.layers.transform import WindowTransform
 from informer.networks.models.base import AttentionFactory, Attentions, ModelDims, network_class
 from informer.networks.models.linear import LinearMaps, LinearModelConfig, LinearSkipLayer
@@ -220,11 +221,25 @@ def build_model(
     attentions = Attentions(
         _factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)
     )
-    transform, family = WindowTransform(config, dims), network_class(config)
+    transform = WindowTransform(
+        dims, instance_norm=config.instance_norm, channel_independent=config.channel_independent,
+        patch_len=config.patch_len, series_embedding=config.series_embedding,
+    )  # fmt: skip
+    family = network_class(config)
     assert family is not None, "only linear maps have no network"
-    network = family(config, transform.inside, attentions, quantiles)
+    try:
+        network = family(config, transform.inside, attentions, quantiles)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(reason_of(error)) from error
     if loss.is_distribution:
-        network.head = DistributionHead.in_place_of(getattr(network, "head", None), loss, config.family)
+        head = getattr(network, "head", None)
+        if not isinstance(head, QuantileHead):
+            expected = f"expected a model.family with it, such as informer, found {config.family}"
+            raise InputError(f"loss={loss.value}: {expected}")
+        sizes = head.linear.in_features, head.linear.out_features // head.n_levels
+        network.head = DistributionHead(loss.value, head.levels, *sizes)
         network.quantiles, network.point_at = (), 0  # the first parameter, which a decoder may read as its forecast
     skip = None
     if config.skip is LinearSkip.ridge:

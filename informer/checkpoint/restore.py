@@ -295,7 +295,7 @@ def _of_other_columns(
     own = [()] * 3 if network is None else [network.INPUT_PARTS, network.CALENDAR_PARTS, network.HEAD_PARTS]
     of_inputs, of_calendar, of_head = ([f"network.{part}" for part in parts] for parts in own)
     labels = {name: list(categories) for name, categories in trained.categories.items()}
-    head, trained_for = model.distribution, checkpoint.loss if checkpoint.loss.is_distribution else None
+    head, trained_for = model.distribution, checkpoint.loss.value if checkpoint.loss.is_distribution else None
     same_head = trained_for == (None if head is None else head.kind)
     same_masks = (trained.masked or ()) == (checkpoint.dims.masked or ())
     differ = {

@@ -1,1 +1,1 @@
-"""Networks and their parts; mathematics only, of the package they import nothing but settings."""
+"""Networks and their parts, on torch alone. Of the package, families import the classes of their settings."""

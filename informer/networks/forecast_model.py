@@ -8,7 +8,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from informer.config.model import ModelConfig
-from informer.config.training import LossKind
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.distribution_head import DistributionHead, with_counts
 from informer.networks.layers.transform import NetworkInputs, WindowTransform, with_quantile_axis
@@ -193,7 +192,7 @@ def model_output(
     if with_actual and head is None:
         return output
     if head is not None:
-        output = with_counts(output, batch.units) if head.kind is LossKind.negative_binomial else output
+        output = with_counts(output, batch.units) if head.kind == "negative_binomial" else output
         if for_loss:
             return output
         output = head.quantiles(output)

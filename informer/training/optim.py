@@ -113,7 +113,7 @@ def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
         LossKind.huber: F.huber_loss,
         LossKind.spectral: partial(spectral, alpha=config.alpha),
         LossKind.quantile: partial(mean_pinball, levels=config.quantiles),
-        **LIKELIHOODS,
+        **{LossKind(name): loss for name, loss in LIKELIHOODS.items()},
     }
     return partial(observed_loss, loss=losses[config.kind]) if has_gaps else losses[config.kind]
 

@@ -7,12 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.config.model import Activation
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.ops import fast
 from informer.networks.ops.dropout import dropped
 
-FUNCTIONS = {Activation.gelu: F.gelu, Activation.relu: F.relu}
+FUNCTIONS = {"gelu": F.gelu, "relu": F.relu}
 
 
 @pytest.fixture(autouse=True, params=[False, True] if fast.HAS_ONEDNN else [False])
@@ -22,7 +21,7 @@ def _short_blocks(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def made(activation: Activation, p: float, dtype: torch.dtype) -> tuple[FeedForward, Tensor, Tensor]:
+def made(activation: str, p: float, dtype: torch.dtype) -> tuple[FeedForward, Tensor, Tensor]:
     torch.manual_seed(0)
     layer = FeedForward(d_model=6, d_ff=20, activation=activation, dropout=p).to(dtype)
     return layer, torch.randn(3, 7, 6, dtype=dtype), torch.randn(3, 7, 6, dtype=dtype)
@@ -34,9 +33,9 @@ def by_hand(layer: FeedForward, x: Tensor) -> Tensor:
     return F.linear(inside, layer.contract.weight, layer.contract.bias)
 
 
-@pytest.mark.parametrize("activation", list(Activation))
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])
-def test_forward_and_gradients_are_autograds(activation: Activation, dtype: torch.dtype, tolerance: float) -> None:
+def test_forward_and_gradients_are_autograds(activation: str, dtype: torch.dtype, tolerance: float) -> None:
     """Red if a block is lost, a gradient is of another block, or the activation's derivative is wrong."""
     layer, x, grad = made(activation, 0.3, dtype)
     outputs, expected = [], []
@@ -52,7 +51,7 @@ def test_forward_and_gradients_are_autograds(activation: Activation, dtype: torc
 
 def test_the_backward_pass_drops_what_the_forward_pass_dropped() -> None:
     """Finite differences of a layer whose draws are repeated."""
-    layer, x, _ = made(Activation.gelu, 0.5, torch.float64)
+    layer, x, _ = made("gelu", 0.5, torch.float64)
 
     def repeated(x: Tensor, *weights: Tensor) -> Tensor:
         torch.manual_seed(5)
@@ -64,7 +63,7 @@ def test_the_backward_pass_drops_what_the_forward_pass_dropped() -> None:
 
 def test_blocks_do_not_change_the_draws() -> None:
     """A run under the same seed is the same whatever the size of blocks: all rows at once, one mask each of two."""
-    layer, x, _ = made(Activation.relu, 0.5, torch.float64)
+    layer, x, _ = made("relu", 0.5, torch.float64)
     torch.manual_seed(5)
     output = layer.train()(x)
     torch.manual_seed(5)
@@ -82,7 +81,7 @@ def twice_where_kept(x: Tensor) -> Tensor:
 
 
 def test_under_autocast_products_are_bfloat16_and_gradients_float32() -> None:
-    layer, x, grad = made(Activation.gelu, 0.0, torch.float32)
+    layer, x, grad = made("gelu", 0.0, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         out = layer(x)
     assert out.dtype == torch.bfloat16
@@ -96,7 +95,7 @@ def test_under_autocast_products_are_bfloat16_and_gradients_float32() -> None:
 
 def test_what_is_kept_is_bounded_but_for_dropped_positions() -> None:
     """Red if anything else of the inner width is kept, or the first product of all blocks."""
-    layer, x, _ = made(Activation.gelu, 0.5, torch.float32)
+    layer, x, _ = made("gelu", 0.5, torch.float32)
     weights = {p.data_ptr() for p in layer.parameters()}
     sizes: list[int] = []
 

@@ -101,7 +101,7 @@ def test_targets_apart_do_not_see_each_other() -> None:
 
 def test_patches_by_hand() -> None:
     """Red if rows and columns of a token are mixed up, or its marks are not those of its last row."""
-    transform = WindowTransform(InformerConfig(patch_len=4), DIMS)
+    transform = WindowTransform(DIMS, patch_len=4)
     given = windows()
     framed = transform(*given)
     for tokens, rows in zip(framed[:4], given, strict=True):

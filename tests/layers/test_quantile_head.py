@@ -90,8 +90,6 @@ def test_by_hand() -> None:
 )
 def test_levels_that_are_none(levels: list[float]) -> None:
     assert "expected increasing levels between 0 and 1" in str(level_problem(levels))
-    with pytest.raises(ValueError, match="quantiles: expected increasing levels"):
-        QuantileHead(3, 1, levels)
 
 
 def test_names_and_pairs() -> None:
@@ -101,3 +99,9 @@ def test_names_and_pairs() -> None:
     assert [quantile_name(level) for level in levels] == names
     assert central_pairs(levels) == [(0.000001, 0.999999), (0.025, 0.975), (0.07, 0.93), (0.1, 0.9)]
     assert central_pairs([0.5, 0.9]) == []
+
+
+@pytest.mark.parametrize("levels", [[0.1, 0.9], [0.5, 0.1], [0.5, 1.0], [0.0, 0.5]])
+def test_a_head_refuses_levels_that_could_cross(levels: list[float]) -> None:
+    with pytest.raises(ValueError, match="quantiles: expected increasing levels between 0 and 1, 0.5 among them"):
+        QuantileHead(5, 3, levels)

@@ -12,9 +12,11 @@ from informer.config.model import InformerConfig, Shortening
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.layers.encoder import Distil, Eliminate, distilled_length, halve, make_shortening, stack_lengths
+from informer.networks.layers.encoder import Distil, distilled_length, stack_lengths
+from informer.networks.layers.shortening import Eliminate, make_shortening
 from informer.networks.models.base import ModelDims
 from informer.networks.ops import fast
+from informer.networks.ops.pooling import halve
 
 LENGTHS = [1, 2, 3, 8, 13]
 
@@ -54,7 +56,7 @@ def oracle(kind: str, own: nn.Module, x: Tensor) -> Tensor:
 def test_equals_its_formula(kind: str, norm: bool, length: int) -> None:
     """Distilling without BatchNorm is the paper's formula. Red if a window, a border or the length rule differs."""
     torch.manual_seed(0)
-    own, x = make_shortening(Shortening[kind], 4, norm=norm).double(), rows(length)
+    own, x = make_shortening(kind, 4, norm=norm).double(), rows(length)
     output = own(x)
     torch.testing.assert_close(output, oracle(kind, own, x), rtol=0, atol=1e-12)
     assert output.shape[1] == distilled_length(length)

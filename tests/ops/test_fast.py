@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from informer.build import attention_node, build_model
-from informer.config.model import Activation, InformerConfig
+from informer.config.model import InformerConfig
 from informer.networks.layers.encoder import Distil
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.models.base import ModelDims
@@ -17,7 +17,7 @@ LAYERS = {
     "linear": lambda: Linear(6, 6),
     "convolution": lambda: Conv3(6, 6),
     "distilling": lambda: Distil(6, norm=False),
-    "feed-forward": lambda: FeedForward(d_model=6, d_ff=10, activation=Activation.gelu, dropout=0.0),
+    "feed-forward": lambda: FeedForward(d_model=6, d_ff=10, activation="gelu", dropout=0.0),
     "dropout": lambda: nn.Sequential(nn.Tanh(), Dropout(0.5)),
 }
 

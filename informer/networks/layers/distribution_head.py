@@ -24,10 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributions import Distribution, NegativeBinomial, Normal, StudentT
 
-from informer.base.errors import InputError
-from informer.base.quantiles import MEDIAN
-from informer.config.training import LossKind
-from informer.networks.layers.quantile_head import QuantileHead
+from informer.networks.layers.quantile_head import MEDIAN
 from informer.networks.ops.products import Linear
 
 LEAST_SCALE, LEAST_U = 1e-3, 1 / 200
@@ -47,45 +44,34 @@ class DistributionHead(nn.Module):
     Zero weights give location 0, scale about 1 and 10 degrees of freedom, a good start for scaled data.
 
     Args:
-        kind: the distribution.
+        kind: the distribution: normal, student_t or negative_binomial.
         levels: levels of its quantiles.
         d_model, n_columns: width of the rows, number of forecast columns.
     """
 
-    def __init__(self, kind: LossKind, levels: Sequence[float], d_model: int, n_columns: int) -> None:
+    def __init__(self, kind: str, levels: Sequence[float], d_model: int, n_columns: int) -> None:
         super().__init__()
         self.kind, self.levels = kind, tuple(levels)
-        self.linear = Linear(d_model, n_columns * (3 if kind is LossKind.student_t else 2))
-
-    @classmethod
-    def in_place_of(cls, head: object, kind: LossKind, family: str) -> "DistributionHead":
-        """A head of the size of a network's quantile head.
-
-        Raises:
-            InputError: the network has none.
-        """
-        if not isinstance(head, QuantileHead):
-            raise InputError(f"loss={kind.value}: expected a model.family with it, such as informer, found {family}")
-        return cls(kind, head.levels, head.linear.in_features, head.linear.out_features // head.n_levels)
+        self.linear = Linear(d_model, n_columns * (3 if kind == "student_t" else 2))
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l n p"]:
         """Parameters of every column at every row, as the module's docstring lists them."""
-        raw = rearrange(self.linear(x), "b l (n p) -> b l n p", p=3 if self.kind is LossKind.student_t else 2)
+        raw = rearrange(self.linear(x), "b l (n p) -> b l n p", p=3 if self.kind == "student_t" else 2)
         raw = raw.float() if raw.dtype is torch.bfloat16 else raw  # differences of close numbers need more digits
         center = raw[..., 0]
         scale = LEAST_SCALE + F.softplus(raw[..., 1] + math.log(math.expm1(1.0)))
         values = [center, center + scale]
-        if self.kind is LossKind.student_t:
+        if self.kind == "student_t":
             values.append(center + scale * (LEAST_U + (0.5 - LEAST_U) * torch.sigmoid(raw[..., 2] - math.log(4.0))))
         return torch.stack(values, dim=-1)
 
     def quantiles(self, output: Float[Tensor, "b l n p"]) -> Float[Tensor, "b l n q"]:
         """Quantiles at `levels`; of counts, then their mean, the point forecast, because their median is often zero."""
-        if self.kind is LossKind.negative_binomial:
+        if self.kind == "negative_binomial":
             zero, one = output[..., 2:3], output[..., 3:4]
             return zero + counts_at(of_output(output, kind=self.kind), self.levels).to(output) * (one - zero)
         center, scale = output[..., 0], output[..., 1] - output[..., 0]
-        if self.kind is LossKind.normal:
+        if self.kind == "normal":
             ends = [torch.full_like(scale, NormalDist().inv_cdf(level)) for level in self.levels]
         else:
             ends = [student_quantile((output[..., 2] - center) / scale, level) for level in self.levels]
@@ -102,15 +88,15 @@ def with_counts(output: Float[Tensor, "b l n p"], units: Any) -> Float[Tensor, "
     return torch.cat([output, torch.stack(ends, dim=-1)], dim=-1)
 
 
-def of_output(output: Float[Tensor, "*b p"], *, kind: LossKind) -> Distribution:
+def of_output(output: Float[Tensor, "*b p"], *, kind: str) -> Distribution:
     """The distributions that a model's output describes: of scaled values, of counts with negative_binomial.
 
     Samples: `of_output(model_output(model, batch, for_loss=True), kind=kind).sample((100,))`.
     """
     center, scale = output[..., 0], output[..., 1] - output[..., 0]
-    if kind is LossKind.normal:
+    if kind == "normal":
         return Normal(center, scale, validate_args=False)
-    if kind is LossKind.student_t:
+    if kind == "student_t":
         return StudentT(scale / (output[..., 2] - center), center, scale, validate_args=False)
     # above zero, and m to 0.1 % from half a standard deviation of the scaler on
     mean = F.softplus(SHARPNESS * (center - output[..., 2])) / SHARPNESS
@@ -121,19 +107,18 @@ def of_output(output: Float[Tensor, "*b p"], *, kind: LossKind) -> Distribution:
 
 
 def negative_log_likelihood(
-    output: Float[Tensor, "b l n p"], actual: Float[Tensor, "b l n"], *, kind: LossKind
+    output: Float[Tensor, "b l n p"], actual: Float[Tensor, "b l n"], *, kind: str
 ) -> Float[Tensor, ""]:
     """Mean of -log p(actual): of scaled values, of counts with negative_binomial."""
-    if kind is LossKind.negative_binomial:
+    if kind == "negative_binomial":
         actual = ((actual - output[..., 2]) / (output[..., 3] - output[..., 2])).round()
     return -of_output(output, kind=kind).log_prob(actual).mean()
 
 
 LIKELIHOODS = {
-    kind: partial(negative_log_likelihood, kind=kind)
-    for kind in (LossKind.normal, LossKind.student_t, LossKind.negative_binomial)
+    kind: partial(negative_log_likelihood, kind=kind) for kind in ("normal", "student_t", "negative_binomial")
 }
-"""Loss of each distribution."""
+"""Loss of each distribution by its name."""
 
 
 def counts_at(counts: Any, levels: Sequence[float]) -> Float[Tensor, "*b q"]:

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.model import CalendarEmbed, EmbedPadding
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.products import Conv3, Linear, product_dtype
 
@@ -31,17 +30,17 @@ class CalendarEmbedding(nn.Module):
 
     Args:
         d_model: width of the model.
-        kind: how marks are embedded.
+        kind: how marks are embedded: by one linear map (timeF), or integers by tables (fixed: sinusoids, learned).
         mark_sizes: number of distinct values of each mark column (for `fixed` and `learned`); for `timeF` only the
             number of columns matters.
     """
 
-    def __init__(self, d_model: int, kind: CalendarEmbed, mark_sizes: Sequence[int]) -> None:
+    def __init__(self, d_model: int, kind: str, mark_sizes: Sequence[int]) -> None:
         super().__init__()
         self.kind = kind
-        if kind is CalendarEmbed.timeF:
+        if kind == "timeF":
             self.project = Linear(len(mark_sizes), d_model)
-        elif kind is CalendarEmbed.learned:
+        elif kind == "learned":
             self.tables = nn.ModuleList(nn.Embedding(size, d_model) for size in mark_sizes)
         else:
             for i, size in enumerate(mark_sizes):
@@ -49,10 +48,10 @@ class CalendarEmbedding(nn.Module):
 
     def forward(self, marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
         """Sum of the embeddings of all mark columns."""
-        if self.kind is CalendarEmbed.timeF:
+        if self.kind == "timeF":
             return self.project(marks)
         fields = marks.long().unbind(-1)
-        if self.kind is CalendarEmbed.learned:
+        if self.kind == "learned":
             embedded = [table(field) for table, field in zip(self.tables, fields, strict=True)]
         else:
             embedded = [self.get_buffer(f"table_{i}")[field] for i, field in enumerate(fields)]
@@ -69,7 +68,7 @@ class Embedding(nn.Module):
         length: rows of an input.
         kind, mark_sizes: see `CalendarEmbedding`.
         dropout: dropout probability, applied to the sum.
-        padding: which rows the convolution of a row reads.
+        causal: whether the convolution reads the two rows before a row, instead of its neighbours.
     """
 
     position: Tensor
@@ -80,15 +79,15 @@ class Embedding(nn.Module):
         n_values: int,
         d_model: int,
         length: int,
-        kind: CalendarEmbed,
+        kind: str,
         mark_sizes: Sequence[int],
         dropout: float,
-        padding: EmbedPadding = EmbedPadding.circular,
+        causal: bool = False,
     ) -> None:
         super().__init__()
-        self.value = Conv3(n_values, d_model, causal=padding is EmbedPadding.causal)
+        self.value = Conv3(n_values, d_model, causal=causal)
         nn.init.kaiming_normal_(self.value.weight, mode="fan_in", nonlinearity="leaky_relu")
-        self.calendar = None if kind is CalendarEmbed.none else CalendarEmbedding(d_model, kind, mark_sizes)
+        self.calendar = None if kind == "none" else CalendarEmbedding(d_model, kind, mark_sizes)
         self.register_buffer("position", sinusoid_table(length, d_model), persistent=False)
         self.dropout = Dropout(dropout)
 

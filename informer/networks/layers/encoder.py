@@ -1,28 +1,11 @@
 """Encoder: attention layers with distilling between them, and a pyramid of such stacks (Informer, section 3.2).
 
-Learned global tokens in front of the rows, passed from layer to layer (Ainslie et al. 2020, "ETC").
+  X_(j+1) = MaxPool(ELU(Conv1d([X_j]_attention)))                 distilling, eq. 5: l rows become ceil(l / 2)
+  memory  = concat over stacks i of stack_i(last L / 2^i rows)    the pyramid
 
-The tokens of a stack are its first rows. Attention treats them differently
+Learned global tokens may come first in each stack (Ainslie et al. 2020, "ETC"). Attention treats them differently
 (`informer.networks.attention.global_local`), the other parts of a layer treat them like any row, and they are not
-shortened.
-
-Distilling: halves the sequence between encoder layers (Informer, section 3.2, eq. 5).
-
-Ways to halve the sequence between encoder layers (`model.distil`).
-
-  conv       circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, 2, 1): distilling (Informer, eq. 5), see
-             `informer.networks.layers.encoder`; the authors' code has the BatchNorm, the paper's formula has not
-             (`model.distil_norm=false`)
-  max        MaxPool(3, 2, 1) only
-  avg        mean of the same three rows; of two at both ends
-  strided    circular Conv1d(3) with stride 2
-  funnel     the queries of the next layer are means of two rows, its keys and values are all rows (Dai et al. 2020,
-             "Funnel-Transformer", section 2.2)
-  eliminate  keep the half of the rows that receive most attention in the layer before, summed over heads and queries,
-             in their original order (Goyal et al. 2020, "PoWER-BERT", section 3); the selection has no gradient
-  none       no shortening
-
-Each maps l rows to ceil(l / 2).
+shortened. Other ways to shorten are in `informer.networks.layers.shortening`.
 """
 
 import math
@@ -35,11 +18,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from informer.config.model import Shortening
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.feed_forward import FeedForward
-from informer.networks.ops import fast
 from informer.networks.ops.dropout import Dropout
+from informer.networks.ops.pooling import halve
 from informer.networks.ops.products import Conv3
 from informer.networks.ops.recompute import run
 
@@ -113,104 +95,6 @@ class RowNorm(nn.BatchNorm1d):
         return super().forward(x)
 
 
-def halve(x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
-    """Maximum of every second row and its neighbours."""
-    # on a GPU torch's backward pass adds in any order
-    if not (fast.are_on() and (fast.on_cpu(x) or torch.are_deterministic_algorithms_enabled())):
-        return F.max_pool1d(x.transpose(1, 2), kernel_size=3, stride=2, padding=1).transpose(1, 2)
-    return _MaxPool.apply(x)
-
-
-class _MaxPool(torch.autograd.Function):
-    """Stores two bytes per maximum: where it came from. torch stores all rows and eight bytes per maximum."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        at, between = x[:, ::2], x[:, 1::2]
-        n_before, n_after = at.shape[1] - 1, between.shape[1]
-        out = at.clone()
-        torch.maximum(at[:, 1:], between[:, :n_before], out=out[:, 1:])
-        torch.maximum(out[:, :n_after], between, out=out[:, :n_after])
-        # ties go to the first row, as in torch
-        ctx.save_for_backward(between[:, :n_before] == out[:, 1:], at == out)
-        ctx.length = x.shape[1]
-        return out
-
-    @staticmethod
-    @fast.first_order
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        was_before, was_at = ctx.saved_tensors
-        to_before = grad[:, 1:] * was_before
-        remaining = grad.clone()
-        remaining[:, 1:] -= to_before
-        grad_x = grad.new_empty(len(grad), ctx.length, grad.shape[2])
-        at, between = grad_x[:, ::2], grad_x[:, 1::2]
-        n_before, n_after = to_before.shape[1], between.shape[1]
-        torch.mul(remaining, was_at, out=at)
-        torch.sub(remaining[:, :n_after], at[:, :n_after], out=between)
-        between[:, :n_before] += to_before
-        return grad_x
-
-
-def make_shortening(kind: Shortening, d_model: int, *, norm: bool) -> nn.Module:
-    """A module that maps [b l d] to [b ceil(l/2) d]; that of `eliminate` also takes the attention received by each row.
-
-    Args:
-        kind: any but `none`.
-        d_model: width d.
-        norm: use BatchNorm in `conv`.
-    """
-    kinds: dict[Shortening, Callable[[], nn.Module]] = {
-        Shortening.conv: lambda: Distil(d_model, norm=norm),
-        Shortening.max: MaxPool,
-        # means at the ends are of the rows that exist
-        Shortening.avg: lambda: OverRows(nn.AvgPool1d(3, 2, 1, count_include_pad=False)),
-        Shortening.strided: lambda: OverRows(nn.Conv1d(d_model, d_model, 3, 2, 1, padding_mode="circular")),
-        Shortening.funnel: lambda: OverRows(nn.AvgPool1d(2, 2, ceil_mode=True, count_include_pad=False)),
-        Shortening.eliminate: Eliminate,
-    }
-    return kinds[kind]()
-
-
-@final
-class MaxPool(nn.Module):
-    """Maximum of every second row and its neighbours."""
-
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
-        """[b l d] -> [b ceil(l/2) d]."""
-        return halve(x)
-
-
-@final
-class OverRows(nn.Module):
-    """A pool or convolution with stride 2, over the rows."""
-
-    def __init__(self, conv: nn.Module) -> None:
-        super().__init__()
-        self.conv = conv
-
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
-        """[b l d] -> [b ceil(l/2) d]."""
-        return self.conv(x.transpose(1, 2)).transpose(1, 2)
-
-
-@final
-class Eliminate(nn.Module):
-    """Keeps the rows that received most attention; among equals the first."""
-
-    def forward(self, x: Float[Tensor, "b l d"], received: Float[Tensor, "b l"]) -> Float[Tensor, "b n d"]:
-        """[b l d] -> [b ceil(l/2) d]."""
-        n, length = distilled_length(x.shape[1]), x.shape[1]
-        least = received.topk(n, dim=1).values[:, -1:]  # of operations that ONNX has, so no stable sorting
-        above, equal = received > least, received == least
-        kept = above | (equal & (equal.cumsum(dim=1) <= n - above.sum(dim=1, keepdim=True)))
-        index = (
-            torch.where(kept, torch.arange(length, device=x.device), length - 1).topk(n, dim=1, largest=False).values
-        )
-        # not take_along_dim, which fixes the number of windows of a graph
-        return x.gather(1, index.unsqueeze(-1).expand(-1, -1, x.shape[2]))
-
-
 def stack_lengths(seq_len: int, n_stacks: int, fractions: Sequence[float | int] | None) -> list[int]:
     """Rows that each stack reads: the given fractions of seq_len, rounded up; seq_len // 2^i if None.
 
@@ -253,8 +137,8 @@ class EncoderStack(nn.Module):
         n_layers: number of attention layers.
         length: rows read.
         d_model: width of the rows.
-        shortening: how the sequence is halved between layers.
-        distil_norm: use BatchNorm in distilling.
+        shortening: how the sequence is halved between layers, see `informer.networks.layers.shortening`.
+        make_distil: makes the module that halves it.
         recompute: store only the input of every layer for the backward pass. Distilling is always stored, because
             recomputing it would update the statistics of BatchNorm twice.
         n_tokens: number of learned global tokens in front of the rows. They are not shortened and come first in the
@@ -268,8 +152,8 @@ class EncoderStack(nn.Module):
         n_layers: int,
         length: int,
         d_model: int,
-        shortening: Shortening,
-        distil_norm: bool,
+        shortening: str,
+        make_distil: Callable[[], nn.Module],
         recompute: bool,
         n_tokens: int = 0,
     ) -> None:
@@ -282,10 +166,10 @@ class EncoderStack(nn.Module):
         n_keys = length
         for i in range(n_layers):
             self.layers.append(make_layer(i, length, n_keys))
-            if shortening is not Shortening.none and i < n_layers - 1:
-                self.distils.append(make_shortening(shortening, d_model, norm=distil_norm))
+            if shortening != "none" and i < n_layers - 1:
+                self.distils.append(make_distil())
                 n_keys, length = length, distilled_length(length)
-                if shortening is not Shortening.funnel:
+                if shortening != "funnel":
                     n_keys = length
         self.norm = nn.LayerNorm(d_model)
         self.out_length = n_tokens + length
@@ -300,10 +184,10 @@ class EncoderStack(nn.Module):
         for i, shorten in enumerate(self.distils):
             layer: Any = self.layers[i]
             received: tuple[Tensor, ...] = ()
-            if self.shortening is Shortening.eliminate:
+            if self.shortening == "eliminate":
                 received = (layer.attention.received(x, x),)
             x = run([layer], x, *memory, recompute=self.recompute)
-            if self.shortening is Shortening.funnel:
+            if self.shortening == "funnel":
                 memory = (x,)
             tokens, rows = x[:, : self.n_tokens], x[:, self.n_tokens :]
             rows = shorten(rows, *(each[:, self.n_tokens :] for each in received))

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.model import Activation
 from informer.networks.ops import fast
 from informer.networks.ops.dropout import Dropout, dropout, dropped, zero_
 from informer.networks.ops.products import Linear, OuterSum, linear, product, product_dtype
@@ -24,18 +23,19 @@ KEPT_BLOCKS = 2
 
 
 _relu_backward = partial(torch.ops.aten.threshold_backward.grad_input, threshold=0)
-FORMULAS: dict[Activation, tuple[Callable[..., Tensor], ...]] = {
-    Activation.gelu: (F.gelu, torch.ops.aten.gelu.out, torch.ops.aten.gelu_backward.grad_input),
-    Activation.relu: (F.relu, partial(torch.clamp, min=0), _relu_backward),
+FORMULAS: dict[str, tuple[Callable[..., Tensor], ...]] = {
+    "gelu": (F.gelu, torch.ops.aten.gelu.out, torch.ops.aten.gelu_backward.grad_input),
+    "relu": (F.relu, partial(torch.clamp, min=0), _relu_backward),
 }
-"""An activation, the same into `out`, and the gradient of its input from that of its output, into `grad_input`."""
+"""By name: an activation, the same into `out`, and the gradient of its input from that of its output, into
+`grad_input`."""
 
 
 @final
 class FeedForward(nn.Module):
     """linear -> activation -> dropout -> linear, row by row."""
 
-    def __init__(self, *, d_model: int, d_ff: int, activation: Activation, dropout: float) -> None:
+    def __init__(self, *, d_model: int, d_ff: int, activation: str, dropout: float) -> None:
         super().__init__()
         self.expand = Linear(d_model, d_ff)
         self.activation = activation
@@ -49,7 +49,7 @@ class FeedForward(nn.Module):
 
 
 def feed_forward(
-    x: Float[Tensor, "b l d"], expand: nn.Linear, contract: nn.Linear, activation: Activation, p: float
+    x: Float[Tensor, "b l d"], expand: nn.Linear, contract: nn.Linear, activation: str, p: float
 ) -> Float[Tensor, "b l d"]:
     """contract(dropout(activation(expand(x))))."""
     weights = expand.weight, expand.bias, contract.weight, contract.bias
@@ -69,7 +69,7 @@ class _Blocks(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, activation: Activation, p: float
+        ctx: Any, rows: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, activation: str, p: float
     ) -> Tensor:
         ctx.spans, ctx.formulas, ctx.scale = _spans(len(rows)), FORMULAS[activation][1:], 1.0 / (1.0 - p)
         activate, _ = ctx.formulas

@@ -20,8 +20,10 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.base.quantiles import MEDIAN, level_problem
 from informer.networks.ops.products import Linear
+
+MEDIAN = 0.5
+"""The level of the point forecast."""
 
 
 @final
@@ -31,7 +33,7 @@ class QuantileHead(nn.Module):
     Args:
         d_model: width of the rows.
         n_columns: number of forecast columns.
-        levels: quantile levels, see `level_problem`.
+        levels: quantile levels between 0 and 1, increasing, with 0.5 among them.
 
     Raises:
         ValueError: the levels are not valid.
@@ -41,9 +43,8 @@ class QuantileHead(nn.Module):
 
     def __init__(self, d_model: int, n_columns: int, levels: Sequence[float]) -> None:
         super().__init__()
-        problem = level_problem(levels)
-        if problem:
-            raise ValueError(f"quantiles: {problem}")
+        if MEDIAN not in levels or not all(low < high for low, high in pairwise([0.0, *levels, 1.0])):
+            raise ValueError(f"quantiles: expected increasing levels between 0 and 1, 0.5 among them, found {levels}")
         self.levels, self.n_levels, self.median = tuple(levels), len(levels), list(levels).index(MEDIAN)
         self.linear = Linear(d_model, n_columns * len(levels))
         self.register_buffer("gaps", torch.tensor(_gaps(levels)), persistent=False)

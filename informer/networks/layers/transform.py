@@ -18,7 +18,6 @@ from einops import rearrange, repeat
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from informer.config.model import ModelConfig
 from informer.networks.models.base import ModelDims
 from informer.networks.ops.gaps import weights_of
 
@@ -103,11 +102,13 @@ class WindowTransform(nn.Module):
     """Transforms windows before the network, and the network's output back to the scale of the windows.
 
     Args:
-        config: which transformations. `instance_norm` centres and scales each column of a window by its mean and
-            standard deviation in the lookback window, over observed values; not known columns, because their future
-            may differ from it (a holiday after weeks without one). `channel_independent` makes one window per target,
-            each with all columns that are not targets. A token of `patch_len` rows has the calendar marks of its last.
         dims: sizes of the windows.
+        instance_norm: centre and scale each column of a window by its mean and standard deviation in the lookback
+            window, over observed values; not known columns, because their future may differ from it (a holiday after
+            weeks without one).
+        channel_independent: make one window per target, each with all columns that are not targets.
+        patch_len: rows of a token, which has the calendar marks of its last row.
+        series_embedding: width of the vector of a series; 0: none.
     """
 
     targets: Tensor
@@ -115,13 +116,21 @@ class WindowTransform(nn.Module):
     shown: Tensor
     given_ahead: Tensor
 
-    def __init__(self, config: ModelConfig, dims: ModelDims) -> None:
+    def __init__(
+        self,
+        dims: ModelDims,
+        *,
+        instance_norm: bool = False,
+        channel_independent: bool = False,
+        patch_len: int = 1,
+        series_embedding: int = 0,
+    ) -> None:
         super().__init__()
-        self.instance_norm, self.channel_independent = config.instance_norm, config.channel_independent
-        self.patch_len, self.label_len, self.n_targets = config.patch_len, dims.label_len, dims.c_out
+        self.instance_norm, self.channel_independent = instance_norm, channel_independent
+        self.patch_len, self.label_len, self.n_targets = patch_len, dims.label_len, dims.c_out
         self.categories = CategoryColumns(dims.categories or (0,) * dims.enc_in)
-        self.series = CategoryEmbedding(dims.n_series, config.series_embedding) if config.series_embedding else None
-        positions, n_inputs = self.categories.positions, self.categories.width + config.series_embedding
+        self.series = CategoryEmbedding(dims.n_series, series_embedding) if series_embedding else None
+        positions, n_inputs = self.categories.positions, self.categories.width + series_embedding
         targets = positions(dims.target_positions)
         self.masked, self.masks = positions(dims.masked or ()), positions(dims.masks)
         # embedding vectors are not normalised, nor are masks; vectors are zero where a category is not known ahead

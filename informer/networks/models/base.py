@@ -12,10 +12,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.base.quantiles import MEDIAN
 from informer.config.model import ModelConfig, load_family, register_family
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.layers.quantile_head import MEDIAN
 from informer.networks.ops.gaps import with_masks
 
 

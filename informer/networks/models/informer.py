@@ -9,13 +9,13 @@ The horizon of the decoder's input is zero, except in columns known ahead, and h
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import final
 
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.base.errors import InputError
-from informer.config.model import InformerConfig
+from informer.config.model import EmbedPadding, InformerConfig
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.global_local import GlobalLocalAttention
 from informer.networks.layers.attention_layer import AttentionLayer
@@ -24,6 +24,7 @@ from informer.networks.layers.embedding import Embedding
 from informer.networks.layers.encoder import Encoder, EncoderLayer, EncoderStack, stack_lengths
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import QuantileHead
+from informer.networks.layers.shortening import make_shortening
 from informer.networks.models.base import Attentions, ModelDims, Network
 from informer.networks.ops.products import Linear
 
@@ -45,15 +46,17 @@ class Informer(Network):
 
         def embedding(length: int) -> Embedding:
             return Embedding(
-                n_values=dims.enc_in, d_model=d_model, length=length, kind=config.embed, mark_sizes=dims.mark_sizes,
-                dropout=config.dropout, padding=config.embed_padding,
+                n_values=dims.enc_in, d_model=d_model, length=length, kind=config.embed.value,
+                mark_sizes=dims.mark_sizes, dropout=config.dropout, causal=config.embed_padding is EmbedPadding.causal,
             )  # fmt: skip
 
         def spec(len_q: int, len_k: int, index: int, *, causal: bool = False) -> AttentionSpec:
             return AttentionSpec(config.n_heads, d_model // config.n_heads, len_q, len_k, causal, config.dropout, index)
 
         def feed_forward() -> FeedForward:
-            return FeedForward(d_model=d_model, d_ff=config.d_ff, activation=config.activation, dropout=config.dropout)
+            return FeedForward(
+                d_model=d_model, d_ff=config.d_ff, activation=config.activation.value, dropout=config.dropout
+            )
 
         def encoder_layer(index: int, len_q: int, len_k: int) -> EncoderLayer:
             mechanism = attentions.encoder(spec(len_q, len_k, index))
@@ -76,8 +79,9 @@ class Informer(Network):
         lengths = stack_lengths(dims.seq_len, len(config.encoder_stacks), config.stack_fractions)
         self.encoder = Encoder(
             EncoderStack(
-                encoder_layer, n_layers=n_layers, length=length, d_model=d_model, shortening=config.distil,
-                distil_norm=config.distil_norm, recompute=recompute, n_tokens=config.global_tokens,
+                encoder_layer, n_layers=n_layers, length=length, d_model=d_model, shortening=config.distil.value,
+                make_distil=partial(make_shortening, config.distil.value, d_model, norm=config.distil_norm),
+                recompute=recompute, n_tokens=config.global_tokens,
             )
             for n_layers, length in zip(config.encoder_stacks, lengths, strict=True)
         )  # fmt: skip
@@ -122,4 +126,4 @@ def _with_tokens(local: Attention, n: int) -> Attention:
     try:
         return GlobalLocalAttention(spec, local, n_tokens=n)
     except ValueError as error:
-        raise InputError(f"model.global_tokens: {error}") from error
+        raise ValueError(f"model.global_tokens: {error}") from error

@@ -92,7 +92,7 @@ class Lstma(Network):
         for name, positions in (("targets", dims.target_positions), ("known", dims.known)):
             self.register_buffer(name, torch.tensor(list(positions), dtype=torch.long), persistent=False)
         self.register_buffer("teaching", torch.tensor(config.teacher_forcing), persistent=False)
-        has_marks, marks = config.embed is not CalendarEmbed.none, (width, config.embed, dims.mark_sizes)
+        has_marks, marks = config.embed is not CalendarEmbed.none, (width, config.embed.value, dims.mark_sizes)
         self.enc_value = Linear(dims.enc_in, width)
         self.enc_calendar = CalendarEmbedding(*marks) if has_marks else None
         self.dec_value = Linear(dims.c_out + len(dims.known), width)

@@ -29,16 +29,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from informer.base.quantiles import MEDIAN
 from informer.config.fields import setting
-from informer.config.model import Activation, CalendarEmbed, ModelConfig
+from informer.config.model import CalendarEmbed, ModelConfig
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.decoder import DecoderLayer
 from informer.networks.layers.encoder import Distil, EncoderLayer, distilled_length, halved_mask
 from informer.networks.layers.feed_forward import FeedForward
-from informer.networks.layers.quantile_head import QuantileHead
+from informer.networks.layers.quantile_head import MEDIAN, QuantileHead
 from informer.networks.models.base import Attentions, ModelDims, Network
 from informer.networks.ops.gaps import weights_of
 from informer.networks.ops.products import Linear
@@ -92,7 +91,7 @@ class Zero(nn.Module):
             return AttentionLayer(d_model, FullAttention(spec))
 
         def feed_forward() -> FeedForward:
-            return FeedForward(d_model=d_model, d_ff=d_ff, activation=Activation.gelu, dropout=0.0)
+            return FeedForward(d_model=d_model, d_ff=d_ff, activation="gelu", dropout=0.0)
 
         self.patch = Linear(4 * PATCH, d_model)
         self.step = Linear(self.version.n_channels * PATCH, d_model)
