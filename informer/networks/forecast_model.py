@@ -11,7 +11,7 @@ from informer.config.model import ModelConfig
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.distribution_head import DistributionHead, with_counts
 from informer.networks.layers.transform import NetworkInputs, WindowTransform, with_quantile_axis
-from informer.networks.models.base import Inputs, ModelDims, Network, point
+from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, Inputs, ModelDims, Network, point
 from informer.networks.models.linear import LinearMaps, LinearSkipLayer
 from informer.networks.ops.gaps import history_of, unmasked
 
@@ -78,10 +78,10 @@ class ForecastModel(nn.Module):
 
     def forward(
         self,
-        enc_x: Float[Tensor, "b seq_len c"],
-        enc_mark: Float[Tensor, "b seq_len m"],
-        dec_x: Float[Tensor, "b dec_len c"],
-        dec_mark: Float[Tensor, "b dec_len m"],
+        enc_x: EncValues,
+        enc_mark: EncMarks,
+        dec_x: DecValues,
+        dec_mark: DecMarks,
         series: Int[Tensor, " b"] | None = None,
         actual: Float[Tensor, "b pred_len n"] | None = None,
         parameters: bool = False,

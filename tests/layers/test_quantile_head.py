@@ -103,5 +103,5 @@ def test_names_and_pairs() -> None:
 
 @pytest.mark.parametrize("levels", [[0.1, 0.9], [0.5, 0.1], [0.5, 1.0], [0.0, 0.5]])
 def test_a_head_refuses_levels_that_could_cross(levels: list[float]) -> None:
-    with pytest.raises(ValueError, match="quantiles: expected increasing levels between 0 and 1, 0.5 among them"):
+    with pytest.raises(ValueError, match=r"quantiles: expected increasing levels between 0 and 1, 0\.5 among them"):
         QuantileHead(5, 3, levels)

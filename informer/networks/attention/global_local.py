@@ -9,6 +9,7 @@ The n tokens are the first rows. Which rows are nearby is defined by another mec
 Cost: O(L (radius + n) + n^2) time and memory. Without tokens it would be the mechanism that defines the pattern.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import final
 
@@ -67,3 +68,16 @@ class GlobalLocalAttention(Attention):
         allowed = torch.ones(*pattern.shape[:-2], *scores.shape[-2:], dtype=torch.bool, device=q.device)
         allowed[..., n:, n:] = pattern
         return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
+
+
+def with_tokens(local: Attention, n: int) -> GlobalLocalAttention:
+    """Attention with n learned global tokens in front of the rows, which `local` attends.
+
+    Raises:
+        ValueError: `local` defines no rows nearby, or has tokens of its own.
+    """
+    spec = replace(local.spec, len_q=local.spec.len_q + n, len_k=local.spec.len_k + n)
+    try:
+        return GlobalLocalAttention(spec, local, n_tokens=n)
+    except ValueError as error:
+        raise ValueError(f"model.global_tokens: {error}") from error

@@ -3,9 +3,7 @@
   X_(j+1) = MaxPool(ELU(Conv1d([X_j]_attention)))                 distilling, eq. 5: l rows become ceil(l / 2)
   memory  = concat over stacks i of stack_i(last L / 2^i rows)    the pyramid
 
-Learned global tokens may come first in each stack (Ainslie et al. 2020, "ETC"). Attention treats them differently
-(`informer.networks.attention.global_local`), the other parts of a layer treat them like any row, and they are not
-shortened. Other ways to shorten are in `informer.networks.layers.shortening`.
+Other ways to shorten are in `informer.networks.layers.shortening`.
 """
 
 import math
@@ -19,24 +17,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.layers.embedding import GlobalTokens
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.pooling import halve
 from informer.networks.ops.products import Conv3
 from informer.networks.ops.recompute import run
-
-
-@final
-class GlobalTokens(nn.Module):
-    """`n` learned tokens of width d_model, initialised from N(0, 1), the scale of rows after LayerNorm."""
-
-    def __init__(self, n: int, d_model: int) -> None:
-        super().__init__()
-        self.tokens = nn.Parameter(torch.randn(n, d_model))
-
-    def before(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b m d"]:
-        """Put the tokens in front of the rows: m = n + l."""
-        return torch.cat([self.tokens.to(x.dtype).expand(x.shape[0], -1, -1), x], dim=1)
 
 
 def distilled_length(length: int) -> int:
@@ -63,9 +49,8 @@ class Distil(nn.Module):
     def forward(self, x: Float[Tensor, "b l d"], mask: Bool[Tensor, "b l"] | None = None) -> Float[Tensor, "b n d"]:
         """[b l d] -> [b ceil(l/2) d].
 
-        With a mask of the rows that exist, other rows count as zeros in the convolution, which then does not join both
-        ends, and never in the maximum; a row of the output without rows is zero. `halved_mask` is the mask of the
-        output.
+        With a mask of the rows that exist, others are zeros in the convolution, which then does not join both ends, and
+        never in the maximum; a row of the output without rows is zero. `halved_mask` is the mask of the output.
         """
         if mask is not None:
             assert self.norm is None, "its statistics would include rows that do not exist"
@@ -141,8 +126,8 @@ class EncoderStack(nn.Module):
         make_distil: makes the module that halves it.
         recompute: store only the input of every layer for the backward pass. Distilling is always stored, because
             recomputing it would update the statistics of BatchNorm twice.
-        n_tokens: number of learned global tokens in front of the rows. They are not shortened and come first in the
-            output.
+        n_tokens: number of learned global tokens in front of the rows, which are not shortened and come first in the
+            output (Ainslie et al. 2020, "ETC"); `informer.networks.attention.global_local` attends to them.
     """
 
     def __init__(

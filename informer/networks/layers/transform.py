@@ -18,7 +18,7 @@ from einops import rearrange, repeat
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from informer.networks.models.base import ModelDims
+from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, ModelDims
 from informer.networks.ops.gaps import weights_of
 
 EPSILON = 1e-5
@@ -181,10 +181,10 @@ class WindowTransform(nn.Module):
 
     def forward(
         self,
-        enc_x: Float[Tensor, "b seq_len c"],
-        enc_mark: Float[Tensor, "b seq_len m"],
-        dec_x: Float[Tensor, "b dec_len c"],
-        dec_mark: Float[Tensor, "b dec_len m"],
+        enc_x: EncValues,
+        enc_mark: EncMarks,
+        dec_x: DecValues,
+        dec_mark: DecMarks,
         series: Int[Tensor, " b"] | None = None,
     ) -> NetworkInputs:
         """Network inputs for windows."""

@@ -18,6 +18,12 @@ from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.quantile_head import MEDIAN
 from informer.networks.ops.gaps import with_masks
 
+# shapes of a network's inputs, named once
+EncValues = Float[Tensor, "b seq_len c"]
+EncMarks = Float[Tensor, "b seq_len m"]
+DecValues = Float[Tensor, "b dec_len c"]
+DecMarks = Float[Tensor, "b dec_len m"]
+
 
 @dataclass(kw_only=True, slots=True, frozen=True)
 class ModelDims:
@@ -166,11 +172,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self,
-        enc_x: Float[Tensor, "b seq_len c"],
-        enc_mark: Float[Tensor, "b seq_len m"],
-        dec_x: Float[Tensor, "b dec_len c"],
-        dec_mark: Float[Tensor, "b dec_len m"],
+        self, enc_x: EncValues, enc_mark: EncMarks, dec_x: DecValues, dec_mark: DecMarks
     ) -> Float[Tensor, "b pred_len n *q"]:
         """Forecast of the targets, in the scale of the inputs, with a last axis of quantiles if the network has any.
 

@@ -8,7 +8,6 @@ The horizon of the decoder's input is zero, except in columns known ahead, and h
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import final
 
@@ -16,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.config.model import EmbedPadding, InformerConfig
-from informer.networks.attention.base import Attention, AttentionSpec
-from informer.networks.attention.global_local import GlobalLocalAttention
+from informer.networks.attention.base import AttentionSpec
+from informer.networks.attention.global_local import with_tokens
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.decoder import Decoder, DecoderLayer
 from informer.networks.layers.embedding import Embedding
@@ -25,7 +24,7 @@ from informer.networks.layers.encoder import Encoder, EncoderLayer, EncoderStack
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.layers.shortening import make_shortening
-from informer.networks.models.base import Attentions, ModelDims, Network
+from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
 from informer.networks.ops.products import Linear
 
 
@@ -61,7 +60,7 @@ class Informer(Network):
         def encoder_layer(index: int, len_q: int, len_k: int) -> EncoderLayer:
             mechanism = attentions.encoder(spec(len_q, len_k, index))
             if config.global_tokens:
-                mechanism = _with_tokens(mechanism, config.global_tokens)
+                mechanism = with_tokens(mechanism, config.global_tokens)
             attention = AttentionLayer(d_model, mechanism)
             return EncoderLayer(attention, feed_forward(), d_model=d_model, dropout=config.dropout)
 
@@ -90,11 +89,7 @@ class Informer(Network):
         self.head = QuantileHead(d_model, dims.c_out, quantiles) if quantiles else Linear(d_model, dims.c_out)
 
     def forward(
-        self,
-        enc_x: Float[Tensor, "b seq_len c"],
-        enc_mark: Float[Tensor, "b seq_len m"],
-        dec_x: Float[Tensor, "b dec_len c"],
-        dec_mark: Float[Tensor, "b dec_len m"],
+        self, enc_x: EncValues, enc_mark: EncMarks, dec_x: DecValues, dec_mark: DecMarks
     ) -> Float[Tensor, "b pred_len n *q"]:
         """See `Network`."""
         return self.decode(self.encode(enc_x, enc_mark), dec_x, dec_mark)
@@ -118,12 +113,3 @@ class Informer(Network):
                 numbers = ".".join(str(int(number) + 1) for number in re.findall(r"\d+", name))
                 layers[f"{slots[name.rpartition('.')[2]]} {numbers}"] = module
         return layers
-
-
-def _with_tokens(local: Attention, n: int) -> Attention:
-    """Attention with n learned global tokens in front of the rows, which `local` attends."""
-    spec = replace(local.spec, len_q=local.spec.len_q + n, len_k=local.spec.len_k + n)
-    try:
-        return GlobalLocalAttention(spec, local, n_tokens=n)
-    except ValueError as error:
-        raise ValueError(f"model.global_tokens: {error}") from error

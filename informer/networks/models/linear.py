@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from informer.config.model import MOST_ROWS, ModelConfig, register_family
-from informer.networks.models.base import ModelDims
+from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, ModelDims
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import linear
 
@@ -113,10 +113,10 @@ class LinearMaps(nn.Module):
 
     def forward(
         self,
-        enc_x: Float[Tensor, "b seq_len c"],
-        enc_mark: Float[Tensor, "b seq_len m"],
-        dec_x: Float[Tensor, "b dec_len c"],
-        dec_mark: Float[Tensor, "b dec_len m"],
+        enc_x: EncValues,
+        enc_mark: EncMarks,
+        dec_x: DecValues,
+        dec_mark: DecMarks,
         series: Int[Tensor, " b"] | None = None,
     ) -> Float[Tensor, "b pred_len n"]:
         """Forecast of the scaled targets.
@@ -173,7 +173,7 @@ class LinearMaps(nn.Module):
             columns.append(from_history + torch.einsum("be,beh->bh", features, weights[maps]))
         return torch.stack(columns, dim=2)
 
-    def recent_rows(self, enc_x: Float[Tensor, "b seq_len c"]) -> Float[Tensor, "b e"]:
+    def recent_rows(self, enc_x: EncValues) -> Float[Tensor, "b e"]:
         """The last rows of all numeric columns minus their means, row by row."""
         numeric = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
         return (numeric[:, -self.recent :] - numeric.mean(dim=1, keepdim=True)).flatten(1)

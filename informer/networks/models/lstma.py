@@ -26,7 +26,7 @@ from informer.networks.attention.base import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.embedding import CalendarEmbedding
 from informer.networks.layers.quantile_head import QuantileHead
-from informer.networks.models.base import Attentions, ModelDims, Network
+from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import Linear
@@ -116,10 +116,10 @@ class Lstma(Network):
 
     def forward(
         self,
-        enc_x: Float[Tensor, "b seq_len c"],
-        enc_mark: Float[Tensor, "b seq_len m"],
-        dec_x: Float[Tensor, "b dec_len c"],
-        dec_mark: Float[Tensor, "b dec_len m"],
+        enc_x: EncValues,
+        enc_mark: EncMarks,
+        dec_x: DecValues,
+        dec_mark: DecMarks,
         actual: Float[Tensor, "b pred_len n"] | None = None,
     ) -> Float[Tensor, "b pred_len n *q"]:
         """See `Network`.

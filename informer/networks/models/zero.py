@@ -38,7 +38,7 @@ from informer.networks.layers.decoder import DecoderLayer
 from informer.networks.layers.encoder import Distil, EncoderLayer, distilled_length, halved_mask
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import MEDIAN, QuantileHead
-from informer.networks.models.base import Attentions, ModelDims, Network
+from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
 from informer.networks.ops.gaps import weights_of
 from informer.networks.ops.products import Linear
 from informer.networks.ops.zero_inputs import (
@@ -246,11 +246,7 @@ class ZeroNetwork(Network):
         self.zero = Zero(**{name: getattr(config, name) for name in sizes})
 
     def forward(
-        self,
-        enc_x: Float[Tensor, "b seq_len c"],
-        enc_mark: Float[Tensor, "b seq_len m"],
-        dec_x: Float[Tensor, "b dec_len c"],
-        dec_mark: Float[Tensor, "b dec_len m"],
+        self, enc_x: EncValues, enc_mark: EncMarks, dec_x: DecValues, dec_mark: DecMarks
     ) -> Float[Tensor, "b pred_len n *q"]:
         """See `Network`."""
         x, dims = enc_x, self.dims
