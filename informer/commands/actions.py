@@ -221,7 +221,7 @@ def compare(settings: commands.CompareConfig) -> Answer:
     from informer.report import runs
 
     compared = runs.compare(settings, main_console())
-    return Answer({"runs": [{"run": run.folder, "skill": run.skill, **run.metrics} for run in compared.runs]})
+    return Answer({"runs": [{"run": run.folder, "skill": run.skill, **run.metrics} for run in compared]})
 
 
 def score(settings: commands.ScoreConfig) -> Answer:
@@ -317,6 +317,6 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
     head = ("what differs", "val loss", "test MSE", "test MAE", "skill", "run folder")
     main_console().print(folding_table(head, cells, numbers=range(1, 5)))
     if sum(Path(row["run"]).is_dir() for row in rows) > 1:
-        from informer.report.runs import compare_runs, print_table
+        from informer.report.runs import print_over_seeds, read_runs
 
-        print_table(compare_runs(Path(row["run"]) for row in rows).over_seeds(), main_console())
+        print_over_seeds(read_runs(Path(row["run"]) for row in rows)[0], main_console())

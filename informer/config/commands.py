@@ -428,13 +428,11 @@ class ReportConfig(WithOutput):
 
 
 @dataclass(kw_only=True, slots=True)
-class CompareConfig(WithOutput):
+class CompareConfig(Checked):
     """`informer compare runs/*`."""
 
     runs: list[str] = setting(list, required="run directories, found none: informer compare runs/*")
     """Run directories."""
-    output: str | None = setting(is_path=True)
-    """HTML file to write; null: only print the table."""
 
 
 @dataclass(kw_only=True, slots=True)

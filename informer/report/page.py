@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +31,6 @@ from informer.scoring.tables import shown
 
 Lines = Mapping[str, Sequence[float]]
 """Values by name of the forecaster."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextTable:
-    """A table of text and numbers, shown unchanged.
-
-    Args:
-        title: caption.
-        head: headings of the columns.
-        rows: cells of each row.
-        grouped: whether neighbouring rows with the same first cell share it.
-    """
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    grouped: bool = False
 
 
 class Tone(Enum):
@@ -124,10 +106,8 @@ class Content:
         tone: colour of the verdict.
         model: name of the model among the forecasters.
         cards: figures at the top: label, value and hint of each.
-        scored: heading of the first column of the score tables.
         scaled, original: overall scores in both units, by forecaster: values by the names of `METRICS`, NaN
             if unknown, and `skill`, 1 - MSE / MSE of the model's best baseline, NaN for the model without one.
-        tables: further tables.
         remarks: notes on the scores.
         profiles: errors along each axis.
         columns: names of the forecast columns.
@@ -161,10 +141,8 @@ class Content:
     tone: Tone = Tone.neutral
     model: str = "informer"
     cards: list[tuple[str, str, str]] = field(default_factory=list)
-    scored: str = "Forecaster"
     scaled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     original: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    tables: list[TextTable] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
     columns: Sequence[str] = ()
@@ -203,7 +181,7 @@ PHONE_COLUMNS = 4
 LOSSES_NOTE = "The training loss is the mean over the steps of an epoch; horizontal lines: baselines' validation losses"
 SIGNS = {Tone.good: "✓", Tone.level: "≈", Tone.bad: "!", Tone.neutral: "i"}
 _STATIC = (
-    *("title", "subtitle", "verdict", "tone", "cards", "scaled", "original", "tables", "remarks", "problems"),
+    *("title", "subtitle", "verdict", "tone", "cards", "scaled", "original", "remarks", "problems"),
     *("command", "settings", "facts", "shown", "sources_note"),
 )
 """Parts that are inserted as HTML, not as chart data."""
@@ -222,7 +200,7 @@ def to_html(content: Content) -> str:
         "explorer": content.tracks,
         "sources": content.sources,
         "cards": content.cards,
-        "scores": content.scaled or content.original or content.tables or content.remarks,
+        "scores": content.scaled or content.original or content.remarks,
         "coverage": content.coverage,
         "columns": len(content.columns) > 1,
         "residuals": content.residuals,
@@ -319,33 +297,7 @@ def _scores(content: Content) -> str:
     if len(content.columns) == 1:  # units of several columns cannot be compared
         both.reverse()
     tables = [_score_table(title, rows, content, without) for title, rows, without in both if rows]
-    return "".join([*tables, *map(_text_table, content.tables)])
-
-
-def _text_table(table: TextTable) -> str:
-    head = "".join(f'<th scope="col" class="text">{escape(name)}</th>' for name in table.head)
-    body = _grouped_rows(table.rows) if table.grouped else f"<tbody>{''.join(map(_text_row, table.rows))}</tbody>"
-    kind = ' class="grouped"' if table.grouped else ""
-    return (
-        f'<div class="scroll"><table{kind}><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>'
-        f"{body}</table></div>"
-    )
-
-
-def _text_row(cells: Sequence[str], before: str = "") -> str:
-    cells_html = "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells)
-    return f"<tr>{before}{cells_html}</tr>"
-
-
-def _grouped_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Rows with the same first cell as a group with one heading."""
-    groups = []
-    for name, group in groupby(rows, key=lambda row: row[0]):
-        first, *other_rows = [row[1:] for row in group]
-        breakable = escape(name).replace(".", ".<wbr>")  # dotted keys wrap after their dots
-        heading = f'<th scope="rowgroup" class="text" rowspan="{1 + len(other_rows)}">{breakable}</th>'
-        groups.append(f"<tbody>{_text_row(first, heading)}{''.join(map(_text_row, other_rows))}</tbody>")
-    return "".join(groups)
+    return "".join(tables)
 
 
 def _score_table(title: str, rows: Mapping[str, Mapping[str, float]], content: Content, without: Sequence[str]) -> str:
@@ -359,7 +311,7 @@ def _score_table(title: str, rows: Mapping[str, Mapping[str, float]], content: C
         skill = "" if math.isnan(each["skill"]) else signed(each["skill"])
         kind = ' class="own"' if forecaster == content.model else ""
         body += f'<tr{kind}><th scope="row">{escape(forecaster)}</th>{cells}<td data-label="Skill">{skill}</td></tr>'
-    head = f'<th scope="col">{content.scored}</th>{head}<th scope="col">Skill</th>'
+    head = f'<th scope="col">Forecaster</th>{head}<th scope="col">Skill</th>'
     n = len(names) + 1
     across = n if n <= PHONE_COLUMNS else -(-n // 2)
     return (

@@ -1,6 +1,5 @@
-"""Comparison of finished runs: their scores, and the differences in their configuration, grouped by value, which stays
-narrow for any number of runs.
-"""
+"""A table of the saved scores of finished runs, and the settings in which they differ, grouped by value: it stays
+narrow for any number of runs."""
 
 import json
 import math
@@ -9,77 +8,112 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
-from rich.table import Table
 
 from informer.base.console import folding_table, say
 from informer.base.errors import InputError, counted, listed, printable, signed_percent
-from informer.base.files import write_atomic
-from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, check_output, read_facts, resolve_latest
+from informer.checkpoint.paths import CONFIG, LAST, METRICS_FILE, read_facts, resolve_latest
 from informer.config.commands import CompareConfig
 from informer.config.conversion import flat, read_saved_yaml, with_nan
 from informer.config.data import PUBLISHED
 from informer.config.overrides import to_display
 from informer.config.training import SLOTS
-from informer.report.page import OWN_PAGE, Content, Profile, TextTable, Tone, to_html
 from informer.scoring.tables import shown
 from informer.training.sinks import ARTIFACTS, DATABASE
 
-HEAD = ("Setting", "Value", "Runs")
-"""Headings of the columns of `rows_of`."""
-SEEDS_HEAD = ("Settings", "Seeds", "MSE", "MAE", "MSE against the first, seed by seed")
-"""Headings of the columns of `rows_over_seeds`."""
-
 NO_VALUE = "–"
 """Stands for the value of runs that do not have the setting."""
+OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}
+"""Configuration keys that do not affect training."""
+FOUND = {"model.maps", "decoder_attn_reason"}
+"""Keys that training has filled in: results, and too long to compare."""
+SHOWN = ("mse", "mae", "mase")
+TIMED = re.compile(r"\d{4}-\d\d-\d\d_")
+"""How the names of run directories begin that the commands choose; they contain model and target."""
+MOST_CELL, MOST_NAMED = 200, 5
+"""Maximum length of a value on the terminal, and number of runs named in a note."""
 
-FOLLOWS = ("decoder_attn", "attn")
-"""The first attention mechanism is the second one unless set."""
 
-
-def find_differences(settings: Sequence[Mapping[str, str]]) -> dict[str, dict[str, list[int]]]:
-    """Settings whose values differ among those configurations that have them, by name: each value with the numbers of
-    its runs, from 1; the value of run 1 first.
-
-    Left out are keys that only one model family has (`model.family` already differs), files of different datasets
-    (`dataset.name` differs), and the decoder's attention mechanism if it equals the encoder's in all runs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run with scores.
 
     Args:
-        settings: values by dotted key, one mapping per run.
+        folder: run directory.
+        name: name of its folder; if the user chose it, followed by model and target, as in the names of the commands.
+        skill: skill against its best baseline.
+        metrics: overall scores, scaled.
+        settings: configuration by dotted key.
+        task: data, horizon and test windows; only runs of the same task are comparable.
+        fallback: why its decoder has another mechanism than was chosen; empty if it has not.
     """
-    named = [with_short_names(run_settings) for run_settings in settings]
-    differing: dict[str, dict[str, list[int]]] = {}
-    for key in sorted({key for run_settings in named for key in run_settings}):
-        values: dict[str, list[int]] = {}
-        for number, run_settings in enumerate(named, start=1):
-            values.setdefault(run_settings.get(key, NO_VALUE), []).append(number)
-        if len(values.keys() - {NO_VALUE}) > 1:
-            differing[key] = values
-    implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in differing else set()
-    own, followed = FOLLOWS  # a key of the first that has in all runs the values of the second, its default
-    begins = re.compile(rf"{own}(?=\.|$)")
+
+    folder: Path
+    name: str
+    skill: float
+    metrics: dict[str, float]
+    settings: dict[str, str]
+    task: tuple[str, ...]
+    fallback: str
+
+
+def compare(settings: CompareConfig, console: Console) -> list[Run]:
+    """Print the scores of the runs, best skill first, and the settings that differ.
+
+    Raises:
+        InputError: no run has scores.
+    """
+    runs, notes = read_runs(resolve_latest(run) for run in settings.runs)
+    rows = [
+        (str(number), run.name, signed_percent(run.skill), *(shown(run.metrics[metric]) for metric in SHOWN))
+        for number, run in enumerate(runs, start=1)
+    ]
+    head = ("", "run", "skill", *(metric.upper() for metric in SHOWN))
+    console.print(folding_table(head, rows, numbers=[0, *range(2, len(head))]))
+    for line in notes:
+        say(console, line)
+    print_differences(differences([run.settings for run in runs]), console)
+    print_over_seeds(runs, console)
+    return runs
+
+
+def differences(settings: Sequence[Mapping[str, str]]) -> pd.DataFrame:
+    """Settings whose values differ among those configurations that have them: a column each, a row per run, from 1.
+
+    Left out are keys that only one model family has (`model.family` already differs), files of different datasets
+    (`dataset.name` differs), and the decoder's attention mechanism if it equals the encoder's in all runs. Mechanisms
+    have the names of the command line: `attn=prob`, not `attn._target_=...prob.ProbAttention`.
+    """
+    named = [dict(run) for run in settings]
+    for run in named:
+        for slot in SLOTS:
+            if (target := run.pop(f"{slot}._target_", None)) is not None:
+                run[slot] = target.split(".")[-2] if target.count(".") > 1 else target
+    table = pd.DataFrame(named, index=range(1, len(named) + 1), dtype=object)
+    table = table.loc[:, table.nunique() > 1].sort_index(axis=1)
+    implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in table else set()
     implied |= {
-        key for key in differing if begins.match(key) and differing.get(begins.sub(followed, key)) == differing[key]
+        key
+        for key in map(str, table)
+        if re.match(r"decoder_attn(\.|$)", key)
+        and (encoder := key.removeprefix("decoder_")) in table
+        and table[key].equals(table[encoder])
     }
-    return {key: values for key, values in differing.items() if key not in implied}
+    return table.drop(columns=[*implied & {*table}]).fillna(NO_VALUE)
 
 
-def rows_of(differences: Mapping[str, Mapping[str, Sequence[int]]]) -> list[tuple[str, str, str]]:
-    """Setting, value, and runs such as `1, 3-5`: one row per value."""
-    return [(key, value, _ranges(runs)) for key, values in differences.items() for value, runs in values.items()]
-
-
-def with_short_names(settings: Mapping[str, str]) -> dict[str, str]:
-    """Mechanisms by the names of the command line: `attn=prob`, not `attn._target_=...prob.ProbAttention`."""
-    renamed = dict(settings)
-    for slot in SLOTS:
-        target = renamed.pop(f"{slot}._target_", None)
-        if target is not None:
-            renamed[slot] = target.split(".")[-2] if target.count(".") > 1 else target
-    return renamed
+def print_differences(table: pd.DataFrame, console: Console) -> None:
+    """Print each value of each setting with its runs, such as `1, 3-5`."""
+    rows = []
+    for key, values in table.items():
+        for place, value in enumerate(values.unique()):
+            runs = values.index[values == value]
+            rows.append(("" if place else str(key), printable(value, MOST_CELL), _ranges(runs.tolist())))
+    if rows:
+        console.print(folding_table(("Setting", "Value", "Runs"), rows, title="Settings that differ"))
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -93,40 +127,36 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(f"{group[0]}-{group[-1]}" if len(group) > 2 else ", ".join(map(str, group)) for group in groups)
 
 
-def rows_over_seeds(runs: Sequence["ComparedRun"]) -> list[tuple[str, ...]]:
-    """Mean and standard deviation over seeds for each configuration that was run with several, the lowest MSE first.
+def print_over_seeds(runs: Sequence[Run], console: Console) -> None:
+    """Print mean and standard deviation over seeds of each configuration that was run with several, the lowest MSE
+    first; nothing where data or horizons differ.
 
     Differences from the first are of runs with the same seed, in percent of its MSE, with the 95 % interval of the
-    paired t test: where it contains zero, these seeds cannot tell the two apart. Empty where data or horizons differ.
+    paired t test: where it contains zero, these seeds cannot tell the two apart.
     """
-    by_seed: dict[tuple[tuple[str, str], ...], dict[str, ComparedRun]] = {}
+    by_seed: dict[tuple[tuple[str, str], ...], dict[str, Run]] = {}
     for run in runs:
         settings = {key: value for key, value in run.settings.items() if key != "seed"}
         by_seed.setdefault(tuple(sorted(settings.items())), {})[run.settings.get("seed", "")] = run
-    groups = sorted(
-        ((settings, seeds) for settings, seeds in by_seed.items() if len(seeds) > 1),
-        key=lambda group: np.mean([run.metrics["mse"] for run in group[1].values()]),
-    )
+    groups = [(dict(settings), seeds) for settings, seeds in by_seed.items() if len(seeds) > 1]
+    groups.sort(key=lambda group: float(np.mean([run.metrics["mse"] for run in group[1].values()])))
     if not groups or len({run.task for run in runs}) > 1:
-        return []
-    differences = find_differences([dict(settings) for settings, _ in groups])
-    rows, best = [], groups[0][1]
+        return
+    differing, best, rows = differences([settings for settings, _ in groups]), groups[0][1], []
     for number, (_, seeds) in enumerate(groups, start=1):
-        words = [
-            f"{key}={value}" for key, values in differences.items() for value, of in values.items() if number in of
-        ]
+        words = [f"{key}={value}" for key, value in differing.loc[number].items()]
         errors = [[run.metrics[metric] for run in seeds.values()] for metric in ("mse", "mae")]
         common = [seed for seed in seeds if seed in best]
-        own, others = ([of[seed].metrics["mse"] for seed in common] for of in (seeds, best))
-        rows.append(
-            (
-                " ".join(words) or next(iter(seeds.values())).name,
-                _ranges(sorted(int(seed) for seed in seeds)),
-                *(f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.2g}" for values in errors),
-                _difference(own, others) if number > 1 else "",
-            )
+        pairs = ([of[seed].metrics["mse"] for seed in common] for of in (seeds, best))
+        cells = (
+            " ".join(words) or next(iter(seeds.values())).name,
+            _ranges(sorted(int(seed) for seed in seeds)),
+            *(f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.2g}" for values in errors),
+            _difference(*pairs) if number > 1 else "",
         )
-    return rows
+        rows.append([printable(cell, MOST_CELL) for cell in cells])
+    head = ("Settings", "Seeds", "MSE", "MAE", "MSE against the first, seed by seed")
+    console.print(folding_table(head, rows, title="Means over seeds"))
 
 
 def _difference(errors: Sequence[float], best: Sequence[float]) -> str:
@@ -139,125 +169,18 @@ def _difference(errors: Sequence[float], best: Sequence[float]) -> str:
     return f"{relative.mean():+.1f} % ({low:+.1f} to {high:+.1f})"
 
 
-OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}
-"""Configuration keys that do not affect training."""
-FOUND = {"model.maps", "decoder_attn_reason"}
-"""Keys that training has filled in: results, and too long to compare."""
-MOST_NAMED = 5
-MOST_LINES = 8
-"""Maximum number of runs in the plot."""
-SHOWN = ("mse", "mae", "mase")
-TIMED = re.compile(r"\d{4}-\d\d-\d\d_")
-"""How the names of run directories begin that the commands choose; they contain model and target."""
-MOST_CELL = 200
-"""Maximum length of a value on the terminal."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedRun:
-    """A run with scores.
-
-    Args:
-        folder: run directory.
-        name: name of its folder; if the user chose it, followed by model and target, as in the names of the commands.
-        skill: skill against its best baseline.
-        rival: name of that baseline.
-        metrics: overall scores, scaled.
-        by_step: MSE and MAE by step, scaled.
-        settings: configuration by dotted key.
-        task: data, horizon and test windows; only runs of the same task are comparable.
-        fallback: why its decoder has another mechanism than was chosen; empty if it has not.
-    """
-
-    folder: Path
-    name: str
-    skill: float
-    rival: str
-    metrics: dict[str, float]
-    by_step: dict[str, list[float]]
-    settings: dict[str, str]
-    task: tuple[str, ...]
-    fallback: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Runs sorted by skill, best first; they are numbered in this order.
-
-    Args:
-        runs: the runs with scores.
-        differences: settings whose values differ between the runs, see `find_differences`.
-        notes: notes, such as skipped runs.
-    """
-
-    runs: Sequence[ComparedRun]
-    differences: Mapping[str, Mapping[str, Sequence[int]]]
-    notes: Sequence[str]
-
-    def table(self) -> Table:
-        """Scores, for the terminal."""
-        rows = (
-            (str(number), run.name, signed_percent(run.skill), *(shown(run.metrics[metric]) for metric in SHOWN))
-            for number, run in enumerate(self.runs, start=1)
-        )
-        head = ("", "run", "skill", *(metric.upper() for metric in SHOWN))
-        return folding_table(head, rows, numbers=[0, *range(2, len(head))])
-
-    def differing(self) -> TextTable:
-        """Settings that differ, in groups of equal names."""
-        return TextTable(title="Settings that differ", head=HEAD, rows=rows_of(self.differences), grouped=True)
-
-    def over_seeds(self) -> TextTable:
-        """Means over seeds; without rows if no configuration was run with several."""
-        return TextTable(title="Means over seeds", head=SEEDS_HEAD, rows=rows_over_seeds(self.runs))
-
-    def content(self) -> Content:
-        """Content of an HTML page."""
-        best = self.runs[0]
-        same = len({run.task for run in self.runs}) == 1
-        verdict = (
-            f"{best.name} has the highest skill of {counted(len(self.runs), 'run')}"
-            f"{'' if same else ' of different data, horizons or test windows'}: {signed_percent(best.skill)} against "
-            f"{best.rival}."
-        )
-        names = [f"{number}. {run.name}" for number, run in enumerate(self.runs, start=1)]
-        steps = range(1, 1 + max(len(run.by_step["mse"]) for run in self.runs))
-        drawn = dict(zip(names[:MOST_LINES], self.runs, strict=False))
-        profile = Profile(
-            key="step",
-            title="Error by step ahead",
-            axis="steps ahead",
-            labels=list(steps),
-            mse={name: run.by_step["mse"] for name, run in drawn.items()},
-            mae={name: run.by_step["mae"] for name, run in drawn.items()},
-            note=f"The {MOST_LINES} runs with the highest skill." if len(drawn) < len(self.runs) else "",
-        )
-        return Content(
-            title="Comparison of runs",
-            verdict=verdict,
-            tone=Tone.neutral,
-            model=names[0],
-            scored="Run",
-            scaled={name: {**run.metrics, "skill": run.skill} for name, run in zip(names, self.runs, strict=True)},
-            tables=[table for table in (self.over_seeds(), self.differing()) if table.rows],
-            remarks=list(self.notes),
-            profiles=[profile] if same else [],  # errors of different tasks are no curves of one chart
-        )
-
-
-def compare_runs(paths: Iterable[Path]) -> Comparison:
-    """Read run directories, or folders of them; several paths of one run, such as `latest`, count once. MLflow's own
-    files are ignored.
+def read_runs(paths: Iterable[Path]) -> tuple[list[Run], list[str]]:
+    """Read run directories, or folders of them, best skill first, and notes; several paths of one run, such as
+    `latest`, count once. MLflow's own files are ignored.
 
     Runs without scores and damaged ones are left out and named in the notes.
 
     Raises:
         InputError: none of them has scores.
     """
-    run_paths = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
-    folders = {path.resolve(): path for path in reversed(run_paths)}
-    runs: list[ComparedRun] = []
-    left_out: dict[str, list[str]] = {}
+    found = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
+    folders = {path.resolve(): path for path in reversed(found)}
+    runs, left_out = list[Run](), dict[str, list[str]]()
     for folder in sorted(folders):
         reason = _without_scores(folder)
         if reason is None:
@@ -276,21 +199,21 @@ def compare_runs(paths: Iterable[Path]) -> Comparison:
     names = Counter(run.name for run in runs)  # folders of the same name are named by the path that was given
     runs = [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]
     runs.sort(key=lambda run: (math.isnan(run.skill), -run.skill))
-    fallbacks: dict[str, list[int]] = {}
-    for number, run in enumerate(runs, start=1):
-        fallbacks.setdefault(run.fallback, []).append(number)
-    notes += [f"run {_ranges(numbers)}: {reason}" for reason, numbers in fallbacks.items() if reason]
+    for reason in dict.fromkeys(run.fallback for run in runs if run.fallback):
+        numbers = [number for number, run in enumerate(runs, start=1) if run.fallback == reason]
+        notes.append(f"run {_ranges(numbers)}: {reason}")
+    lowest = min(runs, key=lambda run: run.metrics["mse"])
     if len({run.task for run in runs}) > 1:
         notes.append(
             "these runs have different data, horizons or test windows: their errors cannot be compared, and their "
             "skills only roughly"
         )
-    elif (lowest := min(runs, key=lambda run: run.metrics["mse"])).metrics["mse"] < runs[0].metrics["mse"]:
+    elif lowest.metrics["mse"] < runs[0].metrics["mse"]:
         notes.append(
             f"{lowest.name} has the lowest MSE: skills compare each run with its own baselines, which depend on its "
             "settings"
         )
-    return Comparison(runs=runs, differences=find_differences([run.settings for run in runs]), notes=notes)
+    return runs, notes
 
 
 def _runs_of(path: Path) -> list[Path]:
@@ -313,67 +236,27 @@ def _without_scores(folder: Path) -> str | None:
     return f"without {METRICS_FILE} and {CONFIG}" if folder.is_dir() else "not a run directory"
 
 
-def _read(folder: Path) -> ComparedRun:
+def _read(folder: Path) -> Run:
     try:
-        saved: dict[str, Any] = with_nan(json.loads((folder / METRICS_FILE).read_text(encoding="utf-8")))
-        scores = saved["scores"][saved["model"]]["scaled"]
-        saved_settings = flat(read_saved_yaml(folder / CONFIG))
+        saved = with_nan(json.loads((folder / METRICS_FILE).read_text(encoding="utf-8")))
+        scores, config = saved["scores"][saved["model"]]["scaled"], flat(read_saved_yaml(folder / CONFIG))
         settings = {
             key: to_display(value)
-            for key, value in saved_settings.items()
+            for key, value in config.items()
             if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
         }
-        by_step = {metric: scores["by_step"][metric] for metric in ("mse", "mae")}
-        data = str(read_facts(folder).get("data", {}).get("sha256", ""))
-        made_of = "" if TIMED.match(folder.name) else f" ({_made_of(settings, scores['by_column'])})"
-        return ComparedRun(
+        data, columns = str(read_facts(folder).get("data", {}).get("sha256", "")), list(scores["by_column"])
+        family, target = settings["model.family"], columns[0] if len(columns) == 1 else counted(len(columns), "column")
+        attention = [settings["attn._target_"].split(".")[-2]] if family == "informer" else []
+        made_of = "" if TIMED.match(folder.name) else f" ({', '.join([family, *attention, target])})"
+        return Run(
             folder=folder,
             name=f"{folder.name}{made_of}",
             skill=saved["skill"],
-            rival=saved["best_baseline"],
             metrics={metric: scores["overall"][metric] for metric in SHOWN},
-            by_step=by_step,
             settings=settings,
-            task=(data, str(len(by_step["mse"])), str(saved["windows"]), *scores["by_column"]),
-            fallback=str(saved_settings.get("decoder_attn_reason") or ""),
+            task=(data, str(len(scores["by_step"]["mse"])), str(saved["windows"]), *columns),
+            fallback=str(config.get("decoder_attn_reason") or ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise InputError(f"{folder}: expected the scores and configuration of a run, found: {error!r}") from error
-
-
-def _made_of(settings: Mapping[str, str], columns: Iterable[str]) -> str:
-    """Family of the model, mechanism and target, or the number of columns."""
-    family, targets = settings["model.family"], list(columns)
-    attention = [with_short_names(settings)["attn"]] if family == "informer" else []
-    return ", ".join([family, *attention, targets[0] if len(targets) == 1 else counted(len(targets), "column")])
-
-
-def print_table(table: TextTable, console: Console) -> None:
-    """Print a table, unless it is empty, with cells of at most MOST_CELL characters."""
-    rows, last = [], ""
-    for first, *others in table.rows:
-        name = "" if table.grouped and first == last else first
-        rows.append([printable(cell, MOST_CELL) for cell in (name, *others)])
-        last = first
-    if rows:
-        console.print(folding_table(table.head, rows, title=table.title))
-
-
-def compare(settings: CompareConfig, console: Console) -> Comparison:
-    """Print the tables, and write the page to `output` if given.
-
-    Raises:
-        InputError: no run has scores.
-    """
-    if settings.output:
-        check_output(Path(settings.output), [Path(settings.output)], overwrite=settings.overwrite, own=(None, OWN_PAGE))
-    comparison = compare_runs(resolve_latest(run) for run in settings.runs)
-    console.print(comparison.table())
-    for line in comparison.notes:
-        say(console, line)
-    print_table(comparison.differing(), console)
-    print_table(comparison.over_seeds(), console)
-    if settings.output:
-        write_atomic(Path(settings.output), to_html(comparison.content()))
-        say(console, f"page: {settings.output}")
-    return comparison

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from entry_points import done
 
 from informer.inference.rescore import MAX_TRACKS
 from informer.report.page import Content, Profile, Track, to_html
-from informer.report.runs import compare_runs
 
 pytestmark = pytest.mark.slow
 
@@ -271,31 +269,6 @@ def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, 
     assert opened.run("document.querySelectorAll('#all tbody tr').length") == 200
     assert opened.run("document.getElementById('series').options.length") == MAX_TRACKS
     assert opened.errors() == []
-
-
-def test_the_page_of_a_comparison(browser: Any, panel_run: Path, tmp_path: Path) -> None:
-    """On a phone too, where no table may be wider than the screen, however long the names of the runs are."""
-    long = panel_run.parent / ("run_with_a_long_name_" * 6)
-    shutil.copytree(panel_run, long)
-    config = long / "config.yaml"
-    config.write_text(config.read_text().replace("seed: 0", "seed: 1"))
-    path = tmp_path / "compare.html"
-    path.write_text(to_html(compare_runs([panel_run, long]).content()))
-    opened = Opened(browser, path)
-    opened.until("document.querySelector('#chart-step .main-svg') !== null")
-    assert opened.errors() == []
-    assert opened.requests() == set()
-    with phone(browser):
-        opened = Opened(browser, path)
-        assert opened.run("document.documentElement.scrollWidth") == 390
-        tables = "[...document.querySelectorAll('.scroll')].filter((each) => each.offsetParent !== null)"
-        assert opened.run(f"{tables}.map((each) => each.querySelector('table').className)") == ["scores", "", "grouped"]
-        narrow = f"{tables}.filter((each) => each.querySelector('table').className)"  # means over seeds scroll
-        assert opened.run(f"{narrow}.every((each) => each.scrollWidth <= each.clientWidth)")
-        cells = "[...document.querySelectorAll('.scores tbody td')]"
-        assert opened.run(f"{cells}.filter((each) => each.scrollWidth > each.clientWidth).length") == 0
-        labels = opened.run(f"{cells}.map((each) => getComputedStyle(each, '::before').content)")
-        assert labels == ['"MSE"', '"MAE"', '"MASE"', '"Skill"'] * 2
 
 
 def test_an_explanation_shows_the_forecast_and_its_sources(browser: Any, folder: Path) -> None:

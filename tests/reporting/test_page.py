@@ -16,7 +16,6 @@ from informer.inference.rescore import MAX_TRACKS, chosen_pairs
 from informer.report.page import (
     Content,
     Profile,
-    TextTable,
     Track,
     json_in_html,
     to_html,
@@ -53,7 +52,6 @@ def hostile() -> Content:
         title=HOSTILE, subtitle=HOSTILE, verdict=HOSTILE, model=HOSTILE, columns=[HOSTILE], shown=HOSTILE,
         cards=[(HOSTILE, HOSTILE, HOSTILE)],
         scaled={HOSTILE: {"mse": 1.0, "skill": 0.5}},
-        tables=[TextTable(title=HOSTILE, head=[HOSTILE], rows=[[HOSTILE]])],
         remarks=[HOSTILE], problems=[HOSTILE], attention_window=HOSTILE, command=HOSTILE,
         settings={HOSTILE: HOSTILE}, facts={HOSTILE: HOSTILE},
         profiles=[Profile(key="step", title=HOSTILE, axis=HOSTILE, labels=[HOSTILE, "b"], mse=lines, mae=lines)],

@@ -121,7 +121,6 @@ def run(trained: Trained, folder: Path) -> Path:
         (["export", "checkpoint=run", "output=run/last.safetensors"], "run/last.safetensors, a file of a run"),
         (["eval", "checkpoint=run", "output=run"], "run/metrics.json, a file of a run"),
         (["report", "run", "output=run/metrics.json"], "run/metrics.json"),
-        (["compare", "run", "output=run/config.yaml"], "run/config.yaml, a file of a run"),
     ],
 )
 @pytest.mark.parametrize("finished", [True, False])
