@@ -1,7 +1,7 @@
 """Informer: long-horizon time-series forecasting with exchangeable attention mechanisms.
 
 from informer import Forecaster
-Forecaster.fit(frame, target="sales", model="small").predict(frame)
+Forecaster("small", target="sales").fit(frame).predict(frame)
 """
 
 import os

@@ -1,21 +1,20 @@
-"""Python interface: train models and forecast tables (pandas, polars, pyarrow); results have the type of the input.
+"""Python interface: forecast tables (pandas, polars, pyarrow) with the pretrained network or a trained model.
 
-ahead = Forecaster.load("runs/latest").predict(frame, horizon=48)
+ahead = Forecaster().predict(frame, horizon=48)
+ahead = Forecaster("linear", pred_len=48).fit(frame).predict(frame)
 
-Helpers of `Forecaster`: a method for class and instance, settings, scores, skill and figure.
+Results have the type of the input.
 """
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 import pandas as pd
 from rich.console import Console
@@ -29,37 +28,21 @@ from informer.config.commands import PredictConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.training import TrainConfig, check
-from informer.data.diagnosis import series_column
 from informer.data.history import Futures
-from informer.data.panel import read_panel
-from informer.inference.model import TrainedModel, table_of
+from informer.inference.model import Forecast, TrainedModel, table_of
 from informer.inference.rolling import RollingScores, first_origin, roll_panel, with_origins
+from informer.inference.sources import explanations
+from informer.inference.untrained import Untrained, untrained
 from informer.inference.writing import figure_of
-from informer.inference.zero import ZeroModel
-from informer.members.zero import network_seasons
-from informer.pretrained.weights import NEWEST
 from informer.read.remote import copies
-from informer.read.series import Frame, Series, frame_of, like, path_of, prepared, table_of_file
-from informer.read.table import Table, name_of, table_of_frame
+from informer.read.series import Frame, Series, frame_of, like, path_of
+from informer.read.table import name_of, table_of_frame
 from informer.training.folder import NAME, RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
-
-
-Own = TypeVar("Own")
-
-
-class OnClassOrInstance(Generic[Own]):
-    """Descriptor of a method that, called on the class, creates an instance first."""
-
-    def __init__(self, method: Callable[..., Own]) -> None:
-        self.method, self.__doc__ = method, method.__doc__
-
-    def __get__(self, instance: Own | None, owner: type[Own]) -> Callable[..., Own]:
-        return MethodType(self.method, owner() if instance is None else instance)
 
 
 def levels_of(intervals: int | Sequence[int]) -> Sequence[int]:
@@ -92,34 +75,52 @@ def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame
     return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}
 
 
+def _check_futures(frames: Mapping[Any, Frame], ahead: Mapping[Any, Frame] | None) -> None:
+    if ahead is not None and (absent := [str(name) for name in frames if name not in ahead]):
+        raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
+
+
 Key = TypeVar("Key")
+
+
+OF_TABLES = ("dataset", "target", "future_covariates", "device")
+"""Settings with which the pretrained network forecasts as it is; any other one is of a training."""
 
 
 @final
 class Forecaster:
-    """A model for tables: `Forecaster.fit(frame)`, `Forecaster.load(path)` or `Forecaster(**config).fit(frame)`.
+    """Forecasts of tables, with the parameters of an estimator of scikit-learn.
 
     Args:
-        trained: a trained model; None: not fitted yet.
-        config: settings for `fit`, as on the command line.
+        model: "zero", the pretrained network, which needs no `fit`, or another name of `informer train model=`, whose
+            model `fit` trains. With settings of a training, such as `trainer`, `fit` trains "zero" further.
+        settings: as on the command line, dotted or nested: `target="OT"`, `trainer={"max_epochs": 3}`,
+            `**{"dataset.split.val": 0.2}`. With `run_dir`, `fit` saves the run and the table there, otherwise nothing
+            is saved.
     """
 
-    def __init__(self, trained: TrainedModel | None = None, **config: Any) -> None:
-        self._trained, self._config = trained, config
+    def __init__(self, model: str = "zero", **settings: Any) -> None:
+        self.model, self.settings = model, settings
+        self._trained: TrainedModel | None = None
         self._scores: str | None = None
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return {"model": self.model, **self.settings}
+
+    def set_params(self, **params: Any) -> "Forecaster":
+        """Change arguments of the constructor, for the next `fit`; returns the forecaster."""
+        self.model = params.pop("model", self.model)
+        self.settings = {**self.settings, **params}
+        return self
+
     def __repr__(self) -> str:
-        """Targets, inputs and lengths in one line."""
+        """The arguments, or of a trained model its targets, inputs and lengths, in one line."""
         if self._trained is None:
-            return "Forecaster()"
+            return f"Forecaster({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
         sizes, columns, step = self._trained.sizes, self._trained.columns, self._trained.checkpoint.frequency
         ahead = f"{sizes.pred_len} rows of {listed(columns.targets)}"
         return f"Forecaster({ahead} from {sizes.seq_len} of {listed(columns.inputs)}, a row each {step})"
-
-    @staticmethod
-    def zero(version: str = NEWEST, *, device: str = "auto") -> "ZeroForecaster":
-        """A forecaster that comes trained, on generated series only: it forecasts any table without `fit`."""
-        return ZeroForecaster(version, device=device)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
@@ -130,31 +131,31 @@ class Forecaster:
         Raises:
             InputError: no readable checkpoint, or the device is not available.
         """
-        forecaster = cls(TrainedModel.load(forecasting_checkpoint(path), device=device))
+        trained = TrainedModel.load(forecasting_checkpoint(path), device=device)
+        forecaster = cls(trained.model.family)
+        forecaster._trained = trained
         scores = Path(path) / METRICS_FILE
         forecaster._scores = scores.read_text() if scores.is_file() else None
         return forecaster
 
-    @OnClassOrInstance
     @copies()
-    def fit(self, frame: Frame, *, verbose: bool = False, **config: Any) -> "Forecaster":
-        """Train a model like `informer train`; called on the class or on an instance. Returns the forecaster.
+    def fit(self, frame: Frame, *, verbose: bool = False) -> "Forecaster":
+        """Train the model like `informer train`; returns the forecaster. For "zero" there is nothing to do.
 
         Args:
             frame: a table (pandas, polars, pyarrow, ...) or series whose times are a column or the index, or the path
                 or address of a file; all numeric columns are used unless `dataset` says otherwise.
             verbose: print the output of the command. Otherwise a terminal shows one line, the current activity, until
                 the end.
-            config: settings of the command line, dotted or nested: `target="OT", model="small",
-                trainer={"max_epochs": 3}, **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are saved
-                there, otherwise nothing is saved.
 
         Raises:
             InputError: an unknown key, a value out of range, or a table that cannot be trained on.
         """
+        if self._comes_trained:
+            return self
         from informer.training.run import Read, saved_path, saved_table, train
 
-        config = {**self._config, **config}
+        config = self.get_params()
         requested_dir, path = config.pop("run_dir", None), path_of(frame)
         table = None if path is not None else table_of_frame(frame_of(frame, NAME), NAME, None)
         with ExitStack() as folders:
@@ -179,12 +180,29 @@ class Forecaster:
 
         Raises:
             NotFittedError: the forecaster is not fitted.
+            InputError: the pretrained network, which is no model of its own.
         """
         if self._trained is None:
+            if self._comes_trained:
+                raise InputError(
+                    "the pretrained network has no model to save and no scores of a run; Forecaster() is all it takes"
+                )
             from sklearn.exceptions import NotFittedError
 
-            raise NotFittedError("this Forecaster is not fitted: use Forecaster.fit(frame) or Forecaster.load(path)")
+            raise NotFittedError("this Forecaster is not fitted: use fit(frame) or Forecaster.load(path)")
         return self._trained
+
+    @property
+    def _comes_trained(self) -> bool:
+        return self.model == "zero" and {key.partition(".")[0] for key in self.settings} <= {*OF_TABLES}
+
+    @property
+    def _is_untrained(self) -> bool:
+        return self._trained is None and self._comes_trained
+
+    @property
+    def _device(self) -> str:
+        return str(self.settings.get("device", "auto"))
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint file, for `load`; an InputError if the path cannot be written."""
@@ -203,14 +221,16 @@ class Forecaster:
         """Forecast the rows after the end of a table.
 
         Args:
-            frame: history of at least seq_len rows: a table or series whose times are a column or the index, or the
-                path of a file. Columns may be in any order, and additional ones are allowed. With several series, a
-                column names them.
-            horizon: rows to forecast, a span such as "1day" or a date, pred_len by default; rows beyond are forecast
-                recursively and marked in a column `rolled`.
+            frame: history: a table or series whose times are a column or the index, or the path of a file. A trained
+                model needs seq_len rows, its columns in any order, and allows additional ones; the pretrained network
+                needs 2 (1 with `dataset={"frequency": ...}`). With several series, a column names them.
+            horizon: rows to forecast, a span such as "1day" or a date; None: pred_len, or of the pretrained network as
+                far as columns are known ahead. Rows beyond one pass are forecast recursively and marked in a column
+                `rolled`.
             intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
-            future: future covariates at the forecast times; None: in the rows at the end of `frame` without targets.
-            dataset: format and repairs of the data, if different from training: {"fill": "linear"}.
+            future: columns known ahead at the forecast times; None: in the rows at the end of `frame` without targets.
+                Next to the pretrained network a regression reads them where that lowers the error of earlier forecasts.
+            dataset: format and repairs of the data, if different from the settings: {"fill": "linear"}.
 
         Returns:
             A table of the type of `frame` (pandas for a path, pyarrow for other libraries than pandas and polars): the
@@ -220,9 +240,29 @@ class Forecaster:
         Raises:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
-        ahead = None if future is None else {"frame": future}
-        (forecast,) = self._forecasts({"frame": frame}, ahead, horizon=horizon, intervals=intervals, dataset=dataset)
-        return forecast
+        forecasts = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals, dataset=dataset)
+        return like(frame, table_of(forecasts))
+
+    @copies()
+    def explain(
+        self,
+        frame: Frame,
+        *,
+        horizon: int | str | None = None,
+        future: Frame | None = None,
+        dataset: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """What adds up to each value of the forecast: level, season, recent rows, each column known ahead, the network;
+        of the pretrained network level, columns known ahead, calendar and history. Arguments and errors as of
+        `predict`.
+
+        Returns:
+            A table of the type of `frame` with one row per time, target and source.
+        """
+        from informer.inference.explain import tidy
+
+        forecasts = self._forecasts_of(frame, future, horizon=horizon, dataset=dataset, explained=True)
+        return like(frame, tidy(forecasts))
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -256,14 +296,16 @@ class Forecaster:
         stride: int | None = None,
     ) -> float:
         """Skill on the rows of `frame` after those of the fit: 1 - MSE / MSE of the better baseline; arguments as for
-        `backtest`.
+        `backtest`. Of the pretrained network, by MAE at earlier origins of the series.
 
-        With trainer.refit=true the model is fitted on all rows of its data, so only newer
-        rows are scored; `metrics` has the scores of the test part.
+        With trainer.refit=true the model is fitted on all rows of its data, so only newer rows are scored; `metrics`
+        has the scores of the test part.
 
         Raises:
-            InputError: there is no origin after the rows of the fit.
+            InputError: there is no origin after the rows of the fit, or before the end of the series.
         """
+        if self._is_untrained:
+            return self._untrained(frame).skill(horizon, self._device)
         model, how = self.trained, PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
         panel = self._panel(frame, ahead=model.reach(horizon))
         valid_series, firsts, _ = with_origins(model, panel, how)
@@ -287,14 +329,11 @@ class Forecaster:
         Raises:
             InputError: no such series, or it cannot be forecast.
         """
-        ahead = None if future is None else {"frame": future}
-        (panel,), futures = self._read({"frame": frame}, ahead)
-        chosen = [member for member in panel if series is None or member.name == series][:1]
+        forecasts = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals)
+        chosen = [each for each in forecasts if series is None or each.series.name == series][:1]
         if not chosen:
-            raise InputError(f"series={series}: expected one of {listed([member.name for member in panel])}")
-        covariates = None if futures is None else [futures[0](chosen[0])]
-        (forecast,) = self.trained.forecast(chosen, horizon=horizon, levels=levels_of(intervals), futures=covariates)
-        return figure_of(forecast, title=chosen[0].name if len(panel) > 1 else "")
+            raise InputError(f"series={series}: expected one of {listed([each.series.name for each in forecasts])}")
+        return figure_of(chosen[0], title=chosen[0].series.name if len(forecasts) > 1 else "")
 
     @overload
     def predict_many(
@@ -324,13 +363,19 @@ class Forecaster:
             Forecasts by the same names, or in the same order, each of the type of its table.
         """
         ahead = None if futures is None else by_name(futures)
-        are_named = isinstance(frames, Mapping)
-        forecasts = self._forecasts(by_name(frames), ahead, horizon=horizon, intervals=intervals, are_named=are_named)
-        return dict(zip(frames, forecasts, strict=True)) if are_named else forecasts
+        by_frame, are_named = by_name(frames), isinstance(frames, Mapping)
+        forecasts = self._forecasts(by_frame, ahead, horizon=horizon, intervals=intervals, are_named=are_named)
+        tables = [like(frame, table_of(of)) for frame, of in zip(by_frame.values(), forecasts, strict=True)]
+        return dict(zip(frames, tables, strict=True)) if are_named else tables
 
     def _panel(self, frame: Frame, ahead: int | None = None) -> list[Series]:
         """The series of a table; `ahead`: see `Reader.series`."""
         return self.trained.reader.series(*named_source(frame), ahead=ahead)
+
+    def _forecasts_of(self, frame: Frame, future: Frame | None, **how: Any) -> list[Forecast]:
+        """The forecast of each series of a table; arguments as of `_forecasts`."""
+        (forecasts,) = self._forecasts({"frame": frame}, None if future is None else {"frame": future}, **how)
+        return forecasts
 
     def _forecasts(
         self,
@@ -338,22 +383,40 @@ class Forecaster:
         ahead: Mapping[Any, Frame] | None,
         *,
         horizon: int | str | None,
-        intervals: int | Sequence[int],
+        intervals: int | Sequence[int] = (),
         dataset: Mapping[str, Any] | None = None,
         are_named: bool = False,
-    ) -> list[Any]:
-        """The forecast of each table, of its type; arguments as of `_read`."""
+        explained: bool = False,
+    ) -> list[list[Forecast]]:
+        """The forecasts of each table, with their sources if `explained`; other arguments as of `_read`."""
+        levels = levels_of(intervals)
+        if self._is_untrained:
+            _check_futures(frames, ahead)
+            subjects = [
+                self._untrained(frame, None if ahead is None else ahead[name], dataset, str(name))
+                for name, frame in frames.items()
+            ]
+            return [each.forecast(horizon, self._device, levels=levels, explained=explained) for each in subjects]
         panels, futures = self._read(frames, ahead, dataset=dataset, are_named=are_named)
         series, covariates = [member for panel in panels for member in panel], None
         if futures is not None:
             covariates = [of(member) for of, panel in zip(futures, panels, strict=True) for member in panel]
-        predicted = iter(
-            self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=covariates)
-        )
-        return [
-            like(frame, table_of(list(islice(predicted, len(panel)))))
-            for frame, panel in zip(frames.values(), panels, strict=True)
-        ]
+        if explained:
+            predicted = iter(explanations(self.trained, series, covariates, horizon=horizon))
+        else:
+            predicted = iter(self.trained.forecast(series, horizon=horizon, levels=levels, futures=covariates))
+        return [list(islice(predicted, len(panel))) for panel in panels]
+
+    def _untrained(
+        self, frame: Frame, future: Frame | None = None, dataset: Mapping[str, Any] | None = None, name: str = "frame"
+    ) -> Untrained:
+        """What is forecast of a table without training."""
+        prefix = "dataset."
+        dotted = {key.removeprefix(prefix): each for key, each in self.settings.items() if key.startswith(prefix)}
+        written = {**self.settings.get("dataset", {}), **dotted, **(dataset or {})}
+        config = check(node_of(DatasetConfig, plain_settings(written)))
+        target, named = self.settings.get("target"), self.settings.get("future_covariates", ())
+        return untrained(frame, config, name=name, target=target, future=future, named=named)
 
     def _read(
         self,
@@ -379,8 +442,7 @@ class Forecaster:
         if ahead is None and not model.columns.future_covariates:
             return panels, None
         label, tables = ("{}", frames) if ahead is None else ("future of {}", ahead)
-        if absent := [str(name) for name in frames if name not in tables]:
-            raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
+        _check_futures(frames, ahead)
         return panels, [reader.futures(*named_source(tables[name], label.format(name))) for name in frames]
 
     @copies()
@@ -401,7 +463,8 @@ class Forecaster:
             stride: rows between origins, pred_len by default.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
             adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling`.
-            start: first forecast time; None: after seq_len rows.
+            start: first forecast time; None: after seq_len rows, or of the pretrained network after the rows that a
+                season and the horizon need.
 
         Returns:
             A table of the type of `frame` with one row per origin (the last known time), target and step: series (if
@@ -411,6 +474,11 @@ class Forecaster:
         Raises:
             InputError: as for `predict`, or too few rows for one origin.
         """
+        if self._is_untrained:
+            table = self._untrained(frame).backtest(
+                horizon, self._device, levels=levels_of(intervals), stride=stride, start=start
+            )
+            return like(frame, table)
         model = self.trained.scored
         if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
@@ -420,62 +488,3 @@ class Forecaster:
         firsts = None if start is None else [first_origin(model, series, start) for series in panel]
         tables = roll_panel(model, panel, how, first_rows=firsts)
         return like(frame, pd.concat(tables, ignore_index=True))
-
-
-@final
-class ZeroForecaster:
-    """Forecasts of tables by the network that comes trained, each numeric column by itself; see `Forecaster.zero`.
-
-    Args:
-        version: one of `informer.pretrained.weights.VERSIONS`.
-        device: "auto", "cpu", "cuda", "cuda:1" or "mps".
-    """
-
-    def __init__(self, version: str = NEWEST, *, device: str = "auto") -> None:
-        self.model = ZeroModel(version, device=device)
-
-    @copies()
-    def predict(
-        self,
-        frame: Frame,
-        *,
-        horizon: int | str,
-        intervals: int | Sequence[int] = (),
-        dataset: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Forecast the rows after the end of a table.
-
-        Args:
-            frame: a table or series whose times are a column or the index, or the path of a file, with 2 rows or more
-                (1 with `dataset={"frequency": ...}`). A column that names several series is found, or is
-                `dataset={"series_col": ...}`.
-            horizon: rows to forecast, a span such as "2weeks" or a date.
-            intervals: level or levels in percent, as for `Forecaster.predict`.
-            dataset: format and repairs of the data: {"fill": "linear", "columns": ["OT"]}.
-
-        Returns:
-            A table like that of `Forecaster.predict`.
-
-        Raises:
-            InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step), or horizon < 1.
-        """
-        settings = check(node_of(DatasetConfig, plain_settings(dataset or {})))
-        path = path_of(frame)
-        name = NAME if path is None else name_of(path)
-
-        def table_with(settings: DatasetConfig) -> Table:
-            if path is not None:
-                return table_of_file(path, settings)
-            return prepared(table_of_frame(frame_of(frame, NAME), NAME, None), settings)
-
-        table = table_with(settings)
-        if not settings.series_col and (column := series_column(table, settings)):
-            settings = replace(settings, series_col=column)
-            table = table_with(settings)  # read again, so that names such as 001 are text
-        panel = [
-            replace(series, series_col=settings.series_col)
-            for series in read_panel(replace(table, name=name), settings, None)
-        ]
-        columns, levels = panel[0].columns, levels_of(intervals)
-        forecasts = self.model.forecast(panel, columns, network_seasons(panel, columns), horizon=horizon, levels=levels)
-        return like(frame, table_of(forecasts))

@@ -79,7 +79,7 @@ def measure_running(many: int) -> None:
     """Print CPU seconds and memory of forecasts in this process."""
     from informer import Forecaster
 
-    forecaster = Forecaster.zero()
+    forecaster = Forecaster()
     forecaster.predict(table(1, 100), horizon=HORIZON)
     print(f"\n{'in a running process':48}{'CPU s':>8}{'MiB':>8}")
     for series, rows in ((1, ROWS), (1000, SERIES_ROWS), (many, SERIES_ROWS)):

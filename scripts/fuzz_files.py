@@ -66,7 +66,7 @@ def finished_run(kind: str = "numbers") -> Path:
     place = tempfile.TemporaryDirectory()
     atexit.register(place.cleanup)
     folder = Path(place.name, "run")
-    Forecaster.fit(table(kind), run_dir=folder, **RUNS[kind])
+    Forecaster(run_dir=folder, **RUNS[kind]).fit(table(kind))
     return folder
 
 

@@ -96,7 +96,7 @@ def test_rows(rng: np.random.Generator, folder: Path) -> str | None:
 
 def _learnt(frame: pd.DataFrame, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Entries of the checkpoint of the scored fit, in two levels."""
-    Forecaster.fit(frame.reset_index(drop=True), run_dir=folder, **settings)
+    Forecaster(run_dir=folder, **settings).fit(frame.reset_index(drop=True))
     content = fuzz_files.read_model(folder / "best.safetensors")
     del content["config"]["dataset"]["path"]
     parts = {part: values for part, values in content.items() if isinstance(values, dict)}

@@ -162,7 +162,7 @@ def test_from_python(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
     sizes = {"model": "tiny", "seq_len": 14, "label_len": 7, "pred_len": 7, "trainer": {"max_steps": 3}}
     roles = {"targets": ["sales"], "past_covariates": ["weather", "promo"], "dataset": {"series_col": "shop"}}
     table = frame.astype({"weather": "category"})
-    fitted = Forecaster.fit(table, run_dir="run", **sizes, **roles)
+    fitted = Forecaster(run_dir="run", **sizes, **roles).fit(table)
     assert fitted.trained.checkpoint.categories["weather"] == ["rain", "sun"]
     fitted.save("m.safetensors")
     pd.testing.assert_frame_equal(Forecaster.load("m.safetensors", device="cpu").predict(frame), fitted.predict(table))

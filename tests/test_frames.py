@@ -49,7 +49,7 @@ def to_pandas(table: Any) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def fitted() -> Forecaster:
-    return Forecaster.fit(hourly(), **SETTINGS)
+    return Forecaster(**SETTINGS).fit(hourly())
 
 
 ARROW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("pyarrow", "dataset", "reader")]
@@ -59,7 +59,7 @@ ARROW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("pyarrow", "dat
 def test_fit_predict_and_backtest_are_those_of_pandas(kind: str, fitted: Forecaster) -> None:
     """Red if a value, a time or the order is another, or the result is of another library."""
     made, expected = KINDS[kind]
-    forecaster = Forecaster.fit(made(hourly()), **SETTINGS)
+    forecaster = Forecaster(**SETTINGS).fit(made(hourly()))
     for use in ("predict", "backtest"):
         table = getattr(forecaster, use)(made(hourly()))
         assert type(table) is expected
@@ -104,8 +104,8 @@ def test_names_zones_gaps_decimals_and_dates() -> None:
 def test_future_covariates_of_another_library() -> None:
     rng = np.random.default_rng(1)
     frame = hourly().assign(price=rng.normal(size=600)).drop(columns="count")
-    model = Forecaster.fit(frame[:580], **SETTINGS | {"model": "tiny"}, future_covariates=["price"], target="load",
-                           trainer={"max_steps": 1})  # fmt: skip
+    settings = SETTINGS | {"model": "tiny", "trainer": {"max_steps": 1}}
+    model = Forecaster(**settings, future_covariates=["price"], target="load").fit(frame[:580])
     ahead = frame[["date", "price"]][580:]
     expected = model.predict(frame[:580], future=ahead)
     forecast = model.predict(pl.from_pandas(frame[:580]), future=pa.Table.from_pandas(ahead))

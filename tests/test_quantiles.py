@@ -16,7 +16,6 @@ from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
 from informer.config.training import LossConfig, LossKind
-from informer.inference.model import TrainedModel
 from informer.training.optim import build_loss
 
 LEVELS = [0.05, 0.1, 0.5, 0.9]
@@ -39,11 +38,11 @@ def sample() -> pd.DataFrame:
 def scaled_outputs(run_dir: Path, part: range) -> tuple[np.ndarray, np.ndarray]:
     """Quantiles [w 6 4 q] and actual values [w 6 4] of the windows whose targets lie in these rows, in scaled units,
     by hand: the network called on the forecasts' own batches, one origin after the other."""
-    model, frame = TrainedModel.load(run_dir, device="cpu"), sample()
+    frame = sample()
     training = frame[TARGETS].iloc[:200]
     mean, deviation = training.mean().to_numpy(), training.std(ddof=0).to_numpy()
     origins = range(part.start, part.stop - 6 + 1)
-    ahead = Forecaster(model).predict_many([frame.iloc[:origin] for origin in origins])
+    ahead = Forecaster.load(run_dir, device="cpu").predict_many([frame.iloc[:origin] for origin in origins])
     names = ["_q5", "_q10", "", "_q90"]
     predicted = np.stack(
         [np.stack([table[[f"{t}{name}" for t in TARGETS]].to_numpy() for name in names], axis=-1) for table in ahead]

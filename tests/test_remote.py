@@ -209,9 +209,9 @@ def test_python_reads_an_address(run: Path, store: Any, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(model.predict("memory://in/own.csv"), model.predict(tmp_path / "own.csv"))
     split = {"kind": "rows", "train": 200, "val": 50, "test": 70}
     settings = {"model": "linear", "seq_len": 24, "pred_len": 6, "dataset": {"split": split}}
-    fitted = Forecaster.fit("memory://in/own.csv", run_dir=tmp_path / "fitted", **settings)
+    fitted = Forecaster(run_dir=tmp_path / "fitted", **settings).fit("memory://in/own.csv")
     assert "path: memory://in/own.csv" in (tmp_path / "fitted" / "config.yaml").read_text()
-    here = Forecaster.fit(tmp_path / "own.csv", **settings)
+    here = Forecaster(**settings).fit(tmp_path / "own.csv")
     pd.testing.assert_frame_equal(fitted.predict("memory://in/own.csv"), here.predict(tmp_path / "own.csv"))
 
 

@@ -227,7 +227,7 @@ def test_the_column_is_the_one_that_was_typed(folder: Path) -> None:
     done("forecast", *shlex.split(repeat)[3:], "output=two")
     assert Path("two/forecasts/f.forecast.csv").read_text() == Path("one/forecasts/f.forecast.csv").read_text()
     settings = {"model": "linear", "seq_len": 24, "label_len": 12, "pred_len": 4}
-    forecaster = Forecaster.fit(frame, target="1.10", features="S", **settings)
+    forecaster = Forecaster(target="1.10", features="S", **settings).fit(frame)
     assert list(forecaster.predict(frame).columns) == ["time", "1.10"]
 
 

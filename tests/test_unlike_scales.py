@@ -67,7 +67,7 @@ def test_small_series_next_to_large_ones() -> None:
     ]
     frame = pd.concat(frames, ignore_index=True)
     common = {"seq_len": 28, "label_len": 7, "pred_len": PERIOD, "dataset.series_col": "place", "device": "cpu"}
-    model = Forecaster.fit(frame, model="linear", **common)  # type: ignore[arg-type]
+    model = Forecaster("linear", **common).fit(frame)  # type: ignore[arg-type]
     small = model.predict(frame).query("place == 'small'")["cases"].to_numpy()
     np.testing.assert_allclose(small, 5 + 2 * truth[300:], atol=0.1)
 
@@ -86,7 +86,7 @@ def test_constants_come_back(model: str, more: dict[str, object], caplog: pytest
     times = pd.date_range("2023-01-01", periods=240, freq="h")
     frame = pd.DataFrame({"time": times, "rate": 0.001, "load": 1e6 + NOISE[:240, 0]})
     sizes = {"seq_len": 24, "label_len": 12, "pred_len": 6, "device": "cpu"}
-    forecaster = Forecaster.fit(frame, model=model, **sizes, **more)  # type: ignore[arg-type]
+    forecaster = Forecaster(model, **sizes, **more).fit(frame)  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING):
         forecast = forecaster.predict(frame)
     assert forecast["rate"].tolist() == [0.001] * 6

@@ -29,7 +29,7 @@ def shops() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def model(shops: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("until") / "run"
-    Forecaster.fit(shops, model="linear", seq_len=14, pred_len=9, target="sales", **MORE, run_dir=run)
+    Forecaster("linear", seq_len=14, pred_len=9, target="sales", **MORE, run_dir=run).fit(shops)
     return run
 
 
@@ -77,7 +77,7 @@ def test_tables_in_python(shops: pd.DataFrame, model: Path) -> None:
     for store, rows in table.groupby("store"):
         own = longest(len(rows)).loc[lambda part, store=store: part["store"] == store]
         pd.testing.assert_frame_equal(rows.reset_index(drop=True), own.reset_index(drop=True))
-    check(Forecaster.zero().predict(shops, horizon=UNTIL, **MORE), rolled_after=None)
+    check(Forecaster().predict(shops, horizon=UNTIL, **MORE), rolled_after=None)
 
 
 @pytest.mark.parametrize(("name", "rolled_after"), [("linear", 9), ("zero", None)])

@@ -9,13 +9,11 @@ from itertools import compress
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, key_columns, repaired
+from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, repaired
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig, check
@@ -24,13 +22,14 @@ from informer.data.history import Future, Futures, future_index, futures_of_tabl
 from informer.data.panel import series_names, without_ended
 from informer.data.seasonality import Season
 from informer.inference.job import match_futures, name_sources
+from informer.inference.untrained import categories_ahead, columns_ahead
 from informer.members.regression import far_ahead
 from informer.read.checks import CONFIRM, ends_without
-from informer.read.columns import CategoryReader, coded, is_text, repeated_text
+from informer.read.columns import CategoryReader, coded
 from informer.read.files import list_files
 from informer.read.series import Series, cells_of_file, column_values, table_of_file, with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
-from informer.read.table import Table, without
+from informer.read.table import without
 from informer.read.time_columns import digits_format
 
 MOST_LINES = 20
@@ -318,15 +317,13 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
         key = settings.dataset.series_col or series_column(table, settings.dataset)
     except (InputError, IndexError):  # reported with all other problems of the file
         return settings, known, []
-    return _with_categories(settings, table, known, key), known, []
+    return _with_categories(settings, categories_ahead(table, known, key, settings.target)), known, []
 
 
-def _with_categories(settings: ForecastConfig, table: Table, known: Sequence[str], key: str | None) -> ForecastConfig:
-    """The settings with those columns known ahead as categories that are text in the history."""
-    others = [name for name in known if name in table.columns and name not in key_columns(key)]
-    texts = repeated_text(table, [name for name in others if is_text(table, name)])
-    names = without([*settings.dataset.categorical, *texts], [settings.target or ""])
-    return replace(settings, dataset=replace(settings.dataset, categorical=[*dict.fromkeys(names)]))
+def _with_categories(settings: ForecastConfig, names: Sequence[str]) -> ForecastConfig:
+    """The settings with these columns as further categories."""
+    categorical = without([*dict.fromkeys([*settings.dataset.categorical, *names])], [settings.target or ""])
+    return replace(settings, dataset=replace(settings.dataset, categorical=categorical))
 
 
 def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], list[str]]:
@@ -342,20 +339,8 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
         table = table_of_file(files[0], config)
     except InputError:  # reported with all other problems of the file
         return settings, [], []
-    if target not in table.columns:  # columns named after dates have become rows
-        return settings, [], []
-    key = config.series_col or series_column(table, config) or ""
-    frame = with_series_names(table, key or None).frame
-    names = frame[key] if key in frame.columns else pd.Series("", index=frame.index)
-    is_ahead = frame[target].isna()[::-1].groupby(names).cummin()[::-1]
-    ahead = frame[is_ahead & frame[target].notna().groupby(names).transform("any")]
-    named = settings.future_covariates or [*ahead.columns]
-    whole = [name for name in ahead.columns if name in named and ahead[name].notna().all()]
-    coding = _with_categories(settings, table, whole, key)
-    known = [name for name in whole if is_numeric_dtype(ahead[name])]
-    known = without([*dict.fromkeys([*known, *coding.dataset.categorical])], [key])
-    rows = ahead.groupby(names).size()
-    if not known or 2 * len(rows) < names.nunique() or not len(rows):  # a few series lack their newest values
+    known, texts, rows = columns_ahead(table, config, target, settings.future_covariates)
+    if not known:
         return settings, [], []
     notes = list[str]()
     if settings.ahead is None:
@@ -365,7 +350,7 @@ def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str
             notes.append(f"the horizon is {counted(rows.min(), 'row')}, since {fewest}")
     if settings.model == "zero":
         return settings, [], notes
-    return replace(settings, dataset=coding.dataset, future=settings.input), known, notes
+    return replace(_with_categories(settings, texts), future=settings.input), known, notes
 
 
 def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], series: Series) -> ForecastConfig:

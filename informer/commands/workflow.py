@@ -348,11 +348,11 @@ def _forecast_untrained(
         future.at(future_index(series, rows_ahead(series, settings, horizon)), settings.future_covariates)
         for series, future in zip(open_series, futures, strict=False)
     ]
-    model = ZeroModel(device=settings.device, known=known)
+    model = ZeroModel(settings.device, known)
     seasons = network_seasons(panel, columns)
     season = ", ".join(lasting(season, frequency) for season in seasons if season > 1) or "none"
     _announce(subject, settings, season, console, title)
-    evaluation = model.backtest(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
+    evaluation = model.evaluate(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
     how_far = settings.ahead or horizon
     forecasts = model.forecast(open_series, columns, seasons, horizon=how_far, levels=settings.intervals, ahead=ahead)
     if settings.overwrite:

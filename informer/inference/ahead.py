@@ -29,6 +29,10 @@ from informer.read.frequency import Frequency
 from informer.read.series import Series, column_values
 
 NETWORK, EFFECTS, BOTH = "network", "effects", "effects + network"
+HISTORY = "history"
+"""The part of a forecast that no column explains."""
+Candidate = tuple[Float64[np.ndarray, "n h"], Float64[np.ndarray, "n h q"]]
+"""Point forecasts and quantiles of n histories."""
 MOST_IN_TERMS = 64
 """Series whose rows give knots and categories."""
 
@@ -109,6 +113,14 @@ class PanelEffects:
             for place, name in enumerate(columns)
         ]
 
+    def contributions(
+        self, s: int, series: Series, ahead: Float64[np.ndarray, "h k"]
+    ) -> dict[str, Float64[np.ndarray, "h n"]]:
+        """Parts of the effects in the rows after series s of the panel, see `Effects.contributions`."""
+        times = future_index(series, len(ahead))
+        by_target = [each.contributions(s, times, ahead) for each in self.by_column]
+        return {name: np.stack([parts[name] for parts in by_target], axis=1) for name in by_target[0]}
+
     def remainders(
         self,
         panel: Sequence[Series],
@@ -154,7 +166,7 @@ def mean_weights(levels: tuple[float, ...]) -> Float64[np.ndarray, "n"]:
 
 def candidates(
     member: Pretrained, past: Histories, left: Remainders | None, step: Frequency, horizon: int, kinds: Sequence[str]
-) -> dict[str, tuple[Float64[np.ndarray, "n h"], Float64[np.ndarray, "n h q"]]]:
+) -> dict[str, Candidate]:
     """Point forecasts and quantiles of these of the three kinds; `left` is None for the network alone."""
     found, levels = {}, member.network.version.levels
     if NETWORK in kinds:

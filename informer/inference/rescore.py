@@ -249,7 +249,9 @@ def test_forecasts(model: TrainedModel, data: Data, evaluation: Scores) -> pd.Da
             values = scored.values([(batch, output)], scored.halves(batch, _levels(scored)), data.sizes.pred_len)
             lines = {"actual": truth[rows], "forecast": values.pop("forecast")}
             lines |= {name: batch.in_units(forecast(batch)).cpu().numpy() for name, forecast in baselines.items()}
-        parts = [tidy_table(model, series, rows, lines | values)]
+        sizes = data.sizes
+        table = tidy_table(series, data.targets, rows, lines | values, pred_len=sizes.pred_len, offset=sizes.offset)
+        parts = [table]
         for column, values in zip(data.targets, truth[begin:end].T, strict=True):
             times = series.timestamps[begin:end]
             parts.append(pd.DataFrame({"step": 0, TIME: times, "column": column, "actual": values}))

@@ -135,10 +135,7 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     """
     first_target = model.sizes.first
     if start is not None:
-        row = int(series.timestamps.searchsorted(moment_in(start, series, "from")))
-        if row >= len(series):
-            raise InputError(f"from={start}: {series.name} ends at {series.timestamps[-1]}; choose an earlier date")
-        return max(row - first_target, 0)
+        return max(row_of(start, series, "from") - first_target, 0)
     until, trained_series = model.checkpoint.fitted_until, model.checkpoint.series
     if until is None or (trained_series and series.name not in trained_series):
         return 0
@@ -151,6 +148,14 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
             "of Forecaster.backtest)"
         )
     return max(row - first_target, 0)
+
+
+def row_of(start: str, series: Series, setting: str) -> int:
+    """The first row at or after a time; an InputError that names `setting` if there is none, or it is no date."""
+    row = int(series.timestamps.searchsorted(moment_in(start, series, setting)))
+    if row >= len(series):
+        raise InputError(f"{setting}={start}: {series.name} ends at {series.timestamps[-1]}; choose an earlier date")
+    return row
 
 
 def log_begins(model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], start: str | None) -> None:
@@ -393,12 +398,8 @@ def roll_panel(
             if places is not None:
                 for name, array in values.items():
                     values[name] = np.stack([rounded(array[..., i], n) for i, n in enumerate(places)], axis=-1)
-            table = tidy_table(model, series, rows, values | {"actual": truth[rows]})
-            keys, time = key_columns(series, table.columns.drop(TIME))
-            table = table.rename(columns={TIME: time})
-            for place, (column, cell) in enumerate(keys.items() if series.series_col is not None else ()):
-                table.insert(place, column, cell)
-            yield table
+            values["actual"] = truth[rows]
+            yield named(tidy_table(series, targets, rows, values, pred_len=pred_len, offset=model.sizes.offset), series)
 
 
 def _forecasts(
@@ -451,24 +452,35 @@ def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, firs
 
 
 def tidy_table(
-    model: TrainedModel,
     series: Series,
+    targets: Sequence[str],
     rows: Int64[np.ndarray, "b h"],
     values: Mapping[str, Float64[np.ndarray, "b h n"]],
+    *,
+    pred_len: int,
+    offset: int = 0,
 ) -> pd.DataFrame:
     """One row per window, target and step; `rows` are the row numbers of each window's steps in the series."""
-    targets = model.columns.targets
     (n_windows, horizon), n = rows.shape, len(targets)
     columns: dict[str, Any] = {
-        "origin": series.timestamps[np.repeat(rows[:, 0] - model.sizes.offset - 1, n * horizon)],
+        "origin": series.timestamps[np.repeat(rows[:, 0] - offset - 1, n * horizon)],
         "step": np.tile(np.arange(1, horizon + 1), n_windows * n),
         TIME: series.timestamps[np.repeat(rows, n, axis=0).ravel()],
         "column": np.tile(np.repeat(np.array(targets, dtype=object), horizon), n_windows),
     }
     columns |= {name: array.swapaxes(1, 2).ravel() for name, array in values.items()}
-    if horizon > model.sizes.pred_len:
-        columns[ROLLED] = columns["step"] > model.sizes.pred_len
+    if horizon > pred_len:
+        columns[ROLLED] = columns["step"] > pred_len
     return pd.DataFrame(columns)
+
+
+def named(table: pd.DataFrame, series: Series) -> pd.DataFrame:
+    """A table of `tidy_table` with the columns that name the series, if any, and the time column of the input."""
+    keys, time = key_columns(series, table.columns.drop(TIME))
+    table = table.rename(columns={TIME: time})
+    for place, (column, cell) in enumerate(keys.items() if series.series_col is not None else ()):
+        table.insert(place, column, cell)
+    return table
 
 
 def write_rolled(

@@ -57,7 +57,7 @@ def explanations(
     series: Sequence[Series],
     futures: Sequence[Future] | None = None,
     *,
-    horizon: str | None = None,
+    horizon: int | str | None = None,
 ) -> list[Forecast]:
     """The forecasts of `informer predict`, each with its sources; arguments and errors as in `TrainedModel.forecast`.
 

@@ -11,15 +11,16 @@ from dataclasses import replace
 from typing import final
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
-from informer.inference.ahead import BOTH, EFFECTS, NETWORK, Known, PanelEffects, candidates
+from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects, candidates
 from informer.inference.model import Forecast
-from informer.members.zero import Histories, Pretrained
+from informer.inference.rolling import named, tidy_table
+from informer.members.zero import Histories, pretrained
 from informer.networks.models.zero import at_level
 from informer.networks.ops.zero_inputs import COUNTED
-from informer.pretrained.weights import NEWEST
 from informer.read.series import Series, column_values
 from informer.scoring.forecasts import Forecasts, keys_of
 from informer.scoring.metrics import seasonal_scale
@@ -48,18 +49,18 @@ class ZeroModel:
     """The network that comes trained, for the series at hand.
 
     Args:
-        version: one of `informer.pretrained.weights.VERSIONS`.
         device: "auto", "cpu", "cuda", "cuda:1" or "mps".
-        known: columns known ahead, which `backtest` decides how to use; None: there are none.
+        known: columns known ahead, which `evaluate` decides how to use; None: there are none.
     """
 
-    def __init__(self, version: str = NEWEST, *, device: str = "auto", known: Known | None = None) -> None:
-        self.member, self.known = Pretrained(version, device=device), known
+    def __init__(self, device: str = "auto", known: Known | None = None) -> None:
+        self.member, self.known = pretrained(device), known
         self.kind = NETWORK if known is None else BOTH
-        """How the columns are used; `backtest` chooses."""
+        """How the columns are used; `evaluate` chooses."""
         self.gain = "" if known is None else "the series are too short to say by how much they lower the error"
         """By how much the columns lower the error of earlier forecasts, in words."""
         self._penalties: list[float] = []
+        self._effects: PanelEffects | None = None
 
     @property
     def name(self) -> str:
@@ -101,30 +102,132 @@ class ZeroModel:
         past, most = Histories.of(histories, seasons, version.history), max(lengths)
         kind, left = NETWORK, None
         if self.known is not None and self.kind != NETWORK:
-            effects = PanelEffects(panel, columns, self.known, penalties=self._penalties)
+            self._effects = PanelEffects(panel, columns, self.known, penalties=self._penalties)
             origins = [(place, len(series)) for place, series in enumerate(panel)]
-            left = effects.remainders(panel, origins, dict(enumerate(ahead)), most, seasons, version.history)
+            left = self._effects.remainders(panel, origins, dict(enumerate(ahead)), most, seasons, version.history)
             kind = self.kind
-        points, quantiles = candidates(self.member, past, left, panel[0].frequency, most, [kind])[kind]
-        by_series = quantiles.reshape(len(panel), len(columns), most, len(version.levels)).swapaxes(1, 2)
-        values = points.reshape(len(panel), len(columns), most).swapaxes(1, 2)
-        constant = past.are_constant().reshape(len(panel), len(columns))
+        found = candidates(self.member, past, left, panel[0].frequency, most, [kind])[kind]
+        shape = len(panel), len(columns), most
+        values = {name: rows.reshape(shape).swapaxes(1, 2) for name, rows in self._values(past, found, levels).items()}
+        points = values.pop("forecast")
         return [
             Forecast(
                 series=series,
                 targets=tuple(columns),
-                values=values[place, :n],
+                values=points[place, :n],
                 pred_len=version.horizon,
-                bands={
-                    f"{end}{level}": np.where(constant[place], np.nan, at_level(rows[:n], p, version.levels))
-                    for level in levels
-                    for end, p in zip(("lo", "hi"), tails(level), strict=True)
-                },
+                bands={name: rows[place, :n] for name, rows in values.items()},
             )
-            for place, (series, n, rows) in enumerate(zip(panel, lengths, by_series, strict=True))
+            for place, (series, n) in enumerate(zip(panel, lengths, strict=True))
         ]
 
+    def explained(
+        self, forecasts: Sequence[Forecast], ahead: Sequence[Float64[np.ndarray, "h k"]] = ()
+    ) -> list[Forecast]:
+        """The forecasts that `forecast` has just made, each with its sources: the level, each column known ahead and
+        the calendar, as exact parts of the effects, and "history", what the network adds to them."""
+        explained = list[Forecast]()
+        for place, forecast in enumerate(forecasts):
+            parts = {} if self._effects is None else self._effects.contributions(place, forecast.series, ahead[place])
+            effect = sum(parts.values(), np.zeros_like(forecast.values))
+            explained.append(replace(forecast, sources={**parts, HISTORY: forecast.values - effect}))
+        return explained
+
     def backtest(
+        self,
+        panel: Sequence[Series],
+        columns: Sequence[str],
+        seasons: tuple[int, int],
+        origins: Sequence[tuple[int, int]],
+        *,
+        horizon: int,
+        kinds: Sequence[str] = (),
+    ) -> tuple[Histories, dict[str, Candidate]]:
+        """Histories before some origins, and the forecasts of each kind from there, a row for each origin and column.
+
+        Args:
+            origins: series, and rows before it; a column without a value in the COUNTED rows before it is zero.
+            kinds: the ways to use columns known ahead; none: `kind`. Their effects are fitted to the rows before the
+                first origin of each series.
+        """
+        histories = list[np.ndarray]()
+        before = [min((end for s, end in origins if s == place), default=len(each)) for place, each in enumerate(panel)]
+        for place, end in origins:
+            values = column_values(panel[place], columns)[:end]
+            histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
+        rows, left = self.member.network.version.history, None
+        past = Histories.of(histories, seasons, rows)
+        if self.known is not None:
+            effects = PanelEffects(panel, columns, self.known, rows=before)
+            left = effects.remainders(panel, origins, {}, horizon, seasons, rows)
+            self._penalties = [each.penalty for each in effects.by_column]
+        return past, candidates(self.member, past, left, panel[0].frequency, horizon, kinds or [self.kind])
+
+    def rolling(
+        self,
+        panel: Sequence[Series],
+        columns: Sequence[str],
+        seasons: tuple[int, int],
+        *,
+        horizon: int,
+        levels: Sequence[int] = (),
+        stride: int | None = None,
+        first_rows: Sequence[int] | None = None,
+    ) -> pd.DataFrame:
+        """Forecasts from earlier rows of each series with the actual values, as the tables of `roll_panel`.
+
+        Args:
+            panel, columns, seasons, levels: see `forecast`.
+            horizon: rows to forecast.
+            stride: rows between origins; None: the horizon.
+            first_rows: first row to forecast of each series; None: that of the first forecast that is scored.
+
+        Raises:
+            InputError: a series has too few rows.
+        """
+        firsts = [self._least(series, seasons, horizon) for series in panel] if first_rows is None else first_rows
+        ends = [
+            range(max(first, 1), len(series) - horizon + 1, stride or horizon)
+            for first, series in zip(firsts, panel, strict=True)
+        ]
+        for series, of, first in zip(panel, ends, firsts, strict=True):
+            if not of:
+                raise InputError(
+                    f"{series.name}: expected at least {first + horizon} rows for one forecast of {horizon} rows, "
+                    f"found {len(series)}"
+                )
+        origins = [(place, end) for place, of in enumerate(ends) for end in of]
+        past, found = self.backtest(panel, columns, seasons, origins, horizon=horizon)
+        values = self._values(past, found[self.kind], levels)
+        tables, done = list[pd.DataFrame](), 0
+        for series, of in zip(panel, ends, strict=True):
+            rows = np.array(of)[:, None] + np.arange(horizon)
+            part = slice(done * len(columns), (done := done + len(of)) * len(columns))
+            shaped = {
+                name: each[part].reshape(len(of), len(columns), horizon).swapaxes(1, 2) for name, each in values.items()
+            }
+            shaped["actual"] = column_values(series, columns)[rows]
+            table = tidy_table(series, columns, rows, shaped, pred_len=self.member.network.version.horizon)
+            tables.append(named(table, series))
+        return pd.concat(tables, ignore_index=True)
+
+    def _values(
+        self, past: Histories, found: Candidate, levels: Sequence[int]
+    ) -> dict[str, Float64[np.ndarray, "n h"]]:
+        """Forecasts and interval ends; a constant history has none."""
+        (points, quantiles), grid = found, self.member.network.version.levels
+        ends = {f"{end}{level}": p for level in levels for end, p in zip(("lo", "hi"), tails(level), strict=True)}
+        constant = past.are_constant()[:, None]
+        return {"forecast": points} | {
+            name: np.where(constant, np.nan, at_level(quantiles, p, grid)) for name, p in ends.items()
+        }
+
+    def _least(self, series: Series, seasons: tuple[int, int], horizon: int) -> int:
+        """Rows before the first origin that is scored."""
+        shortest = max(LEAST_HISTORY, seasons[0] + 1, horizon)
+        return shortest if self.known is None else max(shortest, int(LEAST_SHARE * len(series)))
+
+    def evaluate(
         self,
         panel: Sequence[Series],
         columns: Sequence[str],
@@ -139,12 +242,10 @@ class ZeroModel:
         columns are known ahead, these forecasts choose `kind`.
         """
         most = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
-        shortest = max(LEAST_HISTORY, seasons[0] + 1, horizon)
         chosen = panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]
-        histories, actual, owners, overlap = list[np.ndarray](), list[np.ndarray](), list[int](), 1
-        origins, before = list[tuple[int, int]](), [len(series) for series in chosen]
+        actual, owners, origins, overlap = list[np.ndarray](), list[int](), list[tuple[int, int]](), 1
         for place, series in enumerate(chosen):
-            least = shortest if self.known is None else max(shortest, int(LEAST_SHARE * len(series)))
+            least = self._least(series, seasons, horizon)
             stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
             ends = range(len(series) - horizon, least - 1, -stride)[: min(most, MOST_ORIGINS)]
             overlap = max(overlap, min(-(-horizon // stride), len(ends)))
@@ -153,22 +254,15 @@ class ZeroModel:
                 # a column may begin later than others, or end before
                 known = np.isfinite(values[max(end - COUNTED, 0) : end]).any(axis=0)
                 if known.any():
-                    histories += list(np.where(known, values[:end], 0.0).T)
                     actual += list(np.where(known, values[end : end + horizon], np.nan).T)
                     owners.append(place)
                     origins.append((place, end))
-                    before[place] = min(before[place], end)
-        if not histories:
+        if not origins:
             return None
-        version = self.member.network.version
-        past, actuals = Histories.of(histories, seasons, version.history), np.stack(actual)
+        kinds = [NETWORK] if self.known is None else [NETWORK, EFFECTS, BOTH]
+        past, found = self.backtest(chosen, columns, seasons, origins, horizon=horizon, kinds=kinds)
+        version, actuals = self.member.network.version, np.stack(actual)
         scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
-        kinds, left = [NETWORK], None
-        if self.known is not None:
-            effects = PanelEffects(chosen, columns, self.known, rows=before)
-            left = effects.remainders(chosen, origins, {}, horizon, seasons, version.history)
-            kinds, self._penalties = [NETWORK, EFFECTS, BOTH], [each.penalty for each in effects.by_column]
-        found = candidates(self.member, past, left, panel[0].frequency, horizon, kinds)
         by_kind = {kind: _mean_error(point, actuals, scale) for kind, (point, _) in found.items()}
         enough = (1 + LEAST_GAIN) * min(by_kind.values())
         self.kind = next(kind for kind in kinds if by_kind[kind] <= enough)

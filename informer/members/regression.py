@@ -38,8 +38,8 @@ MOST_CATEGORIES = 64
 """Categories of a column with a coefficient of their own, the most frequent ones."""
 DAY_HARMONICS, YEAR_HARMONICS = 6, 3
 YEAR = 365.25 * DAY
-CALENDAR = "calendar"
-"""Name of the calendar's part of a forecast."""
+LEVEL, CALENDAR = "level", "calendar"
+"""Names of the parts of an effect that are not of a column."""
 FAR = 0.5
 """Values farther outside the history than this share of its range are read as if they were there."""
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -263,22 +263,33 @@ class Effects:
     def contributions(
         self, s: int, times: pd.DatetimeIndex, known: Float64[np.ndarray, "t k"]
     ) -> dict[str, Float64[np.ndarray, "t"]]:
-        """Part of each column and of the calendar in the rows of series s: differences from the level that add up, or
-        factors of the level, if `is_ratio`, that multiply, to the effect; "level" comes first."""
-        terms, done, parts = self.terms.at(times, known), 0, {}
-        level = np.full(len(times), self.level[s])
-        parts["level"] = self.unit[s] * (np.exp(level) if self.is_ratio else level)
+        """Part of the level, of each column and of the calendar in the rows of series s; their sum is the effect.
+
+        Factors f_c of a level l become the summands l (F - 1) log f_c / log F with F their product (B. W. Ang,
+        "The LMDI approach to decomposition analysis", 2005), which add up to l F - l.
+        """
+        level, parts = self._parts(s, times, known)
+        if not self.is_ratio:
+            return {LEVEL: level, **{name: self.unit[s] * part for name, part in parts.items()}}
+        total = sum(parts.values(), np.zeros(len(times)))
+        change = np.where(total == 0, 1.0, np.expm1(total) / np.where(total == 0, 1.0, total))
+        return {LEVEL: level, **{name: level * change * part for name, part in parts.items()}}
+
+    def _parts(self, s: int, times: pd.DatetimeIndex, known: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The level, and f of each column and of the calendar: shares of the unit, or logarithms of factors."""
+        terms, done, parts = self.terms.at(times, known), 0, dict[str, np.ndarray]()
+        level = self.unit[s] * np.full(len(times), np.exp(self.level[s]) if self.is_ratio else self.level[s])
         for name, columns in terms.items():
             own = slice(done, done := done + columns.shape[1])
-            standard = np.nan_to_num((columns - self.center[own]) / self.scale[own])
-            part = standard @ self.weights[s, own]
-            parts[name] = np.exp(part) if self.is_ratio else self.unit[s] * part
-        return parts
+            parts[name] = np.nan_to_num((columns - self.center[own]) / self.scale[own]) @ self.weights[s, own]
+        return level, parts
 
     def predict(self, s: int, times: pd.DatetimeIndex, known: Float64[np.ndarray, "t k"]) -> Float64[np.ndarray, "t"]:
         """The effect in the rows of series s, an expected value."""
-        parts = np.stack([*self.contributions(s, times, known).values()])
-        return parts.prod(axis=0) if self.is_ratio else parts.sum(axis=0)
+        level, parts = self._parts(s, times, known)
+        if self.is_ratio:
+            return np.stack([level, *map(np.exp, parts.values())]).prod(axis=0)
+        return np.stack([level, *(self.unit[s] * part for part in parts.values())]).sum(axis=0)
 
     def remainder(self, s: int, values: Float64[np.ndarray, "t"], effect: Float64[np.ndarray, "t"]) -> np.ndarray:
         """What is left of the values of series s: a ratio (NaN where nothing was expected), or a difference."""

@@ -19,6 +19,7 @@ Theta on all steps gives .750. Weights learned at earlier origins of each series
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -144,3 +145,9 @@ class Pretrained:
             moved = theta(values, observed, past.seasons[0], horizon)[:, :, None] - forecast[:, :, middle, None]
             forecast = forecast + THETA * moved
         return past.bounded(forecast.cpu().numpy() * unit[:, None, None])
+
+
+@cache
+def pretrained(device: str = "auto") -> Pretrained:
+    """The newest pretrained network, loaded once for each device."""
+    return Pretrained(device=device)

@@ -13,7 +13,7 @@ from informer.read.frequency import Frequency
 
 Bound = int | float | str | None
 
-WITHOUT_TRAINING = "or forecast without training: informer forecast FILE (in Python, Forecaster.zero())"
+WITHOUT_TRAINING = "or forecast without training: informer forecast FILE (in Python, Forecaster().predict)"
 """What works with any number of rows."""
 
 MOST = 1e12

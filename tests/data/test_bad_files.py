@@ -263,7 +263,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         "f: 60 rows are too few for seq_len=24, pred_len=8 and split ratio 0.7/0.1/0.2: "
         "val needs 8, has 6, at least 64 in all; shorten seq_len or pred_len, or change dataset.split, "
         "or, next to longer series, set dataset.short=skip or pad; or forecast without training: informer forecast "
-        "FILE (in Python, Forecaster.zero())",
+        "FILE (in Python, Forecaster().predict)",
     ]
 
 

@@ -33,7 +33,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Forecaste
     for step in STEPS:
         times = pd.date_range("2000-01-03", periods=200, freq=step)
         frame = pd.DataFrame(random.normal(size=(200, len(COLUMNS))), times, COLUMNS)
-        fitted[step] = Forecaster.fit(frame, **TINY, **{"trainer.max_steps": 1}), folder / f"{step}.safetensors"
+        fitted[step] = Forecaster(**TINY, **{"trainer.max_steps": 1}).fit(frame), folder / f"{step}.safetensors"
         fitted[step][0].save(fitted[step][1])
     return fitted
 

@@ -17,6 +17,7 @@ from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.data.windows import Batch, Windows
+from informer.inference.model import table_of
 from informer.inference.rolling import RATE, Tracking
 from informer.scoring import intervals as conformal
 from informer.scoring.intervals import Calibration, Residuals, Variation, min_windows, validation_rows
@@ -117,7 +118,8 @@ def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -
     ordered = np.sort(errors / unit(differences)[:, None], axis=0)
     expected = np.stack([ordered[place_of(80, 20, step), step] for step in range(6)])
     expected = expected * unit(np.abs(np.diff(values[300 - seq_len : 300], axis=0)).mean(0))
-    found = Forecaster(forecaster.trained.scored).predict(frame.iloc[:300], intervals=[80])
+    scored = forecaster.trained.scored
+    found = table_of(scored.forecast(scored.reader.series(frame.iloc[:300], "frame"), levels=[80]))
     for i, name in enumerate(saved.targets):
         np.testing.assert_allclose(found[f"{name}_hi80"] - found[name], expected[:, i], rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(found[name] - found[f"{name}_lo80"], expected[:, i], rtol=1e-3, atol=1e-5)
@@ -214,7 +216,7 @@ def test_widths_after_a_late_launch_are_those_of_the_rows_since(launch: int) -> 
     were zero and so were the widths."""
     sales = np.where(np.arange(600) < launch, 0, 20 + 4.5 * np.random.default_rng(0).standard_normal(600))
     frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=600), "sales": sales})
-    forecaster = Forecaster.fit(frame, model="linear", target="sales", seq_len=14, pred_len=7)
+    forecaster = Forecaster("linear", target="sales", seq_len=14, pred_len=7).fit(frame)
     ahead = forecaster.predict(frame, intervals=[95])
     half = (ahead["sales_hi95"] - ahead["sales_lo95"]).mean() / 2
     assert 0.75 < half / (1.96 * 4.5) < 2
@@ -320,9 +322,10 @@ def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
 def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Path) -> None:
     """By hand, from forecasts with intervals at every origin of the test part."""
     frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
-    forecaster = Forecaster(Forecaster.load(trained.run_dir, device="cpu").trained.scored)
+    scored = Forecaster.load(trained.run_dir, device="cpu").trained.scored
     origins = range(250, 320 - 6 + 1)
-    ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins], intervals=[80, 95])
+    parts = [scored.reader.series(frame.iloc[:origin], "frame") for origin in origins]
+    ahead = [table_of(scored.forecast(part, levels=[80, 95])) for part in parts]
     report = json.loads((trained.run_dir / "metrics.json").read_text())["intervals"]
     for level in (80, 95):
         inside = [

@@ -11,6 +11,7 @@ from informer import Forecaster
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.inference import model as predictor
+from informer.inference.model import table_of
 
 COLUMNS = ["temperature", "visitors", "price", "demand"]
 
@@ -29,12 +30,13 @@ def test_every_origin_is_forecast_as_a_table_that_ends_there(
 ) -> None:
     """Also longer than seq_len. Red if a block is not fed back to history and start token, or to other columns."""
     model = Forecaster.load(trained.run_dir, device="cpu")
-    rolled = model.backtest(frame, horizon=horizon, stride=5, intervals=[50])
+    rolled, scored = model.backtest(frame, horizon=horizon, stride=5, intervals=[50]), model.trained.scored
     needed = -(-horizon // 6) * 6
     origins = range(24, len(frame) - needed + 1, 5)
     assert list(rolled["origin"].unique()) == [frame["date"].iloc[row - 1] for row in origins]
     for row in origins:
-        ahead = Forecaster(model.trained.scored).predict(frame.iloc[:row], horizon=horizon, intervals=[50])
+        series = scored.reader.series(frame.iloc[:row], "frame")
+        ahead = table_of(scored.forecast(series, horizon=horizon, levels=[50]))
         own = rolled[rolled["origin"] == frame["date"].iloc[row - 1]]
         for column in COLUMNS:
             one = own[own["column"] == column]

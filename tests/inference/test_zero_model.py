@@ -50,7 +50,7 @@ def medians(model: ZeroModel, series: Series, horizon: int = 12) -> np.ndarray:
 
 
 def scores_of(model: ZeroModel, series: Series, horizon: int) -> Scores:
-    scores = model.backtest([series], series.columns, network_seasons([series], series.columns), horizon=horizon)
+    scores = model.evaluate([series], series.columns, network_seasons([series], series.columns), horizon=horizon)
     assert scores is not None
     return scores
 
@@ -145,7 +145,7 @@ def test_column_that_ended_before_the_rows_that_are_read_is_named(model):
     ended[2590:] = 5.0
     series = series_of("h", a=np.arange(2600.0) % 24, b=ended)
     assert np.isfinite(forecast(model, series, 4).values).all()
-    assert model.backtest([series], ["a", "b"], (24, 168), horizon=4) is not None
+    assert model.evaluate([series], ["a", "b"], (24, 168), horizon=4) is not None
 
 
 def test_column_without_values_is_named(model):
@@ -219,7 +219,7 @@ def test_a_column_that_begins_later_changes_no_score_of_another(model):
 
 
 def test_too_short_for_scores(model):
-    assert model.backtest([series_of(a=SEASONAL[:10])], ["a"], (12, 1), horizon=6) is None
+    assert model.evaluate([series_of(a=SEASONAL[:10])], ["a"], (12, 1), horizon=6) is None
 
 
 @pytest.mark.parametrize("words", [["model=zero"], []], ids=["zero", "default"])
@@ -256,10 +256,10 @@ def test_three_rows_are_enough(folder):
 
 def test_forecaster_takes_tables_of_any_library():
     table = pd.DataFrame({"date": MONTHS, "y": SEASONAL})
-    expected = Forecaster.zero().predict(table, horizon=3, intervals=80)
+    expected = Forecaster().predict(table, horizon=3, intervals=80)
     assert list(expected) == ["date", "y", "y_lo80", "y_hi80"]
     assert (expected.y > 100).all()
-    found = Forecaster.zero().predict(polars.from_pandas(table), horizon=3, intervals=80)
+    found = Forecaster().predict(polars.from_pandas(table), horizon=3, intervals=80)
     assert isinstance(found, polars.DataFrame)
     np.testing.assert_allclose(found["y"].to_numpy(), expected.y)
 
@@ -268,11 +268,11 @@ def test_forecaster_finds_several_series():
     table = pd.concat(
         [pd.DataFrame({"shop": shop, "date": MONTHS, "y": SEASONAL * n}) for n, shop in ((1, "a"), (5, "b"))]
     )
-    found = Forecaster.zero().predict(table, horizon=3)
+    found = Forecaster().predict(table, horizon=3)
     np.testing.assert_allclose(found[found.shop == "b"].y, 5 * found[found.shop == "a"].y, rtol=1e-4)
     assert (found.y > 100).all()
 
 
 def test_forecaster_needs_a_horizon():
     with pytest.raises(InputError, match="horizon: expected at least 1, found 0"):
-        Forecaster.zero().predict(pd.DataFrame({"date": MONTHS, "y": SEASONAL}), horizon=0)
+        Forecaster().predict(pd.DataFrame({"date": MONTHS, "y": SEASONAL}), horizon=0)

@@ -112,7 +112,7 @@ def test_a_run_from_python_is_named_by_model_and_target(folder: Path, monkeypatc
     """Red if the only name of such a run is that of its folder, of its table `frame`, or its command is one of ours."""
     monkeypatch.setattr("sys.argv", [str(folder / "my_fit.py"), "7"])
     frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="h"), "load": np.arange(320.0) % 24})
-    Forecaster.fit(frame, target="load", model="linear", seq_len=48, pred_len=6, run_dir="runs/first")
+    Forecaster("linear", target="load", seq_len=48, pred_len=6, run_dir="runs/first").fit(frame)
     assert "1 first (linear, load)" in call("compare", "runs").out
     done("report", "runs/first")
     page = Path("runs/first/report.html").read_text()

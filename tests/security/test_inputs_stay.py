@@ -76,7 +76,7 @@ def test_a_run_writes_what_it_says(trained: Trained) -> None:
 def test_a_table_in_the_folder_of_a_run_from_python(folder: Path) -> None:
     mine = sample(Path("run/frame.csv")).read_bytes()
     with pytest.raises(InputError, match=r"found frame\.csv"):
-        Forecaster.fit(pd.read_csv("run/frame.csv"), run_dir="run", **{"trainer.max_steps": 1})
+        Forecaster(run_dir="run", **{"trainer.max_steps": 1}).fit(pd.read_csv("run/frame.csv"))
     assert Path("run/frame.csv").read_bytes() == mine
 
 

@@ -86,13 +86,9 @@ def test_from_python_too(folder: Path) -> None:
     """Red if a value from Python is resolved."""
     frame = pd.read_csv(ROOT / "data" / "sample.csv").rename(columns={"demand": "${oc.env:SECRET}"})
     settings = {key: yaml.safe_load(value) for key, value in (each.split("=") for each in SMALL)}
-    forecaster = Forecaster.fit(
-        frame,
-        target="${oc.env:SECRET}",
-        features="S",
-        run_dir="${oc.env:SECRET}",
-        **settings | {"trainer.max_steps": 1},
-    )
+    forecaster = Forecaster(
+        target="${oc.env:SECRET}", features="S", run_dir="${oc.env:SECRET}", **settings | {"trainer.max_steps": 1}
+    ).fit(frame)
     assert list(forecaster.predict(frame).columns) == ["date", "${oc.env:SECRET}"]
     assert [path.name for path in folder.iterdir() if path.is_dir() and not path.is_symlink()] == ["${oc.env:SECRET}"]
 

@@ -102,7 +102,7 @@ def test_the_table_of_a_run_from_python_stays(folder: Path) -> None:
     Path("run").mkdir()
     Path("run/frame.csv").write_text("the other one's\n")
     with another_process_writes(Path("run")), pytest.raises(InputError, match="another process is writing"):
-        Forecaster.fit(frame, run_dir="run", **{"trainer.max_steps": 1})
+        Forecaster(run_dir="run", **{"trainer.max_steps": 1}).fit(frame)
     assert Path("run/frame.csv").read_text() == "the other one's\n"
 
 

@@ -363,7 +363,7 @@ def test_series_that_end_at_different_times_up_to_a_date(tmp_path: Path) -> None
     ]
     frame = pd.concat(parts)
     config = {"model": "linear", "seq_len": 24, "pred_len": 6, "device": "cpu", "dataset.series_col": "id"}
-    expected = Forecaster.fit(frame, **config, run_dir=tmp_path / "run").predict(frame, horizon="2024-01-09T10:00")
+    expected = Forecaster(**config, run_dir=tmp_path / "run").fit(frame).predict(frame, horizon="2024-01-09T10:00")
     assert expected.groupby("id").size().to_dict() == {"a": 3, "b": 13}
     with serving(f"checkpoint={tmp_path / 'run'}") as service:
         replies = [

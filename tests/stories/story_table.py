@@ -150,7 +150,7 @@ NAMES = {
     "frame": "import pandas as pd; frame = pd.read_csv('my.csv').astype({'date': str})",
     "future": "import pandas as pd; future = pd.read_csv('ahead.csv').astype({'date': str})",
     "forecaster": "from informer import Forecaster; "
-    "forecaster = Forecaster.fit('loads.parquet', target='sales', model='linear', seq_len=48, pred_len=24)",
+    "forecaster = Forecaster('linear', target='sales', seq_len=48, pred_len=24).fit('loads.parquet')",
     "q_t": "import torch; q_t, k_t, v_t = torch.randn(3, 1, 8, 64)",
     "dataclass": "from dataclasses import dataclass",
     "ModelConfig": "from informer.config.model import ModelConfig",

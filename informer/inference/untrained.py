@@ -1,0 +1,206 @@
+"""Tables that are forecast without training: their series, and the columns known ahead of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from informer.base.errors import InputError, listed
+from informer.config.data import DatasetConfig, key_columns, regions_of
+from informer.data.diagnosis import series_column
+from informer.data.history import Future, future_index, futures_of_table
+from informer.data.panel import read_panel
+from informer.inference.ahead import Known
+from informer.inference.model import Forecast
+from informer.inference.rolling import row_of
+from informer.inference.zero import ZeroModel
+from informer.members.zero import network_seasons
+from informer.read.checks import ends_without
+from informer.read.columns import CategoryReader, coded, is_text, repeated_text
+from informer.read.series import Frame, Series, frame_of, path_of, prepared, table_of_file, with_series_names
+from informer.read.table import Table, name_of, table_of_frame, without
+
+
+def categories_ahead(table: Table, known: Sequence[str], key: str | None, target: str | None) -> list[str]:
+    """The columns known ahead that are categories: text in the history."""
+    others = [name for name in known if name in table.columns and name not in key_columns(key)]
+    return without([*repeated_text(table, [name for name in others if is_text(table, name)])], [target or ""])
+
+
+def columns_ahead(
+    table: Table, config: DatasetConfig, target: str, named: Sequence[str]
+) -> tuple[list[str], list[str], pd.Series]:
+    """Of a table whose last rows have no target but values in other columns: these columns, which are known ahead,
+    those of them that are text, and the number of these rows by series. All are empty if the table does not continue,
+    or only a few series do.
+
+    Args:
+        config: how the table was read.
+        target: the column to forecast.
+        named: columns that the user says are known ahead; empty: all that have values there.
+    """
+    nothing = list[str](), list[str](), pd.Series(dtype=np.int64)
+    if target not in table.columns or config.keeps_gaps:  # columns named after dates have become rows
+        return nothing
+    key = config.series_col or series_column(table, config) or ""
+    frame = with_series_names(table, key or None).frame
+    names = frame[key] if key in frame.columns else pd.Series("", index=frame.index)
+    is_ahead = frame[target].isna()[::-1].groupby(names).cummin()[::-1]
+    ahead = frame[is_ahead & frame[target].notna().groupby(names).transform("any")]
+    whole = [name for name in ahead.columns if name in (named or ahead.columns) and ahead[name].notna().all()]
+    texts = categories_ahead(table, whole, key, target)
+    numbers = [name for name in whole if is_numeric_dtype(ahead[name])]
+    known = without([*dict.fromkeys([*numbers, *config.categorical, *texts])], [key])
+    rows = ahead.groupby(names).size()
+    if not known or 2 * len(rows) < names.nunique() or not len(rows):  # a few series lack their newest values
+        return nothing
+    return known, texts, rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untrained:
+    """What is forecast.
+
+    Args:
+        panel: the series.
+        columns: the columns to forecast.
+        known: columns known ahead; None: there are none.
+        futures: their values, of each series.
+    """
+
+    panel: Sequence[Series]
+    columns: Sequence[str]
+    known: Known | None = None
+    futures: Sequence[Future] = ()
+
+    @property
+    def seasons(self) -> tuple[int, int]:
+        """See `network_seasons`."""
+        return network_seasons(self.panel, self.columns)
+
+    def horizon(self, horizon: int | str | None) -> int | str:
+        """The horizon, for None the rows that are known ahead of every series.
+
+        Raises:
+            InputError: there is none, and nothing is known ahead.
+        """
+        if horizon is not None:
+            return horizon
+        pairs = zip(self.panel, self.futures, strict=False)
+        rows = [int((of.by_zone(series).unique() > series.timestamps[-1]).sum()) for series, of in pairs]
+        if not rows or not min(rows):
+            raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
+        return min(rows)
+
+    def steps(self, horizon: int | str | None) -> int:
+        """The most rows that are forecast of a series."""
+        far = self.horizon(horizon)
+        return max(series.frequency.rows_of(far, series.timestamps) for series in self.panel)
+
+    def forecast(
+        self, horizon: int | str | None, device: str, *, levels: Sequence[int] = (), explained: bool = False
+    ) -> list[Forecast]:
+        """Forecasts of all series, with their sources if `explained`; errors as of `ZeroModel.forecast`."""
+        model, _ = self._model(horizon, device)
+        horizon, ahead = self.horizon(horizon), list[np.ndarray]()
+        for series, future in zip(self.panel, self.futures, strict=False):
+            times = future_index(series, series.frequency.rows_of(horizon, series.timestamps))
+            ahead.append(future.at(times, model.known.columns if model.known else ()))
+        forecasts = model.forecast(self.panel, self.columns, self.seasons, horizon=horizon, levels=levels, ahead=ahead)
+        return model.explained(forecasts, ahead) if explained else forecasts
+
+    def backtest(
+        self,
+        horizon: int | str | None,
+        device: str,
+        *,
+        levels: Sequence[int] = (),
+        stride: int | None = None,
+        start: str | None = None,
+    ) -> pd.DataFrame:
+        """Forecasts from earlier rows, see `ZeroModel.rolling`; `start`: first forecast time."""
+        model, steps = self._model(horizon, device)
+        firsts = None if start is None else [row_of(start, series, "start") for series in self.panel]
+        return model.rolling(
+            self.panel, self.columns, self.seasons, horizon=steps, levels=levels, stride=stride, first_rows=firsts
+        )
+
+    def skill(self, horizon: int | str | None, device: str) -> float:
+        """Skill of forecasts from earlier rows; an InputError if the series are too short."""
+        model, steps = ZeroModel(device, self.known), self.steps(horizon)
+        if (scores := model.evaluate(self.panel, self.columns, self.seasons, horizon=steps)) is None:
+            raise InputError(f"score: the series are too short for a test forecast of {steps} rows")
+        return scores.skill
+
+    def _model(self, horizon: int | str | None, device: str) -> tuple[ZeroModel, int]:
+        """The model, which has chosen how columns known ahead are used, and the steps of a horizon."""
+        model, steps = ZeroModel(device, self.known), self.steps(horizon)
+        if self.known is not None:
+            model.evaluate(self.panel, self.columns, self.seasons, horizon=steps)
+        return model, steps
+
+
+def untrained(
+    frame: Frame,
+    config: DatasetConfig,
+    *,
+    name: str = "frame",
+    target: str | None = None,
+    future: Frame | None = None,
+    named: Sequence[str] = (),
+) -> Untrained:
+    """Read a table, and the columns known ahead: those of `future`, or of its last rows, which have no target.
+
+    Args:
+        frame, future: tables or paths of files.
+        config: how to read them. A column that names the series is found.
+        name: name of the table in errors.
+        target: the column to forecast; None: all that are not known ahead.
+        named: the columns known ahead; empty: all that are.
+
+    Raises:
+        InputError: a table cannot be read, or `future` has no column that the history has too.
+    """
+    config = replace(config, target=target)
+    table = _table(frame, name, config)
+    if not config.series_col and (column := series_column(table, config)):
+        config = replace(config, series_col=column)
+        table = _table(frame, name, config)  # read again, so that names such as 001 are text
+    ahead: Table | None = None
+    known, texts = list[str](), list[str]()
+    if future is not None:
+        ahead = _table(future, f"future of {name}", replace(config, exclude=[], target=None))
+        known = [*named] or [name for name in ahead.columns if ahead.frame[name].notna().any()]
+        texts = categories_ahead(table, known, config.series_col, target)
+    elif target is not None and ends_without(table, target):
+        known, texts, _ = columns_ahead(table, config, target, named)
+        ahead = table if known else None
+    categories = CategoryReader()
+    config = replace(config, categorical=[*dict.fromkeys([*config.categorical, *texts])])
+    panel = [replace(each, series_col=config.series_col) for each in read_panel(table, config, None, categories)]
+    columns = panel[0].columns
+    if target is not None and target not in columns:
+        raise InputError(f"target={target}: expected a numeric column, one of {listed(columns)}")
+    names = tuple(name for name in known if named or name in without(columns, [target or ""]))
+    if future is not None and not names:
+        raise InputError(
+            f"future: expected a column known ahead that the data have too, one of {listed(columns)}, found "
+            f"{listed(known)}"
+        )
+    targets = without(columns, names) if target is None else [target]
+    if ahead is None or not names:
+        return Untrained(panel=panel, columns=targets)
+    futures = futures_of_table(coded(ahead, categories.labels), config)
+    holidays = regions_of(config.holidays)
+    categorical = tuple(name for name in names if name in config.categorical)
+    of_each = [futures(series) for series in panel]
+    return Untrained(panel=panel, columns=targets, known=Known(names, categorical, holidays), futures=of_each)
+
+
+def _table(frame: Frame, name: str, config: DatasetConfig) -> Table:
+    path = path_of(frame)
+    if path is None:
+        return prepared(table_of_frame(frame_of(frame, name), name, None), config)
+    return replace(table_of_file(path, config), name=name_of(path))
