@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import call, done, refusal
-from forgery import content_of, write_forged
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
@@ -140,16 +139,6 @@ def test_an_exported_description_names_the_marks(
     marks = json.loads(Path("exported.safetensors.json").read_text())["calendar"]["marks"]
     assert marks == ["weekday", "day", "dayofyear", "holiday_DE"]
     assert checkpoint.load(Path("run")).config["dataset"]["holidays"] == "DE"
-
-
-def test_a_checkpoint_whose_calendar_was_changed(closed: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
-    """Red if other marks reach the network than it has weights for, or fields that do not exist."""
-    for setting, found in (({"calendar": ["hour"]}, "its calendar"), ({"calendar": ["__x__"]}, "dataset.calendar")):
-        content = content_of(closed[0] / "run" / "best.safetensors")
-        content["config"]["dataset"] |= setting
-        write_forged(tmp_path / "best.safetensors", content)
-        with pytest.raises(InputError, match=found):
-            Forecaster.load(tmp_path / "best.safetensors")
 
 
 def test_a_warm_start_on_other_fields_leaves_their_weights_fresh(

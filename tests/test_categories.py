@@ -8,8 +8,6 @@ import pytest
 from entry_points import call, done, refusal
 
 from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
-from informer.checkpoint.restore import restore_model
 
 RUN = [
     "dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "attn=full", "model=tiny", "model.d_model=16",
@@ -121,41 +119,6 @@ def test_a_file_of_future_covariates_that_changes_is_read_again(
     assert means[1] > means[0] + 10
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        ["model=linear"],
-        *(
-            pytest.param(more, marks=pytest.mark.slow)
-            for more in (
-                ["model=lstma", "loss=quantile"],
-                ["model=small", "model.patch_len=7", "model.instance_norm=true", "model.skip=ridge"],
-                ["model.decoding=step", "model.skip=ridge", "scaler.per_series=true"],
-            )
-        ),
-    ],
-    ids=["linear", "lstma quantiles", "patches", "step"],
-)
-def test_other_models(more: list[str], shops: tuple[Path, pd.DataFrame]) -> None:
-    _, frame = shops
-    name = "-".join(more).replace("=", "-")
-    outcome = done("train", *RUN[:3], *RUN[10:11], *RUN[13:], "pred_len=7", "seq_len=14", "label_len=7",
-                   *(["trainer.max_steps=3"] if "model=linear" not in more else []),
-                   "model=tiny", *more, f"run_dir={name}")  # fmt: skip
-    forecast = Forecaster.load(name, device="cpu").predict(history(frame), future=ahead(frame))
-    assert len(forecast) == 14
-    assert np.isfinite(forecast["sales"]).all()
-    assert ("sales_q10" in forecast) == ("loss=quantile" in more)
-    if more == ["model=linear"]:
-        assert "not read: weather, status (categorical, not known ahead)" in outcome.out
-        assert "with an effect on held-out blocks: promo=flyer, promo=tv of promo=flyer, promo=tv" in outcome.out
-        linear = Forecaster.load(name, device="cpu")
-        kinds = [*RISE, "clearance"]  # which training did not have: the mean of those it had
-        means = {kind: linear.predict(history(frame), future=ahead(frame, kind))["sales"].mean() for kind in kinds}
-        rises = [means[kind] - means["none"] for kind in kinds]
-        assert rises == pytest.approx([*RISE.values(), np.mean([*RISE.values()])], abs=0.5)
-
-
 def test_from_python(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
     """A table with categories, also saved with its run and scored again from there."""
     frame = shops[1].drop(columns="status")
@@ -186,23 +149,6 @@ def test_inspect_proposes_them(shops: tuple[Path, pd.DataFrame]) -> None:
     outcome = call("inspect", "shops.csv", "dataset.series_col=shop", "dataset.categorical=[promo,weather]")
     assert "columns:  promo, weather, status, sales" in outcome.out
     assert "text columns" not in outcome.out
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (lambda data: data["categories"].update(promo=["a", "a", "b"]), "categories: expected lists of different"),
-        (lambda data: data["categories"].update(promo=["a"]), "categories of the columns: expected \\[3, 2, 2, 0\\]"),
-        (lambda data: data["categories"].update(sales=["a"]), "column 'sales' of categories is forecast"),
-        (lambda data: data.update(categories=3), "categories: expected lists of different"),
-    ],
-)
-def test_a_damaged_checkpoint_is_one_line(change: object, line: str, shops: tuple[Path, pd.DataFrame]) -> None:
-    assert callable(change)
-    saved = checkpoint.load(shops[0] / "run")
-    change(saved.data)
-    with pytest.raises(InputError, match=line):
-        restore_model(saved)
 
 
 def test_names_that_hardly_repeat_are_warned_of(folder: Path) -> None:

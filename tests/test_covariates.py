@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from entry_points import call, done
 
-from informer import Forecaster, checkpoint
+from informer import Forecaster
 from informer.base.errors import InputError
 
 RUN = [
@@ -45,13 +45,6 @@ def test_the_error_falls_by_half_with_what_is_known_ahead(driven: tuple[Path, pd
     }
     assert mse["past"] > 0.8
     assert mse["future"] < mse["past"] / 2
-
-
-def test_the_checkpoint_knows_the_roles(driven: tuple[Path, pd.DataFrame]) -> None:
-    saved = {role: checkpoint.load(driven[0] / role) for role in ("past", "future")}
-    for role, known in (("past", []), ("future", ["price"])):
-        assert (saved[role].inputs, saved[role].targets) == (["price", "load"], ["load"])
-        assert saved[role].future_covariates == known
 
 
 def test_a_forecast_follows_the_prices_it_is_given(
@@ -172,35 +165,6 @@ def test_futures_that_are_missing(driven: tuple[Path, pd.DataFrame], folder: Pat
         outcome = call("predict", *run, *more)
         assert (outcome.status, outcome.err) == (2, f"error: {line}\n")
     assert not Path("out").exists()
-
-
-def test_series_of_one_file_have_their_own_future(folder: Path) -> None:
-    """Futures of a long table go by its column of names, from files and from tables."""
-    rng = np.random.default_rng(0)
-    tables = {}
-    for name in ("x", "y"):
-        frame = pd.DataFrame(
-            {"date": pd.date_range("2022-01-01", periods=406, freq="h"), "price": rng.normal(size=406)}
-        )
-        tables[name] = frame.assign(load=40 - 5 * frame["price"], id=name)
-    pd.concat(table[:400] for table in tables.values()).to_csv("driven.csv", index=False)
-    ahead = pd.concat(table[400:] for table in tables.values())[["id", "date", "price"]]
-    ahead.to_csv("ahead.csv", index=False)
-    more = ["dataset.series_col=id", "trainer.max_steps=40", "future_covariates=[price]", "run_dir=run"]
-    more += ["scaler.per_series=false"]  # a table without names is not scaled like one of the series
-    done("train", *RUN, *more)
-    source = ["checkpoint=run", "input=driven.csv", "output=out", "overwrite=true"]
-    done("predict", *source, "future=ahead.csv")
-    forecast = pd.read_csv("out/driven.forecast.csv")
-    model = Forecaster.load("run", device="cpu")
-    for name, table in tables.items():
-        alone = model.predict(table[:400].drop(columns="id"), future=table[["date", "price"]])
-        np.testing.assert_allclose(forecast.loc[forecast["id"] == name, "load"], alone["load"], rtol=1e-4)
-    python = model.predict(pd.read_csv("driven.csv"), future=ahead)
-    np.testing.assert_allclose(python["load"], forecast["load"], rtol=1e-4)
-    ahead[:6].to_csv("ahead.csv", index=False)
-    outcome = call("predict", *source, "future=ahead.csv")
-    assert outcome.err == "error: ahead.csv: expected future covariates of the series y, found none\n"
 
 
 @pytest.mark.parametrize(

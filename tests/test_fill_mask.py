@@ -16,7 +16,6 @@ from informer.base.errors import InputError, ReportError
 from informer.checkpoint.restore import restore_model
 from informer.config.data import DatasetConfig, Fill
 from informer.data.windows import Windows, sparse_history
-from informer.inference.model import TrainedModel
 from informer.inference.rescore import trained_data
 from informer.networks.forecast_model import model_forecast
 
@@ -200,56 +199,6 @@ def test_a_series_ends_with_its_last_value(kind: str, runs: Path) -> None:
     words.loc[410, "load"] = "closed"
     with pytest.raises(ReportError, match="'closed'"):
         series_from_frame(words, DatasetConfig(), "s")
-
-
-def test_many_series_with_different_gaps(runs: Path, folder: Path) -> None:
-    """Scores of each series over what is observed of it, by loops over its forecasts."""
-    table = (
-        pd.read_csv(runs / "panel" / "metrics_by_series.csv").query("column == 'all'").set_index(["series", "model"])
-    )
-    saved = checkpoint.load(runs / "panel")
-    model, sums = TrainedModel(saved, device="cpu"), {name: [0.0, 0] for name in ("s0", "s1", "s2")}
-    data = trained_data(saved, torch.device("cpu"))
-    with torch.inference_mode():
-        for indices in torch.arange(len(data.test)).split(64):
-            batch = data.test.batch(indices)
-            errors = (model_forecast(model.model, batch) - batch.target).square()
-            for series, own in zip(data.test.series(indices).tolist(), errors, strict=True):
-                known = own[~own.isnan()]
-                sums[data.panel[series].name][0] += known.sum().item()
-                sums[data.panel[series].name][1] += len(known)
-    for name, (total, n) in sums.items():
-        assert table.loc[(name, "informer"), "mse_scaled"] == pytest.approx(total / n, rel=1e-5)
-    rows = Forecaster.load(runs / "panel").predict(pd.read_csv(runs / "panel.csv"))
-    assert len(rows) == 18
-    assert np.isfinite(rows.drop(columns=["store", "date"]).to_numpy()).all()
-
-
-SLOW_KINDS = [
-    ["model.channel_independent=true"],
-    ["model.decoding=step"],
-    ["target=load", "features=MS", "loss=mae"],
-    ["targets=[load]", "future_covariates=[heat]"],
-    ["model.skip=ridge"],
-]
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        ["model.patch_len=3", "model.skip=ridge"],
-        ["model=lstma"],
-        *(pytest.param(more, marks=pytest.mark.slow) for more in SLOW_KINDS),
-    ],
-)
-def test_every_network_trains_with_gaps(more: list[str], runs: Path, folder: Path) -> None:
-    """Losses and scores are numbers. Red if a missing value reaches the network, or a loss, as NaN."""
-    done(
-        "train", *RUN, "attn=full", "trainer.max_steps=2", MASK, f"dataset.path={runs / 'holes.csv'}", "run_dir=run",
-        *([] if "model=lstma" in more else ["model=tiny", "model.instance_norm=true"]), *more,
-    )  # fmt: skip
-    scores = json.loads(Path("run/metrics.json").read_text())["scores"]
-    assert all(np.isfinite(own["scaled"]["overall"]["mse"]) for own in scores.values())
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,6 @@ def test_a_sound_file(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("named", [["my file.csv"], ["input=my file.csv"], ["pred_len=12", "my file.csv"]])
-def test_the_file_stands_alone_or_is_named(named: list[str], folder: Path) -> None:
-    table().to_csv("my file.csv", index=False)
-    assert "my file.csv, 400 rows" in done("inspect", *named).out
-
-
 def test_another_dialect_needs_no_word(folder: Path) -> None:
     frame = table().rename(columns={"load": "größe", "date": "tag"})
     frame.assign(tag=frame["tag"].dt.strftime("%d.%m.%Y %H:%M")).to_csv(
@@ -168,26 +162,6 @@ def test_names_of_columns_that_mean_something_to_a_shell(folder: Path) -> None:
     trains(outcome)
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("date,a\n01/02/2010,1\n02/02/2010,2\n03/02/2010,3\n", ["problems: 1", "dataset.time_format='%d/%m/%Y' or"]),
-        ("date,a\nx,1\ny,2\n", ["expected a date such as"]),
-        ("Tag,a\n24|12|2023,1\n25|12|2023,2\n", ["column 'Tag': expected a date", "dataset.time_format='%d|%m|%Y'"]),
-        ("a,b\n1,2\n", ["no time column found"]),
-        ("date,a\n", ["a header without rows"]),
-        ("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", ["3 rows are too few to train on"]),
-    ],
-)
-def test_files_that_no_setting_mends(text: str, parts: list[str], folder: Path) -> None:
-    Path("bad.csv").write_text(text)
-    outcome = call("inspect", "bad.csv")
-    assert (outcome.status, outcome.err) == (2, "")
-    assert "informer train" not in outcome.out
-    for part in parts:
-        assert part in outcome.out
-
-
 @pytest.fixture
 def many(folder: Path) -> list[str]:
     """A folder with a valid file, one that needs repairs, a short one; returns the names of its files."""
@@ -220,11 +194,6 @@ def test_a_folder_or_pattern_is_a_report_each_and_a_table(asked: str, many: list
     assert {"dataset.sort=true", "dataset.fill=linear", f"dataset.path={asked.removeprefix('input=')}"} < set(last)
     ended = done("train", *last[2:], *QUICK)
     assert "csv: 3 series" in ended.out
-
-
-def test_sound_files_end_well(many: list[str]) -> None:
-    Path("in/b.csv").unlink()
-    assert "2 in all, 2 sound" in done("inspect", "in", "seq_len=24", "label_len=12", "pred_len=6").out
 
 
 def test_files_that_do_not_go_together(many: list[str]) -> None:
@@ -287,15 +256,6 @@ def test_the_series_of_one_file(folder: Path) -> None:
     assert "2 in all, 2 sound" in outcome.out
     trains(outcome)
     assert call("inspect", "long.csv").status == 2
-
-
-def test_names_and_text_of_a_long_file(folder: Path) -> None:
-    """Red if a name is read as an empty cell, or a column of text is judged by the rows of one series."""
-    tables = [table(300).assign(id=name, note="warm" if name == "01" else None) for name in ("01", "NA")]
-    pd.concat(tables).to_csv("long.csv", index=False)
-    outcome = done("inspect", "long.csv", "dataset.series_col=id", "seq_len=24", "label_len=12", "pred_len=6")
-    assert "file:     long.csv, id NA, 300 rows, 3 columns" in outcome.out.splitlines()
-    assert "2 in all, 2 sound" in outcome.out
 
 
 def test_the_command_reads_what_is_no_number(folder: Path) -> None:

@@ -10,9 +10,7 @@ from entry_points import assert_same_weights, call, done, refusal
 from stores import series_from_frame
 
 from informer import Forecaster, checkpoint
-from informer.base.files import file_stems
 from informer.config.data import DatasetConfig, Ended
-from informer.data.diagnosis import survey_file
 from informer.data.panel import without_ended
 
 RUN = [
@@ -262,12 +260,6 @@ def test_a_series_that_is_not_there_is_one_line(command: str, run: Path, folder:
     assert not list(folder.rglob("*.png"))
 
 
-def test_names_of_pictures_are_different_and_plain() -> None:
-    assert file_stems(["a/b", "a:b", "A-B", "..", "x" * 99]) == {
-        "a/b": "a-b", "a:b": "a-b_2", "A-B": "A-B_3", "..": "_", "x" * 99: "x" * 80
-    }  # fmt: skip
-
-
 def test_series_named_by_two_columns(folder: Path) -> None:
     """Forecasts in all forms have both columns, as text of the file, and are those with one column of joined names."""
     keys = {("01", "x"): "north", ("01", "y, z"): "south", ("2", "x"): "west"}
@@ -380,36 +372,3 @@ def test_fewer_rows_than_trained_need_covariates_for_these_only(folder: Path) ->
     )
     assert refused.status != 0
     assert "expected future covariates for 4 times" in refused.err + refused.out
-
-
-def test_series_without_problems_are_surveyed_and_forecast_as_if_each_were_read_alone(
-    folder: Path, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if the series that are taken from arrays of the whole table differ from those read one by one, or hide a
-    problem: an outlier, numbers that mean a missing value, a constant, a gap, and rows out of order."""
-    tables = {f"s{k}": series("west").assign(id=f"s{k}") for k in range(8)}
-    for k in range(8):
-        tables[f"s{k}"]["load"] += k
-    tables["s2"].loc[100, "load"] = 1e9
-    tables["s3"].loc[[7, 9, 30, 31, 80], "load"] = -999.0
-    tables["s4"]["load"] = 3.0
-    tables["s5"] = tables["s5"].drop(index=50)
-    tables["s6"] = tables["s6"].sample(frac=1, random_state=0)
-    tables["s7"] = tables["s7"][5:]
-
-    def outcomes(name: str) -> list[object]:
-        pd.concat(tables.values()).to_csv("all.csv", index=False)
-        pd.concat([tables[key] for key in ("s0", "s1", "s2", "s3", "s4", "s7")]).to_csv("good.csv", index=False)
-        surveys = [survey_file(Path(file), DatasetConfig()) for file in ("all.csv", "good.csv")]
-        command = ["predict", f"checkpoint={run}", "input=good.csv", f"output={name}", "dataset.series_col=id"]
-        done(*command)
-        facts = [(each.problems, each.repairs, each.warnings, each.far, each.dataset) for each in surveys]
-        panels = [
-            [(one.name, one.frequency, one.timestamps, one.values.tolist()) for one in each.panel] for each in surveys
-        ]
-        return [facts, repr(panels), Path(name, "good.forecast.csv").read_text()]
-
-    at_once = outcomes("at_once")
-    assert len(at_once[0][0][0]) >= 3  # type: ignore[index]
-    monkeypatch.setattr("informer.data.panel._sound_series", lambda *given: lambda k: None)
-    assert outcomes("alone") == at_once

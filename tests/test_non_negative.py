@@ -10,8 +10,6 @@ import torch
 from entry_points import done
 
 from informer import checkpoint
-from informer.base.errors import InputError
-from informer.checkpoint.restore import restore_model
 from informer.inference.rescore import trained_data
 from informer.scoring.evaluate import fit_baselines
 
@@ -71,31 +69,11 @@ def test_a_forecast_is_the_larger_of_that_of_the_network_and_zero(run: Path) -> 
     np.testing.assert_allclose(new[["heat", "cold"]], old[["heat", "cold"]], rtol=1e-12)
 
 
-def test_scores_are_of_the_forecasts_that_are_made(run: Path) -> None:
-    """The floor is applied in scaled units too, where the report is made."""
-    model = restore_model(checkpoint.load(run))
-    assert model.non_negative == (0,)
-    from informer.networks.forecast_model import at_least_zero
-
-    class Scaled:
-        center, scale = torch.tensor([[4.0, 1.0, 1.0]]), torch.tensor([[2.0, 1.0, 1.0]])
-
-    output = torch.tensor([[[-3.0, -9.0, 0.0], [-1.0, 0.0, 0.0]]])
-    assert at_least_zero(output, Scaled, (0,)).tolist() == [[[-2.0, -9.0, 0.0], [-1.0, 0.0, 0.0]]]
-
-
 @pytest.mark.parametrize(("setting", "names"), [("all", ["sales", "heat"]), ("none", [])])
 def test_the_user_decides(setting: str, names: list[str], folder: Path) -> None:
     write("f.csv")
     done("train", *RUN, "targets=[heat,sales]", f"non_negative={setting}")
     assert checkpoint.load(Path("run")).data["non_negative"] == names
-
-
-def test_an_entry_that_names_no_target_is_refused(run: Path) -> None:
-    saved = checkpoint.load(run)
-    saved.data["non_negative"] = ["nothing"]
-    with pytest.raises(InputError, match="non_negative: expected names of targets"):
-        restore_model(saved)
 
 
 def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:

@@ -5,18 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import SMALL, Trained, call, done, refusal
 from forgery import content_of, write_forged
 
-from informer import checkpoint
 from informer.base.runtime import resource
-from informer.checkpoint.restore import restore_model
-from informer.config.data import Calendar
-from informer.config.model import CalendarEmbed
-from informer.data.calendar import calendar_marks
-from informer.forecaster import Forecaster
-from informer.read.frequency import Frequency
 
 SAMPLE = resource("data/sample.csv")
 
@@ -42,27 +34,6 @@ def test_rows_columns_and_future_timestamps(trained: Trained, folder: Path) -> N
     assert list(predicted["date"]) == [last + pd.Timedelta(hours=i) for i in range(1, 7)]
 
 
-def test_the_same_call_gives_the_same_bytes(trained: Trained, folder: Path) -> None:
-    assert forecast(trained, SAMPLE) == forecast(trained, SAMPLE)
-
-
-def test_values_are_in_original_units(trained: Trained, folder: Path) -> None:
-    """By hand: numpy's mean and deviation of the training rows, the network called on arrays made here."""
-    saved = checkpoint.load(trained.run_dir)
-    frame = sample()
-    values = frame[saved.inputs].to_numpy(dtype=float)
-    mean, deviation = values[:200].mean(axis=0), values[:200].std(axis=0)
-    history = torch.tensor((values[-24:] - mean) / deviation, dtype=torch.float32)[None]
-    stamps = pd.date_range(frame["date"].iloc[-24], periods=30, freq="h")
-    marks = torch.tensor(calendar_marks(stamps, Frequency.parse("h"), Calendar(CalendarEmbed.timeF)))[None]
-    start = torch.cat([history[:, -11:], torch.zeros(1, 6, 4)], dim=1)
-    with torch.inference_mode():
-        scaled = restore_model(saved)(history, marks[:, :24], start, marks[:, 13:])[0].numpy()
-    forecast(trained, SAMPLE, "plots=false")
-    predicted = pd.read_csv("out/sample.forecast.csv")[saved.targets].to_numpy()
-    np.testing.assert_allclose(predicted, scaled * deviation + mean, rtol=1e-5)
-
-
 def test_extra_columns_and_their_order_do_not_matter(trained: Trained, folder: Path) -> None:
     plain = forecast(trained, SAMPLE, "plots=false")
     extra = sample(broken=np.nan, remark="x, y", half=[1.5, None] * 3000, huge=np.inf)
@@ -70,12 +41,6 @@ def test_extra_columns_and_their_order_do_not_matter(trained: Trained, folder: P
         "extra.csv", index=False
     )
     assert forecast(trained, "extra.csv", "plots=false") == plain
-
-
-def test_the_files_own_name_for_time(trained: Trained, folder: Path) -> None:
-    plain = forecast(trained, SAMPLE, "plots=false")
-    sample().rename(columns={"date": "Measured at"}).to_csv("own.csv", index=False)
-    assert forecast(trained, "own.csv", "plots=false") == plain.replace(b"date", b"Measured at", 1)
 
 
 def test_only_the_last_rows_matter(trained: Trained, folder: Path) -> None:
@@ -94,16 +59,6 @@ def test_a_forecast_is_written_as_its_file_is(trained: Trained, folder: Path) ->
     predicted = pd.read_csv("out/other.forecast.csv", sep=";", decimal=",", encoding="latin-1")
     assert list(predicted["März"]) == list(pd.to_datetime(plain["date"]).dt.strftime("%d/%m/%y %H.%M"))
     pd.testing.assert_frame_equal(predicted.drop(columns="März"), plain.drop(columns="date"))
-
-
-@pytest.mark.parametrize("separator", ["\t", ";", "|"])
-def test_separators_found_or_named(separator: str, trained: Trained, folder: Path) -> None:
-    plain = forecast(trained, SAMPLE, "plots=false")
-    sample().to_csv("other.csv", index=False, sep=separator)
-    named = [separator, r"\t", r"'\t'"] if separator == "\t" else [separator]
-    for arguments in [[], *([f"dataset.separator={written}"] for written in named)]:
-        predicted = forecast(trained, "other.csv", "plots=false", *arguments)
-        assert predicted.decode().replace(separator, ",").encode() == plain
 
 
 @pytest.mark.parametrize("unit", ["s", "ms"])
@@ -152,15 +107,6 @@ def test_names_with_signs_that_mean_something_elsewhere(trained: Trained, folder
     outcome = done("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out", "plots=true")
     assert "forecast: out/a [bold] (1)=x$y$.forecast.csv\n" in outcome.out
     assert Path("out/a [bold] (1)=x$y$.forecast.png").exists()
-
-
-def test_frames_are_continued_as_files_are(trained: Trained, folder: Path) -> None:
-    forecast(trained, SAMPLE, "plots=false")
-    predicted = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
-    frame = sample().assign(date=lambda table: pd.to_datetime(table["date"]))
-    forecaster = Forecaster.load(trained.run_dir, device="cpu")
-    pd.testing.assert_frame_equal(forecaster.predict(frame), predicted, check_dtype=False)
-    pd.testing.assert_frame_equal(forecaster.predict(frame.set_index("date")), predicted, check_dtype=False)
 
 
 @pytest.mark.parametrize("mode", [[], ["mode=rolling", "stride=900"]])

@@ -1,10 +1,7 @@
 """Many files from the command line: each forecast as by itself, invalid files reported, jobs resumed."""
 
-import gc
-import io
 import os
 import shutil
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,14 +9,9 @@ import pandas as pd
 import pytest
 from entry_points import Outcome, Trained, call, done, refusal
 from forgery import content_of, write_forged
-from rich.console import Console
 
 from informer import Forecaster
 from informer.base.runtime import resource
-from informer.commands import actions
-from informer.config.commands import Format, PredictConfig
-from informer.inference import job as jobs
-from informer.inference import writing
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 N_FILES = 7
@@ -134,13 +126,6 @@ def test_resuming_does_what_is_left(trained: Trained, tables: dict[str, pd.DataF
     assert after["s1short.forecast.csv"] == whole["s0.forecast.csv"]
 
 
-def test_another_job_is_not_resumed(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    run(trained)
-    outcome = run(trained, "resume=true", "horizon=2")
-    assert "7 files forecast (0 of them already done)" in outcome.out
-    assert len(pd.read_csv("out/s0.forecast.csv")) == 2
-
-
 @pytest.mark.parametrize("more", ["intervals=[80]", "dataset.fill=linear", "checkpoint=other"])
 def test_another_way_or_another_model_is_another_job(
     more: str, trained: Trained, tables: dict[str, pd.DataFrame]
@@ -174,14 +159,6 @@ def test_a_file_done_under_another_name_is_done_again(trained: Trained, tables: 
     outputs = pd.read_csv("out/summary.csv")["output"]
     assert outputs.is_unique
     assert all(Path("out", name).exists() for name in outputs)
-
-
-def test_three_endings_of_one_name(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    for number, name in enumerate(["a.csv", "a.csv.gz", "a.csv.csv"]):
-        Path("in", "y").mkdir(exist_ok=True)
-        tables[f"s{number}"].to_csv(Path("in/y", name), index=False)
-    done("predict", f"checkpoint={trained.run_dir}", "input=in/y", "output=out")
-    assert len(list(Path("out").glob("*.forecast.csv"))) == 3
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are text there")
@@ -238,41 +215,6 @@ def test_what_a_kill_left_half_written_goes(form: str, trained: Trained, tables:
     assert {*Path("out").rglob(".*")} == {*others}
 
 
-def test_an_interrupted_long_table_leaves_nothing(folder: Path) -> None:
-    def interrupted() -> None:
-        with writing.long_table(folder, Format.long) as append:
-            append("a,b\n")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert not list(folder.iterdir())
-
-
-def test_a_job_that_was_cut_short_leaves_no_half_and_is_resumed(
-    trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(trained)
-    whole = tree(Path("out"))
-    write, written = writing.write_atomic, []
-
-    def interrupted(path: Path, content: str, **settings: bool) -> None:
-        if len(written) == 5:
-            raise KeyboardInterrupt
-        written.append(path.name)
-        write(path, content, **settings)
-
-    monkeypatch.setattr(writing, "write_atomic", interrupted)
-    assert run(trained, "output=cut").status == 130
-    assert not Path("cut/summary.csv").exists()
-    halves = tree(Path("cut"))
-    assert {name: whole[name] for name in written} == {name: halves[name] for name in written}
-    monkeypatch.setattr(writing, "write_atomic", write)
-    outcome = run(trained, "output=cut", "resume=true")
-    assert "7 files forecast (4 of them already done), 2 failed" in outcome.out
-    assert tree(Path("cut")) == whole
-
-
 def test_a_journal_cut_within_a_line_is_read_up_to_there(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
     run(trained)
     text = Path("out/summary.csv").read_text()
@@ -312,34 +254,6 @@ def test_pictures_of_many_only_when_asked_for(trained: Trained, tables: dict[str
     assert {path.name for path in Path("out").glob("*.png")} == {f"{name}.forecast.png" for name in tables}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("usual_collector")
-def test_memory_does_not_grow_with_the_number_of_files(trained: Trained, folder: Path) -> None:
-    text = pd.read_csv(resource("data/sample.csv")).to_csv(index=False)
-    Path("in").mkdir()
-    settings = PredictConfig(checkpoint=str(trained.run_dir), input="in", output="out", batch_size=3, overwrite=True)
-    peaks = []
-    for n in (6, 30):
-        for i in range(n):
-            Path(f"in/{i:02d}.csv").write_text(text)
-        gc.collect()
-        tracemalloc.start()
-        assert all(row.is_complete for row in jobs.predict(settings, Console(quiet=True)))
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] - peaks[0] < len(text)  # less than one of the 24 files more
-    assert len(os.listdir("out")) == 31
-
-
-def test_a_progress_bar_on_a_terminal(
-    trained: Trained, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    monkeypatch.setattr(actions, "main_console", lambda: console)
-    run(trained)
-    assert "9/9" in console.file.getvalue()
-
-
 def test_all_that_is_wrong_with_a_file_is_one_line_of_the_summary(trained: Trained, folder: Path) -> None:
     broken = pd.read_csv(resource("data/sample.csv")).astype({"price": object})
     broken.loc[5990, ["price", "demand"]] = ["x", float("inf")]
@@ -371,9 +285,3 @@ def test_a_forecast_that_fits_in_no_table_leaves_no_picture(trained: Trained, fo
     arguments = ["input=odd.csv", "output=out", "intervals=[80]", "dataset.time_col=price_lo80"]
     assert "price_lo80" in refusal("predict", f"checkpoint={trained.run_dir}", *arguments)
     assert not Path("out").exists() or not any(Path("out").iterdir())
-
-
-def test_the_home_folder_by_its_short_name(trained: Trained, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(folder))
-    pd.read_csv(resource("data/sample.csv")).iloc[:100].to_csv("mine.csv", index=False)
-    done("predict", f"checkpoint={trained.run_dir}", "input=~/mine.csv", "output=out", "plots=false")

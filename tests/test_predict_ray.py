@@ -12,14 +12,11 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, Trained, call, done, launch, refusal
+from entry_points import ROOT, Trained, call, refusal
 
-from informer import Forecaster
 from informer.base.runtime import resource
-from informer.inference import ray_engine
 
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None or not Path("/proc/self/fd").exists(), reason="needs ray, and Linux's list of open files"
@@ -146,31 +143,6 @@ def test_a_killed_actor_loses_nothing(job: list[str], tree: Tree) -> None:
 
 @needs_ray
 @pytest.mark.slow
-def test_gaps_stay_in_all_workers(folder: Path, tree: Tree) -> None:
-    """Red if an actor fills, refuses or reads gaps otherwise than the local engine, or than Python does."""
-    draw = np.random.default_rng(0)
-    times = pd.date_range("2024-01-01", periods=200)
-    frame = pd.DataFrame({"date": times, "x": draw.normal(size=200), "y": np.arange(200) % 7 + draw.normal(size=200)})
-    frame.loc[draw.choice(np.arange(1, 199), 20, replace=False), "y"] = np.nan
-    frame.to_csv("own.csv", index=False)
-    settings = ["dataset=csv", "dataset.path=own.csv", "dataset.fill=mask", "targets=[y]", "past_covariates=[x]"]
-    sizes = ["model=tiny", "seq_len=14", "label_len=7", "pred_len=7", "trainer.max_steps=3", "run_dir=run"]
-    done("train", *settings, *sizes)
-    Path("in").mkdir()
-    for k in range(4):
-        frame[: 150 + 10 * k].to_csv(f"in/s{k}.csv", index=False)
-    job = ["checkpoint=run", "input=in", "batch_size=2", "digits=null"]
-    done("predict", *job, "output=local")
-    outcome = launch("predict", *job, "output=out", "engine=ray", "workers=2", cwd=folder)
-    assert outcome.status == 0, outcome.err
-    assert tree(Path("out")) == tree(Path("local"))
-    for k in range(4):
-        expected = Forecaster.load("run", device="cpu").predict(frame[: 150 + 10 * k])
-        np.testing.assert_allclose(pd.read_csv(f"out/s{k}.forecast.csv")["y"], expected["y"], rtol=1e-5)
-
-
-@needs_ray
-@pytest.mark.slow
 def test_ctrl_c_leaves_no_process_and_what_is_left_is_done_later(job: list[str], tree: Tree) -> None:
     with long_instead(STUCK):
         running = Running(job)
@@ -184,14 +156,6 @@ def test_ctrl_c_leaves_no_process_and_what_is_left_is_done_later(job: list[str],
     assert (outcome.status, outcome.err) == (1, "")
     assert "7 files forecast (" in outcome.out
     assert tree(Path("out")) == tree(Path("local"))
-
-
-def test_without_ray_one_line(job: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
-    outcome = call("predict", *job)
-    assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == "error: engine=ray: expected Ray, found none; pip install 'ray[data]'\n"
-    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(
@@ -214,17 +178,3 @@ def test_a_wrong_job_is_one_line(
     line = refusal("predict", *job, *arguments)
     assert line.startswith("error: ")
     assert message in line
-
-
-@needs_ray
-def test_a_cluster_that_does_not_start_is_one_line(job: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if Ray's own error, which is of no narrower type, is shown."""
-    import ray
-
-    def late(*_: object, **__: object) -> None:
-        raise Exception("The current node timed out during startup. This could happen because some\nfailed to startup")
-
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(ray, "init", late)
-    line = refusal("predict", *job)
-    assert line.startswith("error: engine=ray: expected Ray to start on RAY_ADDRESS=local, it did not (The ")

@@ -2,19 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, Trained, assert_same_weights, call, done, refusal
+from entry_points import SMALL, Trained, call, done, refusal
 from sklearn.metrics import mean_pinball_loss
 
 from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
 from informer.base.runtime import resource
-from informer.checkpoint.restore import restore_model
 from informer.config.training import LossConfig, LossKind
 from informer.training.optim import build_loss
 
@@ -176,18 +173,6 @@ def test_rolling_scores_are_those_of_the_report(quantiled: Trained, folder: Path
     np.testing.assert_allclose(ours[told], eval_[told], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["features=S", "target=price"], ["features=MS", "target=price"], ["scaler.per_series=true"]]
-)
-def test_other_roles_and_scalers(arguments: list[str], folder: Path) -> None:
-    settings = ["dataset=sample", *SMALL, "loss=quantile", "trainer.max_steps=1", "run_dir=run", *arguments]
-    done("train", *settings)
-    forecast = Forecaster.load("run", device="cpu").predict(sample())
-    assert {"price", "price_q10", "price_q90"} < set(forecast.columns)
-    assert (forecast["price_q10"] < forecast["price"]).all()
-    assert (forecast["price"] < forecast["price_q90"]).all()
-
-
 def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
     """Red if the fitted map is not added to every quantile alike: at this rate no step is better than none."""
     settings = ["dataset=sample", *SMALL, "model.skip=ridge", "model.instance_norm=true", "loss=quantile"]
@@ -224,38 +209,6 @@ def test_a_warm_start_with_other_quantiles_keeps_all_but_the_head(
 def test_a_warm_start_with_the_same_quantiles_keeps_the_head(quantiled: Trained, folder: Path) -> None:
     arguments = ["dataset=sample", *SMALL, *QUANTILE, "trainer.max_steps=1", "run_dir=run"]
     assert "0 fresh" in call("train", *arguments, f"init_from={quantiled.run_dir}").out
-
-
-@pytest.mark.parametrize(
-    ("quantiles", "part"),
-    [
-        ([], "weights do not fit the network: network.head"),
-        ([0.1, 0.5, 0.9], "head.linear.weight: expected .12, 8., found .16, 8."),
-        ([0.9, 0.5], "expected increasing levels"),
-        ([0.5] * 4, "expected increasing levels"),
-        (["a"], "no network fits its configuration"),
-        ("many", "no network fits its configuration"),
-        (0.5, "no network fits its configuration"),
-    ],
-)
-def test_a_checkpoint_with_other_levels_is_refused(quantiles: Any, part: str, quantiled: Trained) -> None:
-    saved = checkpoint.load(quantiled.run_dir)
-    saved.config["loss"]["quantiles"] = quantiles
-    with pytest.raises(InputError, match=part) as caught:
-        restore_model(saved)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_stopped_run_goes_on(quantiled: Trained, folder: Path) -> None:
-    """Red if levels are lost on the way through config.yaml; a run of one epoch is made to continue for another."""
-    settings = ["dataset=sample", *SMALL, *QUANTILE, "run_dir=run"]
-    done("train", *settings, "trainer.max_epochs=1")
-    for name in ("metrics.json", "metrics.csv"):
-        Path("run", name).unlink()
-    text = Path("run/config.yaml").read_text()
-    Path("run/config.yaml").write_text(text.replace("max_epochs: 1", "max_epochs: 2"))
-    done("train", "resume=run")
-    assert_same_weights("run", quantiled.run_dir)
 
 
 def test_an_export_tells_of_them(quantiled: Trained, folder: Path) -> None:

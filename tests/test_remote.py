@@ -227,18 +227,6 @@ def test_the_facts_of_a_run_name_the_address(wanted: str, store: Any, tmp_path: 
     refused(call("eval", f"checkpoint={tmp_path}/run"), f"{wanted}: training data not found; set dataset.path=FILE")
 
 
-def test_python_forecasts_many_addresses(run: Path, store: Any, tmp_path: Path) -> None:
-    """As the files themselves; red if an address is not copied, or a path is no table."""
-    store.pipe_file("/in/own.csv", BODY)
-    (tmp_path / "own.csv").write_bytes(BODY)
-    model = Forecaster.load(run)
-    expected = model.predict(tmp_path / "own.csv")
-    for found in model.predict_many(["memory://in/own.csv", tmp_path / "own.csv"]):
-        pd.testing.assert_frame_equal(found, expected)
-    (found,) = model.predict_many({"one": "memory://in/own.csv"}).values()
-    pd.testing.assert_frame_equal(found, expected)
-
-
 def test_inspect_reads_an_address(server: Server, store: Any, tmp_path: Path) -> None:
     """The report of the same file on this machine, with the address in its commands, without the signature."""
     store.pipe_file("/in/own.csv", BODY)

@@ -1,13 +1,12 @@
 """Static covariates and learned embeddings of series, through every command."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import call, call_export, done, refusal
+from entry_points import call, done, refusal
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
@@ -97,14 +96,6 @@ def test_vectors_tell_series_apart(stores: tuple[Path, pd.DataFrame]) -> None:
     torch.testing.assert_close(vectors[0], vectors[1:].mean(dim=0))
 
 
-def test_the_checkpoint_has_the_roles(stores: tuple[Path, pd.DataFrame]) -> None:
-    saved = checkpoint.load(stores[0] / "static")
-    assert saved.inputs == ["region", "size", "promo", "sales"]
-    assert (saved.static_covariates, saved.future_covariates) == (["region", "size"], ["promo"])
-    assert saved.categories == {"region": ["hill", "sea"]}
-    assert saved.dims.known == (2, 0, 1)
-
-
 def test_a_longer_horizon_keeps_what_is_constant(stores: tuple[Path, pd.DataFrame]) -> None:
     """Red if static covariates are zero behind the first pred_len rows: by hand, with the forecast as history."""
     folder, frame = stores
@@ -118,30 +109,6 @@ def test_a_longer_horizon_keeps_what_is_constant(stores: tuple[Path, pd.DataFram
     np.testing.assert_allclose(whole["sales"], [*first["sales"], *second["sales"]], rtol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "more",
-    [
-        ["model=linear", STATIC],
-        ["loss=quantile", "model.series_embedding=2", "model.skip=ridge", STATIC],
-        ["model=lstma", "scaler.per_series=true", STATIC],
-        ["model.instance_norm=true", "model.patch_len=7", "model.channel_independent=true", "model.series_embedding=2"],
-    ],
-    ids=["linear", "quantiles", "lstma", "patches"],
-)
-def test_other_models(more: list[str], stores: tuple[Path, pd.DataFrame]) -> None:
-    _, frame = stores
-    name = "-".join(more).translate(str.maketrans("=[],", "----"))
-    base = [one for one in RUN if not one.startswith(("model", "attn", "optim"))]
-    steps = [] if more[0] == "model=linear" else ["trainer.max_steps=3"]
-    texts = [] if STATIC in more else ["dataset.exclude=[region,size]"]
-    done("train", *base, "model=tiny", *steps, *texts, *more, f"run_dir={name}")
-    forecast = Forecaster.load(name, device="cpu").predict(history(frame), future=frame[["date", "store", "promo"]])
-    assert len(forecast) == 42
-    assert np.isfinite(forecast["sales"]).all()
-    assert ("sales_q10" in forecast) == ("loss=quantile" in more)
-
-
 def test_other_series_begin_with_fresh_vectors(stores: tuple[Path, pd.DataFrame]) -> None:
     assert checkpoint.load(Path("vectors")).weights["transform.series.weight"].shape == (6, 3)
     rows = pd.read_csv("stores.csv")
@@ -149,26 +116,6 @@ def test_other_series_begin_with_fresh_vectors(stores: tuple[Path, pd.DataFrame]
     more = ["model.series_embedding=3", "dataset.exclude=[region,size]", "init_from=vectors", "trainer.max_steps=1"]
     outcome = done("train", *RUN, "dataset.path=fewer.csv", *more, "run_dir=fewer")
     assert "1 fresh; fresh: transform.series.weight" in outcome.out
-
-
-@pytest.mark.slow
-def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, pd.DataFrame], folder: Path) -> None:
-    pytest.importorskip("onnxscript")
-    onnxruntime = pytest.importorskip("onnxruntime")
-    run = stores[0] / "vectors"
-    outcome = call_export(f"checkpoint={run}", "format=onnx", "output=stores.onnx")
-    assert outcome.status == 0, outcome.err
-    about = json.loads(Path("stores.onnx.json").read_text())
-    assert about["series"] == [f"s{place}" for place in range(6)]
-    session = onnxruntime.InferenceSession("stores.onnx", providers=["CPUExecutionProvider"])
-    draw = torch.Generator().manual_seed(0)
-    arrays = {name: torch.rand(7, *shape[1:], generator=draw) - 0.5 for name, shape in about["inputs"].items()}
-    arrays["series"] = torch.arange(-1, 6)
-    network = Forecaster.load(run, device="cpu").trained.model
-    expected = network(*arrays.values()).detach().numpy()
-    (exported,) = session.run(None, {name: x.numpy() for name, x in arrays.items()})
-    np.testing.assert_allclose(exported, expected, atol=1e-5)
-    assert np.ptp(exported[:, 0, 0]) > 0
 
 
 def test_each_series_is_scaled_by_itself_but_not_its_attributes(stores: tuple[Path, pd.DataFrame]) -> None:

@@ -7,14 +7,13 @@ import math
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 import yaml
-from entry_points import ROOT, SMALL, TENSORBOARD, Trained, assert_same_weights, call, done, launch
+from entry_points import ROOT, SMALL, Trained, assert_same_weights, call, done, launch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -22,7 +21,6 @@ from informer import checkpoint
 from informer.checkpoint.paths import resolve_latest
 from informer.config.data import FeatureMode
 from informer.config.hydra_compose import compose
-from informer.data.windows import Windows
 from informer.training import loop
 from informer.training.curves import EVERY, MEASURED, WARM, Tracker
 from informer.training.run import better_command
@@ -76,11 +74,6 @@ def test_the_log_holds_what_was_printed(trained: Trained) -> None:
     assert sum(line.split()[0] in ("1", "2") and len(line.split()) >= 6 for line in log) == 2
 
 
-def test_plain_lines_where_the_output_is_no_terminal(trained: Trained) -> None:
-    assert trained.out.count("\n") == len(trained.out.splitlines())
-    assert all(sign == "\n" or sign.isprintable() for sign in trained.out)
-
-
 @pytest.mark.parametrize(
     ("tag", "steps"),
     [
@@ -127,33 +120,6 @@ def test_hyper_parameters_with_final_metrics(events: EventAccumulator, trained: 
     assert events.Scalars("test/wql")[0].value == pytest.approx(in_units["wql"])
 
 
-def test_the_test_part_is_seen_once_at_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    batch = Windows.batch
-
-    def spy(self: Windows, indices: torch.Tensor) -> Any:
-        # the last two: windows on which ridge and the seasonal naive are calibrated
-        parts = {N_TRAIN: "train", N_VAL: "val", N_TEST: "test", 2 * N_VAL: "ridge", N_TRAIN + 2 * N_VAL: "naive"}
-        part = parts.get(len(self), "recursive")  # the errors of later steps
-        if seen[-1:] != [part]:
-            seen.append(part)
-        return batch(self, indices)
-
-    fit = loop.fit
-
-    def fit_then_mark(*arguments: Any, **settings: Any) -> Any:
-        stopping = fit(*arguments, **settings)
-        seen.append("trained")
-        return stopping
-
-    monkeypatch.setattr(Windows, "batch", spy)
-    monkeypatch.setattr("informer.training.run.fit", fit_then_mark)
-    run(*SAMPLE, "trainer.max_epochs=2")
-    end = seen.index("trained")
-    assert seen[:end] == ["train", "val"] * 2  # the baselines are fitted on rows, not on windows
-    assert "test" in seen[end:]
-
-
 def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Trained) -> None:
     done("train", f"--config-dir={trained.run_dir}", "--config-name=config")
     again = resolve_latest("runs/latest")
@@ -189,42 +155,6 @@ def test_another_seed_makes_another_run(folder: Path, trained: Trained) -> None:
 def test_max_steps_cuts_a_run(max_steps: int, epochs: int, folder: Path) -> None:
     last = run(*SAMPLE, f"trainer.max_steps={max_steps}")
     assert (last.step, last.epoch) == (max_steps, epochs)
-
-
-def test_epochs_of_so_many_steps_draw_windows_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if an epoch is a whole pass, is not validated, or begins with the windows of the one before."""
-    asked: list[list[int]] = []
-    step = loop.train_step
-
-    def noting(session: loop.Session, indices: torch.Tensor) -> Any:
-        asked.append(indices.tolist())
-        return step(session, indices)
-
-    monkeypatch.setattr(loop, "train_step", noting)
-    last = run(*SAMPLE, TENSORBOARD, "trainer.max_epochs=3", "trainer.steps_per_epoch=2")
-    assert (last.step, last.training["progress"]["epoch"]) == (6, 3)
-    epochs = [set(asked[i] + asked[i + 1]) for i in (0, 2, 4)]
-    assert all(len(windows) == 64 for windows in epochs)
-    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
-    events = EventAccumulator("run").Reload()
-    assert [point.step for point in events.Scalars("val/loss")] == [1, 2, 3]
-
-
-def test_no_gradient_of_the_step_before_lies_beside_the_forward_pass(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if gradients are dropped after the forward pass: the peak would hold them and the activations."""
-    held: list[bool] = []
-    output = loop.model_output
-
-    def noting(network: torch.nn.Module, batch: Any, **how: Any) -> torch.Tensor:
-        if torch.is_grad_enabled():  # validation is not a step
-            held.append(any(p.grad is not None for p in network.parameters()))
-        return output(network, batch, **how)
-
-    monkeypatch.setattr(loop, "model_output", noting)
-    run(*SAMPLE, "trainer.max_steps=3")
-    assert held == [False] * 3
 
 
 def test_early_stopping_keeps_the_best_epoch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,15 +289,6 @@ def test_a_file_needs_no_key_and_the_run_is_named_after_it(my_csv: Path) -> None
     assert resolve_latest("runs/latest").name.endswith("_my_tiny_prob_demand")
 
 
-def test_two_files_are_refused(my_csv: Path) -> None:
-    outcome = call("train", "my.csv", "other.csv")
-    assert (outcome.status, outcome.err) == (
-        2,
-        "error: dataset.path: expected one file or folder, found 2: my.csv, other.csv; put a pattern in quotes, so "
-        "that the shell does not expand it\n",
-    )
-
-
 def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
     """An untrained network is worse than a baseline; the suggested command can be composed."""
     outcome = call("train", "my.csv", *SMALL, "trainer.max_steps=1")
@@ -381,11 +302,6 @@ def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
     assert "dataset.path=long.csv dataset.series_col=id dataset.fill=linear pred_len=" in command
     command = better_command(compose(long | {"targets": ["y"], "future_covariates": ["promo", "price"]}))
     assert "dataset.fill=linear 'targets=[y]' 'future_covariates=[promo,price]' pred_len=" in command
-
-
-def test_a_known_name_of_another_program_is_answered_with_the_one_here(folder: Path) -> None:
-    outcome = call("train", "dataset=sample", "optim.learning_rate=1")
-    assert outcome.err.startswith("error: unknown key 'optim.learning_rate': expected one such as optim.lr (list them")
 
 
 @pytest.mark.parametrize(
@@ -409,15 +325,3 @@ def test_a_run_of_many_hours_says_so_and_piped_output_has_lines(
     lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step ")]
     assert lines[:1] == [f"step {EVERY / seconds:.0f} of 10000"][: len(lines)]
     assert len(lines) == (WARM + MEASURED + 9) * seconds // EVERY
-
-
-def test_a_forecast_is_overwritten_only_on_request(my_csv: Path) -> None:
-    done("train", "my.csv", *SMALL, "trainer.max_steps=1")
-    first, second, third = (
-        call("predict", "input=my.csv", "plots=false", *words) for words in ([], [], ["overwrite=true"])
-    )
-    assert (first.status, second.status, third.status) == (0, 2, 0)
-    assert second.err == (
-        "error: output=forecasts: expected a new or empty folder, found my.forecast.csv in it; choose another, or "
-        "overwrite=true\n"
-    )

@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import os
 import shlex
 import signal
@@ -15,7 +14,6 @@ import pytest
 import torch
 from entry_points import Outcome, call, done, refusal
 from rich.console import Console
-from scored import paths_of
 
 from informer import checkpoint
 from informer.base import progress
@@ -25,7 +23,6 @@ from informer.commands.plan import find_subjects, plan, split_for, usual_horizon
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import SplitConfig
 from informer.scoring.intervals import NOTHING_LEARNED, RECENT
-from informer.scoring.scores import Scores
 from informer.training import run as training_run
 
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
@@ -97,18 +94,6 @@ def test_errors_of_several_columns_are_in_their_units(model: str, starts: range,
         naive = np.mean([changes[start : start + 24].mean() for start in starts])
         mean = scores["scores"][scores["model"]]["original"]["by_column"][name]["mae"]
         assert f" {name} {mean:.4g} ({naive:.4g}, " in line
-
-
-def test_columns_that_do_not_fit_into_the_line_are_counted() -> None:
-    """Eight columns, of which six are shown; red if a number is of another column, or an unknown one is a zero."""
-    values = {"mine": [12345.6, math.nan, *range(2, 8)], "naive": [20000.0, math.nan, *range(12, 18)]}
-    scores = Scores([*"abcdefgh"])
-    for name, each in values.items():
-        scores.add(name, paths_of(np.array(each)[None, None], np.zeros((1, 1, 8)), columns=[*"abcdefgh"]))
-    assert workflow_run.column_line(scores) == {
-        "By column": "mean absolute error (naive): a 12346 (20000), b - (-), c 2 (12), d 3 (13), e 4 (14), f 5 (15) "
-        "and 2 more in metrics.json"
-    }
 
 
 def promoted() -> pd.DataFrame:
