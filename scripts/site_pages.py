@@ -204,7 +204,7 @@ def gallery_page() -> str:
         text = inspect.cleandoc(inspect.getmodule(mechanism).__doc__ or "")
         parameters = ", ".join(f"`{key}={_text(value)}`" for key, value in node.items() if key != "_target_")
         lines += [
-            f"## {name}", "", USES[name], "",
+            f"## {name}", "", USES.get(name, inspect.cleandoc(mechanism.__doc__ or "").partition("\n")[0]), "",
             f"![Weights of {name}](gallery/{name}.png){{ width=200 align=right }}", "",
             f"Cost: {mechanism.COST}. Causal: {'yes' if mechanism.CAUSAL else 'no'}. Cross-attention: "
             f"{'yes' if mechanism.CROSS else 'no'}. Parameters: {parameters or 'none'}.", "",

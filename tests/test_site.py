@@ -24,9 +24,11 @@ def test_every_key_is_in_the_reference() -> None:
 
 
 def test_every_mechanism_is_in_the_gallery() -> None:
-    """Red if a mechanism lacks its section, or a sentence stays of one that is gone."""
+    """Red if a mechanism lacks its section, or a sentence stays of one that is gone; one's own is described by its
+    class."""
     page = site_pages.gallery_page()
-    assert re.findall(r"^## (\w+)$", page, re.M) == attention_names() == sorted(site_pages.USES)
+    assert re.findall(r"^## (\w+)$", page, re.M) == attention_names()
+    assert set(site_pages.USES) <= set(attention_names())
 
 
 def test_links_that_leave_the_site_are_text() -> None:

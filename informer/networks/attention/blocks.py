@@ -9,7 +9,10 @@ and `attend` combines them into one softmax. For a row without keys in a piece, 
 piece has no weight; every row needs a key in some piece. The sums are at least float32 for any input type.
 
 A band is cut into tiles in which `block` rows share one range of keys, which gives small dense products. Rows and keys
-carry their positions, and a mechanism defines its mask as a predicate of positions.
+carry their positions, and a mechanism defines its mask as a predicate of positions. Of |i - j| <= 1 in blocks of two:
+
+  rows 0 1   keys -1 0 1 2     of each product [2 4] the predicate keeps |i - j| <= 1,
+  rows 2 3   keys  1 2 3 4     and the tile that j is a position of the sequence
 """
 
 from collections.abc import Callable, Sequence

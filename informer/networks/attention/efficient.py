@@ -17,7 +17,12 @@ it equal to full attention.
 The causal form of normaliser=feature exponentiates k_jc - unit_c, so that its sums are matrix products. Between chunks
 unit_c is the largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. If keys grow so much
 within a chunk that this would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its own
-unit instead: the largest value up to the border between key and row, so that no exponent is above 0 for any k.
+unit instead: the largest value up to the border between key and row, so that no exponent is above 0 for any k. With
+t_i = max(k_1, .., k_i), row 4 of a chunk of four reads
+
+  key 4          exp(k_4 - t_4)
+  key 3          exp(t_3 - t_4) exp(k_3 - t_3)                   border after 3, of the block 3 4
+  keys 1 and 2   exp(t_2 - t_4) exp(k_j - t_2)                   border after 2, of the block 1 2 3 4
 """
 
 from typing import Any, final

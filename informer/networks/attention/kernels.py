@@ -4,7 +4,11 @@
 
 Not causal: the sum over keys, sum_j f(k_j) [v_j, 1]^T, is computed once and read by every query.
 Causal: positions are processed in chunks, with a small masked product inside a chunk and the running sum across
-chunks. This is the recurrence of Katharopoulos et al. 2020 (eq. 18-20), one chunk at a time.
+chunks. This is the recurrence of Katharopoulos et al. 2020 (eq. 18-20), one chunk at a time. Row 3 of chunks of two:
+
+  S_2 = f(k_1) v_1^T + f(k_2) v_2^T                             the sum before its chunk
+  out_3 = (f(q_3) S_2 + (f(q_3).f(k_3)) v_3) / z_3              that sum, and the masked product inside the chunk
+  z_3 = f(q_3).(f(k_1) + f(k_2)) + f(q_3).f(k_3)                the same with 1 for each v, so v gets a column of ones
 
 Features that grow like exp are given with the logarithm of one factor per key: f(k_j) = features_j exp(log_j) is never
 computed. Sums are relative to the largest factor so far; only differences from it, which are <= 0, are exponentiated.

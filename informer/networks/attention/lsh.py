@@ -2,7 +2,12 @@
 
 A bucket's keys, in order of position, are cut into blocks of m. Blocks are numbered across buckets, and one number is
 skipped between buckets, so that blocks whose numbers differ by at most 1 are neighbours in one bucket. A query gets the
-number of the block that contains its position, and attends to the keys of this block and its neighbours.
+number of the block that contains its position, and attends to the keys of this block and its neighbours. With m = 2
+and keys in the buckets 0 0 1 0 1 0:
+
+  bucket 0   keys 0 1 | 3 5   are blocks 0 and 1; number 2 is skipped
+  bucket 1   keys 2 4         are block 3
+  query 4 in bucket 0         three of its keys are at 4 or before, so it is in block 1 and attends to 0 1 3 5
 
 All sizes depend on the lengths and never on the data, so that a recorded graph works for every input.
 """

@@ -7,6 +7,10 @@ window's mean and scale, linear maps, averages with other forecasts) treats them
   student_t          m, m + s, m + s u with u = 1 / degrees of freedom, below 1/2, so that mean and variance exist
   negative_binomial  m, m + s, and, added by `with_counts`, the counts 0 and 1 in the scale of the model
 
+        _..-|-.._
+    _.-'    |    '-._
+  --'-------m--m+s---'----->  y     of a y + b they are a m + b and a (m + s) + b, so s = (m + s) - m is found again
+
 Counts have the mean mu, m in counts where that is positive, and the variance mu (1 + sigma), sigma being s in counts
 (the NB1 form: Cameron & Trivedi 1986, "Econometric models based on count data").
 """

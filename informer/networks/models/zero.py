@@ -301,8 +301,11 @@ def at_level(quantiles: Any, level: float, levels: Sequence[float] = LEVELS) -> 
 
 
 def copy_weights(raw: Float[Tensor, "b t j"], available: Bool[Tensor, "b t j"]) -> Float[Tensor, "b t j"]:
-    """Weights that sum to one over the available sources: one for the first of them, plus raw minus its mean. Of the
-    further sources of the third version raw is added as it is, and taken from the first source."""
+    """Weights that sum to one over the available sources: one for the first of them, plus raw minus its mean.
+
+    Raw 0.3 and 0.1 of two sources gives 1.1 and -0.1; raw zeros, as at the start of training, copy the first source. Of
+    the further sources of the third version raw is added as it is, and taken from the first source.
+    """
     first, kept, further = first_available(available)[:, :, :N_SOURCES], raw * available, raw.shape[2] > N_SOURCES
     known, kept, added = available[:, :, :N_SOURCES], kept[:, :, :N_SOURCES], kept[:, :, N_SOURCES:]
     weights = first + (kept - kept.sum(2, keepdim=True) / known.sum(2, keepdim=True)) * known
