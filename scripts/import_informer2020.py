@@ -23,8 +23,9 @@ from informer.base.runtime import resource
 from informer.checkpoint import informer2020 as compat
 from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig
+from informer.config.fields import check
 from informer.config.model import CalendarEmbed, WindowSizes
-from informer.config.training import TrainConfig, check
+from informer.config.training import TrainConfig
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.networks.models.base import ModelDims

@@ -32,7 +32,6 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-import hydra
 import torch
 from reproduce_cells import ANY_HORIZON, MODELS, PLUS, Cell, cells, split_settings
 from result_files import write_rows
@@ -45,7 +44,7 @@ from informer.base.runtime import pick_device, seed_everything
 from informer.base.start import StopRequest
 from informer.build import build_data, resolve_decoder
 from informer.config.data import Transform
-from informer.config.hydra_compose import CONF, for_hydra, register, to_typed
+from informer.config.hydra_compose import composed, train_words
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_step, window_order
 from informer.training.saving import Checkpointer
@@ -172,9 +171,7 @@ def expected(keys: Sequence[str]) -> str:
     Raises:
         InputError: as in training.
     """
-    register()
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        settings = to_typed(hydra.compose("train", overrides=for_hydra(keys, is_sweep=False)))
+    settings = composed(train_words(keys))
     decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)
     scaler = replace(settings.scaler, transform=Transform.none)  # whose choice does not change the time of a step
     settings, device = replace(settings, decoder_attn=decoder_attn, scaler=scaler), pick_device(settings.device)

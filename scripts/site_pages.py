@@ -4,17 +4,15 @@ mkdocs calls `on_files`, `on_page_markdown` and `on_page_content` (`mkdocs build
 into `docs/`.
 """
 
-import ast
 import inspect
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from html import unescape
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,9 +23,11 @@ from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 from informer.build import attention_class, attention_names, attention_node, build_attention
-from informer.commands.cli import COMMANDS
+from informer.commands.cli import COMMANDS, settings_class
 from informer.config import model as families
-from informer.config.compose import help_of
+from informer.config.compose import choices_of, described, help_of
+from informer.config.fields import Checked, Count, default_of, fields_of, keys_of
+from informer.config.overrides import to_display
 from informer.config.training import TrainConfig
 from informer.networks.attention.base import AttentionSpec
 
@@ -102,50 +102,39 @@ def on_page_content(html: str, **_: Any) -> str:
 
 
 def configuration_page() -> str:
-    """Every key of a training run, from the dataclasses; `model` for each family."""
+    """Every key of a training run, from its classes; `model` for each family."""
     lines = [
         "# Configuration",
         "",
         "Every key of `informer train`, as `key=value` on the command line. `informer train --cfg job` prints them all "
         "with their values.",
         "",
-        *_table("", TrainConfig),
+        *_table("", TrainConfig, own=True),
     ]
-    for name, hint in get_type_hints(TrainConfig).items():
-        if is_dataclass(hint) and name != "model":
-            lines += ["", f"## {name}", "", *_table(f"{name}.", hint)]
+    for name, field in fields_of(TrainConfig).items():
+        if isinstance(node := default_of(field), Checked) and name != "model":
+            lines += ["", f"## {name}", "", *_table(f"{name}.", type(node))]
     for family in families.package_families():
         schema = families.config_class(family)
         lines += ["", f"## model: {family}", "", inspect.cleandoc(schema.__doc__ or ""), "", *_table("model.", schema)]
     return "\n".join(lines) + "\n"
 
 
-def _table(prefix: str, schema: Any) -> Iterator[str]:
-    """One row per field; fields of nested nodes are included, unless the node has its own section."""
-    yield "| key | type | default | meaning |"
+def _table(prefix: str, schema: type, *, own: bool = False) -> Iterator[str]:
+    """One row per key; `own`: without those of nodes."""
+    yield "| key | values | default | meaning |"
     yield "|---|---|---|---|"
-    yield from _rows(prefix, schema)
-
-
-def _rows(prefix: str, schema: Any) -> Iterator[str]:
-    hints, described = get_type_hints(schema), _descriptions(schema)
-    for field in fields(schema):
-        hint = hints[field.name]
-        if is_dataclass(hint):
-            if prefix:
-                yield from _rows(f"{prefix}{field.name}.", hint)
+    for key, field in keys_of(schema, prefix).items():
+        if own and "." in key:
             continue
-        default = field.default if field.default is not MISSING else None
-        if field.default_factory is not MISSING:
-            default = field.default_factory()
-        default_text = "" if default is MISSING else f"`{_text(default)}`"
-        yield f"| `{prefix}{field.name}` | {_kind(hint)} | {default_text} | {described.get(field.name, '')} |"
+        meaning = (
+            described(schema, key.removeprefix(prefix)).replace("|", "\\|").replace("_<", "\\_<").replace("<", "&lt;")
+        )
+        yield f"| `{key}` | {_kind(field.annotation)} | `{to_display(default_of(field))}` | {meaning} |"
 
 
 def _text(value: Any) -> str:
     """A value as on the command line."""
-    if isinstance(value, Enum):
-        return value.name
     return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
 
 
@@ -153,39 +142,23 @@ def _kind(hint: Any) -> str:
     if isinstance(hint, UnionType):
         return " or ".join(map(_kind, get_args(hint)))
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return ", ".join(f"`{name}`" for name in hint.__members__ if name not in ("true", "false"))
-    names = {NoneType: "`null`", bool: "bool", int: "int", float: "float", str: "text"}
-    return names.get(hint) or str(hint).replace("typing.", "").replace("str", "text")
-
-
-def _descriptions(schema: Any) -> dict[str, str]:
-    """The docstring of each field, or its entry under `Args:`, parents included."""
-    descriptions: dict[str, str] = {}
-    for parent in (parent for parent in reversed(schema.__mro__) if "__dataclass_fields__" in vars(parent)):
-        (node,) = ast.parse(inspect.cleandoc(inspect.getsource(parent))).body
-        assert isinstance(node, ast.ClassDef)
-        for argument, text in re.findall(
-            r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", ast.get_docstring(node) or "", re.M
-        ):
-            descriptions |= dict.fromkeys(argument.split(", "), " ".join(text.split()))
-        for before, after in zip(node.body, node.body[1:], strict=False):
-            if (
-                isinstance(before, ast.AnnAssign)
-                and isinstance(after, ast.Expr)
-                and isinstance(after.value, ast.Constant)
-            ):
-                assert isinstance(before.target, ast.Name)
-                descriptions[before.target.id] = " ".join(str(after.value.value).split())
-    return {
-        name: text.replace("|", "\\|").replace("_<", "\\_<").replace("<", "&lt;") for name, text in descriptions.items()
-    }
+        return ", ".join(f"`{name}`" for name in choices_of(hint))
+    names = {NoneType: "`null`", bool: "bool", int: "int", float: "float", str: "text", Count: "int"}
+    return names.get(hint) or (f"list of {_kind(get_args(hint)[0])}" if get_origin(hint) is list else "keys")
 
 
 def commands_page() -> str:
     """The help of every command."""
     lines = ["# Commands", "", "`informer COMMAND key=value ...`, or `python -m informer COMMAND key=value ...`.", ""]
     for name in COMMANDS:
-        lines += [f"## {name}", "", "```text", help_of(name).strip(), "```", ""]
+        lines += [
+            f"## {name}",
+            "",
+            "```text",
+            help_of(settings_class(name), with_groups=name == "train").strip(),
+            "```",
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -11,10 +11,7 @@ import shape_checks
 shape_checks.install()
 gc.set_threshold(100_000, 20, 20)  # collections of garbage take a sixth of the time at Python's 700
 
-import composition  # noqa: E402 (the checks come first)
-from entry_points import SMALL, TENSORBOARD, Trained, call  # noqa: E402
-
-composition.install()
+from entry_points import SMALL, TENSORBOARD, Trained, call  # noqa: E402 (the checks come first)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

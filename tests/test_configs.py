@@ -1,6 +1,5 @@
 """Every yaml file that ships is composed as its entry point does, built, and stepped once."""
 
-import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -8,19 +7,12 @@ from typing import Any
 import pytest
 import torch
 from entry_points import SMALL
-from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from published_files import published_folder
 
 from informer.base.runtime import resource
 from informer.build import build_data, build_model, dims_of, read_dataset, resolve_decoder
-from informer.commands.cli import COMMANDS, settings_class
 from informer.config import conversion
-from informer.config.compose import help_of, settings_of
-from informer.config.conversion import known_keys, read_saved_yaml
-from informer.config.hydra_compose import PARSED, register, to_typed
-from informer.config.model import InformerConfig
-from informer.config.overrides import to_display
+from informer.config.hydra_compose import composed
 from informer.config.training import TrainConfig
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import ModelDims
@@ -28,17 +20,11 @@ from informer.training.optim import build_loss, build_optimizer
 from informer.training.run import with_transform
 
 CONF = resource("conf")
-GROUPS = sorted({path.name for path in CONF.iterdir() if path.is_dir()} - {"attn", "dataset", "help", "hydra"})
+GROUPS = sorted({path.name for path in CONF.iterdir() if path.is_dir()} - {"attn", "dataset", "hydra"})
 
 
 def options(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
-
-
-def composed(*overrides: str) -> TrainConfig:
-    register()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return to_typed(compose("train", overrides=list(overrides)))
 
 
 NOT_READ = {"attn", "decoder_attn", "cross_attn", "model", "optim", "loss", "trainer"}
@@ -77,20 +63,20 @@ def step(settings: TrainConfig) -> None:
 
 @pytest.mark.parametrize("attention", options("attn"))
 def test_attention(attention: str) -> None:
-    step(composed("dataset=sample", *SMALL, f"attn={attention}"))
+    step(composed(["dataset=sample", *SMALL, f"attn={attention}"]))
 
 
 @pytest.mark.parametrize(("group", "option"), [(group, option) for group in GROUPS for option in options(group)])
 def test_option(group: str, option: str) -> None:
     counts = ["targets=[visitors]", "past_covariates=[price]"] if option == "negative_binomial" else []
-    step(composed("dataset=sample", *SMALL, f"{group}={option}", *counts))
+    step(composed(["dataset=sample", *SMALL, f"{group}={option}", *counts]))
 
 
 @pytest.mark.parametrize("name", options("dataset"))
 def test_dataset(name: str, tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text(resource("data/sample.csv").read_text())
-    settings = composed(f"dataset={name}", "model=tiny", *([f"dataset.path={path}"] if name == "csv" else []))
+    settings = composed([f"dataset={name}", "model=tiny", *([f"dataset.path={path}"] if name == "csv" else [])])
     assert settings.dataset.name == name
     file = settings.dataset.file
     if file is not None and not settings.dataset.packaged:
@@ -98,23 +84,9 @@ def test_dataset(name: str, tmp_path: Path) -> None:
     step(settings)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_settings_of_a_command_are_those_of_its_class(name: str) -> None:
-    """Red if a key of the help is refused, or a command has other defaults than its class."""
-    schema, more = settings_class(name), {"train": ["loss", "model", "optim"], "predict": ["from"]}.get(name, [])
-    keys = re.findall(r"^  ([a-z_][\w.]*)(?=[ =])", help_of(name).partition("Keys, as key=value:")[2], re.M)
-    assert keys
-    assert {*keys} <= {*known_keys(schema), *more}
-    if name != "train":
-        needed = [each.name for each in fields(schema) if each.metadata.get("required")]
-        needed += ["log"] if name == "score" else []  # or forecasts and history
-        given = {key: ["a.csv"] if key == "runs" else "a.csv" for key in needed}
-        assert settings_of(schema, [f"{key}={to_display(value)}" for key, value in given.items()]) == schema(**given)
-
-
 def test_what_is_saved_comes_back() -> None:
     settings = composed(
-        "dataset=sample", *SMALL, "experiment=informer2020", "model.embed=fixed", "target=price", "device=cuda:1"
+        ["dataset=sample", *SMALL, "experiment=informer2020", "model.embed=fixed", "target=price", "device=cuda:1"]
     )
     saved = conversion.to_plain(settings)
     assert (saved["dataset"].pop("file"), saved["dataset"].pop("packaged")) == ("sample.csv", True)
@@ -123,7 +95,7 @@ def test_what_is_saved_comes_back() -> None:
 
 
 def test_the_experiment_is_the_papers_text() -> None:
-    settings = composed("experiment=paper_text", "attn.factor=3", "seq_len=99")
+    settings = composed(["experiment=paper_text", "attn.factor=3", "seq_len=99"])
     prob = {"factor": 3, "sample_factor": 1, "rounding": "ln", "mean": "zero_fill", "zero_in_max": True}
     assert prob.items() <= settings.attn.items()
     assert not settings.model.distil_norm
@@ -133,17 +105,3 @@ def test_the_experiment_is_the_papers_text() -> None:
     model = build_model(settings.model, dims, **attentions, cross_attn=settings.cross_attn)
     assert not any(isinstance(module, torch.nn.BatchNorm1d) for module in model.modules())
     assert [stack.out_length for stack in model.network.encoder.stacks] == [25, 25]
-
-
-def test_every_key_of_the_informer_can_be_given() -> None:
-    """The node is typed by its yaml until the family is known. Red if a field is not in `conf/model/informer.yaml`."""
-    written = read_saved_yaml(CONF / "model" / "informer.yaml")
-    assert written.keys() == {field.name for field in fields(InformerConfig)}
-    assert composed("model.encoder_stacks=[3,1]", "model.stack_fractions=[1,0.25]").model.stack_fractions == [1, 0.25]
-
-
-@pytest.mark.parametrize("value", ["1", "007", "1e-9", "1.2.3", "2024-01-01", "a/b.c-d_e", "-", "..", "//", "null"])
-def test_values_that_are_not_tried_are_parsed_by_hydra(value: str) -> None:
-    """Red if a value is passed on without quotes that Hydra refuses."""
-    assert PARSED.fullmatch(value)
-    assert OverridesParser.create().parse_override(f"dataset.path={value}").input_line == f"dataset.path={value}"

@@ -6,7 +6,7 @@ import pytest
 from entry_points import ROOT, script
 
 from informer.build import attention_names
-from informer.config.conversion import known_keys
+from informer.config.fields import keys_of
 from informer.config.training import TrainConfig
 
 pytest.importorskip("mkdocs")
@@ -18,7 +18,7 @@ site_pages = script("site_pages")
 def test_every_key_is_in_the_reference() -> None:
     """Red if a key of the command line has no row, or a row names a key that is refused."""
     rows = set(re.findall(r"^\| `([\w.]+)` \|", site_pages.configuration_page(), re.M))
-    keys = {key for key in known_keys(TrainConfig) if key.partition(".")[0] not in ("attn", "experiment")}
+    keys = {key for key in keys_of(TrainConfig) if key.partition(".")[0] not in ("attn", "experiment")}
     assert keys - rows == set()
     assert {key for key in rows if not key.startswith("model.")} - keys <= {"attn"}
 

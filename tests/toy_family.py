@@ -3,23 +3,18 @@
 MODULE = '''
 """One linear map from history to forecast, the same for all columns."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import nn
 
+from informer.config.fields import setting, settings
 from informer.config.model import ModelConfig
 from informer.networks.models.base import Network
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ToyConfig(ModelConfig):
     family: str = "toy"
-    hidden: int = 4
-
-    def problems(self):
-        own = [] if self.hidden >= 1 else [f"model.hidden: expected at least 1, found {self.hidden}"]
-        return super(ToyConfig, self).problems() + own
+    hidden: int = setting(4, "Width of the network.", ge=1)
 
 
 class Toy(Network):

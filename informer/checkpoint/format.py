@@ -32,7 +32,7 @@ from torch import Tensor
 from informer.base.errors import InputError, reason_of
 from informer.base.files import reading, write_atomic
 from informer.checkpoint.paths import FACTS, locate, read_facts, resolve_latest
-from informer.config.conversion import check_plain, model_of, node_of
+from informer.config.conversion import model_of, node_of
 from informer.config.data import Calendar, DatasetConfig, without_location
 from informer.config.training import LossKind
 from informer.data.scaler import PanelScaler
@@ -149,7 +149,6 @@ READ_DIRECTLY: dict[tuple[str, ...], Any] = {
 
 
 def _checked_config(config: dict[str, Any]) -> dict[str, Any]:
-    check_plain(config, "config")
     for keys, kind in READ_DIRECTLY.items():
         value: Any = config
         for key in keys:
@@ -177,7 +176,7 @@ class Checkpoint(Part):
     sha256: str = UNKNOWN
     """Digest of the file; not of a checkpoint that no file has."""
     config: Annotated[dict[str, Any], AfterValidator(_checked_config)]
-    """Full configuration of the run, only as data: it names no code and refers to nothing outside itself."""
+    """Full configuration of the run, only as data."""
     dims: Annotated[ModelDims, AfterValidator(_checked_sizes)]
     inputs: list[str]
     """Columns the model reads, in order."""

@@ -141,8 +141,7 @@ def _run_name(settings: TrainConfig) -> str:
 
 def predict(settings: commands.PredictConfig) -> Answer:
     """Forecast one file or many with a trained model; exits with 1 if some failed."""
-    limit = settings.dataset.max_file_mb
-    limits = LIMITS if limit is None else replace(LIMITS, max_file_mb=limit)
+    limits = replace(LIMITS, max_file_mb=settings.dataset.max_file_mb)
     settings = files.copied_here(settings, ("input", "future"), limits)
     files.check_input(settings.input or "")
     _check_log(settings)

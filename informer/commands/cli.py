@@ -83,7 +83,11 @@ def run(name: str) -> None:
 
 def _run(name: str, answers: "list[Answer]") -> None:
     """Append the answers of the command, one for each job; `sys.argv` gets keys before paths, as a run records it."""
-    sys.argv[1:] = with_keys(name, sys.argv[1:])
+    from informer.config.compose import groups, run_command, settings_words
+    from informer.config.fields import keys_of
+
+    schema, further = settings_class(name), [*groups(), "horizon"] if name == "train" else []
+    sys.argv[1:] = with_keys(name, settings_words(sys.argv[1:], [*keys_of(schema), *further]))
     if name == "train":
         from informer.commands.actions import closing_table
         from informer.config.hydra_compose import run_train
@@ -91,11 +95,7 @@ def _run(name: str, answers: "list[Answer]") -> None:
         with closing_table():
             run_train(sys.argv[1:], lambda settings: answers.append(action_of(name)(settings)))
     else:
-        from informer.config.compose import run_command
-
-        run_command(
-            name, settings_class(name), sys.argv[1:], lambda settings: answers.append(action_of(name)(settings))
-        )
+        run_command(name, schema, sys.argv[1:], lambda settings: answers.append(action_of(name)(settings)))
 
 
 def _in_json(name: str, answers: "list[Answer]") -> int:
@@ -148,10 +148,11 @@ def with_keys(name: str, words: Sequence[str]) -> list[str]:
     from informer.config.overrides import to_hydra
     from informer.read.files import SUFFIXES
 
-    # `from` is a keyword in Python, so the field has another name
-    words = [f"from_date={word[5:]}" if name == "predict" and word.startswith("from=") else word for word in words]
     paths, keys = split_positional(words)[0], COMMANDS[name][1]
-    if name == "train":  # other words are misspelt settings
+    if name == "train":  # other words are misspelt settings, or values of Hydra's options
+        from informer.config.hydra_compose import VALUED
+
+        paths = split_positional(words, VALUED)[0]
         paths = [path for path in paths if os.path.exists(path) or is_address(path) or path.lower().endswith(SUFFIXES)]
     absent = [path for path in paths if not os.path.exists(path) and not is_address(path)]
     if name == "forecast" and len(paths) > 1 and len(absent) == 1:

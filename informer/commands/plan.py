@@ -14,9 +14,10 @@ from informer.base.errors import InputError, ReportError, counted, listed, with_
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, repaired
+from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
-from informer.config.training import TrainConfig, check
+from informer.config.training import TrainConfig
 from informer.data.diagnosis import Survey, in_words, seasons_of, series_column, survey_file
 from informer.data.history import Future, Futures, future_index, futures_of_table
 from informer.data.panel import series_names, without_ended
@@ -226,7 +227,7 @@ def plan(subject: Survey, settings: ForecastConfig, *, run_dir: Path) -> tuple[T
     if dataset.short is Short.error and 0 < len(short) < len(panel):
         dataset = replace(dataset, short=Short.pad)
         notes.append(f"short=pad for {listed(short, 3)}, too short for the split")
-    from informer.config.hydra_compose import compose
+    from informer.config.hydra_compose import compose  # Hydra is imported only where a model is trained
 
     train = compose({"dataset": "csv", "model": settings.model or "linear"})
     only = settings.target is not None and len(panel[0].columns) == 1

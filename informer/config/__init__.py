@@ -1,1 +1,1 @@
-"""Typed configuration: schema, composition by Hydra, and conversion to other forms. Nothing here imports torch."""
+"""Settings: declared once as pydantic classes, read from words, saved files and what Hydra composes. Without torch."""

@@ -1,13 +1,12 @@
 """Settings of every command but train."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from informer.base.errors import InputError
 from informer.base.runtime import device_problems
-from informer.config.data import DatasetConfig, InputFormat, Place, date_problems, optional_settings, span_problems
-from informer.config.fields import Checked, setting
+from informer.config.data import DatasetConfig, InputFormat, Place, date_problems, span_problems
+from informer.config.fields import Checked, setting, settings
 from informer.config.model import Decoding, WindowSizes
 
 
@@ -18,61 +17,52 @@ class EngineName(Enum):
     ray = "ray"
 
 
-def workers_problems(engine: EngineName, workers: int | None) -> Iterator[str]:
-    """Problem of `workers` without an engine that has any."""
-    if workers is not None and engine is not EngineName.ray:
-        yield f"workers: only used with engine=ray, found workers={workers}"
-
-
 def interval_problems(levels: Sequence[int]) -> Iterator[str]:
     """Problem of `intervals`: levels that are no percentages, or given twice."""
     if not all(1 <= level <= 99 for level in levels) or len(set(levels)) < len(levels):
         yield f"intervals: expected different whole percentages from 1 to 99, found {levels}"
 
 
-@dataclass(kw_only=True)  # without slots, so that a command can have several of these bases
+@settings
 class WithOutput(Checked):
     """A command with `output`, which must be new, or an empty folder."""
 
-    overwrite: bool = False
-    """Replace the results of an earlier call in `output`; its other files are kept."""
+    overwrite: bool = setting(False, "Replace the results of an earlier call in output; its other files are kept.")
 
 
-@dataclass(kw_only=True)
+@settings
 class WithHorizon(Checked):
     """A command that forecasts from the end of data."""
 
-    horizon: str | None = setting(check=span_problems)
-    """Rows to forecast, or a span such as 2weeks."""
-    until: str | None = setting(check=date_problems)
-    """Last date to forecast, instead of `horizon`."""
-    log: str | None = setting(is_path=True)
-    """CSV file to which the rows of the forecasts are added, for `informer score log=`."""
+    horizon: str | None = setting(None, "Rows to forecast, or a span such as 2weeks.", check=span_problems)
+    until: str | None = setting(None, "Last date to forecast, instead of horizon.", check=date_problems)
+    log: str | None = setting(
+        None, "CSV file to which the rows of the forecasts are added, for informer score log=FILE.", is_path=True
+    )
 
     @property
     def ahead(self) -> str | None:
         """How far to forecast: `horizon` or `until`, if any."""
         return self.horizon or self.until
 
-    def _horizon_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         if self.horizon is not None and self.until is not None:
             yield f"until: expected none with horizon={self.horizon}, which says how far too; leave one out"
 
 
-@dataclass(kw_only=True)
+@settings
 class WithDevice(Checked):
     """A command that computes forecasts."""
 
-    device: str = setting("auto", check=device_problems)
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps.", check=device_problems)
 
 
-@dataclass(kw_only=True)
+@settings
 class WithCheckpoint(Checked):
     """A command with a trained model."""
 
-    checkpoint: str = setting("runs/latest", is_path=True)
-    """A run directory or a checkpoint file."""
+    checkpoint: str = setting("runs/latest", "A run directory or a model file.", is_path=True)
 
 
 PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
@@ -80,56 +70,55 @@ PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 
 
 class RepairMode(Enum):
-    """What to do about problems in the data that a repair would solve."""
+    """What to do about problems in the data that a repair would solve. none: report them, with the settings that would
+    repair them, and stop. auto: repair them, and log what was changed."""
 
     none = "none"
-    """Report them, with the settings that would repair them, and stop."""
     auto = "auto"
-    """Repair them, and log what was changed."""
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ForecastConfig(WithHorizon, WithOutput, WithDevice):
-    """`informer forecast FILE`."""
+    """Forecast the rows that follow a file, and write a report on how far to trust them.
+
+      informer forecast my.csv
+      informer forecast my.csv target=sales horizon=48
+      informer forecast FOLDER repair=auto      informer forecast s3://bucket/my.csv
+
+    Reads the file, finds its series and seasons, forecasts them with the pretrained network, tests it on earlier rows,
+    and writes forecasts/ with intervals and report.html into one folder. Files of a folder with the same columns and
+    time step are series of one dataset and share a model; otherwise each file has its own.
+    """
 
     input: str | None = setting(
-        required="a file or folder to forecast, found none: informer forecast FILE.csv", is_address=True
+        None, "File to forecast, or a folder or pattern of many files, also an address.",
+        required="a file or folder to forecast, found none: informer forecast FILE.csv", is_address=True,
+    )  # fmt: skip
+    horizon: str | None = setting(
+        None, "Rows to forecast, or a span such as 2weeks; null: two seasons, at most 96.", check=span_problems
     )
-    """The file to forecast, or a folder or pattern of many files."""
-    horizon: str | None = setting(check=span_problems)
-    """Rows to forecast, or a span such as 2weeks; null: two seasons (48 hours, 14 days, ...), one if the data are
-    short, 6 rows or more without a season, and at most 96."""
-    target: str | None = setting(is_name=True)
-    """Column to forecast, with all others as inputs; null: forecast every numeric column."""
-    future: str | None = setting(is_address=True)
-    """Columns known ahead, for the rows to forecast: a file, or a folder or pattern with one of the same name per
-    input. Not needed if the input continues with these rows, without `target`."""
-    future_covariates: list[str] = setting(list)
-    """Columns that are known ahead; empty: those of `future` that are not empty and that the data have too."""
-    repair: RepairMode = RepairMode.none
-    """none: stop if the data need repairs; auto: repair them."""
-    intervals: list[int] = setting(lambda: [80, 95], check=interval_problems)
-    """Interval levels in percent."""
-    total: bool = False
-    """Also write the sum over all series (or columns of a single one), with intervals for the sum, to totals.csv."""
-    aggregate: list[str] = setting(list)
-    """Also write sums over the series with the same cells in these columns (region) and over one of the periods day,
-    week, month, quarter, year, to totals.csv."""
-    above: list[float] = setting(list)
-    """Numbers; for each, the probability in percent that a sum is above it."""
-    paths: int | None = setting(least=10, most=100_000)
-    """Number of sample paths of all series together to write to paths.parquet."""
-    output: str | None = setting(is_path=True)
-    """Folder for all results; null: runs/<time>_<file>."""
-    model: str | None = None
-    """zero: the pretrained network alone. Or another option of training's `model`, which is trained on the file. null:
-    the pretrained network, with effects of columns that are known ahead."""
-    plots: bool = False
-    """Also draw the forecast of each file as a PNG, by matplotlib."""
-    seed: int = 0
-    """Seed of all random numbers."""
+    target: str | None = setting(
+        None, "Column to forecast, with all others as inputs; null: every numeric column.", is_name=True
+    )
+    future: str | None = setting(
+        None, "Columns known ahead, for the rows to forecast: prices, promotions, a weather forecast.", is_address=True
+    )
+    future_covariates: list[str] = setting(list, "Columns that are known ahead; []: those of future.")
+    repair: RepairMode = setting(RepairMode.none, "none: stop if the data need repairs; auto: repair them.")
+    intervals: list[int] = setting(lambda: [80, 95], "Interval levels in percent.", check=interval_problems)
+    plots: bool = setting(False, "Also draw the forecast of each file as a PNG, by matplotlib.")
+    total: bool = setting(False, "Also write the sum over all series, with intervals, to totals.csv.")
+    aggregate: list[str] = setting(
+        list, "Sums over series with the same cells in columns, and over a day, week, month, quarter or year."
+    )
+    above: list[float] = setting(list, "Numbers; for each, the probability in percent that a sum is above it.")
+    paths: int | None = setting(None, "Number of sample paths to write to paths.parquet.", ge=10, le=100_000)
+    output: str | None = setting(None, "Folder for all results; null: runs/<time>_<file>.", is_path=True)
+    model: str | None = setting(
+        None, "zero: only the pretrained network; another option of train's model: trained on the file."
+    )
+    seed: int = setting(0, "Seed of all random numbers.")
     dataset: DatasetConfig = setting(DatasetConfig)
-    """Format of the file, repairs and split, as far as they should not be detected."""
 
     @property
     def untrained(self) -> bool:
@@ -141,8 +130,9 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
         """Whether sums or paths are written."""
         return self.total or bool(self.aggregate) or self.paths is not None
 
-    def _joint_problems(self) -> Iterator[str]:
-        yield from self._horizon_problems()
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
+        yield from super().problems()
         if len(periods := [name for name in self.aggregate if name in PERIODS]) > 1:
             yield f"aggregate: expected one period, found {' and '.join(periods)}; leave one out"
         if self.above and not (self.total or self.aggregate):
@@ -154,55 +144,61 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
 
 
 class Plots(Enum):
-    """Plots of an evaluation; false and true mean none and standard."""
+    """Plots of an evaluation; false and true mean none and standard. standard: error by step. attention: also the
+    attention of every layer and head."""
 
     none = "none"
     standard = "standard"
-    """Error by step."""
     attention = "attention"
-    """Also the attention of every layer and head."""
     false = none
     true = standard
 
 
-@dataclass(kw_only=True, slots=True)
-class EvalDataset(optional_settings(InputFormat, place=Place.own)):  # type: ignore[misc]
-    """Location and format of the training data, if they have changed; null: as in training.
+@settings
+class EvalDataset(InputFormat):
+    """Location and format of the training data, if they have changed; without a path the file of the training run is
+    read, and refused if it has changed."""
 
-    Without a path the file of the training run is read, and refused if it has changed.
-    """
+    path: str | None = setting(
+        None, "The training data, if they have moved.", reading=False, place=Place.own, is_address=True
+    )
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class EvalModel(Checked):
     """Settings of the model that may differ from training, with the same weights; null: as in training."""
 
-    decoding: Decoding | None = None
-    offset: int | None = None
-    """Rows between the start token and the horizon."""
+    decoding: Decoding | None = setting(None, "Decoding, if different from training.")
+    offset: int | None = setting(None, "Rows between start token and horizon, if different from training.")
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class EvalConfig(WithCheckpoint, WithOutput, WithDevice):
-    """`python -m informer.eval`."""
+    """Score a trained model and two baselines on the test part of its data.
 
-    output: str | None = setting(is_path=True)
-    """Folder of the report; null: `eval` next to the checkpoint."""
+    informer eval runs/latest
+    """
+
+    output: str | None = setting(
+        None, "Folder of metrics.json, metrics.csv; null: eval next to the checkpoint.", is_path=True
+    )
     dataset: EvalDataset = setting(EvalDataset)
-    data_dir: str | None = setting(is_path=True, environment="INFORMER_DATA_DIR")
-    """Folder of the datasets' files; null: as in training."""
+    data_dir: str | None = setting(
+        None, "Folder of the datasets' files; null: as in training.", is_path=True, environment="INFORMER_DATA_DIR"
+    )
     model: EvalModel = setting(EvalModel)
-    """Settings that may differ from training."""
-    batch_size: int = setting(256, least=1)
-    plots: str = "none"
-    """Pictures by matplotlib: one of none, standard, attention; false and true mean none and standard."""
+    batch_size: int = setting(256, "Windows per batch.", ge=1)
+    plots: str = setting(
+        "none", "Pictures by matplotlib: none, standard (error by step), attention (also every layer)."
+    )
 
     @property
     def pictures(self) -> Plots:
         """The plots to make."""
         return Plots[self.plots.lower()]
 
-    def _joint_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         if self.plots.lower() not in Plots.__members__:
             yield f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}"
 
@@ -223,51 +219,52 @@ class Format(Enum):
     long = "long"
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
-    """`python -m informer.predict`."""
+    """Forecast the rows after the end of a file, or of each of many files, with a trained model.
+
+      informer predict runs/latest FILE.csv output=DIR
+      informer predict checkpoint=runs/latest input='in/*.csv' output=DIR
+      informer predict checkpoint=runs/latest input=FILE.csv output=DIR mode=rolling stride=24
+
+    A horizon beyond pred_len feeds forecasts back into the model and marks those rows.
+    """
 
     input: str | None = setting(
-        required="a file or folder to forecast, found none; set input=FILE.csv", is_address=True
+        None, "File, folder or pattern with the columns of training and at least seq_len rows, or an address.",
+        required="a file or folder to forecast, found none; set input=FILE.csv", is_address=True,
+    )  # fmt: skip
+    future: str | None = setting(
+        None, "Future covariates: one file, or one per input; null: rows at the end without target.", is_address=True
     )
-    """The file to forecast, or a folder or pattern of many files."""
-    future: str | None = setting(is_address=True)
-    """Future covariates of the forecast period: one file for all inputs, or a folder or pattern with one file of the
-    same name per input; null: the rows at the end of each input that have no target."""
-    output: str = setting("forecasts", is_path=True)
-    """Folder for the forecasts."""
+    output: str = setting("forecasts", "Folder of FILE.forecast.csv.", is_path=True)
     dataset: InputFormat = setting(InputFormat)
-    """Format of the files, if different from the training data."""
-    mode: Mode = Mode.ahead
-    stride: int | None = setting(least=1)
-    """Rows between origins of mode=rolling; null: pred_len."""
-    from_date: str | None = None
-    """First forecast time of mode=rolling, written from=DATE; null: after the rows used in training."""
-    horizon: str | None = setting(check=span_problems)
-    """Rows to forecast (from every origin with mode=rolling), or a span such as 1day; null: pred_len. Rows beyond
-    pred_len are forecast from the model's own output and are marked."""
-    intervals: list[int] = setting(list, check=interval_problems)
-    """Interval levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
-    adaptive: bool = False
-    """With mode=rolling: adapt the widths of intervals to their coverage at earlier origins."""
-    format: Format = Format.csv
-    digits: int | None = setting(7, least=1)
-    """Digits of numbers in text files, relative to the standard deviation of the column's history; null: all."""
-    batch_size: int = setting(64, least=1)
-    """Files per batch."""
-    resume: bool = False
-    """Skip files that an earlier run of the same job has finished, if they have not changed since."""
-    engine: EngineName = EngineName.local
-    workers: int | None = setting(least=1)
-    """Number of actors with engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
-    plots: bool = False
-    """Draw each forecast as a PNG, by matplotlib."""
-    plot_series: list[str] = setting(list)
-    """Plot only these: series of a single input file, or files of many, one picture each."""
+    mode: Mode = setting(Mode.ahead, "ahead: after the end; rolling: from origins throughout the file, with errors.")
+    stride: int | None = setting(None, "Rows between origins of mode=rolling; null: pred_len.", ge=1)
+    from_date: str | None = setting(
+        None, "First forecast time of mode=rolling; null: after the rows used in training.", alias="from"
+    )
+    horizon: str | None = setting(
+        None, "Rows to forecast, or a span such as 1day; null: pred_len.", check=span_problems
+    )
+    intervals: list[int] = setting(list, "Levels in percent; [80] adds OT_lo80, OT_hi80.", check=interval_problems)
+    adaptive: bool = setting(False, "Of mode=rolling: adapt intervals to their coverage at earlier origins.")
+    format: Format = setting(Format.csv, "csv, parquet: one file per series; long: a single table.")
+    digits: int | None = setting(
+        7, "Digits of numbers in text, relative to the deviation of the column; null: all.", ge=1
+    )
+    batch_size: int = setting(64, "Files per batch.", ge=1)
+    resume: bool = setting(False, "Skip files that the same job has finished, if they have not changed since.")
+    engine: EngineName = setting(EngineName.local, "local: in this process; ray: on the cluster at RAY_ADDRESS.")
+    workers: int | None = setting(None, "Number of actors of engine=ray; null: one per CPU or GPU.", ge=1)
+    plots: bool = setting(False, "Draw each forecast as a PNG, by matplotlib.")
+    plot_series: list[str] = setting(list, "Plot only these: series of a file, or files of many.")
 
-    def _joint_problems(self) -> Iterator[str]:
-        yield from workers_problems(self.engine, self.workers)
-        yield from self._horizon_problems()
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
+        yield from super().problems()
+        if self.workers is not None and self.engine is not EngineName.ray:
+            yield f"workers: only used with engine=ray, found workers={self.workers}"
         if self.log and (self.mode is Mode.rolling or self.engine is EngineName.ray):
             yield "log: not supported with mode=rolling or engine=ray; leave it out"
         if self.plot_series and self.plots:
@@ -298,31 +295,36 @@ class PredictConfig(WithCheckpoint, WithHorizon, WithOutput, WithDevice):
             yield f"format: expected csv or parquet with mode=rolling, found {self.format.value}"
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
-    """`informer explain RUN`."""
+    """Why this forecast: the forecast as a sum of sources (level, season, recent rows, each covariate and holiday).
 
-    input: str | None = setting(is_path=True)
-    """The file whose forecast is explained, or a folder or pattern of many files; null: the data of training."""
-    future: str | None = setting(is_path=True)
-    """Future covariates of the forecast period, see `PredictConfig`."""
-    what_if: str | None = setting(is_path=True)
-    """Other future covariates; the difference between the two forecasts is written too."""
-    set: list[str] = setting(list)
-    """Changes of columns in `future` (or in `what_if`) instead: price=+10%, price=-2 (added), promo=1 (the value)."""
-    against: str | None = setting(is_path=True)
-    """Other history, such as yesterday's file; the difference to its forecast is written for times that both have."""
-    horizon: str | None = setting(check=span_problems)
-    """Rows to forecast, or a span such as 1day; null: pred_len."""
-    importance: bool = False
-    """Instead of a forecast: how much the error on the test part grows if a column is read from other windows; `input`
-    is then the data of training."""
-    output: str | None = setting(is_path=True)
-    """Folder of explanation.csv and report.html; null: `explanation` next to the checkpoint."""
+    informer explain runs/latest input=FILE.csv
+    informer explain runs/latest input=FILE.csv future=prices.csv 'set=[price=+10%]'
+    informer explain runs/latest input=today.csv against=yesterday.csv
+    informer explain runs/latest importance=true
+    """
+
+    input: str | None = setting(
+        None, "The file whose forecast is explained, or many; null: the data of training.", is_path=True
+    )
+    future: str | None = setting(None, "Future covariates of the forecast period, as for predict.", is_path=True)
+    what_if: str | None = setting(None, "Other future covariates: both forecasts and their difference.", is_path=True)
+    set: list[str] = setting(list, "Changes of columns known ahead: price=+10%, price=-2 (added), promo=1 (the value).")
+    against: str | None = setting(None, "Other history, such as yesterday's: the difference to it.", is_path=True)
+    horizon: str | None = setting(
+        None, "Rows to forecast, or a span such as 1day; null: pred_len.", check=span_problems
+    )
+    importance: bool = setting(
+        False, "Instead: how much the error on the test part grows if a column is read from other windows."
+    )
+    output: str | None = setting(
+        None, "Folder of explanation.csv and report.html; null: explanation next to the checkpoint.", is_path=True
+    )
     dataset: InputFormat = setting(InputFormat)
-    """Format of the files, if different from the training data."""
 
-    def _joint_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         if self.against and (self.what_if or self.set):
             yield "against: expected none with what_if or set, which ask for another difference; leave it out"
         for name in ("future", "what_if", "set", "against", "horizon") if self.importance else ():
@@ -338,124 +340,143 @@ class ExportFormat(Enum):
     torch_export = "torch_export"
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ExportConfig(WithCheckpoint, WithOutput):
-    """`informer export`."""
+    """Export a trained model for other programs, with a description of its inputs, columns and scaler.
 
-    format: ExportFormat = ExportFormat.safetensors
-    output: str | None = setting(is_path=True)
-    """File to write; null: next to the checkpoint."""
+    informer export checkpoint=runs/latest format=onnx
+    """
+
+    format: ExportFormat = setting(
+        ExportFormat.safetensors, "safetensors: all that the model needs; onnx, torch_export: the network as a graph."
+    )
+    output: str | None = setting(None, "File to write; null: next to the checkpoint.", is_path=True)
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class InspectConfig(Checked):
-    """`informer inspect`."""
+    """Show what a file contains, its problems, and how to train on it; exit status 2 if there are problems.
 
-    input: str | None = setting(required="a file, found none: informer inspect FILE.csv", is_address=True)
-    """The file to inspect, or a folder or pattern of many files."""
+    informer inspect FILE
+    informer inspect FILE dataset.fill=linear dataset.sort=true
+    informer inspect FOLDER      informer inspect 'in/*.csv'
+    """
+
+    input: str | None = setting(
+        None, "File to inspect, or a folder or pattern of many files, also an address.",
+        required="a file, found none: informer inspect FILE.csv", is_address=True,
+    )  # fmt: skip
     dataset: DatasetConfig = setting(DatasetConfig)
-    """Format of the file, repairs and split."""
-    seq_len: int = 96
-    label_len: int = 48
-    pred_len: int = 24
-    target: str | None = setting(is_name=True)
-    """Column to forecast, used in the suggested commands."""
+    seq_len: int = setting(96, "Rows of the lookback window; each part of the data needs at least one window.")
+    label_len: int = setting(48, "Rows of the start token.")
+    pred_len: int = setting(24, "Rows of the horizon.")
+    target: str | None = setting(None, "Column to forecast, used in the suggested commands.", is_name=True)
 
     @property
     def sizes(self) -> WindowSizes:
         """Lookback window, start token and horizon."""
         return WindowSizes(seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len)
 
-    def _joint_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         try:
             self.sizes  # noqa: B018 (its constructor checks the lengths)
         except InputError as error:
             yield str(error)
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ServeConfig(WithCheckpoint, WithDevice):
-    """`informer serve checkpoint=RUN`."""
+    """Serve forecasts over HTTP until Ctrl-C or SIGTERM; needs pip install fastapi uvicorn.
 
-    host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 means every address of the machine."""
-    port: int = setting(8000, least=0, most=65535)
-    """Port to listen on; 0: any free port, printed at the start."""
+      informer serve checkpoint=runs/latest
+      curl --data-binary @my.csv -H 'Content-Type: text/csv' 'http://127.0.0.1:8000/forecast?intervals=80,95'
+
+    POST /forecast takes a CSV or JSON table and returns forecasts for the rows after its end. GET / is a page to try
+    it, /describe lists what the model needs, /health reports whether it is ready, /openapi.json describes the API. The
+    service writes no files, and requests cannot name files.
+    """
+
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0: every address of the machine.")
+    port: int = setting(8000, "Port to listen on; 0: any free port, printed at the start.", ge=0, le=65535)
     dataset: InputFormat = setting(InputFormat)
-    """Format of the tables in requests, if different from the training data."""
-    hosts: list[str] = setting(list)
-    """Names of the service in the Host header of requests, besides localhost, 127.0.0.1, [::1] and `host`."""
-    timeout: float = setting(30.0, above=0, most=1_000_000)
-    """Seconds from the first byte of a request to its answer."""
-    max_mb: float = setting(10.0, above=0, most=1_000_000)
-    """Maximum size of a request's body in MB."""
-    max_columns: int = setting(1000, least=1)
-    """Maximum number of columns of a table, besides those that the model reads."""
-    max_cells: int = setting(1_000_000, least=1)
-    """Maximum number of cells of a table; separators inside text count as well."""
-    max_series: int = setting(1000, least=1)
-    """Maximum number of series in a request."""
-    max_horizon: int = setting(1000, least=1)
-    """Maximum number of rows to forecast."""
-    max_values: int = setting(500_000, least=1)
-    """Maximum number of values to forecast: series x rows x columns that the model reads."""
-    max_requests: int = setting(128, least=1)
-    """Maximum number of requests in progress; further ones are refused at once."""
+    hosts: list[str] = setting(list, "Further names of the service in the Host header of requests.")
+    timeout: float = setting(30.0, "Seconds from the first byte of a request to its answer.", gt=0, le=1_000_000)
+    max_mb: float = setting(10.0, "Maximum size of a request's body in MB.", gt=0, le=1_000_000)
+    max_columns: int = setting(1000, "Maximum number of columns, besides those that the model reads.", ge=1)
+    max_cells: int = setting(1_000_000, "Maximum number of cells; separators inside text count as well.", ge=1)
+    max_series: int = setting(1000, "Maximum number of series in a request.", ge=1)
+    max_horizon: int = setting(1000, "Maximum number of rows to forecast.", ge=1)
+    max_values: int = setting(500_000, "Maximum of series x rows to forecast x columns that the model reads.", ge=1)
+    max_requests: int = setting(128, "Maximum number of requests in progress; others are refused (503).", ge=1)
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class McpConfig(Checked):
-    """`informer mcp`."""
+    """Serve inspect, forecast and score as tools of an assistant, over the Model Context Protocol (standard input and
+    output).
 
-    folder: str = setting(".", is_path=True)
-    """Folder that the tools read and write; paths are relative to it, and those that lead out of it are refused."""
+      informer mcp folder=DATA
+
+    An assistant starts it; the settings of most are {"mcpServers": {"informer": {"command": "informer", "args":
+    ["mcp"]}}}
+    """
+
+    folder: str = setting(".", "Folder that the tools read and write; paths that lead out are refused.", is_path=True)
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ReportConfig(WithOutput):
-    """`informer report runs/latest`."""
+    """Write one HTML page about a run, an evaluation or forecasts; it works offline.
 
-    input: str = setting("runs/latest", is_address=True)
-    """A run directory, a checkpoint file, the folder of an evaluation, or a file or folder of forecasts."""
-    output: str | None = setting(is_path=True)
-    """HTML file to write; null: report.html in the input folder, or next to the input file."""
-    history: str | None = setting(is_address=True)
-    """For forecasts: file with the values before them; null: the file named in their summary, if it exists."""
-    actuals: str | None = setting(is_address=True)
-    """For forecasts: file with actual values, if known."""
+    informer report runs/latest
+    informer report forecasts history=FILE.csv actuals=LATER.csv
+    """
+
+    input: str = setting(
+        "runs/latest", "A run, a model file, an evaluation, or forecasts, also an address.", is_address=True
+    )
+    output: str | None = setting(None, "HTML file to write; null: report.html in or next to the input.", is_path=True)
+    history: str | None = setting(None, "For forecasts: file with the values before them.", is_address=True)
+    actuals: str | None = setting(None, "For forecasts: file with actual values, if known.", is_address=True)
     dataset: InputFormat = setting(InputFormat)
-    """For forecasts: format of these files, if it should not be detected."""
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class CompareConfig(Checked):
-    """`informer compare runs/*`."""
+    """Compare finished runs: a table sorted by skill, and the differences in their configuration.
 
-    runs: list[str] = setting(list, required="run directories, found none: informer compare runs/*")
-    """Run directories."""
+    informer compare runs/*
+    informer compare runs/a runs/b
+    """
+
+    runs: list[str] = setting(
+        list, "Run directories, also without a key.", required="run directories, found none: informer compare runs/*"
+    )
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ScoreConfig(WithOutput):
-    """`informer score forecasts=FILE actuals=FILE history=FILE`, or `informer score log=FILE actuals=FILE`."""
+    """Score a forecast file from any program, compared with baselines computed from the history.
 
-    forecasts: str | None = setting(is_path=True)
-    """File of forecasts, long or wide."""
-    log: str | None = setting(is_path=True)
-    """Log of forecasts instead, see `log` of `informer predict`."""
-    actuals: str | None = setting(required="a file, found none; set actuals=FILE.csv", is_path=True)
-    """File of actual values, long or wide."""
-    history: str | None = setting(is_path=True)
-    """File of earlier values, for the baselines, MASE and OWA; missing cells and rows keep their places. With `log` the
-    file of actual values by default."""
-    season: int | None = setting(least=1)
-    """Rows per season; null: derived from the time step of the history."""
-    output: str | None = setting(is_path=True)
-    """Folder for scores.json and scores.csv; null: only print the table."""
+    informer score forecasts=FILE.csv actuals=LATER.csv history=FILE.csv
+    informer score log=FILE actuals=LATER.csv
+    """
+
+    forecasts: str | None = setting(
+        None, "Long (series, time, y), wide (a column per target), or a row per series.", is_path=True
+    )
+    log: str | None = setting(None, "Log of forecasts instead, see log of informer predict.", is_path=True)
+    actuals: str | None = setting(
+        None, "File of actual values, long or wide.", required="a file, found none; set actuals=FILE.csv", is_path=True
+    )
+    history: str | None = setting(None, "File of earlier values, for the baselines, MASE and OWA.", is_path=True)
+    season: int | None = setting(None, "Rows per season; null: from the step, 24 for hours, 12 for months.", ge=1)
+    output: str | None = setting(None, "Folder for scores.json and scores.csv; null: only print.", is_path=True)
     dataset: InputFormat = setting(InputFormat)
-    """Format of the files, as far as it should not be detected."""
 
-    def _joint_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         if self.forecasts and self.log:
             yield "log: expected none with forecasts, which are scored; leave one out"
         elif not (self.forecasts or self.log):
@@ -464,19 +485,22 @@ class ScoreConfig(WithOutput):
             yield "history: expected a file, found none; set history=FILE.csv"
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class WatchConfig(WithCheckpoint, WithOutput, WithDevice):
-    """`informer watch checkpoint=RUN input=FILE`."""
+    """Compare the forecasts of a trained model with the actual values since its training, and recommend what to do.
+
+      informer watch checkpoint=runs/latest input=newer.csv
+
+    Exit status: 0 ok, 10 recalibrate, 12 retrain, 2 an error.
+    """
 
     input: str | None = setting(
-        required="a file with rows since training, found none; set input=FILE.csv", is_path=True
+        None, "File with the rows since training; it may contain earlier rows too.",
+        required="a file with rows since training, found none; set input=FILE.csv", is_path=True,
+    )  # fmt: skip
+    output: str | None = setting(None, "Folder for watch.json; null: watch next to the checkpoint.", is_path=True)
+    history: str | None = setting(
+        None, "File with the rows of training; null: that of training, if it has not changed.", is_path=True
     )
-    """File with the rows since training; it may contain earlier rows too."""
-    output: str | None = setting(is_path=True)
-    """Folder for watch.json; null: `watch` next to the checkpoint."""
-    history: str | None = setting(is_path=True)
-    """File with the rows of training, as they were; null: the file of training, if it has not changed."""
     dataset: InputFormat = setting(InputFormat)
-    """Format and repairs of the file, if different from the training data."""
-    batch_size: int = setting(256, least=1)
-    """Windows per batch."""
+    batch_size: int = setting(256, "Windows per batch.", ge=1)

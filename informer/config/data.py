@@ -5,17 +5,17 @@ import importlib.util
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import Enum
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from informer.base.errors import InputError, Repair, listed
-from informer.config.fields import Checked, setting
+from informer.config.fields import Checked, facts_of, fields_of, setting, settings
 from informer.config.model import CalendarEmbed
-from informer.config.overrides import TextKey, changed_settings, text_value, to_display
+from informer.config.overrides import changed_settings, elements_of, to_display
 
 
 class Fill(Enum):
@@ -285,8 +285,8 @@ class SplitKind(Enum):
     rows = "rows"
 
 
-@dataclass(kw_only=True, slots=True)
-class SplitConfig:
+@settings
+class SplitConfig(Checked):
     """The node `dataset.split`: sizes of the training, validation and test part.
 
     months, rows: sizes of the parts, from the first row on; remaining rows are not used.
@@ -294,10 +294,12 @@ class SplitConfig:
     dates: the first timestamp after each part (`test: null` is the end of the file).
     """
 
-    kind: SplitKind = SplitKind.ratio
-    train: int | float | str | None = 0.7
-    val: int | float | str | None = 0.1
-    test: int | float | str | None = 0.2
+    NODE: ClassVar[str] = "dataset.split."
+
+    kind: SplitKind = setting(SplitKind.ratio, "Unit of the split: shares, 30-day months, rows, or end dates.")
+    train: int | float | str | None = setting(0.7, "Size of the training part, or the first time after it.")
+    val: int | float | str | None = setting(0.1, "Size of the validation part, or the first time after it.")
+    test: int | float | str | None = setting(0.2, "Size of the test part, or the first time after it; null: the end.")
 
 
 class Place(Enum):
@@ -332,10 +334,10 @@ def fill_of_all(fills: Sequence[Fill | None]) -> Fill | None:
 
 def key_columns(series_col: str | None) -> list[str]:
     """The columns that name the series together: those in the brackets of `[store,item]`, or one."""
-    names = None if series_col is None else text_value(series_col, TextKey(True, False, False))
-    if isinstance(names, list) and len(names) > 1:
-        return names
-    return [] if series_col is None else [series_col]
+    if series_col is None:
+        return []
+    names = elements_of(series_col) or []
+    return names if len(names) > 1 else [series_col]
 
 
 def plain_settings(dataset: Mapping[str, Any]) -> dict[str, Any]:
@@ -344,126 +346,155 @@ def plain_settings(dataset: Mapping[str, Any]) -> dict[str, Any]:
     return {**dataset, **({"series_col": to_display(key)} if isinstance(key, list | tuple) else {})}
 
 
+LIMIT: dict[str, Any] = {"of_cells": True, "is_limit": True}
+
+
 def is_plain_name(name: str) -> bool:
     """Whether `name` is a file name without folders, on any operating system."""
     return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
 
 
-@dataclass(kw_only=True, slots=True)
-class DatasetConfig(Checked):
-    """The node `dataset`: where the data are, how to read, repair and split them.
+@settings
+class InputFormat(Checked):
+    """How a table is read and repaired: of a table to forecast, what differs from the training data.
 
-    Args:
-        name: name of the dataset in reports.
-        path: data file (CSV, also gzip; parquet; .xlsx), a partitioned folder of parquet files, or a folder or pattern
-            of files with one series each; None reads `file` from the data folder.
-        file: name of a file in the data folder.
-        packaged: read `file` from this package (the sample) instead of the data folder.
-        series_col: column with the name of each row's series, if the file contains several, or columns that name it
-            together, [store,item]; names are read as text, so 001 and NA stay as they are; None means a single series.
-        short: what to do with series that are too short for a window in each part.
-        time_col: time column; None detects it, and joins columns named year, month, day, hour, minute or quarter.
-        clock_col: column with the time of day, if `time_col` contains only dates; None detects it.
-        time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks, `%Y/%y` for
-            seasons); s, ms, us or ns since 1970; excel for spreadsheet days; step for numbers of rows, such as 1, 2,
-            3; None detects it (spreadsheet days only in workbooks).
-        timezone: time zone of local times, such as Europe/Berlin; times with a UTC offset are converted to it.
-        frequency: step between rows, as a pandas offset, also on open weekdays (C-MonTueSat), within opening hours
-            (30min-MonTueWedThuFri0830-1730-Sat0900-1200) or of numbered rows (step); None infers it.
-        calendar: fields of date and time that mark each row (hour, weekday, ...); None takes those that change at the
-            step of the series.
-        holidays: a country or a list of countries (DE, DE-BY), with one mark each for its public holidays.
-        columns: value columns, in this order; None takes all numeric columns.
-        exclude: columns to ignore.
-        exclude_files: names of files in the folder or pattern `path` to ignore.
-        target: column to forecast; None takes the last value column. Rows at the end without it, but with values of
-            another column, are ahead of the series, unless fill=mask.
-        categorical: columns with categories, as text or numbers; those not named in future_covariates are past
-            covariates.
-        static_covariates: columns that are constant within each series, numeric or categorical.
-        split: sizes of the training, validation and test part.
-        url: address from which a missing `file` is downloaded; needs `sha256`.
-        sha256: checksum of the published file; a download must match it, an existing file that differs is only
-            reported.
-        hint: where to get a file that has no stable URL.
-        sheet: sheet of a workbook, by name or by number from 1; None takes the first.
-        separator, decimal, thousands, encoding: format of CSV text; None detects it, thousands="" means no separator.
-        skip_rows: number of lines, or rows of a sheet, above the names of the columns; None finds them.
-        header: number of lines with names of columns, which are joined; 0: none, columns are column_1, column_2, ...
-        missing_values: words (closed, offline) and numbers (-999) that mean a missing value, like an empty cell, except
-            in `series_col` and `categorical`.
-        sort: sort rows by time.
-        duplicates: how to merge rows with the same timestamp; codes of categories are never averaged. sum, of sales or
-            calls, adds those of each period of `frequency` (h, D, W, MS; as pandas resamples, so W from Monday to
-            Sunday), with 0 for periods between the first and the last that have none.
-        fill: how to fill empty cells and missing rows; mask keeps them missing, except in static columns.
-        max_gap: longest run of rows to fill; None means no limit.
-        outliers: what to do about readings far from all others of their column; None warns of them, and asks before
-            they are forecast from.
-        ended: whether series of a file are forecast that ended more than a season before the others (closed stores), if
-            at least 80 % of all series end within it, half of them at the same time; they are trained on in any case.
-        min_observed: with fill=mask, windows are left out if a smaller share of rows than this has an observed target,
-            in the lookback window or in the horizon.
-        confirm: repairs that may drop more than 0.5 % of the rows (duplicates).
-        max_file_mb, max_line_mb, max_cell: limits of a file's uncompressed size in MB, of the size of one line in MB,
-            and of the characters of one cell.
-        max_columns, max_cells, max_ratio: limits of a file's columns, of its rows times columns, and of what it is
-            unpacked to as a multiple of its size.
+    A value that is not set means as in training; limits are those of the reader.
     """
 
     NODE: ClassVar[str] = "dataset."
 
     # `repair`, of a setting that a `Repair` may change: the value that serves several; the others: see `settings_that`
-    name: str = setting("csv", reading=False)
-    path: str | None = setting(None, reading=False, place=Place.own, is_address=True)
-    file: str | None = setting(None, reading=False, place=Place.published)
-    packaged: bool = setting(False, reading=False, place=Place.published)
-    series_col: str | None = setting(None, reading=True, of_cells=True, per_file=True, is_name=True, repair=first_set)
-    short: Short = setting(Short.error, reading=False, per_file=True)
-    time_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
-    clock_col: str | None = setting(None, reading=True, per_file=True, is_name=True)
-    time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=format_problems)
-    since: str | None = setting(None, reading=True, check=partial(date_problems, name="dataset.since"))
-    timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set, check=zone_problems)
-    frequency: str | None = setting(None, reading=True, per_file=True)
-    calendar: list[str] | None = setting(None, reading=False, check=field_problems)
-    holidays: Any = setting(None, reading=False, check=holiday_problems)
-    columns: list[str] | None = setting(None, reading=True, repair=in_all)
-    exclude: list[str] = setting(list, reading=True, repair=union_of)
-    exclude_files: list[str] = setting(list, reading=True)
-    target: str | None = setting(None, reading=True, is_name=True)
-    categorical: list[str] = setting(list, reading=True, of_cells=True, repair=union_of)
-    static_covariates: list[str] = setting(list, reading=True, repair=union_of)
-    split: SplitConfig = setting(SplitConfig, reading=False)
-    url: str | None = setting(None, reading=False, place=Place.published)
-    sha256: str | None = setting(None, reading=False, place=Place.published)
-    hint: str | None = setting(None, reading=False, place=Place.published)
-    sheet: str | None = setting(None, reading=True, of_cells=True, per_file=True, is_name=True)
-    separator: str | None = setting(None, reading=True, of_cells=True, per_file=True)
-    decimal: str | None = setting(None, reading=True, of_cells=True, per_file=True)
-    thousands: str | None = setting(None, reading=True, of_cells=True, per_file=True)
-    encoding: str | None = setting(None, reading=True, of_cells=True, per_file=True, check=encoding_problems)
-    skip_rows: int | None = setting(None, reading=True, of_cells=True, per_file=True, least=0)
-    header: int | None = setting(None, reading=True, of_cells=True, per_file=True, least=0, most=9)
+    series_col: str | None = setting(
+        None,
+        "Column with the name of each row's series, or columns, [store,item]; null: one series.",
+        of_cells=True,
+        is_name=True,
+        repair=first_set,
+    )
+    short: Short | None = setting(None, "What to do with series that are too short for a window.")
+    time_col: str | None = setting(None, "Time column; null: detected.", is_name=True)
+    clock_col: str | None = setting(None, "Column with the time of day; null: detected.", is_name=True)
+    time_format: str | None = setting(
+        None,
+        "strptime format of the times (%Y-Q%q: quarters, %G-W%V: ISO weeks), s, ms, us, ns, excel or step.",
+        repair=first_set,
+        check=format_problems,
+    )
+    timezone: str | None = setting(
+        None, "Time zone of local times, such as Europe/Berlin.", repair=first_set, check=zone_problems
+    )
+    frequency: str | None = setting(
+        None, "Step between rows: h, 15min, B, C-MonTueSat, 30min-MonTue0830-1730, step; null: inferred."
+    )
+    sheet: str | None = setting(None, "Sheet of a workbook, by name or number from 1.", of_cells=True, is_name=True)
+    separator: str | None = setting(None, "Sign between cells; null: detected.", of_cells=True)
+    decimal: str | None = setting(None, "Decimal sign; null: detected.", of_cells=True)
+    thousands: str | None = setting(None, "Sign between thousands, '' for none.", of_cells=True)
+    encoding: str | None = setting(None, "Encoding of text; null: detected.", of_cells=True, check=encoding_problems)
+    skip_rows: int | None = setting(None, "Lines above the names of the columns.", of_cells=True, ge=0)
+    header: int | None = setting(
+        None, "Lines with names of columns; 0: column_1, column_2, ...", of_cells=True, ge=0, le=9
+    )
     missing_values: list[str] = setting(
-        list, reading=True, of_cells=True, per_file=True, repair=union_of, check=missing_problems
+        list,
+        "Words and numbers, such as [closed,-999], that mean a missing value.",
+        of_cells=True,
+        repair=union_of,
+        check=missing_problems,
     )
-    sort: bool = setting(False, reading=True, per_file=True, repair=first_set)
-    duplicates: Duplicates | None = setting(None, reading=True, per_file=True, repair=first_set)
-    fill: Fill | None = setting(None, reading=True, per_file=True, repair=fill_of_all)
-    max_gap: int | None = setting(None, reading=True, per_file=True, least=1)
-    outliers: Outliers | None = setting(None, reading=True, per_file=True, repair=first_set)
-    ended: Ended = setting(Ended.skip, reading=False, per_file=True)
-    min_observed: float = setting(0.5, reading=False, per_file=True, above=0, most=1)
-    confirm: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
-    max_file_mb: float = setting(4096.0, reading=True, of_cells=True, per_file=True, is_limit=True, above=0)
-    max_line_mb: float = setting(64.0, reading=True, of_cells=True, per_file=True, is_limit=True, above=0)
-    max_cell: int = setting(
-        LONGEST_CELL, reading=True, of_cells=True, per_file=True, is_limit=True, least=1, most=LONGEST_CELL
+    sort: bool | None = setting(None, "Sort rows by time.", repair=first_set)
+    duplicates: Duplicates | None = setting(
+        None, "What to keep of rows with the same time; sum, mean: of each period of frequency.", repair=first_set
     )
-    max_columns: int = setting(10_000, reading=True, of_cells=True, per_file=True, is_limit=True, least=1)
-    max_cells: int = setting(500_000_000, reading=True, of_cells=True, per_file=True, is_limit=True, least=1)
-    max_ratio: float = setting(200.0, reading=True, of_cells=True, per_file=True, is_limit=True, least=1)
+    fill: Fill | None = setting(
+        None, "How to fill empty cells and missing rows; mask keeps them missing.", repair=fill_of_all
+    )
+    max_gap: int | None = setting(None, "Longest run of rows to fill; null: no limit.", ge=1)
+    outliers: Outliers | None = setting(
+        None, "What to do about readings far from all others; null: warn, and ask before forecasting.", repair=first_set
+    )
+    ended: Ended | None = setting(None, "Whether series that ended before most others are forecast.")
+    min_observed: float | None = setting(
+        None, "With fill=mask, least share of rows with a target in a window.", gt=0, le=1
+    )
+    confirm: list[str] = setting(
+        list, "Repairs that may drop more than 0.5 % of the rows: [duplicates].", repair=union_of
+    )
+    max_file_mb: float = setting(4096.0, "Limit of a file's size in MB.", **LIMIT, gt=0)
+    max_line_mb: float = setting(64.0, "Limit of the size of a line in MB.", **LIMIT, gt=0)
+    max_cell: int = setting(LONGEST_CELL, "Limit of the characters of a cell.", **LIMIT, ge=1, le=LONGEST_CELL)
+    max_columns: int = setting(10_000, "Limit of the columns of a file.", **LIMIT, ge=1)
+    max_cells: int = setting(500_000_000, "Limit of rows times columns.", **LIMIT, ge=1)
+    max_ratio: float = setting(200.0, "Limit of the unpacked size, as a multiple of the file's.", **LIMIT, ge=1)
+
+    def applied_to(self, dataset: "DatasetConfig") -> "DatasetConfig":
+        """`dataset` with the values set here and the limits."""
+        usual = type(self)()
+        changed = {name: getattr(self, name) for name in fields_of(type(self))}
+        limits = settings_that(is_limit=True)
+        changed = {name: x for name, x in changed.items() if name in limits or x != getattr(usual, name)}
+        return replace(dataset, **changed)
+
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
+        if unknown := [name for name in self.confirm if name != "duplicates"]:
+            yield f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}"
+        if self.max_gap is not None and self.fill is Fill.mask:
+            yield "dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length"
+        if (mark := self.separator) not in (None, TAB):
+            if len(mark) != 1:
+                yield f"dataset.separator: expected one character, found {mark!r}"
+            elif not mark.isascii() or mark.isalnum() or mark in "\"'\r\n\0+-.":
+                yield f"dataset.separator: expected a separator such as , ; | or a tab, found {mark!r}"
+        for name, allowed in (("decimal", DECIMALS), ("thousands", THOUSANDS)):
+            if (mark := getattr(self, name)) is not None and mark not in allowed:
+                yield f"dataset.{name}: expected one of {' '.join(map(repr, allowed))}, found {mark!r}"
+        if self.thousands and self.thousands == self.decimal:
+            yield f"dataset.thousands: must differ from dataset.decimal={self.decimal!r}"
+
+
+@settings
+class DatasetConfig(InputFormat):
+    """The node `dataset`: where the data are, how to read, repair and split them."""
+
+    name: str = setting("csv", "Name of the dataset in reports.")
+    path: str | None = setting(
+        None,
+        "CSV (also gzip), parquet or workbook; or a folder or pattern of files, with one series each.",
+        place=Place.own,
+        is_address=True,
+    )
+    file: str | None = setting(None, "Name of a file in data_dir.", place=Place.published)
+    packaged: bool = setting(False, "Read file from this package.", place=Place.published)
+    short: Short = setting(Short.error, "What to do with series that are too short for a window.")
+    since: str | None = setting(
+        None, "Date of the first row that is read.", check=partial(date_problems, name="dataset.since")
+    )
+    calendar: list[str] | None = setting(
+        None,
+        f"Marks of each row, of {', '.join(FIELDS)}; null: those that change from row to row.",
+        check=field_problems,
+    )
+    holidays: str | list[str] | None = setting(
+        None,
+        "Countries or their parts, DE or [DE-BY,FR], with one mark each for public holidays.",
+        check=holiday_problems,
+    )
+    columns: list[str] | None = setting(None, "Value columns, in this order; null: all numeric ones.", repair=in_all)
+    exclude: list[str] = setting(list, "Columns to ignore.", repair=union_of)
+    exclude_files: list[str] = setting(list, "Names of files in path to ignore.")
+    target: str | None = setting(None, "Column to forecast by default; null: the last value column.", is_name=True)
+    categorical: list[str] = setting(
+        list, "Columns with categories, as text or numbers.", of_cells=True, repair=union_of
+    )
+    static_covariates: list[str] = setting(list, "Columns that are constant within each series.", repair=union_of)
+    split: SplitConfig = setting(SplitConfig)
+    url: str | None = setting(None, "Address of a missing file; needs sha256.", place=Place.published)
+    sha256: str | None = setting(None, "Checksum of the published file.", place=Place.published)
+    hint: str | None = setting(None, "Where to get a file without url.", place=Place.published)
+    sort: bool = setting(False, "Sort rows by time.", repair=first_set)
+    ended: Ended = setting(Ended.skip, "Whether series that ended before most others are forecast.")
+    min_observed: float = setting(0.5, "With fill=mask, least share of rows with a target in a window.", gt=0, le=1)
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
         """The calendar marks of each row, encoded as `kind`."""
@@ -485,40 +516,23 @@ class DatasetConfig(Checked):
         """Columns that are read as text: names of series, categories."""
         return [*dict.fromkeys([*key_columns(self.series_col), *filter(None, [self.series_col]), *self.categorical])]
 
-    def _joint_problems(self) -> Iterator[str]:
-        if unknown := [name for name in self.confirm if name != "duplicates"]:
-            yield f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}"
-        if self.max_gap is not None and self.fill is Fill.mask:
-            yield "dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length"
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
+        yield from super().problems()
         if self.file is not None and not is_plain_name(self.file):
             yield f"dataset.file: expected the name of a file in data_dir, found {self.file!r}"
-        if (mark := self.separator) not in (None, TAB):
-            if len(mark) != 1:
-                yield f"dataset.separator: expected one character, found {mark!r}"
-            elif not mark.isascii() or mark.isalnum() or mark in "\"'\r\n\0+-.":
-                yield f"dataset.separator: expected a separator such as , ; | or a tab, found {mark!r}"
-        for name, allowed in (("decimal", DECIMALS), ("thousands", THOUSANDS)):
-            if (mark := getattr(self, name)) is not None and mark not in allowed:
-                yield f"dataset.{name}: expected one of {' '.join(map(repr, allowed))}, found {mark!r}"
-        if self.thousands and self.thousands == self.decimal:
-            yield f"dataset.thousands: must differ from dataset.decimal={self.decimal!r}"
 
 
 def settings_that(**what: Any) -> tuple[str, ...]:
     """Names of the dataset's settings that are declared as `what`.
 
     Args:
-        reading: whether rows that are read depend on it, besides the content of the files.
         of_cells: True where the cells of a file already depend on it, before rows are made of them.
-        per_file: True where the tables that a trained model forecasts may differ in it from the training data.
         place: whether it locates data, and which.
         is_limit: True where it bounds what is read; a trained model does not change such a bound.
     """
-    return tuple(
-        field.name
-        for field in fields(DatasetConfig)
-        if all(field.metadata.get(key) == value for key, value in what.items())
-    )
+    facts = {name: facts_of(field) for name, field in fields_of(DatasetConfig).items()}
+    return tuple(name for name, said in facts.items() if all(said.get(key) == value for key, value in what.items()))
 
 
 PUBLISHED, OWN_PLACES = settings_that(place=Place.published), settings_that(place=Place.own)
@@ -531,9 +545,9 @@ def repaired(dataset: DatasetConfig, repairs: Iterable[Repair]) -> DatasetConfig
 
     A repair that a series does not need does not change it.
     """
-    joins = {field.name: field.metadata["repair"] for field in fields(DatasetConfig) if "repair" in field.metadata}
+    declared = fields_of(DatasetConfig)
     for repair in repairs:
-        joined = joins[repair.setting]([getattr(dataset, repair.setting), repair.value])
+        joined = facts_of(declared[repair.setting])["repair"]([getattr(dataset, repair.setting), repair.value])
         dataset = replace(dataset, **{repair.setting: joined})
     return dataset
 
@@ -564,46 +578,18 @@ class Transform(Enum):
     auto = "auto"
 
 
-@dataclass(kw_only=True, slots=True)
-class ScalerConfig:
+@settings
+class ScalerConfig(Checked):
     """The node `scaler`."""
 
-    kind: ScalerKind = ScalerKind.standard
-    transform: Transform = Transform.none
-    per_series: bool = True
-    """Scale each series by its own training rows; false: by those of all series together."""
+    NODE: ClassVar[str] = "scaler."
+
+    kind: ScalerKind = setting(ScalerKind.standard, "Scaling, fitted on training rows; chosen with scaler=NAME.")
+    transform: Transform = setting(Transform.none, "Transform of the targets before scaling; auto: by validation rows.")
+    per_series: bool = setting(True, "Scale each series by its own training rows; false: by those of all series.")
 
 
 def dataset_words(dataset: DatasetConfig) -> list[str]:
     """Settings of a file's data that differ from the defaults, except its path, as words of a command."""
     usual = DatasetConfig()
     return changed_settings("dataset", asdict(replace(dataset, name=usual.name, path=None)), asdict(usual))
-
-
-def optional_settings(*bases: type, **what: Any) -> Any:
-    """A dataclass with the settings of a dataset that are declared as `what`; each may be None, which is the default.
-
-    mypy knows no classes made by a call: it takes their attributes for Any.
-    """
-    hints = get_type_hints(DatasetConfig)
-    optional = [
-        (entry.name, hints[entry.name] | None, field(default=None, metadata=entry.metadata))
-        for entry in fields(DatasetConfig)
-        if entry.name in settings_that(**what)
-    ]
-    return make_dataclass("Settings", optional, bases=bases, kw_only=True, slots=True)
-
-
-@dataclass(kw_only=True, slots=True)
-class InputFormat(optional_settings(Checked, per_file=True)):  # type: ignore[misc]
-    """Format of a table to forecast, if different from the training data; null: as in training."""
-
-    def applied_to(self, dataset: DatasetConfig) -> DatasetConfig:
-        """`dataset` with the values set here; limits that are not set here get their defaults."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        limits = {name: getattr(DatasetConfig(), name) for name in settings_that(is_limit=True)}
-        return replace(dataset, **limits | {name: value for name, value in values.items() if value is not None})
-
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        return self.applied_to(DatasetConfig()).problems()

@@ -1,7 +1,10 @@
-"""Settings of `informer train`, composed by Hydra from `conf/`: of the command line, of a sweep, or from Python."""
+"""Settings of `informer train`, composed by Hydra from `conf/`: of the command line, of a sweep, or from Python.
+
+The schema, all keys with their defaults, is made from the classes and registered in Hydra's ConfigStore; the files
+contain what differs. The composed result is checked by the classes.
+"""
 
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -11,42 +14,47 @@ from typing import Any, cast
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
-from omegaconf import OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from informer.base.errors import InputError
 from informer.base.runtime import resource
-from informer.config import compose as command_line
-from informer.config import conversion
-from informer.config.model import config_class, family_of
-from informer.config.overrides import escaped, overrides_of, read_text, unquoted
-from informer.config.training import TrainConfig, check
+from informer.config.compose import help_of, no_setting, options_of, refusing
+from informer.config.conversion import node_of, to_plain
+from informer.config.fields import check, keys_of, unknown
+from informer.config.model import InformerConfig, ModelConfig
+from informer.config.overrides import escaped, for_hydra, overrides_of, unquoted
+from informer.config.training import SLOTS, TrainConfig
 
 CONF = resource("conf").resolve()
 
+VALUED = (
+    *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn"),
+    *("--config-dir", "-cd", "--experimental-rerun", "--info", "-i"),
+)
+"""Hydra's options with a value."""
+FLAGS = ("--help", "--hydra-help", "--version", "--resolve", "--run", "--multirun", "--shell-completion")
+"""Hydra's long options without a value."""
+NOISE = ("full_key", "object_type", "reference_type", "See ", "Config search path", "provider=")
+"""Beginnings of lines in messages of Hydra and OmegaConf that do not help a user."""
 
-@cache  # once per process: it takes a third of the time of a composition
+
+@cache
 def register() -> None:
-    """Register the schema of `conf/train.yaml`, and its resolver.
-
-    Its defaults are without types: those of `model` depend on its family, and a typed node would take a number for text
-    (the float 1.10 of a yaml file becomes 1.1) before `check_values` sees it.
-    """
-    node = cast(dict[str, Any], OmegaConf.to_container(conversion.node(TrainConfig)))
-    node |= {"model": {}, "label_len": "${half:${seq_len}}"}
-    ConfigStore.instance().store(name="train_schema", node=OmegaConf.create(node))
+    """Register the schema of `conf/train.yaml` and of the files in `conf/model`, and their resolver."""
+    store, schema = ConfigStore.instance(), escaped(to_plain(TrainConfig()))
+    store.store(name="train_schema", node=schema | {"model": {}, "label_len": "${half:${seq_len}}"})
+    for name, family in (("any_schema", ModelConfig), ("informer_schema", InformerConfig)):
+        store.store(group="model", name=name, node=escaped(to_plain(family())))
     OmegaConf.register_new_resolver("half", lambda rows: int(rows) // 2, replace=True)
 
 
 def to_typed(composed: Any) -> TrainConfig:
-    """A composed DictConfig as dataclass, checked; keys added with `+key=` are refused."""
+    """The checked settings of a composed configuration; keys added with `+key=` are refused."""
     plain = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-    classes = (TrainConfig, config_class(family_of(plain["model"])))
-    conversion.check_values(plain, *classes)
-    return check(cast(TrainConfig, conversion.filled(cast(dict[str, Any], escaped(plain)), *classes)))
+    return check(node_of(TrainConfig, plain))
 
 
 def compose(settings: Mapping[str, Any]) -> TrainConfig:
@@ -59,97 +67,103 @@ def compose(settings: Mapping[str, Any]) -> TrainConfig:
     Raises:
         InputError: unknown key, or value out of range.
     """
+    return composed(list(overrides_of(settings, keys_of(TrainConfig))))
+
+
+def composed(overrides: Sequence[str]) -> TrainConfig:
+    """The settings of a run from words in Hydra's grammar, see `train_words`. Errors as in `compose`."""
     register()
-    overrides = list(overrides_of(settings, conversion.text_keys(TrainConfig)))
     check_groups(overrides)
     try:
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            return to_typed(hydra.compose("train", overrides=overrides))
+            return to_typed(hydra.compose("train", overrides=list(overrides)))
     except (HydraException, OmegaConfBaseException) as error:
         raise InputError(explained(error)) from error
 
 
 def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> None:
-    """Call `action` with the settings that Hydra composes, once for each job of a `--multirun`, or do what Hydra's
-    options say; exit on a user's mistake.
-
-    `hydra.main` composes a single run twice and takes seconds to list config groups, so it is used only for sweeps and
-    for Hydra's options.
-    """
+    """`hydra.main`, which calls `action` with the checked settings, once for each job of a `--multirun`; exits on a
+    user's mistake."""
     register()
-    acting = False
 
-    def typed(composed: Any) -> None:
-        nonlocal acting
-        acting = True
+    def job(composed: Any) -> None:
         # errors are handled here: Hydra would add a line of its own to a failed job and still run the jobs after it
-        with command_line.refusing(TrainConfig, _job):
-            action(to_typed(composed))
+        with refusing(_job):
+            try:
+                settings = to_typed(composed)
+            except OmegaConfBaseException as error:
+                raise InputError(explained(error)) from error
+            action(settings)
 
     # scratch: where Hydra's sweeper writes its notes; runs have their own directories
-    with command_line.refusing(TrainConfig), TemporaryDirectory() as scratch:
+    with refusing(), TemporaryDirectory() as scratch:
         OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
+        os.environ["HYDRA_FULL_ERROR"] = "1"  # otherwise Hydra prints a traceback of its own
+        given = train_words(words)
+        if {"--help", "-h"} & {*given}:
+            print(help_of(TrainConfig, with_groups=True), end="")
+            return
+        sys.argv[1:] = given
         try:
-            options = command_line.parsed(words)
-            flags = {option for option, value in vars(options).items() if value} - {"overrides"}
-            overrides = for_hydra(words, is_sweep=options.multirun)
-            if flags == {"help"}:
-                print(command_line.help_of("train"))
-            elif flags or any(re.match(r"[+~]*hydra\b", override) for override in overrides):
-                os.environ["HYDRA_FULL_ERROR"] = "1"  # otherwise Hydra prints its own traceback and exits with 1
-                sys.argv[1:] = overrides
-                hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(typed)()
-            else:
-                with hydra.initialize_config_dir(str(CONF), job_name="train", version_base="1.3"):
-                    composed = hydra.compose("train", overrides=overrides, return_hydra_config=True)
-                state = HydraConfig.instance()
-                state.set_config(composed)
-                with open_dict(composed):
-                    del composed["hydra"]
-                try:
-                    typed(composed)
-                finally:
-                    state.cfg = None
-        except HydraException as error:
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(job)()
+        except (HydraException, OmegaConfBaseException) as error:
             raise InputError(explained(error)) from error
-        except ValueError as error:  # raised by Hydra for options that exclude each other
-            if acting:
-                raise
-            raise InputError(command_line.one_line(error)) from error
+
+
+def train_words(words: Sequence[str]) -> list[str]:
+    """The words of the command in Hydra's grammar; `horizon` is `pred_len`.
+
+    Raises:
+        InputError: horizon and pred_len together, an unknown option, or `attn=null` and the like.
+    """
+    keys = keys_of(TrainConfig)
+    for word in words:
+        if word.startswith("--") and (option := word.partition("=")[0]) not in (*VALUED, *FLAGS):
+            raise InputError(unknown(option.removeprefix("--").replace("-", "_"), [*keys]))
+    names = [word.partition("=")[0] for word in words]
+    if {"horizon", "pred_len"} <= {*names}:
+        raise InputError("pred_len: expected none with horizon, which says the same; leave one out")
+    words = [f"pred_len={word.partition('=')[2]}" if word.startswith("horizon=") else word for word in words]
+    check_groups(words)
+    return [for_hydra(word, keys, is_sweep=bool({"-m", "--multirun"} & {*words})) for word in words]
 
 
 def explained(error: BaseException) -> str:
     """The message for an error of Hydra or OmegaConf."""
+    cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     if isinstance(error, OverrideParseException):
         if "=" not in error.override:
-            return command_line.no_setting(error.override, conversion.known_keys(TrainConfig))
-        return f"{command_line.one_line(error)} (expected key=value)"
+            return no_setting(error.override, [*keys_of(TrainConfig)])
+        return f"{_one_line(error)} (expected key=value)"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, option = str(error.missing_cfg_file).rpartition("/")
-        return f"{group}: expected one of {', '.join(error.options)}, found {option!r}"
-    return command_line.explained(TrainConfig, error)
+        options = [name for name in error.options if not name.endswith("_schema")]
+        return f"{group}: expected one of {', '.join(options)}, found {option!r}"
+    if isinstance(cause, ConfigKeyError | ConfigAttributeError):
+        return _unknown_key(str(cause.full_key), cause.parent_node)
+    return _one_line(error)
 
 
-PARSED = re.compile(r"[A-Za-z0-9_./-]+")
-"""Values that are valid in Hydra's grammar; parsing each to find out would take milliseconds."""
+def _unknown_key(key: str, node: Any) -> str:
+    """The message for a key that a composed node does not have."""
+    slot, name = key.rpartition(".")[0], key.rpartition(".")[2]
+    if slot in SLOTS and not node:
+        return f"unknown key {key!r}: it follows attn; choose its own mechanism first, with attn@decoder_attn=NAME"
+    if slot in SLOTS:
+        names = ", ".join(str(each) for each in node if each != "_target_")
+        kind = node["_target_"].rpartition(".")[2]
+        return f"unknown key {key!r}: expected a parameter of {kind}: {names or 'it has none'}"
+    keys = [*keys_of(TrainConfig)]
+    if slot == "model" and node is not None:  # the family may have other keys than the schema's
+        keys = [*(each for each in keys if not each.startswith("model.")), *(f"model.{each}" for each in node)]
+    return unknown(key if name else str(key), keys)
 
 
-def for_hydra(words: Sequence[str], *, is_sweep: bool) -> list[str]:
-    """The words of the command in Hydra's grammar: text as typed, other values as they are or, if Hydra cannot parse
-    them, quoted, for a message that names the key."""
-    check_groups(words)
-    texts, read = conversion.text_keys(TrainConfig), list[str]()
-    for word in words:
-        key, sign, value = word.partition("=")
-        if sign and re.fullmatch(r"[\w.@/+~]+", key) and (name := key.lstrip("+~")) in texts:
-            word = f"{key}={read_text(value, texts[name], is_sweep=is_sweep)}"
-        elif sign and re.fullmatch(r"[\w.@/+~]+", key) and not PARSED.fullmatch(value):
-            try:
-                OverridesParser.create().parse_override(word)
-            except HydraException:
-                word = "{}='{}'".format(key, value.replace("'", "\\'"))
-        read.append(word)
-    return read
+def _one_line(error: BaseException) -> str:
+    """The message of an error, and of an error of OmegaConf that it wraps, as a single line."""
+    causes = [error, error.__cause__] if isinstance(error.__cause__, OmegaConfBaseException) else [error]
+    lines = [" ".join(line.split()) for each in causes for line in str(each).splitlines()]
+    return " ".join(dict.fromkeys(line for line in lines if line and not line.startswith(NOISE)))
 
 
 def check_groups(overrides: Sequence[str]) -> None:
@@ -161,7 +175,7 @@ def check_groups(overrides: Sequence[str]) -> None:
     }
     for key, _, value in (override.partition("=") for override in overrides):
         if value == "null" and defaults.get(key) is not None:
-            options = conversion.options_of(key.partition("@")[0])
+            options = options_of(key.partition("@")[0])
             raise InputError(f"{key}: expected one of {', '.join(options)}, found null")
 
 

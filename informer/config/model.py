@@ -14,10 +14,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar
 
-from omegaconf import DictConfig
-
 from informer.base.errors import InputError, one_of
-from informer.config.fields import Checked, setting
+from informer.config.fields import Checked, Count, default_of, fields_of, setting, settings
 
 LONGEST = 10_000_000
 """Largest number of rows of a part of a window; more could exceed the range of timestamps."""
@@ -150,29 +148,20 @@ class Decoding(Enum):
     """One token after the other, each with the forecasts before it appended to the start token."""
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ModelConfig(Checked):
     """Keys of the node `model` that all families have; each family has a subclass with its own sizes."""
 
     NODE: ClassVar[str] = "model."
 
-    family: str
-    """Name of the family: a module of `informer.networks.models`, or defined by a module named in INFORMER_MODELS."""
-    embed: CalendarEmbed = CalendarEmbed.timeF
-    """How calendar marks are embedded."""
-    offset: int = 0
-    """Rows between lookback window and horizon, which are neither read nor forecast."""
-    skip: LinearSkip = LinearSkip.none
-    """Linear map from lookback window to forecast, added to the network, whose own output then starts at zero."""
-
-    instance_norm: bool = False
-    """Normalise each window by its own mean and standard deviation, and undo this for the forecast."""
-    patch_len: int = setting(1, least=1)
-    """Rows per token; must divide seq_len, label_len and pred_len."""
-    series_embedding: int = setting(0, least=0)
-    """Width of a learned vector per training series, appended to the values of every row; 0: none."""
-    channel_independent: bool = False
-    """Forecast each target from its own lookback window (and from columns that are not targets), with one network."""
+    family: str = setting("informer", "Family of networks; chosen with model=NAME.")
+    embed: CalendarEmbed = setting(CalendarEmbed.timeF, "How calendar marks are embedded; none: no calendar.")
+    offset: int = setting(0, "Rows between lookback window and horizon, which are neither read nor forecast.")
+    skip: LinearSkip = setting(LinearSkip.none, "ridge: the network learns the residuals of ridge regression.")
+    instance_norm: bool = setting(False, "Normalise each window by its own mean and deviation, and undo it afterwards.")
+    patch_len: int = setting(1, "Rows per token; must divide seq_len, label_len and pred_len.", ge=1)
+    series_embedding: int = setting(0, "Width of a learned vector per series, appended to every row; 0: none.", ge=0)
+    channel_independent: bool = setting(False, "Forecast each target from its own lookback window, with one network.")
 
     HAS_SKIP: ClassVar[bool] = False
     """Whether the family has a linear skip."""
@@ -194,16 +183,15 @@ class ModelConfig(Checked):
         """Number of layers; a checkpoint contains at least as many weights."""
         return 0
 
-    def _joint_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         if self.skip is not LinearSkip.none and not self.HAS_SKIP:
             yield f"model.skip: expected none with model.family={self.family}, found {self.skip.value}"
-        without = {"instance_norm": False, "patch_len": 1, "series_embedding": 0, "channel_independent": False}
-        for name, value in without.items() if self.CLOSED_FORM else ():
-            if (found := getattr(self, name)) != value:
-                yield (
-                    f"model.{name}: expected {str(value).lower()} with model.family={self.family}, found "
-                    f"{str(found).lower()}"
-                )
+        for name in ("instance_norm", "patch_len", "series_embedding", "channel_independent"):
+            value, usual = getattr(self, name), default_of(fields_of(ModelConfig)[name])
+            if self.CLOSED_FORM and value != usual:
+                expected, found = str(usual).lower(), str(value).lower()
+                yield f"model.{name}: expected {expected} with model.family={self.family}, found {found}"
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""
@@ -211,48 +199,44 @@ class ModelConfig(Checked):
         return [
             f"model.patch_len: expected a divisor of {name}={length}, found {self.patch_len}"
             for name, length in lengths.items()
-            if length % max(1, self.patch_len)
+            if length % self.patch_len
         ]
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class InformerConfig(ModelConfig):
     """The Informer; the defaults are the paper's size."""
 
     HAS_SKIP: ClassVar[bool] = True
 
-    family: str = "informer"
-    d_model: int = setting(512, least=1)
-    """Width of every layer."""
-    n_heads: int = setting(8, least=1)
-    """Attention heads; must divide d_model."""
-    d_ff: int = setting(2048, least=1)
-    """Hidden width of the feed-forward blocks."""
-    encoder_stacks: list[int] = setting(lambda: [2], least=1)
-    """Number of layers of each encoder stack; stack i reads the last seq_len / 2^i rows. [2]: Informer; [3, 2, 1]: its
-    pyramid."""
-    stack_fractions: list[float] | None = None
-    """Fraction of the lookback window that each stack reads; null: 1, 1/2, 1/4, ... Set [1, 0.25] for stacks [3, 1]."""
-    decoder_layers: int = setting(1, least=1)
-    """Number of decoder layers."""
-    decoding: Decoding = Decoding.one_pass
-    """one_pass: forecast the whole horizon at once. step: one decoder pass per token, each fed the forecasts before it,
-    in training and in prediction."""
-    dropout: float = setting(0.05, least=0, below=1)
-    activation: Activation = Activation.gelu
-    distil: Shortening = Shortening.conv
-    """How the sequence is halved between encoder layers."""
-    distil_norm: bool = True
-    """Use BatchNorm in distil=conv, as the authors' code does; the paper's formula has none."""
-    global_tokens: int = setting(0, least=0)
-    """Learned tokens of each encoder stack; needs attn=etc or bigbird_etc with attn.n_global=0."""
-    embed_padding: EmbedPadding = EmbedPadding.circular
-    """Rows that the embedding of a row reads: with causal, none after it."""
-    mix: bool = False
-    """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
-    activation_checkpointing: bool = False
-    """Store only the input of every layer and recompute the layer in the backward pass: same results, less memory,
-    slower."""
+    d_model: int = setting(512, "Width of every layer.", ge=1)
+    n_heads: int = setting(8, "Attention heads; must divide d_model.", ge=1)
+    d_ff: int = setting(2048, "Hidden width of the feed-forward blocks.", ge=1)
+    encoder_stacks: list[Count] = setting(lambda: [2], "Layers of each encoder stack; [3,2,1]: the pyramid.")
+    stack_fractions: list[float] | None = setting(
+        None, "Share of the lookback window that each stack reads, such as [1,0.25]; null: 1, 1/2, 1/4, ..."
+    )
+    decoder_layers: int = setting(1, "Number of decoder layers.", ge=1)
+    decoding: Decoding = setting(
+        Decoding.one_pass,
+        "one_pass: the whole horizon at once. step: token by token, each fed the forecasts before it.",
+    )
+    dropout: float = setting(0.05, "Share of values set to zero in training.", ge=0, lt=1)
+    activation: Activation = setting(Activation.gelu, "Nonlinearity of the feed-forward blocks.")
+    distil: Shortening = setting(Shortening.conv, "How the sequence is halved between encoder layers.")
+    distil_norm: bool = setting(
+        True, "BatchNorm in distil=conv, as in the authors' code; the paper's formula has none."
+    )
+    global_tokens: int = setting(
+        0, "Learned tokens of each encoder stack; needs attn=etc or bigbird_etc with attn.n_global=0.", ge=0
+    )
+    embed_padding: EmbedPadding = setting(
+        EmbedPadding.circular, "Rows that the embedding of a row reads: with causal, none after it."
+    )
+    mix: bool = setting(False, "Merge the heads of decoder self-attention in transposed order, as the authors' code.")
+    activation_checkpointing: bool = setting(
+        False, "Store only the input of every layer and compute it again backward: less memory, slower."
+    )
 
     @property
     def fed_rows(self) -> int:
@@ -264,11 +248,12 @@ class InformerConfig(ModelConfig):
         """Layers of encoder stacks and decoder together."""
         return sum(self.encoder_stacks) + self.decoder_layers
 
-    def _joint_problems(self) -> Iterator[str]:
-        yield from super(InformerConfig, self)._joint_problems()  # plain super() fails: slots=True creates a new class
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
+        yield from super().problems()
         if not self.encoder_stacks:
             yield "model.encoder_stacks: expected at least one stack, found []"
-        if self.n_heads >= 1 and self.d_model % self.n_heads:
+        if self.d_model % self.n_heads:
             yield f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"
         if (shares := self.stack_fractions) is not None:
             n_stacks = len(self.encoder_stacks)
@@ -278,7 +263,7 @@ class InformerConfig(ModelConfig):
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""
-        problems = super(InformerConfig, self).length_problems(seq_len, label_len, pred_len)
+        problems = super().length_problems(seq_len, label_len, pred_len)
         least = 2 ** (len(self.encoder_stacks) - 1) * self.patch_len
         if self.encoder_stacks and self.stack_fractions is None and seq_len < least:
             problems.append(
@@ -296,18 +281,18 @@ _configs: dict[str, type[ModelConfig]] = {"informer": InformerConfig}
 
 
 def register_family(config: type[ModelConfig]) -> None:
-    """Register a family by its configuration dataclass; the name is the default of its field `family`.
+    """Register a family by its class of settings; the name is the default of its field `family`.
 
     Raises:
         ValueError: another family has the name.
     """
-    name = config.__dataclass_fields__["family"].default
+    name = default_of(fields_of(config)["family"])
     if not isinstance(name, str) or _configs.setdefault(name, config) is not config:
         raise ValueError(f"{config.__name__}.family: another family is called {name!r}")
 
 
 def config_class(family: Any) -> type[ModelConfig]:
-    """The configuration dataclass of a family.
+    """The class of settings of a family.
 
     Raises:
         InputError: unknown family, or a module of INFORMER_MODELS cannot be imported.
@@ -333,8 +318,8 @@ def load_family(family: Any) -> None:
 
 
 def family_of(node: Any) -> Any:
-    """The family of a `model` node; configurations of the first versions name none and are for the Informer."""
-    return node.get("family", "informer") if isinstance(node, Mapping | DictConfig) else "informer"
+    """The family of a `model` node, by default the Informer."""
+    return node.get("family", "informer") if isinstance(node, Mapping) else "informer"
 
 
 def package_families() -> list[str]:

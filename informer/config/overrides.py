@@ -5,14 +5,15 @@ something else:
 
 - Quotes around the whole text, or around an element of a list, are left out. A name that is itself in quotes needs
   another pair around it.
-- `null` is none for a setting that may be none. In a list, and where a column or sheet is named (`NAME`), it is text.
+- `null` is none for a setting that may be none. In a list, and where a column or sheet is named (`is_name`), it is
+  text.
 - A setting that is a list is written in brackets, [a,b]. It is split at commas that are neither in quotes nor in inner
   brackets: [Last [kW],'b, c'] has two elements.
 - The path of a file or folder that exists is literal even in quotes.
 - With `--multirun` the value is split first, likewise, and each part is then read as if it stood alone.
 
-OmegaConf replaces `${...}` in any text by other values, including environment variables, so literal text goes through
-`escaped` before OmegaConf sees it.
+OmegaConf, with which Hydra composes, replaces `${...}` in any text by other values, including environment variables,
+so literal text goes through `escaped` before Hydra sees it.
 """
 
 import os
@@ -21,16 +22,12 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import Any, get_args
 
+from pydantic.fields import FieldInfo
 
-class TextKey(NamedTuple):
-    """A setting whose value is text, or a list of texts: whether null is none there, and whether it is a path."""
-
-    is_list: bool
-    may_be_none: bool
-    is_path: bool
-
+from informer.config.fields import facts_of, text_kind
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _WORDS = ("null", "true", "false", "nan", "inf")
@@ -49,20 +46,18 @@ REFERENCE = re.compile(r"(\\*)\$\{")
 
 def escaped(node: Any) -> Any:
     """Plain containers with text escaped for OmegaConf: `${HOME}` becomes `\\${HOME}`."""
-    if isinstance(node, str):
-        return REFERENCE.sub(lambda begin: begin[1] * 2 + r"\${", node)
-    if isinstance(node, dict):
-        return {escaped(key): escaped(value) for key, value in node.items()}
-    if isinstance(node, list | tuple):
-        return [escaped(element) for element in node]
-    return node
+
+    def literally(value: Any) -> Any:
+        return REFERENCE.sub(lambda begin: begin[1] * 2 + r"\${", value) if isinstance(value, str) else value
+
+    return mapped(node, literally)
 
 
 def mapped(node: Any, change: Callable[[Any], Any]) -> Any:
     """Plain containers with every value in them changed."""
     if isinstance(node, dict):
         return {key: mapped(value, change) for key, value in node.items()}
-    if isinstance(node, list):
+    if isinstance(node, list | tuple):
         return [mapped(element, change) for element in node]
     return change(node)
 
@@ -85,33 +80,44 @@ def literal(typed: str) -> Any:
     return _without_quotes(word)
 
 
-def read_text(typed: str, key: TextKey, *, is_sweep: bool = False) -> str:
-    """The value of a text setting in Hydra's grammar.
+def value_of(typed: str, field: FieldInfo) -> Any:
+    """The value of a setting, from what stands behind `key=`."""
+    kind, facts = text_kind(field), facts_of(field)
+    if _is_existing(typed, field):
+        return typed
+    if kind is None:
+        return literal(typed)
+    if typed == "null" and NoneType in get_args(field.annotation) and not facts.get("is_name"):
+        return None
+    elements = elements_of(typed) if kind is list else None
+    return _without_quotes(typed) if elements is None else elements
+
+
+def _is_existing(typed: str, field: FieldInfo) -> bool:
+    is_path = facts_of(field).get("is_path", False)
+    return is_path and bool(typed) and os.path.lexists(os.path.expanduser(typed))
+
+
+def elements_of(typed: str) -> list[str] | None:
+    """The elements of `[a,b]`; None of another text."""
+    if len(typed) < 2 or typed[0] != "[" or typed[-1] != "]":
+        return None
+    return [_without_quotes(element) for element in _split(typed[1:-1])] if typed[1:-1].strip() else []
+
+
+def for_hydra(word: str, keys: Mapping[str, FieldInfo], *, is_sweep: bool) -> str:
+    """A word of the command in Hydra's grammar: a text setting in quotes, any other word as it is.
 
     Args:
-        typed: what stands behind `key=`.
-        key: the setting.
+        keys: the settings.
         is_sweep: whether commas separate the values of several jobs.
     """
-    if is_sweep and _FUNCTION.fullmatch(typed):
-        return typed
-    parts = _split(typed) if is_sweep and not _is_existing(typed, key) else [typed]
-    return ",".join(to_hydra(escaped(text_value(part, key))) for part in parts)
-
-
-def _is_existing(typed: str, key: TextKey) -> bool:
-    return key.is_path and bool(typed) and os.path.lexists(os.path.expanduser(typed))
-
-
-def text_value(typed: str, key: TextKey) -> list[str] | str | None:
-    """The value of a text setting."""
-    if _is_existing(typed, key):
-        return typed
-    if typed == "null" and key.may_be_none:
-        return None
-    if key.is_list and typed[:1] == "[" and typed[-1:] == "]" and len(typed) > 1:
-        return [_without_quotes(element) for element in _split(typed[1:-1])] if typed[1:-1].strip() else []
-    return _without_quotes(typed)
+    key, sign, typed = word.partition("=")
+    field = keys.get(key.lstrip("+~"))
+    if not sign or field is None or text_kind(field) is None or (is_sweep and _FUNCTION.fullmatch(typed)):
+        return word
+    parts = _split(typed) if is_sweep and not _is_existing(typed, field) else [typed]
+    return f"{key}={','.join(to_hydra(escaped(value_of(part, field))) for part in parts)}"
 
 
 def _split(text: str) -> list[str]:
@@ -142,22 +148,23 @@ def _without_quotes(text: str) -> str:
     return re.sub(rf"(\\+)({text[0]}|$)", lambda found: found[1][: len(found[1]) // 2] + found[2], text[1:-1])
 
 
-def overrides_of(settings: Mapping[str, Any], texts: Mapping[str, TextKey], prefix: str = "") -> Iterator[str]:
+def overrides_of(settings: Mapping[str, Any], keys: Mapping[str, FieldInfo], prefix: str = "") -> Iterator[str]:
     """Overrides `key=value` for nested settings from Python, with dotted keys.
 
     Args:
         settings: values by key.
-        texts: the keys whose values are text; numbers there are names of columns, which are text too.
+        keys: the settings; numbers for one that is text are names of columns, which are text too.
     """
     for key, value in settings.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from overrides_of(value, texts, f"{name}.")
+            yield from overrides_of(value, keys, f"{name}.")
             continue
-        if name in texts and value is not None:
+        kind = text_kind(keys[name]) if name in keys else None
+        if kind is not None and value is not None:
             is_several = isinstance(value, Iterable) and not isinstance(value, str)
             value = [str(element) for element in value] if is_several else str(value)
-            value = to_display(value) if is_several and not texts[name].is_list else value  # [store,item]
+            value = to_display(value) if is_several and kind is str else value  # [store,item]
         yield f"{name}={to_hydra(escaped(value))}"
 
 

@@ -3,18 +3,27 @@
 Hydra composes the yaml files in `conf/` into these classes; nothing here imports torch or another large library.
 """
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import Enum
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
 
 from informer.base.errors import InputError
 from informer.base.quantiles import level_problem
 from informer.base.runtime import device_problems
 from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, Transform
-from informer.config.fields import Checked, setting
-from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig, WindowSizes
+from informer.config.fields import Checked, adapter, setting, settings
+from informer.config.model import (
+    CalendarEmbed,
+    InformerConfig,
+    LinearSkip,
+    ModelConfig,
+    WindowSizes,
+    config_class,
+    family_of,
+)
 
 MOST_BLOCKS = 50
 """Largest number of blocks on which intervals are calibrated."""
@@ -44,47 +53,32 @@ class Extra(Enum):
     weights = "weights"
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class TrainerConfig(Checked):
     """The node `trainer`."""
 
     NODE: ClassVar[str] = "trainer."
 
-    max_epochs: int = setting(6, least=1)
-    """Largest number of epochs."""
-    max_steps: int | None = setting(least=0)
-    """Stop after this many steps and validate; null: no limit; 0: only fit in closed form."""
-    steps_per_epoch: int | None = setting(least=1)
-    """Steps per epoch, on newly drawn windows; the model is validated after each epoch; null: all windows once."""
-    max_minutes: float | None = setting(above=0)
-    """Stop training after this time and validate; null: no limit."""
-    batch_size: int = setting(32, least=1)
-    """Windows per step, over all processes together."""
-    eval_batch_size: int = setting(256, least=1)
-    """Windows per batch in validation and test; does not affect results."""
-    patience: int = setting(3, least=1)
-    """Stop after this many epochs in a row without a lower validation loss."""
-    save_every_minutes: float | None = setting(10.0, above=0)
-    """Interval within an epoch at which last.safetensors is written, as after each epoch; null: only after epochs."""
-    freeze: list[str] = setting(list)
-    """Top-level modules of the network whose weights are not trained (`encoder`, ...)."""
-    deterministic: bool = False
-    """Use only deterministic algorithms; some are slower on GPUs."""
-    collective_timeout_minutes: float = setting(10.0, above=0, most=1_000_000)
-    """How long a process waits for the others before the run is ended."""
-
-    refit: bool = False
-    """With linear maps: after scoring, fit them again on the rows of all parts, for forecasts (refit.safetensors)."""
-    tracker: list[TrackerKind] = setting(lambda: [TrackerKind.tensorboard])
-    """Where training curves are written: any of tensorboard, mlflow, csv."""
-    track_also: list[Extra] = setting(list)
-    """Additional curves after each epoch: attention (maps of one validation window), weights (their norms)."""
-    calibration: float = setting(0.5, least=0, below=1)
-    """Share of the validation rows, from the end, that calibrates intervals and is not used for early stopping; 0: no
-    intervals."""
-    calibration_blocks: int = setting(5, least=0, most=MOST_BLOCKS)
-    """With linear maps: number of blocks for calibrating intervals, each forecast by maps fitted on the others; 0: use
-    the rows of `calibration`, as models without linear maps do."""
+    max_epochs: int = setting(6, "Largest number of epochs.", ge=1)
+    max_steps: int | None = setting(None, "Stop after this many steps; 0: only fit in closed form.", ge=0)
+    steps_per_epoch: int | None = setting(None, "Steps per epoch, on newly drawn windows; null: all windows.", ge=1)
+    max_minutes: float | None = setting(None, "Stop training after this time and validate.", gt=0)
+    batch_size: int = setting(32, "Windows per step, over all processes together.", ge=1)
+    eval_batch_size: int = setting(256, "Windows per batch in validation and test; does not affect results.", ge=1)
+    patience: int = setting(3, "Stop after this many epochs without a lower validation loss.", ge=1)
+    save_every_minutes: float | None = setting(10.0, "How often the state is saved within an epoch.", gt=0)
+    freeze: list[str] = setting(list, "Top-level modules of the network that are not trained, such as [encoder].")
+    deterministic: bool = setting(False, "Use only deterministic algorithms; some are slower on GPUs.")
+    collective_timeout_minutes: float = setting(
+        10.0, "How long a process of torchrun waits for the others.", gt=0, le=1_000_000
+    )
+    refit: bool = setting(False, "Of model=linear: after scoring, fit again on the rows of all parts, for forecasts.")
+    tracker: list[TrackerKind] = setting(lambda: [TrackerKind.tensorboard], "Where training curves are written.")
+    track_also: list[Extra] = setting(list, "Curves after each epoch of attention maps or of norms of weights.")
+    calibration: float = setting(0.5, "Share of the validation rows that calibrates intervals.", ge=0, lt=1)
+    calibration_blocks: int = setting(
+        5, "Of model=linear: number of blocks for calibrating intervals; 0: by calibration.", ge=0, le=MOST_BLOCKS
+    )
 
     def epoch_steps(self, n_windows: int) -> int:
         """Optimiser steps per epoch for this number of training windows."""
@@ -96,7 +90,8 @@ class TrainerConfig(Checked):
         steps = self.max_epochs * self.epoch_steps(n_windows)
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
-    def _joint_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         for name, kinds in (("tracker", self.tracker), ("track_also", self.track_also)):
             if len(set(kinds)) < len(kinds):
                 yield f"trainer.{name}: expected different names, found {[kind.name for kind in kinds]}"
@@ -122,25 +117,20 @@ class OptimKind(Enum):
     adamw = "adamw"
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class OptimConfig(Checked):
     """The node `optim`."""
 
     NODE: ClassVar[str] = "optim."
 
-    kind: OptimKind = OptimKind.adam
-    """Optimiser: adam or adamw."""
-    lr: float = setting(1e-4, above=0)
-    """Initial learning rate."""
-    schedule: Schedule = Schedule.halving
-    """Learning rate over time: halving, constant or cosine."""
-    weight_decay: float = setting(0.0, least=0)
-    """With adam the L2 penalty, with adamw the share of lr by which weights shrink per step."""
-    clip_norm: float | None = setting(above=0)
-    """Maximum gradient norm; larger gradients are scaled down to it; null: no limit."""
-    ema: float = setting(0.0, least=0, below=1)
-    """Decay per step of an exponential moving average of the weights, such as 0.999; the average is validated and is
-    the model. 0: no average."""
+    kind: OptimKind = setting(OptimKind.adam, "Optimiser; chosen with optim=NAME.")
+    lr: float = setting(1e-4, "Initial learning rate.", gt=0)
+    schedule: Schedule = setting(Schedule.halving, "Learning rate over time; halving: lr / 2^(n-1) in epoch n.")
+    weight_decay: float = setting(
+        0.0, "With adam the L2 penalty, with adamw the share of lr by which weights shrink.", ge=0
+    )
+    clip_norm: float | None = setting(None, "Maximum gradient norm; null: no limit.", gt=0)
+    ema: float = setting(0.0, "Decay per step of a moving average of the weights, such as 0.999; 0: none.", ge=0, lt=1)
 
 
 class LossKind(Enum):
@@ -168,26 +158,24 @@ class LossKind(Enum):
         return self is LossKind.quantile or self.is_distribution
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class LossConfig(Checked):
     """The node `loss`."""
 
     NODE: ClassVar[str] = "loss."
 
-    kind: LossKind = LossKind.mse
-    alpha: float = setting(0.2, above=0)
-    """With kind=spectral: weight of the error of the spectrum."""
-    quantiles: list[float] = setting(list)
-    """With kind=quantile or a distribution: levels to forecast. Point forecast: the median, of counts the mean."""
-    training: LossKind | None = None
-    """Loss of the training steps, if it is another one than `kind`, by which epochs and models are compared."""
+    kind: LossKind = setting(LossKind.mse, "Loss that compares epochs; chosen with loss=NAME.")
+    alpha: float = setting(0.2, "With loss=spectral: weight of the error of the spectrum.", gt=0)
+    quantiles: list[float] = setting(list, "With loss=quantile or a distribution: levels to forecast.")
+    training: LossKind | None = setting(None, "Loss of the training steps, if it is another one than kind.")
 
     @property
     def of_steps(self) -> "LossConfig":
         """The loss of the training steps."""
         return replace(self, kind=self.training or self.kind, training=None)
 
-    def _joint_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         if self.training not in (None, self.kind) and (self.training.has_levels or self.kind.has_levels):
             yield f"loss.training: expected null with loss.kind={self.kind.value}, found {self.training.value}"
         elif self.kind.has_levels:
@@ -201,57 +189,55 @@ SLOTS = ("attn", "decoder_attn", "cross_attn")
 """Nodes of the configuration for attention mechanisms, with `_target_` and parameters."""
 
 
-@dataclass(kw_only=True, slots=True)
+def _of_family(node: Any) -> Any:
+    """The node `model` in the class of its family."""
+    return adapter(config_class(family_of(node))).validate_python(dict(node)) if isinstance(node, Mapping) else node
+
+
+@settings
 class TrainConfig(Checked):
-    """`python -m informer.train`: everything a run depends on; saved with the run and in the checkpoint."""
+    """Train an Informer, score it once on the test part of the data, and save everything in a run directory.
+
+    informer train my.csv target=sales model=small
+    informer train dataset=ETTh1 attn=prob
+    informer train --multirun dataset=ETTh1 seed=0,1,2
+    informer train resume=runs/latest
+    """
 
     dataset: DatasetConfig = setting(DatasetConfig)
-    attn: dict[str, Any] = setting(dict)
-    """Attention mechanism of the encoder: `_target_` and parameters."""
-    decoder_attn: dict[str, Any] = setting(dict)
-    """Mechanism of the decoder's self-attention; empty: like attn."""
-    decoder_attn_reason: str | None = None
-    """Why decoder_attn differs from the requested mechanism; set by the program."""
-    cross_attn: dict[str, Any] = setting(dict)
-    model: ModelConfig = setting(InformerConfig)
+    attn: dict[str, Any] = setting(dict, "Parameters of the mechanism, such as attn.factor=5; chosen with attn=NAME.")
+    decoder_attn: dict[str, Any] = setting(dict, "Those of the decoder's self-attention, attn@decoder_attn=NAME.")
+    decoder_attn_reason: str | None = setting(None, "Set by the program: why decoder_attn differs from attn.")
+    cross_attn: dict[str, Any] = setting(dict, "Those of the attention to the encoder, attn@cross_attn=NAME.")
+    model: Annotated[ModelConfig, BeforeValidator(_of_family)] = setting(InformerConfig)
     loss: LossConfig = setting(LossConfig)
     scaler: ScalerConfig = setting(ScalerConfig)
     optim: OptimConfig = setting(OptimConfig)
     trainer: TrainerConfig = setting(TrainerConfig)
-    seq_len: int = 96
-    """Rows of the lookback window, which the encoder reads."""
-    label_len: int = 48
-    """Rows of the decoder's start token, the end of the lookback window."""
-    pred_len: int = 24
-    """Rows of the forecast horizon."""
-    features: FeatureMode | None = None
-    """Columns to read and to forecast: M, S or MS; null: MS if a target is given, else M."""
-    target: str | None = setting(is_name=True)
-    """Column to forecast (S, MS) or to plot first; null: the dataset's target."""
-    targets: list[str] | None = None
-    """Columns to forecast; replaces features and target."""
-    past_covariates: list[str] = setting(list)
-    """Columns to read but not forecast."""
-    future_covariates: list[str] = setting(list)
-    """Columns to read whose future values are known; predict reads these from `future`."""
-    non_negative: NonNegative = NonNegative.auto
-    """Targets whose forecasts and intervals are at least zero."""
-    seed: int = setting(0, least=0, below=2**32)
-    """Seed of all random numbers."""
-    device: str = setting("auto", check=device_problems)
-    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
-    data_dir: str = setting("data", is_path=True)
-    """Folder of the datasets' files."""
-    run_dir: str | None = setting(is_path=True)
-    """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
-    precision: Precision = Precision.float32
-    """Number format of matrix products in training."""
-    compile: bool = False
-    """Compile the network before training."""
-    init_from: str | None = setting(is_path=True)
-    """Run directory or checkpoint file whose weights initialise a new run."""
-    resume: str | None = setting(is_path=True)
-    """Run directory, or its last.safetensors, to continue with its own configuration."""
+    seq_len: int = setting(96, "Rows of the lookback window, which the encoder reads.")
+    label_len: int = setting(48, "Rows of the decoder's start token, the end of the lookback window; half of seq_len.")
+    pred_len: int = setting(24, "Rows of the forecast horizon; horizon=24 says the same.")
+    features: FeatureMode | None = setting(
+        None,
+        "M: all columns in and out; S: only the target; MS: all in, the target out; null: MS with a target, else M.",
+    )
+    target: str | None = setting(None, "Column to forecast; null: the dataset's.", is_name=True)
+    targets: list[str] | None = setting(None, "Columns to forecast; replaces features and target.")
+    past_covariates: list[str] = setting(list, "Columns to read but not forecast.")
+    future_covariates: list[str] = setting(list, "Columns to read whose future values are known, in predict's future=.")
+    non_negative: NonNegative = setting(NonNegative.auto, "Targets with forecasts of at least zero; auto: counts.")
+    seed: int = setting(0, "Seed of all random numbers.", ge=0, lt=2**32)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps.", check=device_problems)
+    data_dir: str = setting("data", "Folder of the datasets' files; also INFORMER_DATA_DIR.", is_path=True)
+    run_dir: str | None = setting(
+        None, "Folder of the run; null: runs/<time>_<dataset>_<model>_<attention>.", is_path=True
+    )
+    precision: Precision = setting(Precision.float32, "Number format of matrix products in training.")
+    compile: bool = setting(False, "Compile the network before training.")
+    init_from: str | None = setting(None, "Run or model file whose weights start a new run.", is_path=True)
+    resume: str | None = setting(
+        None, "Run to continue with its own settings; trainer.max_epochs=20 trains it longer.", is_path=True
+    )
 
     @property
     def used_features(self) -> FeatureMode:
@@ -267,17 +253,12 @@ class TrainConfig(Checked):
             seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len, offset=self.model.offset
         )
 
-    def problems(self) -> list[str]:
-        """One sentence for each value out of range."""
-        nodes = (self.dataset, self.loss, self.trainer, self.optim)
-        return [*self.own_problems(), *(line for node in nodes for line in node.problems()), *self._joint_problems()]
-
-    def _joint_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """See `Checked`."""
         if self.dataset.keeps_gaps and LossKind.spectral in (self.loss.kind, self.loss.training):
             yield "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
         if self.loss.kind is LossKind.negative_binomial and self.scaler.transform is not Transform.none:
             yield f"scaler.transform: expected none with loss=negative_binomial, found {self.scaler.transform.value}"
-        yield from self.model.problems()
         skip = self.model.skip
         if self.model.embed is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
             yield (
@@ -297,27 +278,3 @@ class TrainConfig(Checked):
             yield from self.model.length_problems(self.sizes.seq_len, self.sizes.label_len, self.sizes.pred_len)
         except InputError as error:
             yield str(error)
-
-
-Settings = TypeVar("Settings", bound=Checked)
-
-
-def check(settings: Settings) -> Settings:
-    """Return settings, or raise one InputError with all of their problems."""
-    # NaN must be checked separately: every comparison with it is false
-    problems = [f"{key}: expected a number, found nan" for key in _nans(settings)] or settings.problems()
-    if problems:
-        raise InputError("; ".join(problems))
-    return settings
-
-
-def _nans(node: Any) -> Iterator[str]:
-    """Dotted keys whose value is NaN."""
-    if is_dataclass(node):
-        node = {field.name: getattr(node, field.name) for field in fields(node)}
-    if isinstance(node, list):
-        node = dict(enumerate(node))
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if isinstance(value, float) and math.isnan(value):
-            yield str(key)
-        yield from (f"{key}.{inner}" for inner in _nans(value))

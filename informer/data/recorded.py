@@ -18,7 +18,6 @@ from informer.base.files import expanded
 from informer.base.runtime import resource
 from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import PUBLISHED, DatasetConfig, is_plain_name
-from informer.config.overrides import unescaped
 from informer.read.files import files_of, files_sha256, list_files
 from informer.read.remote import is_remote
 
@@ -51,7 +50,7 @@ class Recorded:
         node = config.get("dataset")
         dataset: Mapping[str, Any] = node if isinstance(node, Mapping) else {}
         entries = {key: dataset.get(key) for key in ("name", "path", "file")} | {"data_dir": config.get("data_dir")}
-        texts = {key: unescaped(value) if isinstance(value, str) else None for key, value in entries.items()}
+        texts = {key: value if isinstance(value, str) else None for key, value in entries.items()}
         facts = {key: value if isinstance(value := data.get(key), str) else None for key in ("sha256", "absolute")}
         return cls(**texts, **facts)
 

@@ -13,7 +13,7 @@ from informer.base.files import fingerprint
 from informer.checkpoint.format import Checkpoint
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, Short, without_location
-from informer.config.training import check
+from informer.config.fields import check
 from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.history import Futures, futures_of_table
 from informer.data.panel import (

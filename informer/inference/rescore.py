@@ -41,6 +41,7 @@ from informer.checkpoint.paths import (
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalConfig, EvalDataset, EvalModel, Plots
 from informer.config.conversion import from_plain
+from informer.config.fields import fields_of
 from informer.config.model import Decoding, config_class, family_of
 from informer.data.columns import Trained
 from informer.data.dataset import Data
@@ -111,7 +112,7 @@ def with_decoding(checkpoint: Checkpoint, settings: EvalModel) -> Checkpoint:
         InputError: the family has no choice of decoding.
     """
     model = checkpoint.config["model"]
-    if settings.decoding is not None and "decoding" not in config_class(family_of(model)).__dataclass_fields__:
+    if settings.decoding is not None and "decoding" not in fields_of(config_class(family_of(model))):
         raise InputError(f"model.decoding: expected model.family=informer, found {family_of(model)}")
     current = {"decoding": Decoding.one_pass.name, "offset": 0} | model
     other = dict(current)

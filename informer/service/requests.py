@@ -18,6 +18,7 @@ import informer
 from informer.base.errors import InputError, listed
 from informer.config.commands import PredictConfig, ServeConfig
 from informer.config.data import InputFormat
+from informer.config.fields import problems_of
 from informer.data.history import Futures, check_futures
 from informer.inference.model import Forecast, TrainedModel, interval_notes, table_of
 from informer.inference.writing import stamps, to_csv
@@ -85,8 +86,8 @@ def read_series(
     if kind == CSV:
         input_format = copy(input_format)
         input_format.encoding = charset or input_format.encoding or find_encoding(content)
-        if problems := input_format.problems():
-            raise InputError(f"Content-Type: {problems[0]}")
+        for problem in problems_of(input_format):
+            raise InputError(f"Content-Type: {problem}")
         with read_errors(Path(name), input_format.encoding):
             _check_text(content.decode(input_format.encoding), limits)
         series = model.reader.series(content, name, input_format)

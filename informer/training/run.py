@@ -38,9 +38,10 @@ from informer.checkpoint.paths import LAST, LOG, REFIT
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.data import OWN_PLACES, NonNegative, dataset_words
+from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.config.overrides import Word, changed_settings, shell_command
-from informer.config.training import TrainConfig, check
+from informer.config.training import TrainConfig
 from informer.data.dataset import Data, Provenance, Source, non_negative
 from informer.data.panel import training_rows
 from informer.data.recorded import find_again

@@ -38,7 +38,7 @@ def read(source: list[Path] | object, settings: Plain) -> Any:
     """The series of files or of a frame with settings of `dataset`: the front door, imported here and nowhere else."""
     from informer.config.conversion import node_of
     from informer.config.data import DatasetConfig, plain_settings
-    from informer.config.training import check
+    from informer.config.fields import check
     from informer.data.panel import read_panel
     from informer.read.series import frame_of, prepared
     from informer.read.table import table_of_frame

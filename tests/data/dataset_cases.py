@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
-from omegaconf import OmegaConf
 
 from informer.base.runtime import resource
+from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 
@@ -17,9 +17,7 @@ SIZES = WindowSizes(seq_len=13, label_len=5, pred_len=4)
 def dataset(name: str) -> DatasetConfig:
     """`conf/dataset/<name>.yaml`, checked by the schema."""
     node = yaml.safe_load((resource("conf/dataset") / f"{name}.yaml").read_text())
-    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DatasetConfig), node))
-    assert isinstance(config, DatasetConfig)
-    return config
+    return node_of(DatasetConfig, node)
 
 
 def made(n: int = 300, freq: str = "h", start: str = "2020-01-01") -> pd.DataFrame:

@@ -13,8 +13,8 @@ from stores import read_series, read_written, series_from_frame
 
 from informer.base.errors import InputError, ReportError
 from informer.config.data import DatasetConfig
+from informer.config.fields import check
 from informer.config.model import WindowSizes
-from informer.config.training import check
 from informer.data.panel import read_panel
 from informer.read.checks import MOST_LINES
 from informer.read.frequency import Frequency

@@ -78,7 +78,7 @@ def test_nothing_is_fetched_without_a_checksum(server: str, tmp_path: Path) -> N
 def test_a_file_of_a_dataset_is_a_name_in_the_data_folder(name: str, server: str, tmp_path: Path) -> None:
     """Red if a name leads out of the data folder."""
     config = DatasetConfig(name="d", file=name, url=f"{server}/whole", sha256=SHA256)
-    assert config.problems()
+    assert [*config.problems()]
     with pytest.raises(InputError, match=r"dataset\.file: expected the name of a file in data_dir"):
         find_file(config, tmp_path / "data")
     assert list(tmp_path.iterdir()) == []

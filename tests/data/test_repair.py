@@ -155,8 +155,8 @@ def test_a_date_in_another_age_is_not_filled_up_to() -> None:
 
 
 def test_the_longest_gap_is_at_least_a_row() -> None:
-    assert DatasetConfig(max_gap=0).problems() == ["dataset.max_gap: expected at least 1, found 0"]
-    assert DatasetConfig(max_gap=1).problems() == []
+    with pytest.raises(InputError, match="max_gap: expected at least 1, found 0"):
+        DatasetConfig(max_gap=0)
 
 
 def test_one_setting_repairs_all_series() -> None:

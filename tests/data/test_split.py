@@ -2,10 +2,10 @@
 
 import pandas as pd
 import pytest
-from omegaconf import OmegaConf
 
 from informer.base.errors import InputError
-from informer.config.data import SplitConfig, SplitKind
+from informer.config.compose import settings_of
+from informer.config.data import DatasetConfig, SplitConfig, SplitKind
 from informer.config.model import WindowSizes
 from informer.read.frequency import Frequency
 from informer.read.split import split_rows
@@ -112,8 +112,6 @@ def test_months_of_a_calendar_step_are_refused() -> None:
 
 
 def test_the_schema_takes_what_a_command_line_gives() -> None:
-    schema = OmegaConf.structured(SplitConfig)
-    merged = OmegaConf.merge(
-        schema, OmegaConf.from_dotlist(["kind=dates", "train=2020-02-01", "val=2020-03-01", "test=null"])
-    )
-    assert cut(100, "D", OmegaConf.to_object(merged)) == [(0, 31), (31, 60), (60, 100)]  # type: ignore[arg-type]
+    words = ["split.kind=dates", "split.train=2020-02-01", "split.val=2020-03-01", "split.test=null"]
+    split = settings_of(DatasetConfig, words).split
+    assert cut(100, "D", split) == [(0, 31), (31, 60), (60, 100)]

@@ -9,6 +9,7 @@ from stores import read_series, read_written
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Short, SplitConfig
+from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.data.diagnosis import survey_file
 from informer.data.panel import read_panel
@@ -133,9 +134,8 @@ def test_a_time_that_was_left_out(tmp_path: Path) -> None:
 
 
 def test_a_zone_that_does_not_exist() -> None:
-    assert DatasetConfig(timezone="Berlin", short=Short.error, split=SplitConfig()).problems() == [
-        "dataset.timezone: expected the name of a time zone such as Europe/Berlin, found 'Berlin'"
-    ]
+    with pytest.raises(InputError, match=r"dataset.timezone: expected the name of a time zone such as .*'Berlin'"):
+        check(DatasetConfig(timezone="Berlin", short=Short.error, split=SplitConfig()))
 
 
 AUTUMN, SPRING, BOTH = ("2023-10-20", "2023-11-12"), ("2024-03-01", "2024-04-12"), ("2023-09-20", "2024-04-20")

@@ -269,7 +269,7 @@ def test_memory_does_not_grow_with_the_number_of_origins(
     ("arguments", "part"),
     [
         (["stride=0"], "stride: expected at least 1, found 0"),
-        (["stride=0.5"], "stride: expected a whole number or null, found 0.5"),
+        (["stride=0.5"], "stride: expected a whole number, found 0.5"),
         (["mode=foo"], "'foo'"),
         (["future=rows.csv"], "future: not supported with mode=rolling"),
         (["plots=true"], "plots: not supported with mode=rolling"),

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from informer.base.errors import InputError
 from informer.build import attention_node, build_attention, build_model
+from informer.config.fields import problems_of
 from informer.config.model import InformerConfig, Shortening
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.forecast_model import ForecastModel
@@ -190,7 +191,7 @@ def test_fractions() -> None:
     ],
 )
 def test_what_cannot_be_is_a_problem(config: dict, message: str) -> None:
-    (problem,) = InformerConfig(**config).problems()
+    (problem,) = problems_of(InformerConfig(**config))
     assert re.match(message, problem), problem
 
 

@@ -257,7 +257,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "says"),
     [
-        ("model.teacher_forcing=1.5", "model.teacher_forcing: expected 0 to 1, found 1.5"),
+        ("model.teacher_forcing=1.5", "model.teacher_forcing: expected at most 1, found 1.5"),
         ("model.n_heads=3", "model.d_model: expected a multiple of model.n_heads=3, found 8"),
         ("attn@cross_attn=longformer", "cross_attn: LongformerAttention needs len_q == len_k, found 1 and 24"),
         ("model.skip=ridge", "model.skip: expected none with model.family=lstma, found ridge"),

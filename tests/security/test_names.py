@@ -20,7 +20,7 @@ from informer.base.files import remove_temporary, replacing
 from informer.base.runtime import resource
 from informer.config.commands import PredictConfig
 from informer.config.compose import split_positional
-from informer.config.conversion import text_keys
+from informer.config.fields import facts_of, keys_of
 from informer.inference.writing import _text
 from informer.read.table import listed, shown
 
@@ -80,7 +80,7 @@ def test_null_is_no_name(folder: Path, trained: Trained) -> None:
 
 def test_every_path_of_predict_is_known() -> None:
     """Red for a new key that takes a path and is not read as one."""
-    paths = {key for key, text in text_keys(PredictConfig).items() if text.is_path}
+    paths = {key for key, field in keys_of(PredictConfig).items() if facts_of(field)["is_path"]}
     assert paths == {"input", "output", "checkpoint", "future", "log"}
     assert split_positional(["a,b"])[0] == ["a,b"]
 

@@ -16,7 +16,7 @@ from entry_points import ROOT, SMALL, TENSORBOARD, Trained, call, done, refused
 from forgery import content_of, write_forged
 
 from informer.checkpoint.paths import ATTENTION, REPORT, TEST_FORECASTS
-from informer.config import conversion
+from informer.config.fields import keys_of, text_kind
 from informer.config.training import TrainConfig
 from informer.read import files as download
 
@@ -136,7 +136,7 @@ def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
 PLACES = {
     "attn", "data_dir", "init_from", "run_dir", "dataset.file", "dataset.path", "dataset.url",
 }  # fmt: skip
-KEYS = sorted({*PLACES, *conversion.text_keys(TrainConfig)})
+KEYS = sorted({*PLACES, *(key for key, field in keys_of(TrainConfig).items() if text_kind(field))})
 
 
 @pytest.mark.parametrize("key", [pytest.param(key, marks=[] if key in PLACES else pytest.mark.slow) for key in KEYS])

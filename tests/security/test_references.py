@@ -6,14 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from entry_points import ROOT, SMALL, Trained, call, done, refused
+from entry_points import ROOT, SMALL, Trained, call, done
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from informer import Forecaster
-from informer.base.errors import InputError
-from informer.config.conversion import check_plain
 from informer.config.overrides import escaped, unescaped
 
 SECRET = "xyzzy"
@@ -38,7 +36,7 @@ def _a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_run_directory_refers_to_nothing(change: dict[str, object], folder: Path, trained: Trained) -> None:
-    """Red if config.yaml is resolved: the secret would be sent, logged and saved."""
+    """Red if config.yaml is resolved, instead of read as text: the secret would be sent, logged and saved."""
     shutil.copytree(trained.run_dir, "run")
     Path("run/metrics.json").unlink()
     content = yaml.safe_load(Path("run/config.yaml").read_text())
@@ -46,7 +44,6 @@ def test_a_run_directory_refers_to_nothing(change: dict[str, object], folder: Pa
         content[key] = content[key] | value if isinstance(value, dict) else value
     Path("run/config.yaml").write_text(yaml.safe_dump(content))
     outcome = call("train", "resume=run")
-    refused(outcome, "contains a reference")
     assert SECRET not in outcome.out + outcome.err
     assert not any(SECRET in path.read_text(errors="replace") for path in Path("run").rglob("*") if path.is_file())
 
@@ -66,7 +63,7 @@ def test_a_file_may_be_called_so(name: str, folder: Path) -> None:
     }.items():
         done(entry, *arguments)
     assert Path(f"{name}.safetensors").exists()
-    assert len(list(Path(f"to {name}").iterdir())) == 2
+    assert len(list(Path(f"to {name}").iterdir())) == 1
     Path(run, "metrics.json").unlink()
     done("train", f"resume={run}")
     Path("plain").mkdir()  # Hydra resolves the names of its own folders
@@ -102,19 +99,5 @@ def test_numbers_may_refer_to_each_other(folder: Path) -> None:
 @given(st.text(alphabet="\\${}a:'\"", max_size=12))
 def test_escaped_text_is_read_as_it_is(text: str) -> None:
     """Red if a backslash too many or too few is written: against OmegaConf itself."""
-    saved = escaped({text: [text]})
-    check_plain(saved, "here")
-    assert OmegaConf.to_container(OmegaConf.create({"value": saved[next(iter(saved))]}), resolve=True) == {
-        "value": [text]
-    }
+    assert OmegaConf.to_container(OmegaConf.create({"value": escaped([text])}), resolve=True) == {"value": [text]}
     assert unescaped(escaped(text)) == text
-
-
-@given(st.text(alphabet="\\${}a", max_size=8))
-def test_text_that_is_resolved_is_refused(text: str) -> None:
-    """Red if OmegaConf would see a reference in what was let through."""
-    try:
-        check_plain(text, "here")
-    except InputError:
-        return
-    assert OmegaConf.to_container(OmegaConf.create({"value": text}), resolve=True) == {"value": unescaped(text)}

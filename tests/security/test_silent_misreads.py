@@ -53,7 +53,7 @@ def test_points_among_whole_numbers_between_commas_are_doubtful(tmp_path: Path) 
 def test_settings_that_no_file_has(setting: str, value: str) -> None:
     """Red if one of them ends in a traceback, or is taken."""
     config = DatasetConfig(**{setting: value})
-    assert [line.startswith(f"dataset.{setting}: expected ") for line in config.problems()] == [True]
+    assert [line.startswith(f"dataset.{setting}: expected ") for line in problems_of(config)] == [True]
 
 
 def test_a_null_character_in_a_path() -> None:

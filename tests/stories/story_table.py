@@ -152,7 +152,7 @@ NAMES = {
     "forecaster": "from informer import Forecaster; "
     "forecaster = Forecaster('linear', target='sales', seq_len=48, pred_len=24).fit('loads.parquet')",
     "q_t": "import torch; q_t, k_t, v_t = torch.randn(3, 1, 8, 64)",
-    "dataclass": "from dataclasses import dataclass",
+    "settings": "from informer.config.fields import setting, settings",
     "ModelConfig": "from informer.config.model import ModelConfig",
     "Network": "from informer.networks.models.base import Network",
     "nn": "from torch import nn",

@@ -18,13 +18,11 @@ from typing import Any
 
 import torch
 from entry_points import SMALL
-from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from rich.console import Console
 
 from informer.base import files
-from informer.base.runtime import resource
-from informer.config.hydra_compose import register, to_typed
+from informer.config.hydra_compose import composed
 from informer.training import curves, loop, optim, state
 from informer.training import folder as run_folder
 from informer.training import run as training_run
@@ -84,8 +82,7 @@ def go_on(folder: Path) -> None:
     if (folder / "config.yaml").exists():
         training_run.resume(run_folder.RunFolder.of(folder), console)
     else:
-        with initialize_config_dir(str(resource("conf")), version_base="1.3"):
-            training_run.train(to_typed(compose("train", RUN)), run_folder.RunFolder(folder), console)
+        training_run.train(composed(RUN), run_folder.RunFolder(folder), console)
 
 
 def is_killed(folder: Path, moments: Moments, fatal: int) -> bool:
@@ -109,7 +106,6 @@ def main(seed: int, n_kills: int) -> None:
     torch.set_num_threads(1)
     gc.set_threshold(100_000, 20, 20)  # as in conftest.py
     draws = random.Random(seed)  # its own: a run sets the seed of the module's
-    register()
     moments = Moments()
     curves.forecast_figure = lambda model, data: Figure(figsize=(0.1, 0.1))  # a second each otherwise
     go_on(Path("whole"))

@@ -1,6 +1,5 @@
 """Linear maps from the lookback window to the horizon; `informer.members.linear` fits them in closed form."""
 
-from dataclasses import dataclass
 from itertools import accumulate
 from math import pi
 from typing import ClassVar, cast, final
@@ -9,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from informer.config.fields import settings
 from informer.config.model import MOST_ROWS, ModelConfig, register_family
 from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, ModelDims
 from informer.networks.ops.gaps import unmasked
@@ -29,7 +29,7 @@ MOST_WEIGHTS, MOST_FLOPS = 64_000_000, 2e12
 """Largest number of weights of separate maps, and cost of solving for them; beyond these all columns share one map."""
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class LinearModelConfig(ModelConfig):
     """The closed-form fit has no options: blocks of training and validation rows decide what is used."""
 

@@ -13,14 +13,13 @@ O(seq_len + pred_len) sequential steps, plus attention of one query for each of 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.fields import setting
+from informer.config.fields import setting, settings
 from informer.config.model import CalendarEmbed, ModelConfig
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
@@ -32,32 +31,32 @@ from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import Linear
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class LstmaConfig(ModelConfig):
     """Sizes of LSTMa and its teacher forcing."""
 
     family: str = "lstma"
-    d_model: int = setting(64, least=1)
-    """Width of inputs and states."""
-    n_heads: int = setting(1, least=1)
-    """Number of attention heads; must divide d_model."""
-    layers: int = setting(1, least=1)
-    """Number of LSTM layers, in the encoder and in the decoder."""
-    dropout: float = setting(0.1, least=0, below=1)
-    teacher_forcing: float = setting(1.0, least=0, most=1)
-    """Probability that the decoder reads the actual value instead of its own forecast, at the first training step.
-    Drawn separately for each window and row."""
-    teacher_forcing_end: float = setting(0.0, least=0, most=1)
-    """The same probability at the last step; it changes linearly in between."""
+    d_model: int = setting(64, "Width of inputs and states.", ge=1)
+    n_heads: int = setting(1, "Attention heads; must divide d_model.", ge=1)
+    layers: int = setting(1, "Number of LSTM layers, in the encoder and in the decoder.", ge=1)
+    dropout: float = setting(0.1, "Share of values set to zero in training.", ge=0, lt=1)
+    teacher_forcing: float = setting(
+        1.0,
+        "Probability, for each window and row, that the decoder reads the actual value at the first step.",
+        ge=0,
+        le=1,
+    )
+    teacher_forcing_end: float = setting(0.0, "The same at the last step; it changes linearly in between.", ge=0, le=1)
 
     @property
     def n_layers(self) -> int:
         """LSTM layers of encoder and decoder together."""
         return 2 * self.layers
 
-    def _joint_problems(self) -> Iterator[str]:
-        yield from super(LstmaConfig, self)._joint_problems()  # plain super() fails: slots=True creates a new class
-        if self.n_heads >= 1 and self.d_model % self.n_heads:
+    def problems(self) -> Iterator[str]:
+        """See `ModelConfig`."""
+        yield from super().problems()
+        if self.d_model % self.n_heads:
             yield f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"
 
 

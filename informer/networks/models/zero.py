@@ -19,7 +19,6 @@ history with missing rows before it gives what it gives by itself.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import Any, final
@@ -29,7 +28,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from informer.config.fields import setting
+from informer.config.fields import Count, setting, settings
 from informer.config.model import CalendarEmbed, ModelConfig
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.full import FullAttention
@@ -187,28 +186,20 @@ class Zero(nn.Module):
         return torch.cat(blocks, dim=1)[:, :horizon]
 
 
-@dataclass(kw_only=True, slots=True)
+@settings
 class ZeroConfig(ModelConfig):
     """Weights and sizes of the network for any series."""
 
     family: str = "zero"
     embed: CalendarEmbed = CalendarEmbed.none
-    weights: str | None = "zero-2"
-    """Weights that training starts from, one of `informer.pretrained.weights.VERSIONS`; null: random ones."""
-    seasons: list[int] = setting(list, least=1)
-    """Rows of the two seasons, 1 for none. Empty: found in the training rows."""
-    d_model: int = setting(128, least=1)
-    """Width of every layer."""
-    n_heads: int = setting(4, least=1)
-    """Attention heads; must divide d_model."""
-    d_ff: int = setting(512, least=1)
-    """Hidden width of the feed-forward blocks."""
-    encoder_layers: int = setting(3, least=1)
-    """Number of encoder layers."""
-    decoder_layers: int = setting(2, least=1)
-    """Number of decoder layers."""
-    distil: bool = True
-    """Halve the patches between encoder layers."""
+    weights: str | None = setting("zero-2", "Pretrained weights that training starts from; null: random ones.")
+    seasons: list[Count] = setting(list, "Rows of the two seasons, 1 for none; []: found in the training rows.")
+    d_model: int = setting(128, "Width of every layer.", ge=1)
+    n_heads: int = setting(4, "Attention heads; must divide d_model.", ge=1)
+    d_ff: int = setting(512, "Hidden width of the feed-forward blocks.", ge=1)
+    encoder_layers: int = setting(3, "Number of encoder layers.", ge=1)
+    decoder_layers: int = setting(2, "Number of decoder layers.", ge=1)
+    distil: bool = setting(True, "Halve the patches between encoder layers.")
 
     @property
     def is_fitted_first(self) -> bool:
@@ -220,11 +211,12 @@ class ZeroConfig(ModelConfig):
         """Layers of encoder and decoder together."""
         return self.encoder_layers + self.decoder_layers
 
-    def _joint_problems(self) -> Iterator[str]:
-        yield from super(ZeroConfig, self)._joint_problems()  # plain super() fails: slots=True creates a new class
+    def problems(self) -> Iterator[str]:
+        """See `ModelConfig`."""
+        yield from super().problems()
         if len(self.seasons) not in (0, 2):
             yield f"model.seasons: expected two lengths, 1 for none, found {list(self.seasons)}"
-        if self.n_heads >= 1 and self.d_model % self.n_heads:
+        if self.d_model % self.n_heads:
             yield f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"
 
 
