@@ -8,6 +8,7 @@ from stores import read_series
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
+from informer.config.fields import problems_of
 from informer.read.series import Series, inspect_table
 from informer.read.table import read_table
 
