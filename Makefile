@@ -1,7 +1,7 @@
 # make demo: forecast the sample data, with a report. make check: style, types, layers. make docs: the site.
 # make test: what runs in minutes. make test-slow: the rest (exports, compilers, processes, whole runs). make test-all: both.
 # make test-oldest: quick tests of reading and forecasting with the oldest versions of pandas, numpy and others (Python 3.11, 3.12).
-# make fuzz: generated data files, checkpoints and run directories, for MINUTES.
+# make fuzz: other generated data files, and damaged model files and runs, than those of make test, for about MINUTES.
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
@@ -46,7 +46,7 @@ check: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/test_imports.py
 
 fuzz: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python scripts/fuzz.py --minutes $(MINUTES) --seed 0
+	OMP_NUM_THREADS=1 FUZZ_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/generated
 
 docs: $(VENV)/.dev
 	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

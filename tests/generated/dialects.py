@@ -1,4 +1,4 @@
-"""Files in random formats: reading gives exactly the values written, or an InputError.
+"""Files in random formats, with the times and values that they hold.
 
 Left out, because the same bytes are a common file with another meaning: dates as year-day-month without a day
 above 12 (ISO 8601), a few quarters or weeks written like months (1990-1), and whole numbers with a point between
@@ -8,16 +8,11 @@ thousands between commas (decimals; `inspect` warns).
 import csv
 import gzip
 import io
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-
-from informer.base.errors import InputError
-from informer.config.data import DatasetConfig
-from informer.read.series import Series, series_from_table, table_of_file
 
 DATES = ["%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%Y-%d-%m", "%Y/%d/%m", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y"]
 DATES += ["%m-%d-%Y", "%d-%m-%Y", "%d %m %Y", "%m %d %Y", "%d. %m. %Y", "%d/%m/%y", "%m/%d/%y", "%y-%m-%d", "%d %b %Y"]
@@ -53,43 +48,6 @@ class Written:
     how: str
     late: np.ndarray
     """Seconds that each time is written too late."""
-
-
-def dialect(rng: np.random.Generator, folder: Path) -> str | None:
-    """One round trip of a file, and of its last rows; returns what was misread, or None."""
-    return check(draw(rng), folder, rng)
-
-
-def check(written: Written, folder: Path, rng: np.random.Generator) -> str | None:
-    """Read the file, then its last rows as in prediction."""
-    path = folder / "written.csv"
-    path.write_bytes(written.content)
-    config = DatasetConfig()
-    try:
-        table = table_of_file(path, config)
-        series = series_from_table(table, config, "written")
-        difference = _difference(series, written, len(written.times))
-        if difference is not None:
-            return difference
-        last = int(rng.integers(2, len(written.times) + 1))
-        config = replace(config, frequency=series.frequency.code)
-        later = series_from_table(table.end(last), config, "written", history=last, trained_format=series.time_format)
-        # rows that are all equally late are regular
-        same = int(written.late[-1]) if np.ptp(written.late[-last:]) == 0 else 0
-        return _difference(later, replace(written, times=written.times + pd.Timedelta(seconds=same)), last)
-    except InputError:
-        return None
-
-
-def _difference(series: Series, written: Written, n: int) -> str | None:
-    times = series.timestamps.tz_convert("UTC").tz_localize(None) if series.timestamps.tz else series.timestamps
-    if list(times) != list(written.times[-n:]):
-        return f"times: read {times[0]} ... {times[-1]} by {series.time_format}; {written.how}"
-    if series.values.shape != written.values[-n:].shape:
-        return f"columns: read {series.columns}; {written.how}"
-    if not np.allclose(series.values, written.values[-n:], rtol=1e-12, atol=0):
-        return f"values: read {series.values[0]}; {written.how}"
-    return None
 
 
 def draw(rng: np.random.Generator) -> Written:
