@@ -13,6 +13,7 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.data.scaler import ROUNDING
+from informer.read.checks import LARGEST
 
 CYCLES = 3
 """Minimum number of times that a season must occur."""
@@ -92,7 +93,7 @@ def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] 
 def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
     """Values with gaps interpolated, good enough for finding seasons."""
     column = pd.Series(values)
-    return column.where(np.isfinite(values)).interpolate(limit_direction="both").fillna(0.0).to_numpy()
+    return column.where(np.abs(values) <= LARGEST).interpolate(limit_direction="both").fillna(0.0).to_numpy()
 
 
 def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:

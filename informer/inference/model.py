@@ -144,7 +144,7 @@ class Forecast:
     def decimals(self, digits: int | None) -> dict[str, int]:
         """Decimal places of every numeric column: `digits` significant digits of its standard deviation.
 
-        Further digits are rounding noise of single precision. A constant column uses its magnitude instead.
+        Further digits are rounding noise of single precision. A constant column has all of its digits.
         """
         if digits is None:
             return {}
@@ -174,10 +174,16 @@ def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndar
     return values.round(decimals) if decimals <= float_info.max_10_exp else values
 
 
+EXACT = 17
+"""Significant digits that write every number exactly."""
+
+
 def decimals_for(values: Float64[np.ndarray, "n"], digits: int) -> int:
-    """Decimal places that leave this many digits of the standard deviation, or of the size of a constant column."""
+    """Decimal places that leave this many digits of the standard deviation, or all of a constant column."""
     finite = values[np.isfinite(values)]
-    size = (standard_deviation(finite) or float(np.max(np.abs(finite)))) if len(finite) else 0.0
+    size = standard_deviation(finite) if len(finite) else 0.0
+    if not size and len(finite):
+        size, digits = float(np.max(np.abs(finite))), EXACT
     return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
 
 

@@ -133,21 +133,30 @@ class Pretrained:
 
     def quantiles(self, past: Histories, frequency: Frequency, horizon: int) -> Float64[np.ndarray, "n h q"]:
         """Quantiles at the levels of the network of the rows after each history, within the bounds of its values."""
-        largest = np.abs(past.values).max(axis=1)
-        unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))  # squares neither vanish nor overflow
-        values = torch.from_numpy(past.values / unit[:, None]).to(self.device)
+        scaled, unit = _in_units(past.values)
+        level = past.last()[:, None] / unit
+        # changes keep their digits at any level, since the network's numbers are of single precision
+        moved, own = _in_units(np.where(past.observed, scaled - level, 0.0))
+        values = torch.from_numpy(moved).to(self.device)
         observed = torch.from_numpy(past.observed).to(self.device)
         first, second = (torch.full((len(values),), season, device=self.device) for season in past.seasons)
         plain, mirrored = (self.network.predict(x, observed, first, second, horizon) for x in (values, -values))
-        forecast = (plain - mirrored.flip(2)) / 2
+        forecast = ((plain - mirrored.flip(2)) / 2).cpu().numpy() * own[..., None] + level[..., None]
         middle = self.network.version.levels.index(MEDIAN)
         if frequency.unit in LONG:
-            moved = theta(values, observed, past.seasons[0], horizon)[:, :, None] - forecast[:, :, middle, None]
-            forecast = forecast + THETA * moved
-        return past.bounded(forecast.cpu().numpy() * unit[:, None, None])
+            by_theta = theta(torch.from_numpy(scaled).to(self.device), observed, past.seasons[0], horizon).cpu().numpy()
+            forecast = forecast + THETA * (by_theta[..., None] - forecast[:, :, middle, None])
+        return past.bounded(forecast * unit[..., None])
 
 
 @cache
 def pretrained(device: str = "auto") -> Pretrained:
     """The newest pretrained network, loaded once for each device."""
     return Pretrained(device=device)
+
+
+def _in_units(x: Float64[np.ndarray, "n t"]) -> tuple[Float64[np.ndarray, "n t"], Float64[np.ndarray, "n 1"]]:
+    """Rows divided by powers of two near their largest numbers, whose squares do not overflow, and these powers."""
+    largest = np.abs(x).max(axis=1, keepdims=True)
+    unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
+    return x / unit, unit

@@ -598,7 +598,8 @@ def outliers(values: Float64[np.ndarray, "t"]) -> Int[np.ndarray, "k"]:
     sample = np.sort(values[:: 1 + len(values) // 1000])
     n_known = len(sample) - int(np.isnan(sample).sum())
     low, high = sample[[n_known // 10, n_known * 9 // 10]] if n_known else (0.0, 0.0)
-    if np.isfinite([low, high]).all() and np.fmax.reduce(values) - np.fmin.reduce(values) <= FAR * (high - low):
+    least, most = np.fmin.reduce(values), np.fmax.reduce(values)
+    if max(-least, most) <= LARGEST and most - least <= FAR * (high - low):
         return np.zeros(0, dtype=np.int64)  # usual, and much faster than what follows
     rows = np.flatnonzero(np.abs(values) <= LARGEST)
     numbers = values[rows]
