@@ -34,10 +34,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from informer.networks.attention.base import AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.feature_maps import dense_weights, exp_key, softmax_over_features
 from informer.networks.attention.kernels import (
     CHUNK,
     FeatureMap,
+    KernelAttention,
     State,
     fold,
     promote_half,
@@ -45,8 +45,8 @@ from informer.networks.attention.kernels import (
     running_tops,
     scan,
 )
+from informer.networks.attention.linear import dense_weights, exp_key, softmax_over_features
 from informer.networks.attention.parameters import choice
-from informer.networks.attention.recurrent import KernelAttention
 from informer.networks.attention.running_sums import running_max, running_sum
 
 CALM = 40

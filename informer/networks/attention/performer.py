@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 
 from informer.networks.attention.base import AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.kernels import FeatureMap, Features, kernel_weights, promote_half
+from informer.networks.attention.kernels import FeatureMap, Features, KernelAttention, kernel_weights, promote_half
 from informer.networks.attention.parameters import at_least, choice, flag
-from informer.networks.attention.recurrent import KernelAttention
 from informer.networks.ops.fast import is_shape_only, outside_graphs
 
 

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from informer.networks.attention.base import Keys, Matrix, Queries
-from informer.networks.attention.kernels import FeatureMap, Features, kernel_weights, promote_half
-from informer.networks.attention.recurrent import KernelAttention
+from informer.networks.attention.kernels import FeatureMap, Features, KernelAttention, kernel_weights, promote_half
 
 
 def _unit(x: Tensor) -> Tensor:
