@@ -16,9 +16,8 @@ def test_a_constant_is_continued_with_all_of_its_digits(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"time": TIMES[:60], "y": constant}).to_csv("constant.csv", index=False)
     assert call("forecast", "constant.csv", "horizon=2", "output=o").status == 0
-    assert (
-        pd.read_csv("o/forecasts/constant.forecast.csv", float_precision="round_trip")["y"].tolist() == [constant] * 2
-    )
+    rows = (tmp_path / "o" / "forecasts" / "constant.forecast.csv").read_text().splitlines()[1:]
+    assert [float(row.split(",")[1]) for row in rows] == [constant] * 2
 
 
 def test_changes_are_forecast_alike_at_every_level():
