@@ -24,9 +24,9 @@ class Generated(NamedTuple):
 
     values: Float32[np.ndarray, "n t"]
     observed: Bool[np.ndarray, "n t"]
-    season: Int64[np.ndarray, "n"]
-    second: Int64[np.ndarray, "n"]
-    family: Int64[np.ndarray, "n"]
+    season: Int64[np.ndarray, " n"]
+    second: Int64[np.ndarray, " n"]
+    family: Int64[np.ndarray, " n"]
 
 
 def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Generated:

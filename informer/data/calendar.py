@@ -86,7 +86,7 @@ def calendar_marks(
     return np.stack(columns, axis=1) if columns else np.empty((len(timestamps), 0), dtype=np.float32)
 
 
-def holiday_mark(timestamps: pd.DatetimeIndex, region: str) -> Float64[np.ndarray, "t"]:
+def holiday_mark(timestamps: pd.DatetimeIndex, region: str) -> Float64[np.ndarray, " t"]:
     """1 on holidays of a country or part of a country (DE-BY), 0 on other days."""
     from holidays import country_holidays  # an optional dependency, slow to import
 

@@ -63,8 +63,8 @@ class LongTable:
     all_rows: Table
     series_col: str | None
     names: Sequence[str]
-    order: Int[np.ndarray, "t"] | None
-    ends: Int[np.ndarray, "s"]
+    order: Int[np.ndarray, " t"] | None
+    ends: Int[np.ndarray, " s"]
 
     @classmethod
     def of(cls, table: Table, series_col: str | None, name: str = "") -> "LongTable":
@@ -99,7 +99,7 @@ class LongTable:
         return ((self.table(k), name) for k, name in enumerate(self.names))
 
 
-def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[str]]:
+def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, " t"], list[str]]:
     """The series number of each row, and the names of the series in the order in which they begin.
 
     Raises:
@@ -117,7 +117,7 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[
     return codes, names
 
 
-def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, "t"], Sequence[object]]:
+def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, " t"], Sequence[object]]:
     """The number of each cell's text in the order of their first rows, and the texts."""
     if is_encoded(cells):  # numbered in this order already, unless these are a part of the rows
         codes, texts = np.asarray(cells.array.codes), list(cells.cat.categories)

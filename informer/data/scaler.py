@@ -35,14 +35,14 @@ class Scaler:
     """
 
     kind: ScalerKind
-    center: Float64[np.ndarray, "c"]
-    scale: Float64[np.ndarray, "c"]
-    constant: Bool[np.ndarray, "c"]
-    power: Float64[np.ndarray, "c"] | None = None
-    untransformed_scale: Float64[np.ndarray, "c"] | None = None
+    center: Float64[np.ndarray, " c"]
+    scale: Float64[np.ndarray, " c"]
+    constant: Bool[np.ndarray, " c"]
+    power: Float64[np.ndarray, " c"] | None = None
+    untransformed_scale: Float64[np.ndarray, " c"] | None = None
 
     @classmethod
-    def fit(cls, kind: ScalerKind, tables: Sequence[Table], power: Float64[np.ndarray, "c"] | None = None) -> "Scaler":
+    def fit(cls, kind: ScalerKind, tables: Sequence[Table], power: Float64[np.ndarray, " c"] | None = None) -> "Scaler":
         """Fit on the rows of these tables, transformed if there is a power; see `_fit`."""
         plain = cls._fit(kind, tables)
         if power is None:
@@ -68,7 +68,7 @@ class Scaler:
         return cls(kind, np.where(constant, low, center), np.where(constant, size, scale), constant)
 
     @classmethod
-    def _fit_observed(cls, kind: ScalerKind, tables: Sequence[Table], gaps: Bool[np.ndarray, "c"]) -> "Scaler":
+    def _fit_observed(cls, kind: ScalerKind, tables: Sequence[Table], gaps: Bool[np.ndarray, " c"]) -> "Scaler":
         """Fit columns with gaps one at a time, on their observed values."""
         scaler = cls(kind, np.full(gaps.size, np.nan), np.full(gaps.size, np.nan), np.zeros(gaps.size, dtype=bool))
         groups = [np.flatnonzero(~gaps), *np.flatnonzero(gaps)[:, None]]
@@ -270,7 +270,7 @@ class PanelScaler:
         return restored
 
 
-def _power(transform: Transform, tables: Sequence[Table], targets: Sequence[int]) -> Float64[np.ndarray, "c"] | None:
+def _power(transform: Transform, tables: Sequence[Table], targets: Sequence[int]) -> Float64[np.ndarray, " c"] | None:
     """Exponent per column; None if no column is transformed."""
     power = np.ones(tables[0].shape[1])
     if transform is not Transform.none and targets:
@@ -284,7 +284,7 @@ def powered(values: Float64[np.ndarray, "*t c"], power: np.ndarray | None) -> Fl
     return values if power is None else np.copysign(np.abs(values) ** power, values)
 
 
-def _numbers(values: Any) -> Float64[np.ndarray, "c"]:
+def _numbers(values: Any) -> Float64[np.ndarray, " c"]:
     """A list of numbers as an array; strings and booleans are refused."""
     if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
         raise TypeError("no list of numbers")
@@ -292,8 +292,8 @@ def _numbers(values: Any) -> Float64[np.ndarray, "c"]:
 
 
 def _fitted(
-    kind: ScalerKind, tables: Sequence[Table], low: Float64[np.ndarray, "c"], width: Float64[np.ndarray, "c"]
-) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
+    kind: ScalerKind, tables: Sequence[Table], low: Float64[np.ndarray, " c"], width: Float64[np.ndarray, " c"]
+) -> tuple[Float64[np.ndarray, " c"], Float64[np.ndarray, " c"]]:
     """Center and scale of each column with values from low to low + width.
 
     Moments are those of (value - low) / width: squares do not underflow or overflow, and small variations of large
@@ -321,13 +321,13 @@ def _fitted(
     return low + mean * width, np.where(scale > 0, scale, width)  # 0 next to the smallest float
 
 
-def standard_deviation(values: Float64[np.ndarray, "n"]) -> float:
+def standard_deviation(values: Float64[np.ndarray, " n"]) -> float:
     """Standard deviation without underflow; 0 if the values are equal up to rounding errors. NaN is ignored."""
     scaler = Scaler.fit(ScalerKind.standard, [values[:, None]])
     return 0.0 if scaler.constant[0] else float(scaler.scale[0])
 
 
-def are_constant(low: Float64[np.ndarray, "*c"], high: Float64[np.ndarray, "*c"]) -> Bool[np.ndarray, "*c"]:
+def are_constant(low: Float64[np.ndarray, " *c"], high: Float64[np.ndarray, " *c"]) -> Bool[np.ndarray, " *c"]:
     """Whether columns between these bounds are constant up to rounding errors."""
     return high - low <= ROUNDING * np.spacing(np.maximum(np.abs(low), np.abs(high)))
 

@@ -69,7 +69,7 @@ def _units(scalers: Sequence[Scaler], device: torch.device) -> DataUnits:
     return units.mapped(lambda part: part if device.type == "mps" and part.dtype == torch.float64 else part.to(device))
 
 
-def series_numbers(panel: Sequence[Series], trained: Sequence[str]) -> Int64[np.ndarray, "s"]:
+def series_numbers(panel: Sequence[Series], trained: Sequence[str]) -> Int64[np.ndarray, " s"]:
     """Number of each series among the training series, by name; -1 for a new one."""
     numbers = {name: number for number, name in enumerate(trained)}
     return np.array([numbers.get(series.name, -1) for series in panel])
@@ -127,7 +127,7 @@ def _filled(blocks: Iterator[np.ndarray], n_rows: int, n_columns: int) -> Float3
 
 def _shared_marks(
     panel: Sequence[Series], calendar: Calendar
-) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, "s"]]:
+) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, " s"]]:
     """Marks of each distinct timestamp in the panel, and the index at which those of each series start."""
     own_spans = [span_of(series.timestamps) for series in panel]
     spans = {key: series.timestamps for key, series in zip(own_spans, panel, strict=True)}

@@ -96,7 +96,7 @@ class Batch(NamedTuple):
     dec_mark: Float[Tensor, "b label+pred m"]
     target: Float[Tensor, "b pred n"]
     units: DataUnits
-    series: Int[Tensor, "b"]
+    series: Int[Tensor, " b"]
 
     def first(self, n: int) -> "Batch":
         """The first n windows."""
@@ -126,10 +126,10 @@ class Store:
 
     values: Float[Tensor, "rows c"]
     marks: Float[Tensor, "times m"]
-    first_rows: Int[Tensor, "s"]
-    mark_shift: Int[Tensor, "s"]
+    first_rows: Int[Tensor, " s"]
+    mark_shift: Int[Tensor, " s"]
     units: DataUnits
-    numbers: Int[Tensor, "s"]
+    numbers: Int[Tensor, " s"]
     has_gaps: bool = False
 
     def rows_of(self, series: int) -> slice:
@@ -137,7 +137,7 @@ class Store:
         first, stop = [*self.first_rows[series : series + 2].tolist(), len(self.values)][:2]
         return slice(first, stop)
 
-    def series_of(self, rows: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
+    def series_of(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
         """Index in the panel of the series of these rows."""
         return torch.bucketize(rows.contiguous(), self.first_rows, right=True) - 1
 
@@ -157,7 +157,7 @@ class Windows:
         self,
         store: Store,
         *,
-        starts: Int[Tensor, "n"],
+        starts: Int[Tensor, " n"],
         sizes: WindowSizes,
         targets: Sequence[int],
         future: Sequence[int] = (),
@@ -173,7 +173,7 @@ class Windows:
         self._places = torch.cat([offsets[: sizes.seq_len], offsets[sizes.first :]])
 
     @classmethod
-    def of_columns(cls, store: Store, columns: Columns, *, starts: Int[Tensor, "n"], sizes: WindowSizes) -> "Windows":
+    def of_columns(cls, store: Store, columns: Columns, *, starts: Int[Tensor, " n"], sizes: WindowSizes) -> "Windows":
         """Windows over a store of `columns.inputs`."""
         targets, future = columns.positions(columns.targets), columns.positions(columns.known)
         return cls(store, starts=starts, sizes=sizes, targets=targets, future=future)
@@ -181,7 +181,7 @@ class Windows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def batch(self, indices: Int[Tensor, "b"]) -> Batch:
+    def batch(self, indices: Int[Tensor, " b"]) -> Batch:
         """The windows with these indices, in this order."""
         seq_len, token = self.sizes.seq_len, self.sizes.seq_len - self.sizes.label_len
         first = self.starts[indices.to(self.starts.device)]
@@ -200,7 +200,7 @@ class Windows:
             series=self.store.numbers[series],
         )
 
-    def at(self, starts: Int[Tensor, "n"]) -> "Windows":
+    def at(self, starts: Int[Tensor, " n"]) -> "Windows":
         """Windows of the same store and sizes that begin at these rows."""
         other = copy(self)
         other.starts = starts.to(self.starts.device)
@@ -214,7 +214,7 @@ class Windows:
         """The same windows, each `rows` rows later."""
         return self.at(self.starts + rows)
 
-    def series(self, indices: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
+    def series(self, indices: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
         """Index in the panel of each window's series."""
         return self.store.series_of(self.starts[indices.to(self.starts.device)])
 
@@ -267,14 +267,14 @@ def masks_of(training: Sequence[Series], *, keeps_gaps: bool, trained: Trained |
     return tuple(np.flatnonzero(has_gap).tolist())
 
 
-def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.ndarray, "rows"]:
+def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.ndarray, " rows"]:
     """For the rows of all series, one after the other: whether some target is observed."""
     return np.concatenate([~np.isnan(series.values[:, list(targets)]).all(axis=1) for series in panel])
 
 
 def are_observed(
-    firsts: Int64[np.ndarray, "n"], rows: int, observed: Bool[np.ndarray, "rows"], share: float
-) -> Bool[np.ndarray, "n"]:
+    firsts: Int64[np.ndarray, " n"], rows: int, observed: Bool[np.ndarray, " rows"], share: float
+) -> Bool[np.ndarray, " n"]:
     """Whether at least this share of the rows after each of the first ones is observed, see `observed_rows`."""
     before = np.concatenate([[0], np.cumsum(observed)])
     return before[firsts + rows] - before[firsts] >= least_rows(rows, share)
@@ -303,7 +303,7 @@ def cut_windows(
     columns: Columns,
     sizes: WindowSizes,
     dataset: DatasetConfig,
-    observed: Bool[np.ndarray, "rows"] | None,
+    observed: Bool[np.ndarray, " rows"] | None,
     rows: Sequence[range],
     part: str = "",
 ) -> Windows:

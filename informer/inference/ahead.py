@@ -157,7 +157,7 @@ class PanelEffects:
 
 
 @cache
-def mean_weights(levels: tuple[float, ...]) -> Float64[np.ndarray, "n"]:
+def mean_weights(levels: tuple[float, ...]) -> Float64[np.ndarray, " n"]:
     """Weights of the quantiles at these levels in the mean of their distribution, tails included."""
     unit = np.eye(len(levels))
     weights: np.ndarray = np.mean([at_level(unit, (k + 0.5) / POINTS, levels) for k in range(POINTS)], axis=0)

@@ -104,7 +104,7 @@ class Forecast:
         return len(self.values) > self.pred_len
 
     @property
-    def rolled(self) -> Bool[np.ndarray, "h"]:
+    def rolled(self) -> Bool[np.ndarray, " h"]:
         """Which rows are forecast recursively."""
         return np.arange(len(self.values)) >= self.pred_len
 
@@ -169,7 +169,7 @@ def table_of(forecasts: Sequence[Forecast]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndarray, "*n"]:
+def rounded(values: Float64[np.ndarray, " *n"], decimals: int) -> Float64[np.ndarray, " *n"]:
     """Values with this many decimal places; unchanged if 10^decimals overflows, as for values of 1e-305."""
     return values.round(decimals) if decimals <= float_info.max_10_exp else values
 
@@ -178,7 +178,7 @@ EXACT = 17
 """Significant digits that write every number exactly."""
 
 
-def decimals_for(values: Float64[np.ndarray, "n"], digits: int) -> int:
+def decimals_for(values: Float64[np.ndarray, " n"], digits: int) -> int:
     """Decimal places that leave this many digits of the standard deviation, or all of a constant column."""
     finite = values[np.isfinite(values)]
     size = standard_deviation(finite) if len(finite) else 0.0
@@ -362,7 +362,7 @@ class TrainedModel:
         ]
 
     @torch.inference_mode()
-    def passes(self, windows: Windows, chosen: Int[Tensor, "b"], horizon: int) -> list[Pass]:
+    def passes(self, windows: Windows, chosen: Int[Tensor, " b"], horizon: int) -> list[Pass]:
         """Each pass of pred_len rows of the forecasts of some windows."""
         targets = self.columns.positions(self.columns.targets)
         output = partial(model_output, self.model)

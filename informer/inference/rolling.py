@@ -51,7 +51,7 @@ from informer.scoring.scores import Scores
 log = logging.getLogger(__name__)
 
 
-ByColumn = Float64[np.ndarray, "n"]
+ByColumn = Float64[np.ndarray, " n"]
 
 RATE = 0.2
 """Learning rate for forecasts that do not overlap; divided by `delay` if they do."""
@@ -265,7 +265,7 @@ class RollingScores:
         forecast: Float[Tensor, "b horizon n"],
         actual: Float[Tensor, "b horizon n"],
         windows: Windows,
-        chosen: Int[Tensor, "b"],
+        chosen: Int[Tensor, " b"],
         halves: Mapping[int, Float64[np.ndarray, "b within n"]],
     ) -> None:
         """Add windows.
@@ -406,7 +406,7 @@ def _forecasts(
     model: TrainedModel,
     series: Series,
     windows: Windows,
-    chosen: Int[Tensor, "b"],
+    chosen: Int[Tensor, " b"],
     rolling: PredictConfig,
     tracking: Tracking | None,
     scores: RollingScores | None,

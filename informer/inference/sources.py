@@ -112,7 +112,7 @@ def _in_units(
     return {name: part.numpy() for name, part in sources.items()}
 
 
-def _exact(part: Tensor) -> Float64[Tensor, "*b"]:
+def _exact(part: Tensor) -> Float64[Tensor, " *b"]:
     """In double precision, which not every device has."""
     return part.cpu().double()
 
@@ -183,7 +183,7 @@ def _weights(maps: LinearMaps, weights: Tensor, series: int) -> Float[Tensor, "n
     return weights.expand(n, -1, -1)
 
 
-def _of_history(maps: LinearMaps, own: Sequence[Tensor], date: Float[Tensor, "e"], series: int) -> Sources:
+def _of_history(maps: LinearMaps, own: Sequence[Tensor], date: Float[Tensor, " e"], series: int) -> Sources:
     """What the maps answer to the parts of the column's own window [1 l n], and to the date."""
     weights, calendar = _weights(maps, maps.own, series), _weights(maps, maps.calendar, series)
     parts = torch.einsum("kln,nlh->khn", torch.cat(list(own)), weights)

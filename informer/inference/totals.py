@@ -112,7 +112,7 @@ def sample_paths(
     units: Float64[np.ndarray, "s n"],
     errors: Panel,
     power: Float64[np.ndarray, "s n"],
-    chosen: Int[np.ndarray, "p"],
+    chosen: Int[np.ndarray, " p"],
     floor: Float64[np.ndarray, "s n"],
 ) -> Float64[np.ndarray, "p s h n"]:
     """Joint paths: the forecast plus the blocks of errors of the chosen origins.
@@ -131,7 +131,7 @@ def sample_paths(
 
 
 def interval(
-    sums: Float64[np.ndarray, "p *k"], center: float | Float64[np.ndarray, "*k"], level: int, blocks: int
+    sums: Float64[np.ndarray, "p *k"], center: float | Float64[np.ndarray, " *k"], level: int, blocks: int
 ) -> Float64[np.ndarray, "2 *k"]:
     """Ends of the interval of a level in percent. As in conformal intervals, (n + 1) level / n of the paths are inside
     with errors of n origins whose horizons do not overlap, and there is none (NaN) where that is more than all. The
@@ -338,7 +338,7 @@ def totals(
 
 def scores(
     earlier: HeldOut, later: HeldOut, levels: Sequence[int], floor: Float64[np.ndarray, "s n"], rng: np.random.Generator
-) -> tuple[Float64[np.ndarray, "n"], dict[int, float], int]:
+) -> tuple[Float64[np.ndarray, " n"], dict[int, float], int]:
     """Bias of totals over all series and steps of the later origins, the share of them inside intervals from the
     earlier errors in percent, and their number. Series without a forecast at an origin are left out of its totals,
     origins at which most series are."""

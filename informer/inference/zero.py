@@ -299,7 +299,7 @@ class ZeroModel:
 
 
 def _mean_error(
-    points: Float64[np.ndarray, "n h"], actuals: Float64[np.ndarray, "n h"], scale: Float64[np.ndarray, "n"]
+    points: Float64[np.ndarray, "n h"], actuals: Float64[np.ndarray, "n h"], scale: Float64[np.ndarray, " n"]
 ) -> float:
     """Mean absolute scaled error of observed values; 0 without any."""
     errors = np.abs(actuals - points) / scale[:, None]

@@ -198,7 +198,7 @@ def _forward_selection(blocks: Sequence[Sums]) -> list[int]:
     usual = total.square / max(total.windows, 1)
     usual = np.where(usual > 0, usual, 1.0)
 
-    def losses(covariates: Sequence[int]) -> Float64[np.ndarray, "blocks"]:
+    def losses(covariates: Sequence[int]) -> Float64[np.ndarray, " blocks"]:
         """Mean over targets of the squared error, relative to the target's mean squared change."""
         return np.array(
             [(_losses(block, covariates, _effects(total - block, covariates)) / usual).mean() for block in blocks]

@@ -145,7 +145,7 @@ class LinearFit:
 
     def _penalty(
         self, sums: Sums, lookback: int, settings: MapSettings, strength: float, position: int | None = None
-    ) -> tuple[np.ndarray, Float64[np.ndarray, "k"]]:
+    ) -> tuple[np.ndarray, Float64[np.ndarray, " k"]]:
         """Inputs that a map reads, and the penalty of each; position: the column, for its own map."""
         square = np.maximum(sums.gram.diagonal() / max(sums.windows, 1), LEAST_SQUARE)
         age = np.maximum(np.arange(lookback, 0, -1) / self.season, NEWEST)
@@ -274,7 +274,7 @@ class _Candidates:
             best = found if without == found or gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5 else without
         return best
 
-    def losses(self, settings: MapSettings) -> Float64[np.ndarray, "blocks"]:
+    def losses(self, settings: MapSettings) -> Float64[np.ndarray, " blocks"]:
         """Sum of squared errors on each block."""
         if settings not in self._losses:
             if settings.own == settings.others == inf:

@@ -135,7 +135,7 @@ class Terms:
         return {**values, CALENDAR: np.hstack(parts)}
 
 
-def limits_of(values: Float64[np.ndarray, "t"]) -> tuple[float, float]:
+def limits_of(values: Float64[np.ndarray, " t"]) -> tuple[float, float]:
     """Least and greatest value that is read of a numeric column with this history."""
     values = values[np.isfinite(values)]
     low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
@@ -157,7 +157,7 @@ def far_ahead(
     return notes
 
 
-def spline(values: Float64[np.ndarray, "t"], knots: Sequence[float]) -> Float64[np.ndarray, "t m"]:
+def spline(values: Float64[np.ndarray, " t"], knots: Sequence[float]) -> Float64[np.ndarray, "t m"]:
     """Basis of natural cubic splines without its constant: N_1 = x, N_(k+1) = d_k - d_(K-1), in units of the range."""
     if len(knots) < 2:
         return np.zeros((len(values), 0))
@@ -190,11 +190,11 @@ class Effects:
 
     terms: Terms
     is_ratio: bool
-    center: Float64[np.ndarray, "m"]
-    scale: Float64[np.ndarray, "m"]
+    center: Float64[np.ndarray, " m"]
+    scale: Float64[np.ndarray, " m"]
     weights: Float64[np.ndarray, "s m"]
-    level: Float64[np.ndarray, "s"]
-    unit: Float64[np.ndarray, "s"]
+    level: Float64[np.ndarray, " s"]
+    unit: Float64[np.ndarray, " s"]
     penalty: float
 
     @classmethod
@@ -202,7 +202,7 @@ class Effects:
         cls,
         times: Sequence[pd.DatetimeIndex],
         known: Sequence[Float64[np.ndarray, "t k"]],
-        values: Sequence[Float64[np.ndarray, "t"]],
+        values: Sequence[Float64[np.ndarray, " t"]],
         terms: Terms,
         *,
         penalty: float | None = None,
@@ -262,7 +262,7 @@ class Effects:
 
     def contributions(
         self, s: int, times: pd.DatetimeIndex, known: Float64[np.ndarray, "t k"]
-    ) -> dict[str, Float64[np.ndarray, "t"]]:
+    ) -> dict[str, Float64[np.ndarray, " t"]]:
         """Part of the level, of each column and of the calendar in the rows of series s; their sum is the effect.
 
         Factors f_c of a level l become the summands l (F - 1) log f_c / log F with F their product (B. W. Ang,
@@ -284,14 +284,14 @@ class Effects:
             parts[name] = np.nan_to_num((columns - self.center[own]) / self.scale[own]) @ self.weights[s, own]
         return level, parts
 
-    def predict(self, s: int, times: pd.DatetimeIndex, known: Float64[np.ndarray, "t k"]) -> Float64[np.ndarray, "t"]:
+    def predict(self, s: int, times: pd.DatetimeIndex, known: Float64[np.ndarray, "t k"]) -> Float64[np.ndarray, " t"]:
         """The effect in the rows of series s, an expected value."""
         level, parts = self._parts(s, times, known)
         if self.is_ratio:
             return np.stack([level, *map(np.exp, parts.values())]).prod(axis=0)
         return np.stack([level, *(self.unit[s] * part for part in parts.values())]).sum(axis=0)
 
-    def remainder(self, s: int, values: Float64[np.ndarray, "t"], effect: Float64[np.ndarray, "t"]) -> np.ndarray:
+    def remainder(self, s: int, values: Float64[np.ndarray, " t"], effect: Float64[np.ndarray, " t"]) -> np.ndarray:
         """What is left of the values of series s: a ratio (NaN where nothing was expected), or a difference."""
         if self.is_ratio:
             left = np.where(effect > LEAST * self.unit[s], values / np.maximum(effect, 1e-300), np.nan)
@@ -323,7 +323,7 @@ def evenly(n: int, most: int) -> list[int]:
     return sorted({*np.linspace(0, n - 1, min(n, most)).round().astype(int).tolist()})
 
 
-def _unit(values: Float64[np.ndarray, "t"], *, is_ratio: bool) -> float:
+def _unit(values: Float64[np.ndarray, " t"], *, is_ratio: bool) -> float:
     """Mean of amounts, deviation of others; 1 where that is zero."""
     size = (values.mean() if is_ratio else values.std()) if len(values) else 0.0
     return float(size) if size > 0 else 1.0

@@ -48,9 +48,9 @@ class Sums:
 
     gram: Float64[np.ndarray, "p p"]
     cross: Float64[np.ndarray, "p h"]
-    square: Float64[np.ndarray, "h"]
+    square: Float64[np.ndarray, " h"]
     windows: int
-    observed: Float64[np.ndarray, "h"]
+    observed: Float64[np.ndarray, " h"]
 
     @classmethod
     def of(cls, x: Float64[np.ndarray, "w p"], y: Float64[np.ndarray, "w h"]) -> "Sums":
@@ -93,7 +93,7 @@ class Sums:
         factor = np.where(self.observed > 0, self.windows / np.maximum(self.observed, 1), 0.0)
         return replace(self, cross=self.cross * factor, square=self.square * factor)
 
-    def reading(self, inputs: Sequence[int] | Int64[np.ndarray, "k"]) -> "Sums":
+    def reading(self, inputs: Sequence[int] | Int64[np.ndarray, " k"]) -> "Sums":
         """The regression on some of the inputs."""
         rows = np.asarray(inputs, dtype=int)
         return replace(self, gram=self.gram[np.ix_(rows, rows)], cross=self.cross[rows])
@@ -115,14 +115,14 @@ class Sums:
         return replace(sums, gram=gram, cross=cross, square=sums.square - 2 * mean_with_y + mean_square)
 
     def ridge(
-        self, penalty: Float64[np.ndarray, "p"], prior: Float64[np.ndarray, "p h"] | float = 0.0
+        self, penalty: Float64[np.ndarray, " p"], prior: Float64[np.ndarray, "p h"] | float = 0.0
     ) -> Float64[np.ndarray, "p h"]:
         """argmin over w of |X w - y|^2 + (w - prior)^T diag(penalty) (w - prior), with penalties above 0."""
         factor = torch.linalg.cholesky(torch.from_numpy(self.gram + np.diag(penalty)))
         right = torch.from_numpy(self.cross + penalty[:, None] * prior)
         return torch.cholesky_solve(right, factor).numpy()
 
-    def loss(self, weight: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, "h"]:
+    def loss(self, weight: Float64[np.ndarray, "p h"]) -> Float64[np.ndarray, " h"]:
         """Sum of squared errors of each output; 0 for one that was never observed."""
         sums = self.completed()
         losses = (weight * (_product(self.gram, weight) - 2 * sums.cross)).sum(axis=0) + sums.square
@@ -158,7 +158,7 @@ def window_sums(
     ahead = sizes.first + np.asarray(range(sizes.pred_len) if steps is None else steps)
     kept = np.concatenate([np.arange(n), ahead])
 
-    def inputs(starts: Int64[np.ndarray, "w"]) -> Float64[np.ndarray, "w e"]:
+    def inputs(starts: Int64[np.ndarray, " w"]) -> Float64[np.ndarray, "w e"]:
         return np.zeros((len(starts), 0)) if further is None else further(windows.at(torch.from_numpy(starts)))
 
     starts, columns = _starts(windows), [column for group in groups for column in group]
@@ -198,14 +198,14 @@ def window_sums(
     return totals
 
 
-def _are_observed(missing: Bool[np.ndarray, "w z"], n: int) -> Bool[np.ndarray, "w"]:
+def _are_observed(missing: Bool[np.ndarray, "w z"], n: int) -> Bool[np.ndarray, " w"]:
     """Whether enough of the n rows of each history, and of its horizon, is observed."""
     least = LEAST_SHARE * (1 - missing.mean())
     parts = (1 - part.mean(axis=1) for part in (missing[:, :n], missing[:, n:]))
     return np.all([(share >= least) & (share > 0) for share in parts], axis=0)
 
 
-def _running_products(rows: Float64[np.ndarray, "t"], n: int) -> Float64[np.ndarray, "n n"]:
+def _running_products(rows: Float64[np.ndarray, " t"], n: int) -> Float64[np.ndarray, "n n"]:
     """X^T X of all windows of n consecutive rows, with X [windows n], in O(n^2) after one correlation.
 
     Consecutive windows share all rows but one: entry (i + 1, j + 1) is entry (i, j) minus the first product of rows
@@ -225,12 +225,12 @@ def _running_products(rows: Float64[np.ndarray, "t"], n: int) -> Float64[np.ndar
     return products
 
 
-def _starts(windows: Windows) -> Int64[np.ndarray, "w"]:
+def _starts(windows: Windows) -> Int64[np.ndarray, " w"]:
     """Store rows at which the windows start, in increasing order."""
     return windows.starts.unique().cpu().numpy()
 
 
-def _runs(starts: Int64[np.ndarray, "w"]) -> tuple[Int64[np.ndarray, "r"], Int64[np.ndarray, "r"]]:
+def _runs(starts: Int64[np.ndarray, " w"]) -> tuple[Int64[np.ndarray, " r"], Int64[np.ndarray, " r"]]:
     """First rows, and numbers, of windows that start at consecutive rows, which are in one series."""
     firsts = np.flatnonzero(np.diff(starts, prepend=-2) != 1)
     return starts[firsts], np.diff(firsts, append=len(starts))

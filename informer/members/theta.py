@@ -115,7 +115,7 @@ def _fit(
 
 def _seasonal(
     y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"], season: int
-) -> tuple[Float64[Tensor, "n season"], Bool[Tensor, "n"]]:
+) -> tuple[Float64[Tensor, "n season"], Bool[Tensor, " n"]]:
     """Factors or summands of the season, that of the row after the last first, and which are factors; 0 where a series
     has no season."""
     n_rows, length = began.sum(dim=1), y.shape[1]

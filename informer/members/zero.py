@@ -77,12 +77,12 @@ class Histories:
             count += seen
         return np.where(count, total / np.maximum(count, 1), self.last()[:, None])
 
-    def last(self) -> Float64[np.ndarray, "n"]:
+    def last(self) -> Float64[np.ndarray, " n"]:
         """The last observed value."""
         n, rows = self.values.shape
         return self.values[np.arange(n), rows - 1 - self.observed[:, ::-1].argmax(axis=1)]
 
-    def are_constant(self) -> Bool[np.ndarray, "n"]:
+    def are_constant(self) -> Bool[np.ndarray, " n"]:
         """Which series never change."""
         low = np.where(self.observed, self.values, np.inf).min(axis=1)
         return are_constant(low, np.where(self.observed, self.values, -np.inf).max(axis=1))

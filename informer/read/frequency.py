@@ -305,7 +305,7 @@ class Frequency:
         if (hours := _open_hours(timestamps, gap)) is not None:
             yield cls(fixed(gap), hours)
 
-    def strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, "steps"]:
+    def strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, " steps"]:
         """Number of steps from each row to the next: 1 if regular, more over a gap, 0 if not a whole number.
 
         Args:
@@ -323,7 +323,7 @@ class Frequency:
         steps, remainder = np.divmod(distances * (each // unit), nanos // unit)
         return np.where(remainder == 0, steps, 0)
 
-    def _calendar_strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, "steps"]:
+    def _calendar_strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, " steps"]:
         if len(timestamps) < 2:
             return np.zeros(0, dtype=np.int64)
         stamps = timestamps.asi8
@@ -409,7 +409,7 @@ class Frequency:
             wall = shifted if row in _in_zone(pd.DatetimeIndex([shifted]), row.tz) else wall
         return wall, row.tz
 
-    def periods(self, times: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, Int[np.ndarray, "t"]]:
+    def periods(self, times: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, Int[np.ndarray, " t"]]:
         """The times of all periods of this step from the first to the last of `times`, and the period of each of these.
 
         A period has its beginning as time, or, as pandas resamples, its last day for weeks and ends of months. Times
@@ -718,7 +718,7 @@ def on_grid(times: pd.DatetimeIndex, step: Frequency | None) -> tuple[pd.Datetim
     return local.as_unit(unit), note
 
 
-def _slots(past: Int[np.ndarray, "t"], nanos: float) -> Float64[np.ndarray, "t"]:
+def _slots(past: Int[np.ndarray, " t"], nanos: float) -> Float64[np.ndarray, " t"]:
     """The number of steps from the first time to each, of which none is far from a whole number of steps."""
     return np.concatenate([[0.0], np.round(np.diff(past) / nanos).cumsum()])
 

@@ -64,7 +64,7 @@ class SeasonalNaive:
 
 
 def repeated(
-    history: Float[Tensor, "b l n"], seasons: Sequence[int], steps: Int[Tensor, "h"]
+    history: Float[Tensor, "b l n"], seasons: Sequence[int], steps: Int[Tensor, " h"]
 ) -> Float[Tensor, "b h n"]:
     """The last season of each column, repeated at these steps after the history; see `SeasonalNaive`."""
     lengths = torch.tensor(seasons, device=steps.device)
@@ -78,7 +78,7 @@ def repeated(
     return torch.where(forecast.isnan(), last, forecast)
 
 
-def _of_season(history: Float[Tensor, "b l"], rows: Int[Tensor, "h"], season: int) -> Float[Tensor, "b h"]:
+def _of_season(history: Float[Tensor, "b l"], rows: Int[Tensor, " h"], season: int) -> Float[Tensor, "b h"]:
     """Values of these rows, each from the most recent season in which it is observed; NaN if none is."""
     values = history[:, rows]
     for back in range(season, history.shape[1], season):

@@ -16,7 +16,7 @@ from informer.data.windows import DataUnits, Store, Windows
 from informer.scoring.baselines import fit_ridge, repeated
 from informer.scoring.forecasts import Matrix
 
-Histories = Sequence[Float64[np.ndarray, "_"]]
+Histories = Sequence[Float64[np.ndarray, " _"]]
 
 
 def seasonal_naive(histories: Histories, season: int, steps: int) -> Matrix:
@@ -52,7 +52,7 @@ def seasonal_naive_quantiles(
 
 
 def _half_widths(
-    history: Float64[np.ndarray, "_"], season: int, steps: int, widths: Sequence[float]
+    history: Float64[np.ndarray, " _"], season: int, steps: int, widths: Sequence[float]
 ) -> Float64[np.ndarray, "w h"]:
     """Half widths of intervals of the levels `widths`, between 0 and 1; NaN if there are too few errors."""
     # rows between a value and the one repeated there
@@ -125,7 +125,7 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Matrix, str] |
     return fitted.mapped(last)[:, :, 0].double().numpy() * scale + center, fitted.note
 
 
-def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
+def is_seasonal(history: Float64[np.ndarray, " _"], season: int) -> bool:
     """Whether the autocorrelation at one season exceeds its 90 % limits (Bartlett); False below three seasons."""
     n = len(history)
     if season < 2 or n < 3 * season:
@@ -139,7 +139,7 @@ def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
     return bool(abs(correlation[-1]) > limit)
 
 
-def seasonal_factors(history: Float64[np.ndarray, "_"], season: int) -> Float64[np.ndarray, "m"]:
+def seasonal_factors(history: Float64[np.ndarray, " _"], season: int) -> Float64[np.ndarray, " m"]:
     """Multiplicative seasonal indices with mean 1, by position in the season: mean ratios to a moving average."""
     half = season // 2
     weights = np.full(season, 1.0 / season) if season % 2 else np.r_[0.5, np.ones(season - 1), 0.5] / season

@@ -92,8 +92,8 @@ def verdict(error: str, baseline: str, skill: float, interval: Interval) -> str:
 
 
 def skill_interval(
-    errors: Float[np.ndarray, "n"],
-    baseline_errors: Float[np.ndarray, "n"],
+    errors: Float[np.ndarray, " n"],
+    baseline_errors: Float[np.ndarray, " n"],
     *,
     block: int = 1,
     level: float = LEVEL,

@@ -179,7 +179,7 @@ def training_scale(data: Data) -> Float64[np.ndarray, "s n"]:
     return np.stack([mase_scale(series.values, data.frequency.season, targets) for series in training])
 
 
-def mase_scale(rows: Float[np.ndarray, "_ c"], season: int, targets: Sequence[int]) -> Float64[np.ndarray, "n"]:
+def mase_scale(rows: Float[np.ndarray, "_ c"], season: int, targets: Sequence[int]) -> Float64[np.ndarray, " n"]:
     """Denominators of MASE of the `targets` among the columns of a series."""
     scale = seasonal_scale((block[:, targets] for block in row_blocks(rows, shared=season)), season)
     return np.broadcast_to(scale, len(targets))

@@ -417,7 +417,7 @@ def step_of(times: pd.DatetimeIndex, name: str) -> Frequency:
 
 def _before(
     past: pd.Series, step: Frequency | None, first: pd.Timestamp | np.integer, history: Tidy
-) -> Float64[np.ndarray, "_"]:
+) -> Float64[np.ndarray, " _"]:
     """Values before the first forecast, one for each step of the time from the first known one; of files without times,
     all of them.
 

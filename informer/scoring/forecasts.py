@@ -20,7 +20,7 @@ KEYS = ("series", "column", "origin")
 Matrix = Float64[np.ndarray, "p h"]
 
 
-def keys_of(series: Sequence[str], columns: Sequence[str], origins: Shaped[np.ndarray, "w"]) -> pd.DataFrame:
+def keys_of(series: Sequence[str], columns: Sequence[str], origins: Shaped[np.ndarray, " w"]) -> pd.DataFrame:
     """KEYS of the paths of windows, of each one the columns in order."""
     n = len(columns)
     return pd.DataFrame(
@@ -49,9 +49,9 @@ class Forecasts:
     actual: Matrix
     bands: Mapping[str, Matrix] = field(default_factory=dict)
     levels: Mapping[float, Float64[np.ndarray, "p _"]] = field(default_factory=dict)
-    center: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(1))
-    scale: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.ones(1))
-    change: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.full(1, np.nan))
+    center: Float64[np.ndarray, " _"] = field(default_factory=lambda: np.zeros(1))
+    scale: Float64[np.ndarray, " _"] = field(default_factory=lambda: np.ones(1))
+    change: Float64[np.ndarray, " _"] = field(default_factory=lambda: np.full(1, np.nan))
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -120,7 +120,7 @@ class Forecasts:
             scale=np.ones(1),
         )
 
-    def part(self, paths: slice | Int64[np.ndarray, "k"], steps: int | None = None) -> "Forecasts":
+    def part(self, paths: slice | Int64[np.ndarray, " k"], steps: int | None = None) -> "Forecasts":
         """Some of the paths, and of their steps the first ones; None: all steps."""
         cut = {name: getattr(self, name)[paths, :steps] for name in ("times", "mean", "actual")}
         units = {name: getattr(self, name) for name in ("center", "scale", "change")}

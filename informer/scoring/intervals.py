@@ -104,11 +104,13 @@ class Variation:
 
     lag: int
     power: float
-    median: Float[Tensor, "n"]
-    largest: Float[Tensor, "n"]
+    median: Float[Tensor, " n"]
+    largest: Float[Tensor, " n"]
     factors: Float[Tensor, "s n"] | None = None
 
-    def unit(self, differences: Float[Tensor, "b n"], series: Int[Tensor, "b"] | None = None) -> Float[Tensor, "b 1 n"]:
+    def unit(
+        self, differences: Float[Tensor, "b n"], series: Int[Tensor, " b"] | None = None
+    ) -> Float[Tensor, "b 1 n"]:
         """Units of windows with these `differences`, of these training series; 1 where no difference is observed."""
         usual, largest = self.median.to(differences), self.largest.to(differences)
         known = differences.minimum(largest)
@@ -152,7 +154,7 @@ class Calibration:
         history: Float[Tensor, "b seq_len n"],
         steps: int | None = None,
         constant: Bool[Tensor, "b n"] | None = None,
-        series: Int[Tensor, "b"] | None = None,
+        series: Int[Tensor, " b"] | None = None,
     ) -> Float[Tensor, "b steps n"]:
         """Scaled half widths of the interval of a level in percent, after this scaled history of the targets.
 
@@ -191,7 +193,7 @@ class Calibration:
         return self.half_widths.isfinite() | self.still.isfinite()
 
     @property
-    def is_learned(self) -> Bool[Tensor, "n"]:
+    def is_learned(self) -> Bool[Tensor, " n"]:
         """Which columns have intervals."""
         return self._finite[0, 0]
 
@@ -308,8 +310,8 @@ class Residuals:
     differences: Float[Tensor, "w n"]
     lag: int
     rolled: "Residuals | None" = None
-    series: Int[Tensor, "w"] | None = None
-    apart: Float[Tensor, "w"] | None = None
+    series: Int[Tensor, " w"] | None = None
+    apart: Float[Tensor, " w"] | None = None
 
     @classmethod
     def of(
@@ -318,7 +320,7 @@ class Residuals:
         actual: Float[Tensor, "w steps n"],
         history: Float[Tensor, "w seq_len n"],
         lag: int,
-        series: Int[Tensor, "w"],
+        series: Int[Tensor, " w"],
     ) -> "Residuals":
         """Residuals of some windows, from scaled values; `over` says how far apart they are."""
         errors, variation = (forecast - actual).abs(), differences(history, lag)
@@ -604,7 +606,7 @@ def model_quantiles(
     calibration: Calibration | None,
     history: Float[Tensor, "b seq_len n"],
     units: DataUnits,
-    series: Int[Tensor, "b"],
+    series: Int[Tensor, " b"],
 ) -> QuantileForecast | None:
     """Quantiles that a model forecasts, or deciles from its intervals; None without either.
 
@@ -622,7 +624,7 @@ def calibrated_quantiles(
     forecast: Float[Tensor, "b within n"],
     history: Float[Tensor, "b seq_len n"],
     units: DataUnits,
-    series: Int[Tensor, "b"] | None = None,
+    series: Int[Tensor, " b"] | None = None,
     *,
     levels: Sequence[float] = DECILES,
     non_negative: Sequence[int] = (),

@@ -88,7 +88,7 @@ def pinball(quantile: Matrix, actual: Matrix, level: float) -> Matrix:
     return np.maximum(level * error, (level - 1) * error)
 
 
-def seasonal_scale(blocks: Iterable[Float[np.ndarray, "_ n"]], season: int) -> Float64[np.ndarray, "*n"]:
+def seasonal_scale(blocks: Iterable[Float[np.ndarray, "_ n"]], season: int) -> Float64[np.ndarray, " *n"]:
     """Denominator of MASE: mean |y_t - y_(t - season)| per column of a series.
 
     Args:

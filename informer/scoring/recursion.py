@@ -30,7 +30,7 @@ def with_forecast_history(batch: Batch, forecast: Float[Tensor, "b h n"], target
 def passes(
     output: Callable[[Batch], Float[Tensor, "b pred_len n *q"]],
     windows: Windows,
-    chosen: Int[Tensor, "b"],
+    chosen: Int[Tensor, " b"],
     *,
     targets: Sequence[int],
     horizon: int,
@@ -58,7 +58,7 @@ def passes(
 def recursive_forecast(
     forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
     windows: Windows,
-    chosen: Int[Tensor, "b"],
+    chosen: Int[Tensor, " b"],
     *,
     targets: Sequence[int],
     horizon: int,

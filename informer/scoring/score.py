@@ -145,7 +145,7 @@ def rows_of(scores: Scores, pairs: pd.DataFrame) -> Iterator[tuple[str, str, str
 
 
 def _differences(
-    forecasts: Mapping[str, Forecasts], forecaster: str, owners: Int[np.ndarray, "u"]
+    forecasts: Mapping[str, Forecasts], forecaster: str, owners: Int[np.ndarray, " u"]
 ) -> Iterator[dict[str, Any]]:
     """Skill compared with each baseline, 1 - error / error of the baseline: `forecaster`, `baseline`, `metric`,
     `skill`, and `low` and `high`, its 95 % interval by paired bootstrap.

@@ -111,7 +111,7 @@ class Scores:
             self._add((name, units), cells_of, paths.actual, np.zeros_like(lost), groups)
         self._add_windows(name, scaled, series, paths.times)
 
-    def places(self, keys: pd.DataFrame) -> tuple[Int64[np.ndarray, "k"], Int64[np.ndarray, "k"]]:
+    def places(self, keys: pd.DataFrame) -> tuple[Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]:
         """Places of the series and of the columns of these keys."""
         series, column = (index.get_indexer(pd.Index(keys[key])) for key, index in self._index.items())
         return series, column
@@ -195,7 +195,7 @@ class Scores:
         """Number of values that count, per series and column."""
         return self._pairs[name, units][metric][1]
 
-    def by_window(self, name: str) -> Float64[np.ndarray, "windows"]:
+    def by_window(self, name: str) -> Float64[np.ndarray, " windows"]:
         """Mean squared (or absolute, see `metric`) scaled error of each window, in the order they were added, in which
         missing values are zero: every observed value has equal weight in their mean."""
         return np.concatenate(self._windows[name])
@@ -464,11 +464,11 @@ class Scores:
         return scores_table(("units", "model"), rows, self.model, title)
 
 
-_Groups = tuple[Int64[np.ndarray, "p"], Int64[np.ndarray, "k"], Int64[np.ndarray, "k"]]
+_Groups = tuple[Int64[np.ndarray, " p"], Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]
 """Of rows in groups: an order in which those of a group follow one another, where each begins there, and its place."""
 
 
-def _groups(places: Int64[np.ndarray, "p"]) -> _Groups:
+def _groups(places: Int64[np.ndarray, " p"]) -> _Groups:
     order = np.argsort(places, kind="stable")
     firsts = np.flatnonzero(np.diff(places[order], prepend=-1))
     return order, firsts, places[order][firsts]

@@ -89,7 +89,7 @@ class Findings:
 
     model: str
     origins: pd.DataFrame
-    coverage: Float64[np.ndarray, "blocks"]
+    coverage: Float64[np.ndarray, " blocks"]
     level: int | None
     horizon: int
 
