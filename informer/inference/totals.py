@@ -131,8 +131,8 @@ def sample_paths(
 
 
 def interval(
-    sums: Float64[np.ndarray, "p *k"], center: float | Float64[np.ndarray, " *k"], level: int, blocks: int
-) -> Float64[np.ndarray, "2 *k"]:
+    sums: Float64[np.ndarray, " p *k"], center: float | Float64[np.ndarray, " *k"], level: int, blocks: int
+) -> Float64[np.ndarray, " 2 *k"]:
     """Ends of the interval of a level in percent. As in conformal intervals, (n + 1) level / n of the paths are inside
     with errors of n origins whose horizons do not overlap, and there is none (NaN) where that is more than all. The
     forecast `center` is inside, also if nearly all errors have one sign."""
