@@ -33,7 +33,7 @@ ROWS, DISTINCT = 96, 200
 def serving(*arguments: str) -> Iterator[tuple[str, int, int]]:
     """Run a service; yields its host, its port and the id of its process when it is ready."""
     command = [sys.executable, "-u", "-m", "informer", "serve", "port=0", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
             match = re.search(r"http://([\d.]+):(\d+)", process.stdout.readline())

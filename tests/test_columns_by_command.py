@@ -17,7 +17,9 @@ from informer import Forecaster, checkpoint
 from informer.config.commands import ServeConfig
 from informer.data.calendar import calendar_marks
 from informer.read.frequency import Frequency
-from informer.service.requests import CSV, JSON, Service
+from informer.service.models import CSV, JSON, Trained
+from informer.service.schemas import Limits
+from informer.service.serve import to_body
 
 ROWS, AHEAD, SEQ_LEN = 140, 5, 10
 SETTINGS = [
@@ -265,8 +267,9 @@ def has_quantiles(cell: Cell) -> None:
 
 def serves(cell: Cell) -> None:
     """The answer to a request with the table as JSON is what Python gives, and the description names the columns."""
-    service = Service(Forecaster.load("run", device="cpu").trained, ServeConfig())
-    described = service.description()
+    settings = ServeConfig(device="cpu")
+    model = Trained("mine", checkpoint.locate("run"), settings)
+    described = model.describe().model_dump()
     statics = [name for name in COLUMNS[cell.kind] if name in ("region", "size")]
     assert described["static_covariates"] == statics
     expected = {"region": ["hill", "sea"], "word": ["a", "b"]}
@@ -275,7 +278,9 @@ def serves(cell: Cell) -> None:
     tables = {"frame": cell.history} | ({} if cell.future is None else {"future": cell.future})
     body = json.dumps({name: json.loads(table.to_json(orient="records")) for name, table in tables.items()})
 
-    answered, _ = service.answer(body.encode(), JSON, horizon=None, levels=(), name="", kind=CSV)
+    limits = Limits(**{name: getattr(settings, name) for name in Limits.model_fields})
+    parts = model.answer(body.encode(), JSON, None, (), "", settings.dataset, limits)
+    answered, _ = to_body([each for part in parts for each in part], CSV)
     Path("answer.csv").write_bytes(answered)
     np.testing.assert_allclose(pd.read_csv("answer.csv")["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
 

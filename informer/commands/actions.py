@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from informer.scoring.scores import Scores
 
 EXIT_SOME_FAILED = 1
-SERVICE = ("fastapi", "uvicorn")
+SERVICE = ("fastapi", "uvicorn", "prometheus_client")
 """Packages that the service needs."""
 
 
@@ -234,7 +234,8 @@ def score(settings: commands.ScoreConfig) -> Answer:
 
 def serve(settings: commands.ServeConfig) -> Answer:
     """Serve forecasts over HTTP."""
-    locate(settings.checkpoint)
+    if settings.checkpoint is not None:
+        locate(settings.checkpoint)
     missing = [name for name in SERVICE if find_spec(name) is None]
     if missing:
         raise InputError(f"serve: {' and '.join(missing)} not installed; pip install {' '.join(missing)}")

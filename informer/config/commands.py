@@ -386,17 +386,24 @@ class InspectConfig(Checked):
 
 
 @settings
-class ServeConfig(WithCheckpoint, WithDevice):
-    """Serve forecasts over HTTP until Ctrl-C or SIGTERM; needs pip install fastapi uvicorn.
+class ServeConfig(WithDevice):
+    """Serve forecasts over HTTP until Ctrl-C or SIGTERM; needs pip install fastapi uvicorn prometheus-client.
 
-      informer serve checkpoint=runs/latest
+      informer serve                          the pretrained network
+      informer serve checkpoint=runs/latest   a trained model, and the pretrained network as model=zero
       curl --data-binary @my.csv -H 'Content-Type: text/csv' 'http://127.0.0.1:8000/forecast?intervals=80,95'
 
     POST /forecast takes a CSV or JSON table and returns forecasts for the rows after its end. GET / is a page to try
-    it, /describe lists what the model needs, /health reports whether it is ready, /openapi.json describes the API. The
-    service writes no files, and requests cannot name files.
+    it, /describe lists what the models need, /health and /ready report whether it works and takes requests, /metrics
+    has counters for Prometheus, /openapi.json describes the API. Standard error has a line of JSON for each request.
+    The service writes no files, and requests cannot name files.
     """
 
+    checkpoint: str | None = setting(
+        None, "Run or model file that is used by default; null: the pretrained network.", is_path=True
+    )
+    models: list[str] = setting(list, "Further models by name: [shops=runs/shops,load=runs/load].")
+    workers: int = setting(2, "Threads that read tables and forecast.", ge=1, le=64)
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0: every address of the machine.")
     port: int = setting(8000, "Port to listen on; 0: any free port, printed at the start.", ge=0, le=65535)
     dataset: InputFormat = setting(InputFormat)

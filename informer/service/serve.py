@@ -1,209 +1,285 @@
-"""`informer serve`: the HTTP application with its routes, limits on size and time and one-line errors; its web page
-with the routes and a form to try it, which loads no other resources; and the server from start to end.
+"""`informer serve`: the HTTP application with its routes, limits on size and time and one-line errors, its log and
+metrics; and the server from start to end.
 """
 
 import asyncio
 import base64
 import hashlib
-import html
 import json
+import logging
 import math
 import re
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, final
+from uuid import uuid4
 
+import numpy as np
+import prometheus_client
 import uvicorn
 from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from rich.console import Console
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import informer
-from informer.base.console import logging_to, say
+from informer.base.console import say
 from informer.base.errors import InputError, is_out_of_memory, printable
-from informer.checkpoint.paths import forecasting_checkpoint
-from informer.config.commands import ServeConfig
-from informer.inference.model import TrainedModel
-from informer.read.cells import key_cells
-from informer.read.frequency import Frequency, adjective, lasting
-from informer.service.requests import CSV, FRAME, FUTURE, JSON, Refused, Service, media_type
-
-TEMPLATE = Path(__file__).with_name("page.html")
-
-
-def page_of(description: Mapping[str, Any], openapi: Mapping[str, Any]) -> tuple[str, str]:
-    """The page, and a Content-Security-Policy that allows only its own script and style and requests to the service.
-
-    Args:
-        description: description of the model.
-        openapi: OpenAPI schema of the routes.
-    """
-    text = TEMPLATE.read_text(encoding="utf-8")
-    placeholders = {
-        "title": html.escape(_names(description["targets"], 3)),
-        "pred_len": str(description["pred_len"]),
-        "facts": _facts(description),
-        "routes": _routes(openapi),
-        "example": _example(description),
-    }
-    page = re.sub(r"\{\{(\w+)\}\}", lambda place: placeholders[place[1]], text)
-    hashes = {tag: _hash(re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[0]) for tag in ("script", "style")}
-    policy = (
-        f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return page, policy
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-
-
-def _facts(description: Mapping[str, Any]) -> str:
-    """The description as rows of a table."""
-    levels, step = description["intervals"], Frequency.parse(description["step"])
-    ahead, history = (lasting(description[name], step) for name in ("pred_len", "seq_len"))
-    rows = {
-        "forecasts": f"{_names(description['targets'])}, {ahead} ahead ({description['pred_len']} rows)",
-        "from": f"the last {history} ({description['seq_len']} rows) of {_names(description['inputs'])}",
-        "rows": f"{adjective(step)} (step {description['step']})",
-        "time column": description["time_column"],
-        "series column": description["series_column"] or "none",
-        "future covariates": _names(description["future_covariates"]),
-        "intervals": "; ".join(
-            [f"{levels[0]} to {levels[-1]} %" if levels else "none", *description["interval_notes"]]
-        ),
-        "limits": ", ".join(f"{name}={value:g}" for name, value in description["limits"].items()),
-    }
-    return "".join(
-        f"<tr><th scope=row>{key}</th><td>{html.escape(str(value))}</td></tr>" for key, value in rows.items()
-    )
-
-
-def _names(names: list[str], most: int = 12) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more or "none"
-
-
-def _routes(openapi: Mapping[str, Any]) -> str:
-    """Every route with its parameters and responses."""
-    routes = []
-    for path, methods in openapi["paths"].items():
-        for method, route in methods.items():
-            lines = [
-                (f"<code>{html.escape(each['name'])}</code>", each.get("description", ""))
-                for each in route.get("parameters", [])
-            ]
-            if "requestBody" in route:
-                lines.append(("body", route["requestBody"]["description"]))
-            lines += [(status, each["description"]) for status, each in route["responses"].items()]
-            rows = "".join(f"<tr><th scope=row>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in lines)
-            title = f"<code>{method.upper()} {html.escape(path)}</code> {html.escape(route['summary'])}"
-            routes.append(f"<details><summary>{title}</summary><table>{rows}</table></details>")
-    return "".join(routes)
-
-
-MOST_COLUMNS = 8
-"""Columns in the example of a request."""
-
-
-def _example(description: Mapping[str, Any]) -> str:
-    """A shortened example of a JSON body: every column that a request needs, or the first of many, targets first."""
-    columns: dict[str, list[Any]] = {description["time_column"]: ["2024-01-01 00:00", "..."]}
-    if description["series_column"] is not None:
-        cells = key_cells(description["series_column"], next(iter(description["series"]), "..."))
-        columns |= {column: [cell, "..."] for column, cell in cells.items()}
-    names = dict.fromkeys([*description["targets"], *description["inputs"]])
-    columns |= {name: [1.0, "..."] for name in [*names][:MOST_COLUMNS]}
-    if len(names) > MOST_COLUMNS:
-        columns["..."] = ["..."]
-    return html.escape(json.dumps({"frame": columns}))
-
+from informer.config.commands import PredictConfig, ServeConfig
+from informer.inference.model import Forecast, table_of
+from informer.inference.writing import stamps, to_csv
+from informer.service import schemas
+from informer.service.models import CSV, JSON, Models, Refused, media_type
 
 MB = 1_000_000
-KEYS = ("horizon", "intervals", "name")
-"""Query parameters of a forecast."""
+PAGE = Path(__file__).with_name("page.html")
+access = logging.getLogger("informer.access")
+request_id: ContextVar[str] = ContextVar("request_id", default="")
 
-_COLUMNS = {"type": "object", "additionalProperties": {"type": "array", "items": {}}}
-_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}}
-FORECAST: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "A table with the history of the input columns, at least seq_len rows: CSV text, or JSON.",
-        "content": {
-            CSV: {"schema": {"type": "string"}},
-            JSON: {
-                "schema": {"type": "object", "required": [FRAME], "properties": {FRAME: _COLUMNS, FUTURE: _COLUMNS}}
-            },
-        },
-    },
-    "responses": {
-        "200": {
-            "description": "The forecast rows after the end of the table; same type as the body, unless Accept asks "
-            "for the other.",
-            "content": {
-                JSON: {"schema": {"type": "object", "properties": {"forecast": _COLUMNS}}},
-                CSV: {"schema": {"type": "string"}},
-            },
-        },
-        **{
-            status: {"description": what, "content": {JSON: {"schema": _ERROR}}}
-            for status, what in {
-                "408": "The body did not arrive in time.",
-                "413": "The body is too large.",
-                "415": "The body is neither CSV nor JSON.",
-                "422": "The table or an option is invalid; the error says what, where, and what to do.",
-                "503": "Too many requests in progress.",
-                "504": "No response in time.",
-            }.items()
-        },
-    },
+ERRORS = {
+    404: "No such model.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    415: "The body is neither CSV nor JSON.",
+    422: "The table or an option is invalid; the error says what, where, and what to do.",
+    503: "Too many requests in progress.",
+    504: "No response in time.",
 }
-"""OpenAPI entries that FastAPI cannot derive from the signature."""
+TABLE = "A table with the history of the columns: CSV text, or JSON."
 
 
-def build_app(service: Service) -> FastAPI:
-    """Create the application with the routes of a service."""
+class App:
+    """The routes of a service.
 
-    app = FastAPI(
-        title="informer", version=informer.__version__, docs_url=None, redoc_url=None,
-        description="Forecasts of one trained model.",
-    )  # fmt: skip
+    Args:
+        settings: models and limits.
+    """
 
-    @app.get("/health", summary="Whether the service is ready")
-    async def health() -> dict[str, str]:
-        return {"status": "ok"}
+    def __init__(self, settings: ServeConfig) -> None:
+        self.settings, self.models = settings, Models(settings)
+        self.limits = schemas.Limits(**{name: getattr(settings, name) for name in schemas.Limits.model_fields})
+        self._pool, self._in_progress = ThreadPoolExecutor(settings.workers, "forecast"), 0
+        # reading a table and forecasting a few series are parts; those of all requests take turns
+        self.registry = prometheus_client.CollectorRegistry()
+        labels = ["path", "status"]
+        self._requests = prometheus_client.Counter("informer_requests", "Answers.", labels, registry=self.registry)
+        self._seconds = prometheus_client.Histogram(
+            "informer_request_seconds", "Time to the answer.", ["path"], registry=self.registry
+        )
+        self._forecasts = prometheus_client.Counter(
+            "informer_forecasts", "Values that were forecast.", ["model"], registry=self.registry
+        )
+        prometheus_client.Gauge(
+            "informer_requests_in_progress", "Forecasts in progress.", registry=self.registry
+        ).set_function(lambda: self._in_progress)
 
-    @app.get("/describe", summary="What the model needs and returns, and the limits on requests")
-    async def describe() -> dict[str, Any]:
-        return service.description()
+    def observe(self, path: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
 
-    @app.post("/forecast", summary="Forecast the rows after the end of a table", openapi_extra=FORECAST)
-    async def forecast(
-        request: Request,
-        horizon: Annotated[str | None, Query(description="Rows, a span or the last date; default: pred_len.")] = None,
-        intervals: Annotated[str, Query(description="Levels in percent, separated by commas: 80,95.")] = "",
-        name: Annotated[str, Query(description="Name of a single series; selects its scaler, if it has its own.")] = "",
-    ) -> Response:
-        unknown = [key for key in request.query_params if key not in KEYS]
-        if unknown:
-            raise InputError(f"{unknown[0]}: unknown parameter, expected {', '.join(KEYS)}")
-        content, kind = await _answer(service, request, horizon=horizon, levels=_levels(intervals), name=name)
-        return Response(content, media_type=kind)
+    def build(self) -> FastAPI:
+        """The application."""
+        app = FastAPI(
+            title="informer", version=informer.__version__, docs_url=None, redoc_url=None,
+            description="Forecasts of the pretrained network and of trained models.",
+        )  # fmt: skip
+        body = {CSV: {"schema": {"type": "string"}}, JSON: {"schema": schemas.Tables.model_json_schema()}}
+        of_errors: dict[int | str, dict[str, Any]] = {
+            status: {"model": schemas.Problem, "description": text} for status, text in ERRORS.items()
+        }
+        page = PAGE.read_text(encoding="utf-8")
+        policy = _policy(page)
 
-    pages = ("/", "/docs")
-    page, policy = page_of(service.description(), app.openapi())
-    for path in pages:
-        app.get(path, include_in_schema=False)(lambda: HTMLResponse(page, headers={"Content-Security-Policy": policy}))
-    _answer_errors(app)
-    app.add_middleware(KnownHost, names=[service.settings.host, *service.settings.hosts])
-    return app
+        @app.get("/health", summary="Whether the process answers")
+        async def health() -> schemas.State:
+            return schemas.State(status="ok", models=self.models.names)
+
+        @app.get("/ready", summary="Whether further requests are taken", responses={503: {"model": schemas.State}})
+        async def ready(response: Response) -> schemas.State:
+            is_busy = self._in_progress >= self.settings.max_requests
+            response.status_code = 503 if is_busy else 200
+            return schemas.State(status="busy" if is_busy else "ready", models=self.models.names)
+
+        @app.get("/metrics", summary="Counters for Prometheus", response_class=Response)
+        async def metrics() -> Response:
+            content = prometheus_client.generate_latest(self.registry)
+            return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
+
+        @app.get("/describe", summary="What the models need and return, and the limits on requests")
+        def describe() -> schemas.Service:
+            described = [self.models.get(name).describe() for name in self.models.names]
+            return schemas.Service(version=informer.__version__, models=described, limits=self.limits)
+
+        @app.post(
+            "/forecast", summary="Forecast the rows after the end of a table", response_class=Response,
+            responses={200: {"model": schemas.Answer, "content": {CSV: {"schema": {"type": "string"}}}}, **of_errors},
+            openapi_extra={"requestBody": {"required": True, "description": TABLE, "content": body}},
+        )  # fmt: skip
+        async def forecast(request: Request, query: Annotated[schemas.Query, Query()]) -> Response:
+            content, kind = await self._answer(request, query)
+            return Response(content, media_type=kind)
+
+        for path in ("/", "/docs"):
+            app.get(path, include_in_schema=False)(
+                lambda: HTMLResponse(page, headers={"Content-Security-Policy": policy})
+            )
+        _answer_errors(app)
+        app.add_middleware(KnownHost, names=[self.settings.host, *self.settings.hosts])
+        app.add_middleware(Logged, app_of=self)
+        return app
+
+    async def _answer(self, request: Request, query: schemas.Query) -> tuple[bytes, str]:
+        """Read the body, forecast, and encode the response, within the time limit; returns content and type."""
+        timeout, received = self.settings.timeout, False
+        try:
+            with self._admitted():
+                async with asyncio.timeout(timeout):
+                    content, content_type = (
+                        await _content(request, self.limits.max_mb), request.headers.get("content-type", "")
+                    )  # fmt: skip
+                    received = True
+                    accepted = [kind for kind in (CSV, JSON) if kind in request.headers.get("accept", "")]
+                    kind = accepted[0] if len(accepted) == 1 else media_type(content_type)[0]
+                    model = await self._in_pool(self.models.get, query.model)
+                    parts = model.answer(
+                        content, content_type, query.horizon, query.levels, query.name, self.settings.dataset,
+                        self.limits,
+                    )  # fmt: skip
+                    forecasts = list[Forecast]()
+                    # after the timeout there are no further parts
+                    while (part := await self._in_pool(next, parts, None)) is not None:
+                        forecasts += part
+                    self._forecasts.labels(model.name).inc(sum(each.values.size for each in forecasts))
+                    return await self._in_pool(to_body, forecasts, kind)
+        except TimeoutError as error:
+            if not received:
+                raise Refused(408, f"timeout: the body did not arrive within {timeout:g} s") from error
+            raise Refused(504, f"timeout: no response within {timeout:g} s; send fewer series, or try again") from error
+
+    async def _in_pool(self, work: Any, *arguments: Any) -> Any:
+        run = partial(copy_context().run, work, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+
+    @contextmanager
+    def _admitted(self) -> Iterator[None]:
+        """Count a request as in progress; a Refused if there are too many."""
+        if self._in_progress >= self.settings.max_requests:
+            raise Refused(503, f"busy: {self._in_progress} requests in progress, at most max_requests; try again")
+        self._in_progress += 1
+        try:
+            yield
+        finally:
+            self._in_progress -= 1
+
+
+def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
+    """Encode the forecasts of a request; returns the content and its Content-Type.
+
+    CSV is as `informer predict` writes it; JSON is `schemas.Answer` with the same cells, missing ones null.
+
+    Raises:
+        InputError: a forecast that is not finite, or two columns with the same name.
+    """
+    if kind == CSV:
+        return to_csv(forecasts, PredictConfig().digits), f"{CSV}; charset={forecasts[0].series.dialect.encoding}"
+    times = [np.array(stamps(forecast), dtype=object) for forecast in forecasts]
+    written = table_of(forecasts).assign(**{forecasts[0].keys[-1]: np.concatenate(times)})
+    table = {name: [None if cell != cell else cell for cell in cells.tolist()] for name, cells in written.items()}
+    return json.dumps({"forecast": table}, allow_nan=False).encode(), JSON
+
+
+def _policy(page: str) -> str:
+    """A Content-Security-Policy that allows only the page's own script and style and requests to the service."""
+    contents = {tag: re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[0] for tag in ("script", "style")}
+    digests = {tag: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for tag, text in contents.items()}
+    return (
+        f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src 'sha256-{digests['style']}'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+@final
+class Logged:
+    """Gives every request an id, the one of its header X-Request-ID if it has one, and logs and counts its answer.
+
+    Args:
+        app: the application.
+        app_of: counts the answers.
+    """
+
+    def __init__(self, app: ASGIApp, app_of: App) -> None:
+        self._app, self._app_of = app, app_of
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given, began, status = Headers(scope=scope).get("x-request-id", ""), time.monotonic(), 500
+        own = given if re.fullmatch(r"[\w.-]{1,64}", given) else uuid4().hex
+        request_id.set(own)
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-ID"] = own
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            seconds, route = time.monotonic() - began, scope.get("route")
+            self._app_of.observe(getattr(route, "path", "other"), status, seconds)  # no label of a client's choice
+            facts = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": round(seconds, 4)}
+            access.info("request", extra={"facts": facts | {"client": (scope.get("client") or ("",))[0]}})
+
+
+@final
+class JsonLines(logging.Formatter):
+    """A log record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        facts = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **({"request": request_id.get()} if request_id.get() else {}),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            facts["error"] = self.formatException(record.exc_info)
+        return json.dumps(facts)
+
+
+@contextmanager
+def json_log() -> Iterator[None]:
+    """Log the package and the server to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    loggers = {"informer": logging.INFO, "uvicorn": logging.WARNING}
+    for name, level in loggers.items():
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for name in loggers:
+            logging.getLogger(name).removeHandler(handler)
+            logging.getLogger(name).propagate = True
 
 
 @final
@@ -220,7 +296,7 @@ class KnownHost:
         self._app, self._names = app, sorted({"localhost", "127.0.0.1", "[::1]", *map(_name, names)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Headers(scope=scope).get("host", "") if scope["type"] == "http" else self._names[0]
+        host = Headers(scope=scope).get("host", "")
         if _name(host) in self._names:
             await self._app(scope, receive, send)
             return
@@ -235,31 +311,6 @@ def _name(host: str) -> str:
     return re.sub(r":\d*$", "", host.lower())
 
 
-async def _answer(service: Service, request: Request, **options: Any) -> tuple[bytes, str]:
-    """Read the body, forecast, and encode the response, within the time limit; returns content and type.
-
-    `options` are those of `Service.answer`.
-    """
-    timeout, received = service.settings.timeout, False
-    try:
-        with service.admitted():
-            async with asyncio.timeout(timeout):
-                content, content_type = (
-                    await _content(request, service.settings.max_mb), request.headers.get("content-type", "")
-                )  # fmt: skip
-                received = True
-                accepted = [kind for kind in (CSV, JSON) if kind in request.headers.get("accept", "")]
-                kind = accepted[0] if len(accepted) == 1 else media_type(content_type)[0]
-                parts, answer = service.parts(content, content_type, kind=kind, **options), None
-                while answer is None:  # a part of each request in turn; after the timeout there are no further parts
-                    answer = await asyncio.get_running_loop().run_in_executor(service.thread, next, parts)
-                return answer
-    except TimeoutError as error:
-        if not received:
-            raise Refused(408, f"timeout: the body did not arrive within {timeout:g} s") from error
-        raise Refused(504, f"timeout: no response within {timeout:g} s; send fewer series, or try again") from error
-
-
 async def _content(request: Request, max_mb: float) -> bytes:
     """The body, if it is within the limit."""
     line = f"body: more than {max_mb:g} MB; send fewer rows: the last seq_len of each series suffice"
@@ -272,14 +323,6 @@ async def _content(request: Request, max_mb: float) -> bytes:
         if len(content) > max_mb * MB:
             raise Refused(413, line)
     return bytes(content)
-
-
-def _levels(text: str) -> tuple[int, ...]:
-    """The levels of `intervals=80,95`."""
-    levels = [level for level in text.strip("[]").split(",") if level.strip()]
-    if not all(re.fullmatch(r"\s*[0-9]{1,2}\s*", level) for level in levels):
-        raise InputError(f"intervals: expected whole percentages from 1 to 99, such as 80,95, found {text!r:.50}")
-    return tuple(dict.fromkeys(map(int, levels)))
 
 
 def _answer_errors(app: FastAPI) -> None:
@@ -297,6 +340,10 @@ def _answer_errors(app: FastAPI) -> None:
             response.headers["Connection"] = "close"  # the rest of the body is not read
         return response
 
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return failed(422, str(schemas.line_of(error.errors())))
+
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
         return Response(status_code=400)  # nobody reads it
@@ -310,7 +357,7 @@ def _answer_errors(app: FastAPI) -> None:
     async def unexpected(request: Request, error: Exception) -> Response:
         if is_out_of_memory(error):
             return failed(503, "out of memory; send fewer series or a shorter horizon")
-        return failed(500, f"internal error ({type(error).__name__}); the server's output has the details")
+        return failed(500, f"internal error ({type(error).__name__}); the server's log has the details")
 
 
 BACKLOG = 1024
@@ -323,26 +370,19 @@ def serve(settings: ServeConfig, console: Console) -> None:
     Raises:
         InputError: no readable checkpoint, or the address cannot be used.
     """
-    with logging_to(console, quiet=True):
-        model = TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device)
-        service = Service(model, settings)
-        app = build_app(service)
+    with json_log():
+        app = App(settings)
         with listening(settings.host, settings.port) as listener:
-            server = uvicorn.Server(
-                uvicorn.Config(
-                    app,
-                    log_config=None,
-                    access_log=False,
-                    server_header=False,
-                    ws="none",
-                    lifespan="off",
-                    timeout_graceful_shutdown=math.ceil(settings.timeout),
-                )
-            )
-            # uvicorn stops at these signals and raises them again at its end, which must not kill the process
+            config = uvicorn.Config(
+                app.build(), log_config=None, access_log=False, server_header=False, ws="none", lifespan="off",
+                timeout_graceful_shutdown=math.ceil(settings.timeout),
+            )  # fmt: skip
+            server = uvicorn.Server(config)
+            # also before the server runs, and when it raises them again at its end
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)
-            say(console, f"serving {settings.checkpoint} at {address(listener)} (Ctrl-C stops)")
+                signal.signal(number, server.handle_exit)
+            models = ", ".join(app.models.names)
+            say(console, f"serving {models} at {address(listener)} (Ctrl-C stops)")
             server.run(sockets=[listener])
     say(console, "stopped")
 

@@ -1,0 +1,346 @@
+"""The models of a service by name: the pretrained network, and trained ones, which are read again when they change."""
+
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from email.message import Message
+from pathlib import Path
+from threading import Lock
+from typing import final
+
+import pandas as pd
+
+from informer.base.errors import InputError, listed
+from informer.base.files import fingerprint
+from informer.checkpoint.paths import forecasting_checkpoint, locate
+from informer.config.commands import ServeConfig
+from informer.config.data import DatasetConfig, InputFormat
+from informer.config.fields import problems_of
+from informer.data.diagnosis import series_column
+from informer.data.history import Future, check_futures
+from informer.data.panel import read_panel
+from informer.inference.model import Forecast, TrainedModel, interval_notes
+from informer.inference.zero import ZeroModel
+from informer.members.zero import network_seasons
+from informer.read.dialect import find_encoding
+from informer.read.series import Series, prepared
+from informer.read.table import Table, cells_of_content, read_errors, table_of_frame
+from informer.scoring.intervals import LEVELS
+from informer.service.schemas import Description, Limits, Tables
+
+log = logging.getLogger(__name__)
+
+CSV, JSON = "text/csv", "application/json"
+FRAME, FUTURE = "frame", "future"
+ZERO = "zero"
+"""Name of the pretrained network."""
+AT_ONCE = 16
+"""Series of a forward pass, after which other requests have their turn."""
+MOST_NAMES = 100
+"""Maximum number of series names, and of categories of a column, in a description."""
+_READING = Lock()
+"""Reading turns warnings of pandas into errors, a setting of the whole process."""
+
+
+class Refused(InputError):
+    """Ends a request with this status and error line."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+def media_type(content_type: str) -> tuple[str, str | None]:
+    """CSV or JSON, and the encoding of CSV text if it is named, from a Content-Type header."""
+    header = Message()
+    header["Content-Type"] = content_type
+    kind, charset = header.get_content_type() if content_type else "none", header.get_param("charset")
+    if kind not in (CSV, JSON):
+        raise Refused(415, f"Content-Type: expected {CSV} or {JSON}, found {kind}")
+    return kind, charset if isinstance(charset, str) else None
+
+
+Source = bytes | pd.DataFrame
+
+
+class Model(ABC):
+    """A model in use: reads tables and forecasts them."""
+
+    name: str
+
+    @property
+    @abstractmethod
+    def n_inputs(self) -> int:
+        """Number of columns that it reads, in addition to which others may be sent."""
+
+    @property
+    @abstractmethod
+    def least(self) -> int:
+        """Rows of one pass."""
+
+    @abstractmethod
+    def read(
+        self, frame: Source, future: Source | None, name: str, form: InputFormat
+    ) -> tuple[list[Series], list[Future]]:
+        """The series of a request, and the columns known ahead of each, if the model reads any."""
+
+    @abstractmethod
+    def rows(self, horizon: str | None, series: Series | None) -> int:
+        """Rows to forecast, after a series if there is one yet."""
+
+    @abstractmethod
+    def forecasts(
+        self, series: Sequence[Series], futures: Sequence[Future], horizon: str | None, levels: Sequence[int]
+    ) -> Iterator[list[Forecast]]:
+        """Forecasts of a few series at a time."""
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """What it needs and returns."""
+
+    def answer(
+        self, content: bytes, content_type: str, horizon: str | None, levels: Sequence[int], name: str,
+        form: InputFormat, limits: Limits,
+    ) -> Iterator[list[Forecast]]:  # fmt: skip
+        """The forecasts for the body of a request in parts, the first of which is empty: it reads the table.
+
+        Raises:
+            InputError: an error the client can fix.
+        """
+        self.rows(horizon, None)
+        with _READING:
+            series, futures = self.read(*_sources(content, content_type, form, limits, self.n_inputs, name))
+        n_columns = self.n_inputs or len(series[0].columns)
+        limits.check_values(len(series), max(self.rows(horizon, each) for each in series), n_columns, self.least)
+        yield []
+        yield from self.forecasts(series, futures, horizon, levels)
+
+
+def _sources(
+    content: bytes, content_type: str, form: InputFormat, limits: Limits, read: int, name: str
+) -> tuple[Source, Source | None, str, InputFormat]:
+    """The tables of a body, whose size is within the limits, and how to read them."""
+    kind, charset = media_type(content_type)
+    form = copy(form)
+    if kind == JSON:
+        try:
+            text = content.decode()
+        except UnicodeError as error:
+            raise InputError(f"body: expected JSON in UTF-8, found: {error}") from error
+        tables = Tables.read(text, limits, read)
+        ahead = None if tables.future is None else pd.DataFrame(tables.future)
+        return pd.DataFrame(tables.frame), ahead, name or FRAME, form
+    form.encoding = charset or form.encoding or find_encoding(content)
+    for problem in problems_of(form):
+        raise InputError(f"Content-Type: {problem}")
+    with read_errors(Path(name or FRAME), form.encoding):
+        _check_text(content.decode(form.encoding), limits, read)
+    return content, None, name or FRAME, form
+
+
+SEPARATORS, LINE_ENDS = ",;\t| ", "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""Characters that may separate cells, of which a blank may also be part of a time; those that may end a line."""
+
+
+def _check_text(text: str, limits: Limits, read: int) -> None:
+    """Check the size of CSV text by its separators, since reading it takes time for each column and cell."""
+    longest, cells = 0, sum(map(text.count, LINE_ENDS))
+    limits.check_size(0, cells, read, "body")
+    for line in text.splitlines():
+        counts = [*map(line.count, SEPARATORS)]
+        longest, cells = max(longest, *counts), cells + max(sum(counts[:-1]), counts[-1])
+    limits.check_size(1 + longest, cells, read, "body")
+
+
+@final
+class Pretrained(Model):
+    """The pretrained network, for numeric columns of any table."""
+
+    def __init__(self, settings: ServeConfig) -> None:
+        self.name, self._model, self._most_series = ZERO, ZeroModel(device=settings.device), settings.max_series
+
+    n_inputs = 0
+
+    @property
+    def least(self) -> int:
+        """See `Model`."""
+        return self._model.member.network.version.horizon
+
+    def read(
+        self, frame: Source, future: Source | None, name: str, form: InputFormat
+    ) -> tuple[list[Series], list[Future]]:
+        """See `Model`."""
+        if future is not None:
+            raise InputError("future: model=zero reads no columns known ahead; leave it out")
+
+        def read(config: DatasetConfig) -> Table:
+            if isinstance(frame, bytes):
+                return prepared(cells_of_content(frame, name, config), config)
+            return prepared(table_of_frame(frame, name, config.time_col), config)
+
+        config = form.applied_to(DatasetConfig())
+        table = read(config)
+        if not config.series_col and (column := series_column(table, config)):
+            config = replace(config, series_col=column)
+            table = read(config)  # again, so that names such as 001 are text
+        key = [config.series_col] if config.series_col in table.columns else []
+        if (found := len(table.frame[key].drop_duplicates())) > self._most_series and key:
+            raise InputError(f"{name}: expected at most {self._most_series} series, found {found}; send fewer")
+        return [replace(each, series_col=config.series_col) for each in read_panel(table, config, None)], []
+
+    def rows(self, horizon: str | None, series: Series | None) -> int:
+        """See `Model`."""
+        if series is None:
+            return self.least if horizon is None else 1
+        return series.frequency.rows_of(horizon or self.least, series.timestamps)
+
+    def forecasts(
+        self, series: Sequence[Series], futures: Sequence[Future], horizon: str | None, levels: Sequence[int]
+    ) -> Iterator[list[Forecast]]:
+        """See `Model`."""
+        columns, ahead = series[0].columns, horizon or self.least
+        seasons = network_seasons(series, columns)
+        for first in range(0, len(series), AT_ONCE):
+            part = series[first : first + AT_ONCE]
+            yield self._model.forecast(part, columns, seasons, horizon=ahead, levels=levels)
+
+    def describe(self) -> Description:
+        """See `Model`."""
+        version = self._model.member.version
+        return Description(
+            name=self.name, model=version, changed=version, seq_len=2, pred_len=self.least, intervals=list(LEVELS)
+        )
+
+
+@final
+class Trained(Model):
+    """A trained model."""
+
+    def __init__(self, name: str, path: Path, settings: ServeConfig) -> None:
+        self.name, self.model = name, TrainedModel.load(path, device=settings.device)
+        self.model.reader.most_series = settings.max_series
+
+    @property
+    def n_inputs(self) -> int:
+        """See `Model`."""
+        return len(self.model.columns.inputs)
+
+    @property
+    def least(self) -> int:
+        """See `Model`."""
+        return self.model.sizes.pred_len
+
+    def read(
+        self, frame: Source, future: Source | None, name: str, form: InputFormat
+    ) -> tuple[list[Series], list[Future]]:
+        """See `Model`."""
+        reader = self.model.reader
+        series, futures = reader.series(frame, name, form), None
+        if future is not None:
+            futures = reader.futures(future, FUTURE)
+        elif self.model.columns.future_covariates:
+            futures = reader.futures(frame, name, form)
+        check_futures(self.model.columns, has_futures=futures is not None)
+        return series, [] if futures is None else [futures(each) for each in series]
+
+    def rows(self, horizon: str | None, series: Series | None) -> int:
+        """See `Model`."""
+        return self.model.check_horizon(horizon, series)
+
+    def forecasts(
+        self, series: Sequence[Series], futures: Sequence[Future], horizon: str | None, levels: Sequence[int]
+    ) -> Iterator[list[Forecast]]:
+        """See `Model`."""
+        self.model.check_levels(levels, horizon)
+        for each, future in zip(series, futures, strict=False):
+            self.model.check_future(each, future, horizon)
+        for first in range(0, len(series), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            yield list(self.model.forecast(series[part], horizon=horizon, levels=levels, futures=futures[part] or None))
+
+    def describe(self) -> Description:
+        """See `Model`."""
+        model, checkpoint, calibration = self.model, self.model.checkpoint, self.model.calibration
+        levels = [] if calibration is None else [level for level in LEVELS if calibration.supports(level)]
+        return Description(
+            name=self.name,
+            model=model.model.family,
+            changed=checkpoint.sha256[:12],
+            targets=list(model.columns.targets),
+            inputs=list(model.columns.inputs),
+            future_covariates=list(model.columns.future_covariates),
+            static_covariates=list(model.columns.static_covariates),
+            categories={name: list(labels)[:MOST_NAMES] for name, labels in checkpoint.categories.items()},
+            time_column=checkpoint.data.time_col,
+            series_column=checkpoint.config["dataset"].get("series_col"),
+            series=checkpoint.series[:MOST_NAMES],
+            n_series=max(1, len(checkpoint.series)),
+            step=checkpoint.frequency,
+            seq_len=model.sizes.seq_len,
+            pred_len=model.sizes.pred_len,
+            quantiles=list(model.quantiles),
+            intervals=levels,
+            interval_notes=interval_notes(checkpoint, calibration, levels),
+        )
+
+
+@final
+class Run:
+    """The model of a run, read again when its file changes, or when `runs/latest` leads to another run."""
+
+    def __init__(self, name: str, location: str, settings: ServeConfig) -> None:
+        self.name, self._location, self._settings = name, location, settings
+        self._loading, self._mark = Lock(), self._marked()
+        self._model = Trained(name, self._mark[0], settings)
+
+    def current(self) -> Model:
+        """The newest model; the one before, while another thread reads a newer one or if that cannot be read."""
+        try:
+            mark = self._marked()
+        except InputError:  # it was moved, or is being written
+            return self._model
+        if mark != self._mark and self._loading.acquire(blocking=False):
+            try:
+                self._mark = mark
+                self._model = Trained(self.name, mark[0], self._settings)
+                log.info(f"model {self.name}: read again from {self._location}")
+            except InputError as error:
+                log.warning(f"model {self.name}: not read again: {error}")
+            finally:
+                self._loading.release()
+        return self._model
+
+    def _marked(self) -> tuple[Path, tuple[str, str]]:
+        file = locate(forecasting_checkpoint(self._location))
+        return file, fingerprint(file)
+
+
+@final
+class Models:
+    """The models of a service by name; the first is the default."""
+
+    def __init__(self, settings: ServeConfig) -> None:
+        named = [each.partition("=") for each in settings.models]
+        for name, sign, location in named:
+            if not (sign and location and re.fullmatch(r"[\w.-]+", name)) or name == ZERO:
+                raise InputError(f"models: expected NAME=RUN, such as models=[shops=runs/shops], found {name}{sign}")
+        runs = {name: location for name, _, location in named}
+        if settings.checkpoint is not None:
+            runs = {DEFAULT: settings.checkpoint, **runs}
+        self._runs = {name: Run(name, location, settings) for name, location in runs.items()}
+        self._zero = Pretrained(settings)
+        self.names = [*self._runs, ZERO]
+
+    def get(self, name: str) -> Model:
+        """The model of this name, "" for the first; a Refused without one."""
+        name = name or self.names[0]
+        if name not in self.names:
+            raise Refused(404, f"model: expected one of {listed(self.names)}, found {name!r:.100}")
+        return self._zero if name == ZERO else self._runs[name].current()
+
+
+DEFAULT = "default"
+"""Name of the model of `checkpoint`."""
