@@ -156,7 +156,8 @@ def predict(settings: commands.PredictConfig) -> Answer:
 
 def explain(settings: commands.ExplainConfig) -> Answer:
     """Write forecasts by source, or the difference between two by source."""
-    locate(settings.checkpoint)
+    if settings.checkpoint != "zero":
+        locate(settings.checkpoint)
     if settings.input is not None:
         files.check_input(settings.input)
     from informer.inference import explain as explaining

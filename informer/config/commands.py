@@ -303,8 +303,13 @@ class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
     informer explain runs/latest input=FILE.csv future=prices.csv 'set=[price=+10%]'
     informer explain runs/latest input=today.csv against=yesterday.csv
     informer explain runs/latest importance=true
+    informer explain FILE.csv checkpoint=zero target=sales future=next.csv
     """
 
+    checkpoint: str = setting(
+        "runs/latest", "A run directory, a model file, or zero: the pretrained network.", is_path=True
+    )
+    target: str | None = setting(None, "With zero: the column to forecast; null: all that are not known ahead.")
     input: str | None = setting(
         None, "The file whose forecast is explained, or many; null: the data of training.", is_path=True
     )
@@ -330,6 +335,10 @@ class ExplainConfig(WithCheckpoint, WithOutput, WithDevice):
         for name in ("future", "what_if", "set", "against", "horizon") if self.importance else ():
             if getattr(self, name):
                 yield f"{name}: expected none with importance=true, which forecasts the test part; leave it out"
+        if self.target and self.checkpoint != "zero":
+            yield "target: expected none, since the model has its own; leave it out"
+        if self.importance and self.checkpoint == "zero":
+            yield "importance: expected a trained model, since the pretrained network has no test part"
 
 
 class ExportFormat(Enum):

@@ -9,10 +9,10 @@ the same information, each may count little.
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from informer.base.console import logging_to, say, text_table
 from informer.base.errors import InputError, counted, listed, printable
 from informer.base.files import expanded, write_atomic
 from informer.base.runtime import pick_device
-from informer.checkpoint.format import Checkpoint, load
+from informer.checkpoint.format import load
 from informer.checkpoint.paths import EXPLAINED, PAGE, forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalDataset, ExplainConfig
@@ -38,11 +38,13 @@ from informer.inference.job import future_of, match_futures, name_sources
 from informer.inference.model import Forecast, TrainedModel, decimals_for, key_columns, rounded
 from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, explanations, place_of
+from informer.inference.untrained import Untrained, untrained
 from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
 from informer.read.series import Series
+from informer.read.table import name_of
 
-EXPLANATION = "explanation.csv"
+EXPLANATION, ZERO = "explanation.csv", "zero"
 IF, BEFORE, DIFFERENCE = "value_if", "value_before", "difference"
 MOST_SHOWN, DIGITS = 3, 5
 """Forecasts whose sources are printed, and significant digits of the largest."""
@@ -67,8 +69,14 @@ class ChangedFuture(Future):
         return values
 
 
-def read_changes(words: Sequence[str], saved: Checkpoint) -> dict[str, Change]:
+def read_changes(
+    words: Sequence[str], known: Sequence[str], inputs: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> dict[str, Change]:
     """Changes of columns known ahead: price=+10%, price=-2 (added), price=5 or weather=rain (the value of all rows).
+
+    Args:
+        known, inputs: columns that the model reads ahead, and all that it reads.
+        categories: their categories, by column.
 
     Raises:
         InputError: another form, or a column that the model does not read ahead.
@@ -76,17 +84,17 @@ def read_changes(words: Sequence[str], saved: Checkpoint) -> dict[str, Change]:
     changes = dict[str, Change]()
     for word in words:
         name, sign, value = word.rpartition("=")
-        where, known = f"set={word}", saved.future_covariates
+        where = f"set={word}"
         if not sign:
             raise InputError(f"{where}: expected COLUMN=VALUE, such as price=+10%")
         if name not in known:
-            role = "is not known ahead to" if name in saved.inputs else "is not read by"
+            role = "is not known ahead to" if name in inputs else "is not read by"
             readable = f"it reads ahead {listed(known)}" if known else "it reads no column ahead"
             raise InputError(f"{where}: {name} {role} this model; {readable}")
-        if name in saved.categories:
-            if value not in saved.categories[name]:
-                raise InputError(f"{where}: expected one of {listed(saved.categories[name])}")
-            changes[name] = 0.0, 1.0 + list(saved.categories[name]).index(value)
+        if name in categories:
+            if value not in categories[name]:
+                raise InputError(f"{where}: expected one of {listed(categories[name])}")
+            changes[name] = 0.0, 1.0 + list(categories[name]).index(value)
         elif not (found := re.fullmatch(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(%?)", value)) or (found[3] and not found[1]):
             raise InputError(f"{where}: expected a number, or a change such as +10%, -10%, +2 or -2")
         else:
@@ -156,28 +164,75 @@ def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
 HEADS = {"value": "forecast", IF: "changed", BEFORE: "before", "min": "lowest", "max": "highest"}
 
 
-def _locations(location: str | None, saved: Checkpoint) -> list[Path]:
-    """The files of `input`, or of training if they have not changed."""
-    if location is not None:
-        return list_files("input", location) or [expanded(location)]
-    dataset = node_of(DatasetConfig, without_location(saved.config["dataset"]))
-    recorded, data_dir = Recorded.of(saved.config, dict(saved.data)), str(saved.config.get("data_dir") or "data")
-    found, folder = find_again(dataset, recorded, named=None, default=data_dir, can_differ=True, setting="input")
-    return find_files(found, Path(folder))
+@final
+class _Trained:
+    """A trained model whose forecasts are explained, and the columns that it reads ahead, all that it reads, and their
+    categories."""
+
+    def __init__(self, settings: ExplainConfig) -> None:
+        self._settings = settings
+        self._model = TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device)
+        self._saved = saved = self._model.checkpoint
+        self.known, self.inputs, self.categories = saved.future_covariates, saved.inputs, saved.categories
+        self.folder = locate(settings.checkpoint).parent
+
+    def files(self, location: str | None) -> list[Path]:
+        """The files of `input`, or of training if they have not changed."""
+        if location is not None:
+            return list_files("input", location) or [expanded(location)]
+        saved = self._saved
+        dataset = node_of(DatasetConfig, without_location(saved.config["dataset"]))
+        recorded, data_dir = Recorded.of(saved.config, dict(saved.data)), str(saved.config.get("data_dir") or "data")
+        found, folder = find_again(dataset, recorded, named=None, default=data_dir, can_differ=True, setting="input")
+        return find_files(found, Path(folder))
+
+    def forecasts(
+        self, location: str | None, future: str | None, changes: Mapping[str, Change] | None = None
+    ) -> Sequence[Forecast]:
+        """The forecasts of some files with their sources."""
+        sources, settings = name_sources(self.files(location)), self._settings
+        paths, series, ahead = (
+            None if future is None else match_futures(future, sources),
+            list[Series](),
+            list[Future](),
+        )
+        for source in sources:
+            panel = self._model.reader.series(source.path, source.name, settings.dataset)
+            series += panel
+            if (futures := future_of(self._model, paths, source, settings.dataset)) is not None:
+                ahead += [futures(each) for each in panel]
+        return explanations(self._model, series, changed(ahead, changes or {}) or None, horizon=settings.horizon)
 
 
-def _read(
-    model: TrainedModel, locations: Sequence[Path], settings: ExplainConfig, future: str | None
-) -> tuple[list[Series], list[Future] | None]:
-    """The series of some files, and their future covariates, if any."""
-    sources = name_sources(locations)
-    series = {source: model.reader.series(source.path, source.name, settings.dataset) for source in sources}
-    paths = None if future is None else match_futures(future, sources)
-    ahead = list[Future]()
-    for source, panel in series.items():
-        if (futures := future_of(model, paths, source, settings.dataset)) is not None:
-            ahead += [futures(each) for each in panel]
-    return [each for panel in series.values() for each in panel], ahead or None
+@final
+class _Pretrained:
+    """The pretrained network with effects of columns known ahead, like `_Trained`."""
+
+    def __init__(self, settings: ExplainConfig) -> None:
+        if settings.input is None:
+            raise InputError("input: expected a file to forecast, since the pretrained network has no data of training")
+        self._settings, self.folder = settings, Path()
+        subject = self._read(settings.input, settings.future)
+        self.known = () if subject.known is None else subject.known.columns
+        self.inputs, self.categories = subject.panel[0].columns, subject.categories
+
+    def _read(self, location: str, future: str | None) -> Untrained:
+        config, ahead = self._settings.dataset.applied_to(DatasetConfig()), None if future is None else expanded(future)
+        path = expanded(location)
+        return untrained(path, config, name=name_of(path), target=self._settings.target, future=ahead)
+
+    def files(self, location: str | None) -> list[Path]:
+        """The file of `input`."""
+        return [] if location is None else [expanded(location)]
+
+    def forecasts(
+        self, location: str | None, future: str | None, changes: Mapping[str, Change] | None = None
+    ) -> Sequence[Forecast]:
+        """The forecasts of the file with their sources."""
+        assert location is not None, "checked before"
+        subject, settings = self._read(location, future), self._settings
+        subject = replace(subject, futures=changed(subject.futures, changes or {}))
+        return subject.forecast(settings.horizon, settings.device, explained=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,27 +259,22 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
     Raises:
         InputError: no readable checkpoint or input, or a change of a column that the model does not read ahead.
     """
-    checkpoint = forecasting_checkpoint(settings.checkpoint)
-    output = Path(settings.output) if settings.output else locate(settings.checkpoint).parent / EXPLAINED
     with logging_to(console), ExitStack() as held:
-        model = TrainedModel.load(checkpoint, device=settings.device)
-        changes = read_changes(settings.set, model.checkpoint)
-        locations = _locations(settings.input, model.checkpoint)
+        model = _Pretrained(settings) if settings.checkpoint == ZERO else _Trained(settings)
+        output = Path(settings.output) if settings.output else model.folder / EXPLAINED
+        changes = read_changes(settings.set, model.known, model.inputs, model.categories)
         others = map(Path, filter(None, (settings.future, settings.what_if, settings.against)))
         written, overwrite = [output / EXPLANATION, output / PAGE], settings.overwrite or not settings.output
-        held.enter_context(only_output(output, written, inputs=[*locations, *others], overwrite=overwrite))
-        series, futures = _read(model, locations, settings, settings.future)
-        first, other = explanations(model, series, futures, horizon=settings.horizon), None
+        inputs = [*model.files(settings.input), *others]
+        held.enter_context(only_output(output, written, inputs=inputs, overwrite=overwrite))
+        first, other = model.forecasts(settings.input, settings.future), None
         then: list[Forecast | None] | None = None
         if settings.what_if or changes:
-            if futures is None:
+            if not model.known:
                 raise InputError("what_if: the model reads no column ahead; leave it out")
-            _, ahead = _read(model, locations, settings, settings.what_if or settings.future)
-            ahead = changed(ahead or [], changes)
-            other, then = IF, [*explanations(model, series, ahead, horizon=settings.horizon)]
+            other, then = IF, [*model.forecasts(settings.input, settings.what_if or settings.future, changes)]
         elif settings.against:
-            earlier = _read(model, _locations(settings.against, model.checkpoint), settings, settings.future)
-            before = explanations(model, *earlier, horizon=settings.horizon)
+            before = model.forecasts(settings.against, settings.future)
             found = {each.series.name: each for each in before}
             if len(before) == len(first) == 1:  # its name is that of its file
                 found = {first[0].series.name: before[0]}
@@ -244,7 +294,7 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         head = ["source", *(HEADS.get(column, column) for column in mean.columns)]
         console.print(text_table(head, rows, title=printable(f"{name}, over the horizon"), bold="forecast"))
     if other == IF and not table[DIFFERENCE].any():
-        say(console, f"{listed(model.columns.future_covariates)}: unchanged, or without an effect in this model")
+        say(console, f"{listed(model.known)}: unchanged, or without an effect in this model")
     say(console, f"explanation: {output / EXPLANATION}")
     return Explained(first=first, then=then, other=other, output=output, means=means)
 

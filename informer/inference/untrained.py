@@ -1,7 +1,7 @@
 """Tables that are forecast without training: their series, and the columns known ahead of them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -68,12 +68,14 @@ class Untrained:
         columns: the columns to forecast.
         known: columns known ahead; None: there are none.
         futures: their values, of each series.
+        categories: of the columns with categories.
     """
 
     panel: Sequence[Series]
     columns: Sequence[str]
     known: Known | None = None
     futures: Sequence[Future] = ()
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def seasons(self) -> tuple[int, int]:
@@ -193,10 +195,14 @@ def untrained(
     if ahead is None or not names:
         return Untrained(panel=panel, columns=targets)
     futures = futures_of_table(coded(ahead, categories.labels), config)
-    holidays = regions_of(config.holidays)
     categorical = tuple(name for name in names if name in config.categorical)
-    of_each = [futures(series) for series in panel]
-    return Untrained(panel=panel, columns=targets, known=Known(names, categorical, holidays), futures=of_each)
+    return Untrained(
+        panel=panel,
+        columns=targets,
+        known=Known(names, categorical, regions_of(config.holidays)),
+        futures=[futures(series) for series in panel],
+        categories=categories.labels,
+    )
 
 
 def _table(frame: Frame, name: str, config: DatasetConfig) -> Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import done
+from entry_points import done, refusal
 from sklearn.linear_model import PoissonRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 
@@ -85,6 +85,26 @@ def test_a_file_that_continues_is_forecast_as_one_with_a_second_file(panel: tupl
     assert one == two
     total = pd.read_csv("two/totals.csv").query(f"rows == {4 * AHEAD}")["value"]
     np.testing.assert_allclose(total, pd.read_csv("two/forecasts/past.forecast.csv")["sales"].sum(), rtol=1e-4)
+
+
+def test_an_explanation_has_each_column_known_ahead(panel: tuple[pd.DataFrame, pd.Series]) -> None:
+    """Against the forecast, and the promotions that made the rows; red if parts do not add up to it, or a promotion in
+    all rows ahead is not more than what it is now."""
+    lines_of("past.csv", "target=sales", "future=next.csv", "output=out")
+    words = ["explain", "past.csv", "checkpoint=zero", "target=sales", "future=next.csv"]
+    done(*words, "output=why")
+    table = pd.read_csv("why/explanation.csv")
+    assert {*table["source"]} == {"level", "promo", "calendar", "history"}
+    keys = ["shop", "date"]
+    sums = table.groupby(keys)["value"].sum().to_numpy()
+    expected = pd.read_csv("out/forecasts/past.forecast.csv").sort_values(keys)["sales"]
+    np.testing.assert_allclose(sums, expected, rtol=1e-3)
+    assert "promo" in Path("why/report.html").read_text()
+    done(*words, "set=[promo=Y]", "output=what_if")
+    changed = pd.read_csv("what_if/explanation.csv").query("source == 'promo'")
+    assert changed["difference"].min() >= -1e-9
+    assert changed["difference"].max() > 5
+    assert "set=promo=X: expected one of N, Y" in refusal(*words, "set=[promo=X]", "output=no")
 
 
 def heated() -> tuple[pd.DataFrame, np.ndarray]:
