@@ -8,14 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import ROOT, SMALL, TENSORBOARD, done, refusal
 from matplotlib.dates import num2date
-from matplotlib.figure import Figure
-from stores import read_series
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from informer import checkpoint
 from informer.base.plots import (
     plot_attention,
     plot_error_by_step,
@@ -25,12 +21,6 @@ from informer.base.plots import (
     save_figure,
     shown_columns,
 )
-from informer.build import build_data
-from informer.config.conversion import from_plain
-from informer.inference.model import TrainedModel
-from informer.inference.writing import figure_of
-from informer.report.run import run_content
-from informer.training.curves import forecast_figure
 
 SAMPLE = ROOT / "data/sample.csv"
 
@@ -203,11 +193,6 @@ def test_an_interval_of_one_step_has_an_extent():
     assert (low, high) == (ahead["a"].iloc[0] - 1, ahead["a"].iloc[0] + 1)
 
 
-def test_steps_ahead_are_whole_numbers():
-    (axes,) = plot_error_by_step({"informer": [0.5, 0.7]}).axes
-    assert all(tick == round(tick) for tick in axes.get_xticks())
-
-
 def test_signs_without_a_font_are_one_line_of_the_log(tmp_path, caplog):
     """Two signs of the private range, which no font has, in a title and a column's name."""
     history, ahead = frame("2024-01-01", 20, ["\ue123"]), frame("2024-01-01 20:00", 3, ["\ue123"])
@@ -217,10 +202,6 @@ def test_signs_without_a_font_are_one_line_of_the_log(tmp_path, caplog):
 
 
 COLUMNS = [*(f"c{i}" for i in range(19)), "sales"]
-
-
-def titles(figure: Figure) -> list[str]:
-    return [axes.get_title("left") for axes in figure.axes if axes.get_title("left")]
 
 
 @pytest.fixture(scope="module", params=[None, "c15"])
@@ -237,30 +218,3 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         "pred_len=4", "trainer.max_steps=2", f"run_dir={folder / 'run'}",
     )  # fmt: skip
     return folder / "run", request.param or "sales"
-
-
-@pytest.mark.slow
-def test_in_pictures_of_predict_and_python(run: tuple[Path, str]) -> None:
-    folder, target = run
-    model = TrainedModel.load(folder)
-    series = read_series(folder.parent / "wide.csv", from_plain(model.checkpoint.config).dataset)
-    (forecast,) = model.forecast([series])
-    drawn = titles(figure_of(forecast, title=""))
-    assert (len(drawn), target in drawn) == (12, True)
-
-
-def test_in_the_images_of_tensorboard(run: tuple[Path, str]) -> None:
-    folder, target = run
-    saved = checkpoint.load(folder)
-    config = from_plain(saved.config)
-    config.dataset.path = str(folder.parent / "wide.csv")
-    data = build_data(config, torch.device("cpu"))
-    drawn = titles(forecast_figure(TrainedModel.load(folder).model, data))
-    assert drawn == ["c0", "c1", target]
-
-
-def test_in_the_report(run: tuple[Path, str]) -> None:
-    folder, target = run
-    content = run_content(folder)
-    assert (content.main or content.columns[-1]) == target
-    assert target in {track.column for track in content.tracks}
