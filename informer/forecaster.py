@@ -154,7 +154,9 @@ class Forecaster:
         """
         if self._comes_trained:
             return self
-        from informer.training.run import Read, saved_path, saved_table, train
+        from informer.data.dataset import Provenance
+        from informer.training.folder import saved_path, saved_table
+        from informer.training.run import Read, train
 
         config = self.get_params()
         requested_dir, path = config.pop("run_dir", None), path_of(frame)
@@ -167,7 +169,9 @@ class Forecaster:
             if table is not None:
                 folders.enter_context(folder.claimed())
                 folder.check_new()
-                provenance = None if kept_at is None else folders.enter_context(saved_table(table.frame, kept_at))
+                provenance = None
+                if kept_at is not None:
+                    provenance = Provenance(kept_at, folders.enter_context(saved_table(table.frame, kept_at)))
                 read = partial(read_dataset, settings, table=table, provenance=provenance)
             folders.enter_context(nullcontext() if verbose else shown(Console(stderr=True)))
             train(settings, folder, Console(quiet=not verbose), read=read)

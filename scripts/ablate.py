@@ -43,8 +43,8 @@ from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.scoring.evaluate import evaluate
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch
-from informer.training.saving import Checkpointer
 from informer.training.start import new_network
+from informer.training.state import State
 
 CPU = torch.device("cpu")
 
@@ -181,8 +181,7 @@ def train_steps(settings: TrainConfig, model: ForecastModel, data: Data, steps: 
     """
     settings = replace(settings, trainer=replace(settings.trainer, max_epochs=steps + 1, max_steps=steps))
     with Tracker([], n_steps=0, console=Console(quiet=True)) as tracker, StopRequest() as stop:
-        saver = Checkpointer(lambda *_: None, every_minutes=None, stop=stop)
-        session = Session.begin(settings, model, data, tracker=tracker, checkpointer=saver)
+        session = Session(settings, State(settings, model), data, tracker=tracker, stop=stop)
         done, started = session.state.progress, time.process_time()
         while done.step < steps:
             train_epoch(session)

@@ -22,15 +22,15 @@ from informer.base.files import check_no_input_overwritten
 from informer.base.runtime import resource
 from informer.checkpoint import informer2020 as compat
 from informer.config.conversion import node_of, read_saved_yaml
-from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig
+from informer.config.data import Calendar, DatasetConfig, FeatureMode, NonNegative, ScalerConfig
 from informer.config.fields import check
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.config.training import TrainConfig
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.networks.models.base import ModelDims
+from informer.training.facts import untrained
 from informer.training.folder import RunFolder
-from informer.training.run import untrained
 
 COUNTED = (*(f"{side}_embedding.value_embedding.tokenConv.weight" for side in ("enc", "dec")), "projection.weight")
 """Their weights whose shapes say how many columns there are."""
@@ -142,7 +142,8 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
         TrainConfig(
             dataset=dataset, model=compat.model_config(arguments), seq_len=options.seq_len,
             label_len=options.label_len, pred_len=options.pred_len, features=FeatureMode(options.features),
-            target=options.target, run_dir=str(run_dir), **compat.attention_nodes(arguments),
+            target=options.target, run_dir=str(run_dir), non_negative=NonNegative.none,
+            **compat.attention_nodes(arguments),
         )
     )  # fmt: skip
     model = compat.from_informer2020(state, arguments)

@@ -47,8 +47,8 @@ from informer.config.data import Transform
 from informer.config.hydra_compose import composed, train_words
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_step, window_order
-from informer.training.saving import Checkpointer
 from informer.training.start import new_network
+from informer.training.state import State
 
 ROWS = "rows.csv"
 WARM_UP, TIMED = 1, 3
@@ -181,9 +181,8 @@ def expected(keys: Sequence[str]) -> str:
         return "fitted in closed form, without steps"
     seed_everything(settings.seed)
     model = new_network(settings, data).to(device).train()
-    checkpointer = Checkpointer(lambda state, is_best: None, every_minutes=None, stop=StopRequest())
     with Tracker([], n_steps=n_steps, console=Console(quiet=True)) as tracker:
-        session = Session.begin(settings, model, data, tracker=tracker, checkpointer=checkpointer)
+        session = Session(settings, State(settings, model), data, tracker=tracker, stop=StopRequest())
         for step, indices in enumerate(window_order(data.train, seed=0, epoch=0).split(trainer.batch_size)):
             if step == WARM_UP:
                 began = time.perf_counter()

@@ -154,7 +154,7 @@ def test_another_seed_makes_another_run(folder: Path, trained: Trained) -> None:
 @pytest.mark.parametrize(("max_steps", "epochs"), [(STEPS, 1), (STEPS + 2, 2)])
 def test_max_steps_cuts_a_run(max_steps: int, epochs: int, folder: Path) -> None:
     last = run(*SAMPLE, f"trainer.max_steps={max_steps}")
-    assert (last.step, last.epoch) == (max_steps, epochs)
+    assert (last.progress.step, last.progress.epoch) == (max_steps, epochs)
 
 
 def test_early_stopping_keeps_the_best_epoch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

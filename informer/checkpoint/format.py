@@ -155,6 +155,9 @@ def _checked_config(config: dict[str, Any]) -> dict[str, Any]:
             value = value.get(key) if isinstance(value, dict) else None
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ValueError(f"config.{'.'.join(keys)}: found {value!r:.40}")
+    levels = config["loss"].get("quantiles", [])
+    if not isinstance(levels, list) or not all(isinstance(level, float) for level in levels):
+        raise ValueError(f"config.loss.quantiles: expected a list of levels, found {levels!r:.40}")
     return config
 
 

@@ -5,20 +5,21 @@ The network is first built on the meta device, without memory; its shapes are co
 only then is it built with memory.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from informer.base.errors import InputError, counted, reason_of
-from informer.build import attention_class, build_model, complete_node
+from informer.build import attention_class, build_model, complete_node, dims_of
 from informer.checkpoint.format import Checkpoint
 from informer.config.conversion import model_of
 from informer.config.model import ModelConfig
 from informer.config.training import SLOTS
-from informer.data.columns import NUMBERS_ONLY, Trained
+from informer.data.calendar import mark_fields
+from informer.data.dataset import Data
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import SLOT_OF, ModelDims, network_class
 from informer.read.frequency import Frequency
@@ -212,51 +213,25 @@ def _dims_problems(checkpoint: Checkpoint) -> list[str]:
     return problems
 
 
-class Transfer(NamedTuple):
-    """Names of the tensors copied, of those left at their new values, and of checkpoint tensors not used."""
-
-    copied: list[str]
-    new: list[str]
-    left_out: list[str]
-    swapped: list[str]
-    """Slots whose mechanism or its parameters differ."""
-
-    def __str__(self) -> str:
-        lists = {"other attention": self.swapped, "fresh": self.new, "left out": self.left_out}
-        details = "".join(f"; {reason}: {', '.join(names)}" for reason, names in lists.items() if names)
-        return f"{counted(len(self.copied), 'tensor')} kept, {len(self.new)} fresh{details}"
-
-
-def warm_start(
-    model: ForecastModel,
-    checkpoint: Checkpoint,
-    *,
-    inputs: Sequence[str],
-    targets: Sequence[str],
-    mark_sizes: Sequence[int],
-    same_calendar: bool = True,
-    slots: Mapping[str, Mapping[str, Any]],
-    trained: Trained = NUMBERS_ONLY,
-) -> Transfer:
+def warm_start(model: ForecastModel, checkpoint: Checkpoint, data: Data, slots: Mapping[str, Mapping[str, Any]]) -> str:
     """Copy the weights of a checkpoint into `model`, except those of other columns or other mechanisms.
 
+    Value embeddings are not copied if inputs, categories or columns with gaps differ, calendar embeddings if the
+    calendar marks do, the head if targets or quantiles do, the vectors of series if the series do. Where a mechanism or
+    its parameters differ, only learned tensors with the same name and shape are copied, no buffers.
+
     Args:
-        model: network with new weights; updated in place.
+        model: network with new weights for `data`; updated in place.
         checkpoint: checkpoint of a network with the same sizes.
-        inputs, targets: columns of the new data. Value embeddings are not copied if the inputs differ from the
-            checkpoint's, nor is the head if targets or quantiles differ.
-        mark_sizes, same_calendar: vocabulary sizes of the calendar marks, and whether the calendar fields are those of
-            the checkpoint; if any differ, calendar embeddings are not copied.
-        slots: `_target_` and parameters of the model's three attention mechanisms. Where these differ, only learned
-            tensors with the same name and shape are copied, no buffers.
-        trained: series, categories and columns with gaps of the new data. Value embeddings are not copied if categories
-            or gaps differ, nor are the vectors of series if the series differ.
+        slots: `_target_` and parameters of the model's three attention mechanisms.
+
+    Returns:
+        How many tensors were copied, and which were not.
 
     Raises:
         InputError: any other tensor is missing, unexpected or of another shape.
     """
-    same_calendar = same_calendar and tuple(mark_sizes) == checkpoint.dims.mark_sizes
-    columns = _of_other_columns(model, checkpoint, trained, inputs=inputs, targets=targets, same_calendar=same_calendar)
+    columns = _of_other_columns(model, checkpoint, data)
     current = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
     # slots whose mechanism or parameters differ, and whether its class is the same
@@ -278,33 +253,30 @@ def warm_start(
     check_numbers(current, saved)
     model.load_state_dict(saved, strict=False)
     left_out = [name for name in checkpoint.weights if name not in current and name not in fresh]
-    return Transfer([*current], fresh, left_out, [*swapped])
+    lists = {"other attention": swapped, "fresh": fresh, "left out": left_out}
+    details = "".join(f"; {reason}: {', '.join(names)}" for reason, names in lists.items() if names)
+    return f"{counted(len(current), 'tensor')} kept, {len(fresh)} fresh{details}"
 
 
-def _of_other_columns(
-    model: ForecastModel,
-    checkpoint: Checkpoint,
-    trained: Trained,
-    *,
-    inputs: Sequence[str],
-    targets: Sequence[str],
-    same_calendar: bool,
-) -> tuple[str, ...]:
+def _of_other_columns(model: ForecastModel, checkpoint: Checkpoint, data: Data) -> tuple[str, ...]:
     """Name prefixes of tensors that depend on columns, calendar or head, where these differ from the checkpoint's."""
-    network = model.network
+    network, dims = model.network, dims_of(data)
     own = [()] * 3 if network is None else [network.INPUT_PARTS, network.CALENDAR_PARTS, network.HEAD_PARTS]
     of_inputs, of_calendar, of_head = ([f"network.{part}" for part in parts] for parts in own)
-    labels = {name: list(categories) for name, categories in trained.categories.items()}
+    labels = {name: list(categories) for name, categories in data.categories.items()}
     head, trained_for = model.distribution, checkpoint.loss.value if checkpoint.loss.is_distribution else None
     same_head = trained_for == (None if head is None else head.kind)
-    same_masks = (trained.masked or ()) == (checkpoint.dims.masked or ())
+    same_masks = (dims.masked or ()) == (checkpoint.dims.masked or ())
+    marks = mark_fields(data.frequency, data.calendar), dims.mark_sizes
+    older_marks = mark_fields(Frequency.parse(checkpoint.frequency), checkpoint.calendar), checkpoint.dims.mark_sizes
     differ = {
         "columns": (
-            list(inputs) != checkpoint.inputs or labels != checkpoint.categories or not same_masks, of_inputs
+            list(data.inputs) != checkpoint.inputs or labels != checkpoint.categories or not same_masks, of_inputs
         ),
-        "calendar": (not same_calendar, of_calendar),
+        "calendar": (marks != older_marks, of_calendar),
         "targets or quantiles": (
-            list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles] or not same_head, of_head
+            list(data.targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles] or not same_head,
+            of_head,
         ),
     }  # fmt: skip
     for aspect, (is_other, parts) in differ.items():
@@ -316,7 +288,7 @@ def _of_other_columns(
     prefixes = [prefix for is_other, parts in differ.values() if is_other for prefix in parts]
     if differ["columns"][0]:
         prefixes.append("transform.categories.")
-    if list(trained.series) != checkpoint.series:
+    if list(data.trained_series) != checkpoint.series:
         prefixes.append("transform.series.")
     return tuple(prefixes)
 

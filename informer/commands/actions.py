@@ -101,9 +101,10 @@ def train(settings: TrainConfig) -> Answer:
             locate(settings.init_from)
     with start.loading():
         from informer.training import run
-        from informer.training.processes import is_elastic
 
     console, named = main_console(), settings.run_dir
+    # whether torchrun has restarted the processes is not known: machines may have different counts of restarts
+    restarts = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
     if (number := job_number()) is not None:  # of a `--multirun`: with the swept settings
         common = {unquoted(word) for word in sys.argv}
         say(console, f"job {number}: {' '.join(word for word in job_overrides() if word not in common)}")
@@ -111,7 +112,7 @@ def train(settings: TrainConfig) -> Answer:
         if settings.resume is not None:
             folder = RunFolder.of(Path(settings.resume))
             evaluation = run.resume(folder, console, settings, set_keys=overridden_keys())
-        elif named is not None and is_elastic() and RunFolder(Path(named)).contains_run:
+        elif named is not None and restarts and RunFolder(Path(named)).contains_run:
             folder = RunFolder.of(Path(named))
             evaluation = run.resume(folder, console)
         else:

@@ -1,11 +1,13 @@
 """The run directory: configuration, checkpoints, facts, log and report of a run."""
 
+import hashlib
 import json
 import logging
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -21,6 +23,8 @@ from informer.config.training import TrainConfig, TrainerConfig
 from informer.data.recorded import Recorded
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from informer.checkpoint.format import Checkpoint
 
 log = logging.getLogger(__name__)
@@ -306,3 +310,30 @@ class RunFolder:
             if before is not None and is_own and not (self.path / paths.LAST).exists():
                 paths.point_latest(latest, before)
             raise
+
+
+def saved_path(table: "pd.DataFrame", run_dir: Path) -> Path:
+    """Path of a CSV file, or of a parquet file if times have a time zone: text would store only their UTC offset."""
+    zones = [dtype.tz for dtype in table.dtypes if hasattr(dtype, "tz")]
+    in_zone = any(not isinstance(zone, timezone) and str(zone) != "UTC" for zone in zones)
+    return run_dir / f"{NAME}.{'parquet' if in_zone else 'csv'}"
+
+
+@contextmanager
+def saved_table(table: "pd.DataFrame", path: Path) -> Iterator[str]:
+    """Write the table to `path` in a new run directory, so that `eval` and `resume` find it; returns its checksum. It
+    is removed if the run fails before it starts.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    if path.exists():
+        raise InputError(f"run_dir={path.parent}: expected a new folder, found {path.name} in it; choose another")
+    content = table.to_csv(index=False).encode() if path.suffix == ".csv" else table.to_parquet(index=False)
+    write_atomic(path, content)
+    try:
+        yield hashlib.sha256(content).hexdigest()
+    except InputError:
+        if not RunFolder(path.parent).contains_run:
+            path.unlink()
+        raise

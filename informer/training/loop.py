@@ -8,7 +8,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf, isinf
 from typing import Any, final
 
@@ -17,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from informer.base.errors import InputError, counted
-from informer.checkpoint.format import Checkpoint, Progress
+from informer.base.start import Interrupted, StopRequest
+from informer.checkpoint.format import Progress
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Windows
@@ -32,7 +32,6 @@ from informer.training.optim import (
     observed_share,
 )
 from informer.training.processes import Processes
-from informer.training.saving import Checkpointer
 from informer.training.state import State
 
 log = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class Compiled(nn.Module):
 
 
 Step = tuple[Tensor, Tensor, Tensor]
-"""A finished step: this process's part of its loss and its gradient norm, which stay on the device to be read in bulk
+"""A finished step: the loss of this process's share and the gradient norm, which stay on the device to be read in bulk
 without synchronisation, and the indices of its windows."""
 
 READ_EVERY = 20
@@ -90,68 +89,74 @@ NAMED = 3
 """Maximum number of windows listed."""
 
 
-@dataclass(kw_only=True, slots=True)
+@final
 class Session:
-    """One training run, from its first step to its last."""
+    """One training run, from its first step to its last.
 
-    settings: TrainConfig
-    data: Data
-    """Training windows for the steps, validation windows to choose the best epoch."""
-    state: State
-    network: nn.Module
-    """The state's model as called in training steps: compiled, and averaging gradients over processes, if so set."""
-    loss: Loss
-    """Loss of a training step."""
-    val_loss: Loss
-    """Loss of the validation windows."""
-    tracker: Tracker
-    checkpointer: Checkpointer
-    processes: Processes
-    ends_at: float
-    """End of training on the checkpointer's clock; infinite without a time limit."""
+    Args:
+        settings: complete configuration of the run.
+        state: what lasts from one step to the next, with the network on the device of the data.
+        data: training windows for the steps, validation windows to choose the best epoch.
+        tracker: receives curves and progress.
+        stop: a request to save and to stop.
+        save: writes the state, after each epoch, at regular intervals and on a stop request; the argument says whether
+            the validation loss is the lowest so far.
+        processes: they share every batch.
+    """
 
-    @classmethod
-    def begin(
-        cls,
+    def __init__(
+        self,
         settings: TrainConfig,
-        model: ForecastModel,
+        state: State,
         data: Data,
         *,
         tracker: Tracker,
-        checkpointer: Checkpointer,
-        last: Checkpoint | None = None,
-    ) -> "Session":
-        """A new or resumed training run.
+        stop: StopRequest,
+        save: Callable[[bool], None] = lambda is_best: None,
+        processes: Processes | None = None,
+    ) -> None:
+        self.settings, self.state, self.data, self.tracker = settings, state, data, tracker
+        self.processes = processes or Processes()
+        network = self.processes.wrap(state.model)
+        # as called in training steps: compiled, and averaging gradients over processes, if so set
+        self.network = Compiled(network, data.train.starts.device) if settings.compile else network
+        has_gaps = data.train.store.has_gaps
+        self.loss = build_loss(settings.loss.of_steps, has_gaps=has_gaps)
+        self.val_loss = build_loss(settings.loss, has_gaps=has_gaps)
+        self._write, self._stop, self._signal = save, stop, 0
+        self._saved_at = time.monotonic()
+        self._ends_at = self._saved_at + 60.0 * (settings.trainer.max_minutes or inf)
+
+    def is_due(self, *, together: bool) -> bool:
+        """Whether to save now.
 
         Args:
-            settings: complete configuration of the run.
-            model: updated in place, on the device of the data.
-            tracker: receives curves and progress.
-            checkpointer: saves the state after each epoch, at regular intervals, and on a stop request; its processes
-                share every batch.
-            last: the last saved state; None: a new run.
+            together: all processes call this at the same step; otherwise a run with several processes does not save.
         """
-        processes = checkpointer.processes
-        network = processes.wrap(model)
-        return cls(
-            settings=settings,
-            data=data,
-            state=State(settings, model, last),
-            network=Compiled(network, data.train.starts.device) if settings.compile else network,
-            loss=build_loss(settings.loss.of_steps, has_gaps=data.train.store.has_gaps),
-            val_loss=build_loss(settings.loss, has_gaps=data.train.store.has_gaps),
-            tracker=tracker,
-            checkpointer=checkpointer,
-            processes=processes,
-            ends_at=checkpointer.clock() + 60.0 * (settings.trainer.max_minutes or inf),
-        )
+        if self.processes.size > 1 and not together:
+            return False
+        late = time.monotonic() - self._saved_at >= 60.0 * (self.settings.trainer.save_every_minutes or inf)
+        requested, late_anywhere = self.processes.maximum([float(self._stop.signal), float(late)])
+        self._signal = int(requested)
+        return bool(requested or late_anywhere)
+
+    def save(self, *, is_best: bool = False) -> None:
+        """Save the state.
+
+        Raises:
+            Interrupted: the last call of `is_due` found a stop request.
+        """
+        self._write(is_best)
+        self._saved_at = time.monotonic()
+        if self._signal:
+            raise Interrupted(self._signal)
 
     @property
     def is_late(self) -> bool:
         """Whether the time limit is reached; a collective operation, so all processes must call it together."""
-        if isinf(self.ends_at):
+        if isinf(self._ends_at):
             return False
-        return bool(self.processes.maximum([float(self.checkpointer.clock() >= self.ends_at)])[0])
+        return bool(self.processes.maximum([float(time.monotonic() >= self._ends_at)])[0])
 
     @property
     def device(self) -> torch.device:
@@ -190,7 +195,7 @@ def fit(session: Session) -> Progress:
     if session.settings.model.is_fitted_first and progress.start_loss is None:
         state.validated(validate(session), epoch=0)
         session.tracker.start_loss(progress.best_loss)
-        session.checkpointer.save(session.state, is_best=True)
+        session.save(is_best=True)
     while not session.is_over:
         run_epoch(session)
     if session.is_late:
@@ -223,8 +228,8 @@ def run_epoch(session: Session) -> None:
     }
     session.tracker.epoch(epoch, row, is_best=is_best)
     track_epoch(session.tracker, state.scored, session.data, epoch, session.settings.trainer)
-    session.checkpointer.is_due(together=True)  # the result is ignored: an epoch is always saved
-    session.checkpointer.save(state, is_best=is_best)
+    session.is_due(together=True)  # the result is ignored: an epoch is always saved
+    session.save(is_best=is_best)
 
 
 def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
@@ -236,7 +241,7 @@ def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
 def train_epoch(session: Session) -> None:
     """Train for the rest of the epoch, or up to the last step or the time limit; updates the state."""
     state, progress = session.state, session.state.progress
-    checkpointer, unread = session.checkpointer, list[Step]()
+    unread = list[Step]()
     trainer, last_step = session.settings.trainer, session.last_step
     order = window_order(session.data.train, seed=session.settings.seed, epoch=progress.epoch + 1)
     order = order[: trainer.epoch_steps(len(order)) * trainer.batch_size]
@@ -250,11 +255,11 @@ def train_epoch(session: Session) -> None:
         progress.n_seen += len(indices)
         session.tracker.advance()
         is_reading = progress.n_seen == len(order) or progress.step == last_step or len(unread) == READ_EVERY
-        is_due = checkpointer.is_due(together=is_reading)
+        is_due = session.is_due(together=is_reading)
         if is_due or is_reading:
             _read(unread, session)
         if is_due:
-            checkpointer.save(session.state)
+            session.save()
         if is_reading and session.is_late:
             break
 
@@ -270,10 +275,9 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     """One optimiser step, skipped if its loss or gradient is not finite.
 
     Returns:
-        This process's part of the mean loss, and the norm of the whole gradient, both still on the device.
+        The mean loss of this process's share, and the norm of the whole gradient, both still on the device.
     """
-    shard, n = session.processes.share(indices)
-    batch = session.data.train.batch(shard)
+    batch = session.data.train.batch(session.processes.share(indices))
     optimizer = session.state.optimizer
     optimizer.zero_grad(set_to_none=True)  # frees the old gradients before the activations of the forward pass
     model = session.state.model
@@ -283,9 +287,8 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     learns = network is not None and network.LEARNS_FROM_ACTUAL
     with autocast(session.settings.precision, session.device):
         output = model_output(session.network, batch, with_actual=learns, for_loss=True).float()
-    used = max(n, 1)  # a share without counted windows has no weight
-    value = session.loss(output[:used], batch.target[:used]) * (n / len(indices))
-    (value * session.processes.size).backward()  # gradients are averaged over processes
+    value = session.loss(output, batch.target)
+    value.backward()
     norm = gradient_norm(session.state.model, session.settings.optim.clip_norm)
     optimizer.step_while_finite(value.detach(), norm)
     session.state.average()
@@ -296,9 +299,10 @@ def validate(session: Session) -> float:
     """Mean loss over the validation windows."""
 
     def pause() -> None:
-        if session.checkpointer.is_due(together=False):
-            session.checkpointer.save(session.state)
+        if session.is_due(together=False):
+            session.save()
 
+    session.processes.share_buffers(session.state.scored)
     with autocast(session.settings.precision, session.device):
         return mean_loss(
             session.state.scored, session.data.val, session.val_loss, session.settings.trainer.eval_batch_size,
@@ -369,7 +373,8 @@ def _read(unread: list[Step], session: Session) -> None:
     progress = session.state.progress
     first = progress.step - len(unread) + 1
     losses, norms, windows = zip(*unread, strict=True)
-    records = list(zip(session.processes.sum(torch.stack(losses)).tolist(), torch.stack(norms).tolist(), strict=True))
+    means = session.processes.sum(torch.stack(losses) / session.processes.size)
+    records = list(zip(means.tolist(), torch.stack(norms).tolist(), strict=True))
     unread.clear()
     for step, ((loss, norm), indices) in enumerate(zip(records, windows, strict=True), start=first):
         if not (math.isfinite(loss) and math.isfinite(norm)):

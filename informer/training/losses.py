@@ -53,7 +53,10 @@ def read_losses(path: Path) -> pd.DataFrame:
     with reading(path):
         try:
             table = pd.read_csv(path, dtype=float, index_col=0, encoding="utf-8")
-            table.index = table.index.astype(int)
+            epochs = table.index.astype(int)
+            if not (epochs == table.index).all():
+                raise ValueError("epochs that are no whole numbers")
+            table.index = epochs
         except ValueError as error:
             raise InputError(f"{expected}: {reason_of(error)}") from error
     if table.index.name != "epoch" or list(table.columns[:2]) != COLUMNS:

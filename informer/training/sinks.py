@@ -326,7 +326,8 @@ class LossFile(Sink):
     def __init__(self, folder: Path, loss: LossConfig, epoch: int) -> None:
         self._folder, self._loss = folder, loss
         path = folder / LOSSES
-        self.table = read_losses(path).loc[:epoch] if epoch and path.exists() else no_losses()
+        table = read_losses(path) if epoch and path.exists() else no_losses()
+        self.table = table[table.index <= epoch]
 
     def log(self, step: int, values: Values) -> None:
         """Write the table, if there are losses of an epoch among the points."""

@@ -18,8 +18,6 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model, warm_start
 from informer.config.model import LinearSkip
 from informer.config.training import SLOTS, LossKind, TrainConfig
-from informer.data.calendar import mark_fields
-from informer.data.columns import Trained
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 from informer.members.linear import MOST_WINDOWS, fit_model, held_out_blocks
@@ -28,7 +26,6 @@ from informer.networks.layers.distribution_head import MOST_COUNT
 from informer.networks.models.linear import LinearMaps
 from informer.networks.models.zero import ZeroConfig, ZeroNetwork
 from informer.pretrained.weights import load
-from informer.read.frequency import Frequency
 from informer.scoring.baselines import RidgeForecast, fit_ridge
 from informer.scoring.evaluate import scored_at_once
 from informer.scoring.intervals import Residuals, joined_errors, residuals_of
@@ -157,18 +154,8 @@ def initial_network(settings: TrainConfig, data: Data, last: Checkpoint | None) 
         return model
     model = new_network(settings, data)
     if settings.init_from is not None:
-        older = checkpoint.load(Path(settings.init_from))
-        older_marks = mark_fields(Frequency.parse(older.frequency), older.calendar)
-        transfer = warm_start(
-            model,
-            older,
-            inputs=data.inputs,
-            targets=data.targets,
-            mark_sizes=dims_of(data).mark_sizes,
-            same_calendar=mark_fields(data.frequency, data.calendar) == older_marks,
-            slots={slot: getattr(settings, slot) for slot in SLOTS},
-            trained=Trained(data.trained_series, data.categories, data.masked),
-        )
+        slots = {slot: getattr(settings, slot) for slot in SLOTS}
+        transfer = warm_start(model, checkpoint.load(Path(settings.init_from)), data, slots)
         log.info(f"init_from={settings.init_from}: {transfer}")
     elif note := fit_skip(model, settings, data):
         log.info(note)

@@ -54,7 +54,7 @@ def test_every_command_takes_it(folder: Path) -> None:
     assert "rows of history" in outcome.out
     assert mse("run", "linear") < 1.02 * mse("run", "ridge")
     saved = checkpoint.load(Path("run"))
-    assert (saved.epoch, saved.step) == (0, 0)
+    assert (saved.progress.epoch, saved.progress.step) == (0, 0)
     done("eval", "checkpoint=run")
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
     source = resource("data/sample.csv")
@@ -85,7 +85,7 @@ def test_steps_may_follow(folder: Path) -> None:
     outcome = done("train", *RUN, "trainer.max_steps=3", "optim.lr=1e-5", "run_dir=run")
     assert "reduced the validation loss of the closed form" in outcome.out
     last = checkpoint.load(Path("run/last.safetensors"))
-    assert last.step == 3
+    assert last.progress.step == 3
 
 
 def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) -> None:

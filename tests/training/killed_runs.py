@@ -23,10 +23,9 @@ from rich.console import Console
 
 from informer.base import files
 from informer.config.hydra_compose import composed
-from informer.training import curves, loop, optim, state
+from informer.training import curves, loop, optim, sinks, state
 from informer.training import folder as run_folder
 from informer.training import run as training_run
-from informer.training import sinks as tensorboard_sink
 
 TRACKERS = "trainer.tracker=[tensorboard,csv]"
 RUN = [
@@ -38,9 +37,9 @@ MOMENTS: list[tuple[Any, str]] = [
     (loop, "gradient_norm"),  # in the middle of a step
     (optim.GuardedAdam, "step"),
     (loop, "model_output"),
-    (state.EarlyStopping, "update"),
-    (tensorboard_sink.EventFile, "scalar"),
-    (tensorboard_sink.EventFile, "sync"),
+    (state.State, "validated"),
+    (sinks.EventFile, "log"),
+    (sinks.EventFile, "flush"),
     (files, "_write_through"),
     (os, "replace"),
     (files, "_sync_folder"),

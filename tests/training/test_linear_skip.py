@@ -60,7 +60,7 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
     assert "validation loss before the first step" in outcome.out
     assert "the network reduced the validation loss of ridge by 0.00%" in outcome.out
     best = checkpoint.load(Path("run"))
-    assert (best.epoch, best.step) == (0, 0)
+    assert (best.progress.epoch, best.progress.step) == (0, 0)
     settings = composed(*PLUS)
     data = build_data(settings, torch.device("cpu"))
     ridge = fit_ridge(data.train, data.val, range(4))
@@ -90,7 +90,7 @@ def test_stopped_before_the_first_step_it_still_counts(folder: Path, monkeypatch
         assert call("train", *settings, "run_dir=run").status == 128 + signal.SIGTERM
     done("train", "resume=run")
     assert_same_run(Path("whole"), Path("run"))
-    assert checkpoint.load(Path("run")).epoch == 0
+    assert checkpoint.load(Path("run")).progress.epoch == 0
 
 
 def test_a_series_that_never_changes_is_no_error(folder: Path) -> None:
@@ -116,7 +116,7 @@ def test_without_a_step_it_is_all_there_is(folder: Path) -> None:
     ours, ridge = (scores[name]["scaled"]["overall"]["mse"] for name in ("informer", "ridge"))
     assert ours == pytest.approx(ridge, rel=1e-4)
     saved = checkpoint.load(Path("run"))
-    assert (saved.epoch, saved.step) == (0, 0)
+    assert (saved.progress.epoch, saved.progress.step) == (0, 0)
     assert not saved.weights["network.head.weight"].any()
 
 

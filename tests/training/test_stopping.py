@@ -196,7 +196,7 @@ def test_a_signal_saves_between_two_steps(
     said = "run: interrupted, or still training: best.safetensors is what it has so far; continue with: informer train"
     assert said in " ".join(call("predict", "checkpoint=run", sample, "output=forecasts").out.split())
     last = checkpoint.load(Path("run/last.safetensors"))
-    assert (last.epoch, last.step) == (1, 30 if where == "step" else 2 * STEPS)
+    assert (last.progress.epoch, last.progress.step) == (1, 30 if where == "step" else 2 * STEPS)
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     done("train", "resume=run/last.safetensors")
