@@ -315,7 +315,7 @@ MOST_SEASONS = 12
 """Largest number of columns whose seasons are reported, counted from the last, which is the default target."""
 
 
-def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], frequency: Frequency) -> Iterator[str]:
+def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, " t"]]], frequency: Frequency) -> Iterator[str]:
     """Lines on the seasons of the last columns; many columns with the same periods share a line."""
     alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
     heading = "seasons: " if len(columns) <= MOST_SEASONS else f"seasons of the last {MOST_SEASONS} columns:"
@@ -701,7 +701,7 @@ def _all_columns(data: "Data") -> Iterator[tuple[float, str]]:
 
 
 def _of_column(
-    where: str, train: Float64[np.ndarray, "a"], test: Float64[np.ndarray, "b"]
+    where: str, train: Float64[np.ndarray, " a"], test: Float64[np.ndarray, " b"]
 ) -> Iterator[tuple[float, str]]:
     if (spread := standard_deviation(train)) == 0.0:
         yield 1e3, f"{where}: constant in the training rows ({train[0]:.6g}); the model cannot learn from it"

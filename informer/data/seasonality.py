@@ -46,7 +46,7 @@ class Season(NamedTuple):
     strength: float
 
 
-def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] = ()) -> list[Season]:
+def find_seasons(values: Float64[np.ndarray, " t"], usual_periods: Sequence[int] = ()) -> list[Season]:
     """The MOST_SEASONS strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
@@ -90,13 +90,13 @@ def find_seasons(values: Float64[np.ndarray, "t"], usual_periods: Sequence[int] 
     return selected[:MOST_SEASONS]
 
 
-def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
+def bridged(values: Float64[np.ndarray, " t"]) -> Float64[np.ndarray, " t"]:
     """Values with gaps interpolated, good enough for finding seasons."""
     column = pd.Series(values)
     return column.where(np.abs(values) <= LARGEST).interpolate(limit_direction="both").fillna(0.0).to_numpy()
 
 
-def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
+def _without_trend(values: Float64[np.ndarray, " t"]) -> Float64[np.ndarray, " t"]:
     n = len(values)
     if n < 2:
         return np.zeros(n)
@@ -109,7 +109,7 @@ def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]
     return residual if np.abs(residual).max() > noise else np.zeros(n)
 
 
-def autocorrelation(residual: Float64[np.ndarray, "t"], longest: int) -> Float64[np.ndarray, "lags"]:
+def autocorrelation(residual: Float64[np.ndarray, " t"], longest: int) -> Float64[np.ndarray, " lags"]:
     """Autocorrelation at lags 0 to `longest` of values that are not all zero, as means over pairs.
 
     Computed from the spectrum of zero-padded values, so that the series does not wrap around.
@@ -119,7 +119,7 @@ def autocorrelation(residual: Float64[np.ndarray, "t"], longest: int) -> Float64
     return covariance / covariance[0]
 
 
-def _proposed(residual: Float64[np.ndarray, "t"]) -> list[float]:
+def _proposed(residual: Float64[np.ndarray, " t"]) -> list[float]:
     """Periods of the strongest spectral lines."""
     power = np.abs(np.fft.rfft(residual)) ** 2
     power[:CYCLES] = 0
@@ -127,14 +127,14 @@ def _proposed(residual: Float64[np.ndarray, "t"]) -> list[float]:
     return [len(residual) / line for line in lines if len(residual) / line >= 2]
 
 
-def _top_of_hill(correlation: Float64[np.ndarray, "lags"], period: float, n: int) -> int:
+def _top_of_hill(correlation: Float64[np.ndarray, " lags"], period: float, n: int) -> int:
     """The lag with the highest autocorrelation between the neighbours of a spectral line, at distance period^2 / n."""
     reach = round(period**2 / n)
     first = max(round(period) - reach, 1)
     return first + int(correlation[first : round(period) + reach + 1].argmax())
 
 
-def _averaged(correlation: Float64[np.ndarray, "lags"], width: int) -> Float64[np.ndarray, "lags"]:
+def _averaged(correlation: Float64[np.ndarray, " lags"], width: int) -> Float64[np.ndarray, " lags"]:
     """Mean over `width` lags around each lag, which removes a season of that length; fewer lags at the ends."""
     if width == 1:
         return correlation
@@ -144,7 +144,7 @@ def _averaged(correlation: Float64[np.ndarray, "lags"], width: int) -> Float64[n
     return (sums[stop] - sums[first]) / (stop - first)
 
 
-def _is_hill(correlation: Float64[np.ndarray, "lags"], lag: int) -> bool:
+def _is_hill(correlation: Float64[np.ndarray, " lags"], lag: int) -> bool:
     """Whether the correlation is higher at `lag` than NEARBY before and after it."""
     aside = max(round(NEARBY * lag), 1)
     return bool(correlation[lag] > correlation[[lag - aside, min(lag + aside, len(correlation) - 1)]].max())

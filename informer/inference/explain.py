@@ -141,7 +141,7 @@ def tidy(explained: Sequence[Forecast], then: Sequence[Forecast | None] | None =
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _column(explained: Forecast, names: Sequence[str], steps: Int[np.ndarray, "h"]) -> Float64[np.ndarray, "nhk"]:
+def _column(explained: Forecast, names: Sequence[str], steps: Int[np.ndarray, " h"]) -> Float64[np.ndarray, " nhk"]:
     nothing = np.zeros_like(explained.values)
     return np.stack([explained.sources.get(name, nothing)[steps].T for name in names], axis=-1).ravel()
 
@@ -355,7 +355,7 @@ def importances(model: ForecastModel, windows: Windows, names: list[str]) -> pd.
     return table.sort_values("times", ascending=False, kind="stable", ignore_index=True)
 
 
-def _error(model: ForecastModel, windows: Windows, column: int | None, order: Int[Tensor, "w"] | None) -> float:
+def _error(model: ForecastModel, windows: Windows, column: int | None, order: Int[Tensor, " w"] | None) -> float:
     """Mean squared error, scaled, with this column of the windows in another order."""
     total = count = 0.0
     for indices in torch.arange(len(windows)).split(BATCH):

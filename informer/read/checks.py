@@ -45,7 +45,7 @@ class Rows:
     columns: tuple[str, ...]
     timestamps: pd.DatetimeIndex
     values: Float64[np.ndarray, "t c"]
-    lines: Int[np.ndarray, "t"]
+    lines: Int[np.ndarray, " t"]
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -210,7 +210,7 @@ MOST_NEW = 10
 
 def check_times(
     table: Table, column: str, times: pd.DatetimeIndex, time_format: str | None, report: Report
-) -> Int[np.ndarray, "k"]:
+) -> Int[np.ndarray, " k"]:
     """Check that every cell of the time column is a time; returns the row numbers of the others.
 
     Args:
@@ -229,7 +229,7 @@ def check_times(
     return unread.index.to_numpy()
 
 
-def misplaced_end(rows: Rows) -> Int[np.ndarray, "k"]:
+def misplaced_end(rows: Rows) -> Int[np.ndarray, " k"]:
     """The newest rows of a file if they go back to times of other rows, or to before all others: a wrong year or month.
 
     To sort or merge such rows would lose them. None if the rows before them are not in the order of time, or if they
@@ -288,7 +288,7 @@ def check_order(rows: Rows, config: DatasetConfig, report: Report) -> bool:
     return True
 
 
-def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, "t"], config: DatasetConfig, report: Report) -> None:
+def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, " t"], config: DatasetConfig, report: Report) -> None:
     row, n = int(repeated.argmax()), int(repeated.sum())
     place, first = f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}", Repair("duplicates", Duplicates.first)
     if may_drop(n, len(rows), config):
@@ -390,7 +390,7 @@ def choose_step(rows: Rows, expected: str | None, *, is_numbered: bool = False) 
 
 
 def check_steps(
-    rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], config: DatasetConfig, report: Report
+    rows: Rows, frequency: Frequency, unread: Int[np.ndarray, " k"], config: DatasetConfig, report: Report
 ) -> int:
     """Check that consecutive rows are one step apart; returns the number of missing rows.
 
@@ -484,7 +484,7 @@ def with_zeros(rows: Rows, text: Mapping[str, pd.Series]) -> Rows:
     return replace(rows, values=values)
 
 
-def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
+def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, " c"]:
     """Whether all values of each column are numbers in range; does not copy the values."""
     return (values.max(axis=0, initial=0.0) <= LARGEST) & (values.min(axis=0, initial=0.0) >= -LARGEST)
 
@@ -587,7 +587,7 @@ LEAST_VALUES, LEAST_SHIFTED = 10, 3
 """Minimum number of values among which one can be an outlier; of alike ones in a row that are a new level instead."""
 
 
-def outliers(values: Float64[np.ndarray, "t"]) -> Int[np.ndarray, "k"]:
+def outliers(values: Float64[np.ndarray, " t"]) -> Int[np.ndarray, " k"]:
     """Positions of the few values (at most 3, or 0.5 %, on each side) that are far from all others.
 
     Far means by FAR times the range of the others, which heavy tails and growth do not reach. Of amounts that are zero
@@ -636,18 +636,18 @@ def _spread(low: float, high: float, center: float) -> float:
     return max(high - low, center / 10) if high > low else 10 * center
 
 
-def _is_level(run: Float64[np.ndarray, "_"]) -> bool:
+def _is_level(run: Float64[np.ndarray, " _"]) -> bool:
     sizes = np.abs(run)
     return len(run) >= LEAST_SHIFTED and abs(np.sign(run).sum()) == len(run) and bool(sizes.max() <= 2 * sizes.min())
 
 
-def outlier_text(values: Float64[np.ndarray, "t"], far: Int[np.ndarray, "k"]) -> str:
+def outlier_text(values: Float64[np.ndarray, " t"], far: Int[np.ndarray, " k"]) -> str:
     """The first of these outliers next to the other values."""
     others = np.delete(values, far)
     return f"{values[far[0]]:.10g} is far from all others ({np.nanmin(others):.6g} to {np.nanmax(others):.6g})"
 
 
-def _outliers_of(rows: Rows, config: DatasetConfig) -> Iterator[tuple[int, Int[np.ndarray, "k"]]]:
+def _outliers_of(rows: Rows, config: DatasetConfig) -> Iterator[tuple[int, Int[np.ndarray, " k"]]]:
     """Positions of columns, and of their outliers."""
     for position, column in enumerate(rows.columns):
         if column not in (*config.categorical, *config.static_covariates):
@@ -708,7 +708,7 @@ def check_far(rows: Rows, config: DatasetConfig, report: Report) -> None:
     )
 
 
-def far_numbers(values: Float64[np.ndarray, "t"]) -> list[str]:
+def far_numbers(values: Float64[np.ndarray, " t"]) -> list[str]:
     """Numbers that may mean a missing value, see `check_far`."""
     found: list[str] = []
     rest = values[np.isfinite(values)]
@@ -858,7 +858,7 @@ def _merged(rows: Rows, duplicates: Duplicates, config: DatasetConfig, report: R
 
 def _with_missing_rows(
     rows: Rows, step: Frequency, fill: Fill, max_gap: int | None, report: Report
-) -> tuple[Rows, Bool[np.ndarray, "t"]]:
+) -> tuple[Rows, Bool[np.ndarray, " t"]]:
     """Insert empty rows at missing timestamps; returns the rows, and which are new."""
     missing = np.maximum(step.strides(rows.timestamps) - 1, 0)
     if max_gap is not None:
@@ -881,7 +881,7 @@ def _with_missing_rows(
     return replace(rows, timestamps=_continued(rows.timestamps, missing, step), values=values, lines=lines), new
 
 
-def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: Frequency) -> pd.DatetimeIndex:
+def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, " gaps"], step: Frequency) -> pd.DatetimeIndex:
     """The timestamps with `missing[i]` steps inserted after row i."""
     pieces: list[pd.DatetimeIndex] = []
     start = 0
@@ -891,7 +891,7 @@ def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: 
     return pd.DatetimeIndex(times[:0].append([*pieces, times[start:]]))
 
 
-def _filled(rows: Rows, new: Bool[np.ndarray, "t"], fill: Fill, config: DatasetConfig, report: Report) -> Rows:
+def _filled(rows: Rows, new: Bool[np.ndarray, " t"], fill: Fill, config: DatasetConfig, report: Report) -> Rows:
     """Fill gaps; mask keeps them, except in static columns, which have one value, and in categorical columns, where
     they become 0."""
     empty = np.isnan(rows.values)

@@ -106,7 +106,7 @@ def _is_plain(dtype: object) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
 
 
-def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
+def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, " t"]:
     if _is_plain(cells.dtype):
         return cells.to_numpy(dtype=np.float64)
     if is_encoded(cells):
@@ -206,7 +206,7 @@ def labelled(cells: pd.Series) -> tuple[np.ndarray, list[str]]:
     return indices, [label(value) for value in values]
 
 
-def numbered(cells: pd.Series, labels: Sequence[str]) -> Float64[np.ndarray, "t"]:
+def numbered(cells: pd.Series, labels: Sequence[str]) -> Float64[np.ndarray, " t"]:
     """Code of each cell's category; 0 if it is not in `labels`."""
     numbers = {category: number for number, category in enumerate(labels, start=1)}
     indices, categories = labelled(cells)

@@ -183,7 +183,7 @@ def _even_rows(
     layout: Layout,
     kinds: dict[int, str],
     words: Sequence[str],
-    lines: Int[np.ndarray, "t"] | None = None,
+    lines: Int[np.ndarray, " t"] | None = None,
 ) -> pd.DataFrame | None:
     """The cells of rows of one width, one in each line unless `lines` has their numbers; None for other rows."""
     import pyarrow
@@ -300,7 +300,7 @@ def typed(cells: pd.Series, decimal: str, words: Sequence[str]) -> pd.Series:
     return cells.mask(np.asarray(is_missing)) if known.null_count > text.null_count else cells
 
 
-def _evened(content: Bounded, begin: int, layout: Layout) -> tuple[bytes, Int[np.ndarray, "t"], list[list[str]]]:
+def _evened(content: Bounded, begin: int, layout: Layout) -> tuple[bytes, Int[np.ndarray, " t"], list[list[str]]]:
     """Text with a cell of each column in every row, the lines in which the rows begin, and the rows below them that are
     notes, if these have more cells than the others.
 

@@ -448,7 +448,7 @@ def series_from_table(table: Table, config: DatasetConfig, name: str, **how: Any
     return replace(series, repairs=tuple(report.repairs))
 
 
-def from_date(times: pd.DatetimeIndex, date: str, name: str) -> Bool[np.ndarray, "t"]:
+def from_date(times: pd.DatetimeIndex, date: str, name: str) -> Bool[np.ndarray, " t"]:
     """Which times are from a date on, or missing.
 
     Raises:

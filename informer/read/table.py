@@ -141,7 +141,7 @@ class Table:
         return [column for column, dtype in types if not is_numeric_dtype(dtype)]
 
     @property
-    def lines(self) -> Int[np.ndarray, "t"]:
+    def lines(self) -> Int[np.ndarray, " t"]:
         """Row numbers, as an editor shows them."""
         index = self.frame.index
         if isinstance(index, pd.RangeIndex):  # whose own array pandas would keep

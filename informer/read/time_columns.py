@@ -276,7 +276,7 @@ def _marked_part(cells: pd.Series) -> str | None:
     return next(found, None) if 1 < len(texts) <= RANGES["week"].stop else None
 
 
-def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
+def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, " t"]:
     """The cells of a part as whole numbers; names of months and numbers with a mark, such as Q1, are numbers too."""
     cells, allowed = decoded(table.frame[column]), RANGES[part]
     if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:

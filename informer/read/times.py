@@ -664,7 +664,7 @@ def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:
     return cells, time_format
 
 
-def _of_days(days: Float64[np.ndarray, "t"], to_1970: int) -> pd.DatetimeIndex:
+def _of_days(days: Float64[np.ndarray, " t"], to_1970: int) -> pd.DatetimeIndex:
     """Times of spreadsheet days, of which `to_1970` are before 1970, rounded to minutes or seconds if all are within
     rounding error of these."""
     seconds = np.where(np.abs(days) < LAST_DAY, days, np.nan) * 86_400
@@ -677,7 +677,7 @@ def _of_days(days: Float64[np.ndarray, "t"], to_1970: int) -> pd.DatetimeIndex:
     return pd.to_datetime(counts, unit="ms", errors="coerce").as_unit("ms")
 
 
-def _of_floats(counts: Float64[np.ndarray, "t"], unit: Literal["s", "ms", "us", "ns"]) -> pd.DatetimeIndex:
+def _of_floats(counts: Float64[np.ndarray, " t"], unit: Literal["s", "ms", "us", "ns"]) -> pd.DatetimeIndex:
     """Times of float counts since 1970, in the finest unit that is exact: in ns, 1700000000.1 s would be 95 ns off."""
     nanos = counts * float(pd.Timedelta(1, unit).value)
     nanos = np.where(np.abs(nanos) < _LAST, nanos, np.nan)
