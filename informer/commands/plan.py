@@ -28,7 +28,8 @@ from informer.members.regression import far_ahead
 from informer.read.checks import CONFIRM, ends_without
 from informer.read.columns import CategoryReader, coded
 from informer.read.files import list_files
-from informer.read.series import Series, cells_of_file, column_values, table_of_file, with_series_names
+from informer.read.series import Series, cells_of_file, column_values, table_of_file
+from informer.read.shapes import with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
 from informer.read.table import without
 from informer.read.time_columns import digits_format

@@ -31,7 +31,8 @@ from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
 from informer.read.frequency import Frequency
 from informer.read.parse import release_free
-from informer.read.series import Series, prepared
+from informer.read.series import Series
+from informer.read.shapes import prepared
 from informer.read.split import Split
 from informer.read.table import Table
 

@@ -37,7 +37,8 @@ from informer.read.columns import (
 )
 from informer.read.files import list_files
 from informer.read.frequency import Frequency, adjective, lasting
-from informer.read.series import Series, inspect_table, reads_the_same, table_of_file, with_series_names
+from informer.read.series import Series, inspect_table, reads_the_same, table_of_file
+from informer.read.shapes import with_series_names
 from informer.read.split import cut_rows, shortage
 from informer.read.table import Table, name_of
 from informer.read.time_columns import find_time_column, looks_dated, repeats_calendar

@@ -38,6 +38,9 @@ SAME_LINE = 1.5
 
 MOST_SEASONS = 3
 
+LAST_ROWS = 1 << 17
+"""Number of rows from the end that show the seasons, 91 days of minutes; more would only cost time."""
+
 
 class Season(NamedTuple):
     """A period in rows, and its autocorrelation; 1 means a perfect repeat."""
@@ -50,14 +53,14 @@ def find_seasons(values: Float64[np.ndarray, " t"], usual_periods: Sequence[int]
     """The MOST_SEASONS strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
-        values: values at equal steps; gaps are interpolated.
+        values: values at equal steps, of which the last ones are read; gaps are interpolated.
         usual_periods: periods of the calendar, preferred to others that the series cannot distinguish from them, and to
             multiples of them.
 
     Returns:
         Seasons, strongest first; empty for a column that never changes or is too short.
     """
-    residual = _without_trend(bridged(values))
+    residual = _without_trend(bridged(values[-LAST_ROWS:]))
     if not residual.any():
         return []
     longest = len(residual) // CYCLES

@@ -28,7 +28,8 @@ from informer.data.windows import NOT_READ, sparse_history
 from informer.read.checks import Report
 from informer.read.columns import coded, unknown
 from informer.read.frequency import Frequency
-from informer.read.series import Series, cells_of_file, column_values, prepared, series_from_table
+from informer.read.series import Series, cells_of_file, column_values, series_from_table
+from informer.read.shapes import prepared
 from informer.read.table import Table, cells_of_content, table_of_frame
 
 log = logging.getLogger(__name__)

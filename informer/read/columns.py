@@ -153,6 +153,8 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
     Columns that name them only together are in brackets, [store,item].
     """
     rows = table.frame
+    if time_columns.are_rising(rows[time_col]):
+        return None
     times, n_times = pd.factorize(rows[time_col])[0], rows[time_col].nunique()
     if not len(rows) or len(rows) - n_times < LEAST_SHARE_REPEATED * len(rows):
         return None

@@ -96,8 +96,8 @@ _WINDOWS = re.compile(rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 
 
 def find_encoding(content: bytes) -> str:
-    """The encoding of a file from its first bytes: UTF-8 or UTF-16 by its BOM, otherwise UTF-8, GBK, Latin-1, or
-    Windows-1252, which has characters where Latin-1 has control codes.
+    """The encoding of a file from its first bytes: UTF-8 or UTF-16 by its BOM, otherwise UTF-8, Shift_JIS, GBK, or
+    Latin-1, or Windows-1252, which has characters where Latin-1 has control codes.
 
     Every byte sequence is valid Latin-1, and many are valid GBK. Bytes above 127 are taken for Chinese if nearly all of
     them form pairs of the 3755 most common characters or punctuation, which accented letters hardly ever do.
@@ -109,6 +109,8 @@ def find_encoding(content: bytes) -> str:
         codecs.getincrementaldecoder("utf-8")().decode(content)  # incremental: the last character may be cut
         return "utf-8"
     except UnicodeDecodeError:
+        if _is_japanese(content):
+            return "shift_jis"
         return "gbk" if _is_chinese(content) else "cp1252" if _WINDOWS.search(content) else "latin-1"
 
 
@@ -379,6 +381,16 @@ def _joined(rows: Sequence[Sequence[str]]) -> list[str]:
     words = pd.DataFrame([[*row, *[""] * (width - len(row))] for row in rows], dtype=object)
     words.iloc[:-1] = words.iloc[:-1].replace("", None).ffill(axis=1)
     return [" ".join(word for word in words[column] if word) for column in words]
+
+
+def _is_japanese(content: bytes) -> bool:
+    """Whether nearly all signs are Japanese syllables, Chinese characters or full-width forms, some the first."""
+    try:
+        signs = [sign for sign in codecs.getincrementaldecoder("shift_jis")().decode(content) if sign > "\x7f"]
+    except UnicodeDecodeError:
+        return False
+    usual = sum("\u3000" <= sign <= "\u9fff" or "\uff01" <= sign <= "\uff5e" for sign in signs)
+    return any("\u3041" <= sign <= "\u30ff" for sign in signs) and usual > 0.9 * len(signs)
 
 
 def _is_chinese(content: bytes) -> bool:

@@ -34,7 +34,7 @@ SHORT = 1 << 15
 BLOCK = 1 << 19
 """Bytes of text that are parsed at once."""
 
-BLOCKS = 8
+BLOCKS = 64
 """Blocks after which memory freed by the parser is returned to the operating system."""
 
 GROWTH = 32
@@ -103,22 +103,19 @@ def cells_below(
     kinds = dict.fromkeys(range(len(layout.names)), "text")
     if len(head) >= SHORT:
         kinds |= _kinds_of_first_rows(head, layout, as_text, words)
-    if not _QUOTED_AFTER_BLANKS.search(head):
-        frame = _even_rows(content, begin, layout, kinds, words)
-        times = [place for place, kind in kinds.items() if kind == "time"]
-        if frame is not None and any(_may_be_months(frame[place]) for place in times):
-            frame = _even_rows(content, begin, layout, kinds | dict.fromkeys(times, "text"), words)
-        if frame is not None:
-            return frame, []
-    text, lines, notes = _evened(content, begin, layout)
-    frame = _even_rows(content.of(text), 0, layout, kinds, words, lines)
+    lines, notes = None, list[list[str]]()
+    frame = None if _QUOTED_AFTER_BLANKS.search(head) else _even_rows(content, begin, layout, kinds, words)
+    if frame is None:
+        text, lines, notes = _evened(content, begin, layout)
+        content, begin = content.of(text), 0
+        frame = _even_rows(content, begin, layout, kinds, words, lines)
+    assert frame is not None, "rows of one width"
+    times = [place for place, kind in kinds.items() if kind == "time"]
+    days = [cells.dt.day for cells in map(frame.get, times) if cells is not None and cells.dtype.kind == "M"]
+    if any(not day.max() > MONTHS for day in days):  # the day may be before the month
+        frame = _even_rows(content, begin, layout, kinds | dict.fromkeys(times, "text"), words, lines)
     assert frame is not None, "rows of one width"
     return frame, notes
-
-
-def _may_be_months(days: pd.Series) -> bool:
-    """Whether times of ISO 8601 may have the day before the month, since no day is above 12."""
-    return days.dtype.kind == "M" and not days.dt.day.max() > MONTHS
 
 
 def _kinds_of_first_rows(head: str, layout: Layout, as_text: Sequence[str], words: Sequence[str]) -> dict[int, str]:

@@ -35,6 +35,7 @@ from informer.read.dialect import (
     MOST_NOTES,
     SAMPLED_COLUMNS,
     SAMPLED_LINES,
+    TOTAL,
     Dialect,
     Layout,
     column_kinds,
@@ -57,7 +58,7 @@ from informer.read.limits import (
     long_cell,
     open_table,
 )
-from informer.read.number_marks import find_doubts
+from informer.read.number_marks import find_doubts, without_thousands
 from informer.read.parse import BrokenRow, cells_below, typed
 from informer.read.workbook import WRITTEN, is_workbook, sheet_text
 
@@ -293,16 +294,21 @@ def _cells_of_layout(
 def _without_notes(
     frame: pd.DataFrame, below: Sequence[Sequence[str]], layout: Layout, words: Sequence[str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The rows without headers between them, and notes and totals at their end; and which lines are not read."""
-    said, n, headers = list[str](), _n_notes(frame, layout, words), _headers_again(frame, layout.names)
-    if headers:
+    """The rows without headers between them, a total above them, and notes and totals below; and what is not read."""
+    mark, said = layout.dialect.separator, list[str]()
+    if headers := _headers_again(frame, layout.names):
         again = [str(layout.n_before + 1 + line) for line in headers]
         said.append(f"{'row' if len(again) == 1 else 'rows'} {listed(again, 3)} not read: the header again")
+        frame = frame.drop(index=headers)
+    first = _texts(frame.iloc[:SAMPLED_LINES], words)
+    kinds = column_kinds([*zip(*first, strict=True)])
+    n, is_total = _n_notes(frame, layout, kinds, words), len(first) > 1 and TOTAL.match(first[0][0]) is not None
     if n_notes := n + len(below):
-        first = layout.dialect.separator.join(filter(None, [*(_texts(frame.iloc[-n:]) if n else []), *below][0]))
-        said.append(f"{'last row' if n_notes == 1 else f'last {n_notes} rows'} not read: {shorten(first, 60)!r}")
-    frame = frame.iloc[: len(frame) - n] if n else frame
-    return frame.drop(index=headers) if headers else frame, said
+        note = mark.join(filter(None, [*(_texts(frame.iloc[-n:]) if n else []), *below][0]))
+        said.append(f"{'last row' if n_notes == 1 else f'last {n_notes} rows'} not read: {shorten(note, 60)!r}")
+    if is_total := is_total and is_note(first[0], kinds):
+        said.append(f"first row not read: {shorten(mark.join(first[0]), 60)!r}")
+    return frame.iloc[int(is_total) : len(frame) - n] if n or is_total else frame, said
 
 
 def _headers_again(frame: pd.DataFrame, names: Sequence[str]) -> list[int]:
@@ -314,27 +320,39 @@ def _headers_again(frame: pd.DataFrame, names: Sequence[str]) -> list[int]:
     return [int(line) for line in rows.index[are_headers]]
 
 
-def _n_notes(frame: pd.DataFrame, layout: Layout, words: Sequence[str]) -> int:
-    if _ends_with_sums(frame, layout, words):
-        return 1
+def _n_notes(frame: pd.DataFrame, layout: Layout, kinds: Mapping[int, str], words: Sequence[str]) -> int:
     last = _texts(frame.iloc[-MOST_NOTES:], words)
+    if _ends_with_sums(frame, layout.dialect) or (last and _is_count(last[-1], kinds, len(frame) - 1)):
+        return 1
     if not last or not any(map(HAS_TEXT.search, last[-1])):
         return 0
-    kinds = column_kinds([*zip(*_texts(frame.iloc[:SAMPLED_LINES], words), strict=True)])
     n = len(list(takewhile(lambda row: is_note(row, kinds), reversed(last))))
     return n if n < min(MOST_NOTES, len(frame) / 2) else 0
 
 
-def _ends_with_sums(frame: pd.DataFrame, layout: Layout, words: Sequence[str]) -> bool:
-    """Whether the last row alone has no first cell, and has the sum of several values of a column, as exports of web
-    statistics do."""
+def _is_count(row: Sequence[str], kinds: Mapping[int, str], n: int) -> bool:
+    """Whether a row has the number of those above it where these have dates, and no numbers."""
+    dates = [row[place] for place, kind in kinds.items() if kind == "date"]
+    others = [row[place] for place, kind in kinds.items() if kind == "number"]
+    return dates == [str(n)] and bool(others) and not any(others)
+
+
+def _ends_with_sums(frame: pd.DataFrame, dialect: Dialect) -> bool:
+    """Whether the last row alone has no first cell, and has the sum of a column, or no number below the sum of the
+    others, as in exports of web statistics, which may have only the first of all rows."""
     if len(frame) < 3 or frame.iloc[-1:, 0].notna().all() or frame.iloc[:-1, 0].isna().any():
         return False
-    columns = (frame.iloc[:, place] for place in range(1, min(len(frame.columns), SAMPLED_COLUMNS)))
-    decided = (typed(cells, layout.dialect.decimal, words) if _is_text(cells) else cells for cells in columns)
-    cells = np.array([column.to_numpy(np.float64) for column in decided if column.dtype.kind in "if"]).T
-    counted = (np.nan_to_num(cells[:-1]) != 0).sum(axis=0) > 2
-    return bool((np.isclose(cells[-1], np.nansum(cells[:-1], axis=0), rtol=1e-9) & counted & (cells[-1] != 0)).any())
+    excess = list[float]()  # of the last row, relative to the sum
+    for place in range(1, min(len(frame.columns), SAMPLED_COLUMNS)):
+        cells = frame.iloc[:, place]
+        if _is_text(cells):
+            plain = without_thousands(cells.dropna(), dialect.thousands, dialect.decimal)
+            cells = pd.to_numeric(plain, errors="coerce").reindex(cells.index)
+        values = cells.to_numpy(np.float64)
+        if (np.nan_to_num(values[:-1]) != 0).sum() > 2 and (total := np.nansum(values[:-1])):
+            excess.append(np.nan_to_num(values[-1]) / total - 1)
+    are_more = len(excess) > 0 and min(excess) > -1e-9
+    return bool(are_more or (np.abs(excess) < 1e-9).any())
 
 
 def _is_text(cells: pd.Series) -> bool:

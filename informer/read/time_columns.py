@@ -25,7 +25,7 @@ from pandas.api.types import (
 )
 
 from informer.base.errors import InputError, listed
-from informer.config.data import EPOCHS, EXCEL
+from informer.config.data import EPOCHS, EXCEL, DatasetConfig
 from informer.read.cells import decoded, distinct, is_encoded, text_of
 from informer.read.date_text import USUAL_YEARS, date_formats, month_of
 from informer.read.frequency import SECOND, UNIT_NANOS
@@ -326,7 +326,7 @@ _MIDNIGHT = r"[ T]00:00(?::00)?$"
 """The end of a date that is written as a time, as by workbooks."""
 
 
-def with_starts(table: Table) -> Table:
+def with_starts(table: Table, _config: DatasetConfig) -> Table:
     """The table with columns of intervals, such as 2024-01-01 00:00 - 01:00, replaced by their starts."""
     starts: dict[str, pd.Series] = {}
     for column in table.not_numeric if len(table.frame) else ():
@@ -375,7 +375,7 @@ def is_clock_name(column: str) -> bool:
 
 def _plain(column: str) -> str:
     """The name of a column in small letters, without blanks and other marks between words."""
-    return re.sub(r"[\s_.-]+", "", column).lower()
+    return re.sub(r"[\s_.<>-]+", "", column).lower()
 
 
 def joined(table: Table, time_col: str, clock_col: str, *, keeps_digits: bool) -> Table:
@@ -456,13 +456,15 @@ def _points(numbers: pd.Series) -> pd.Series | None:
 
 
 def _hours(numbers: pd.Series) -> pd.Series | None:
-    """Hours 0 to 23, 1 to 24, or 0 to 2300 or 100 to 2400, and halves or quarters of an hour from 1 to 48 or 96, as
-    text; None for other numbers. A day may have 25 hours."""
+    """Hours 0 to 23, 1 to 24, 0 to 2300, 100 to 2400 or 0 to 230000, and halves or quarters of an hour from 1 to 48 or
+    96, as text; None for other numbers. A day may have 25 hours."""
     if numbers.isna().any() or not len(numbers):
         return None
     if (parts := parts_of_hour(numbers)) > 1:
         minutes = (numbers - 1) * (60 // parts)
         return (minutes // 60).map("{:02d}:".format) + (minutes % 60).map("{:02d}".format)
+    if (numbers % 100 == 0).all() and numbers.max() > 2400:  # and seconds
+        numbers = numbers // 100
     hours = numbers // 100 if (numbers % 100 == 0).all() and numbers.max() > 24 else numbers
     last = 24 if hours.max() == 25 and hours.shift()[hours == 25].isin((24, 25)).all() else 23
     hours = hours - 1 if hours.max() == last + 1 and hours.min() > 0 else hours
@@ -535,7 +537,7 @@ def find_time_column(table: Table, time_col: str | None) -> str:
             raise table.missing("dataset.time_col", time_col)
         return time_col
     dated = dated_columns(table)
-    named = [column for column in table.columns if column.strip().lower() in TIME_NAMES]
+    named = [column for column in table.columns if column.strip("<> ").lower() in TIME_NAMES]
     numbers = [column for column in (named if dated else table.columns) if _are_dates(table.frame[column])]
     preferred = [column for column in named if column in (dated or numbers)] or dated
     preferred += numbers if dated else []
@@ -598,6 +600,11 @@ def counts_rows(cells: pd.Series) -> bool:
 def dated_columns(table: Table) -> list[str]:
     """The columns whose first cell is a date, or whose cells are timestamps."""
     return [column for column in table.not_numeric if looks_dated(table.frame[column])]
+
+
+def are_rising(cells: pd.Series) -> bool:
+    """Whether cells are times that rise from row to row."""
+    return is_datetime64_any_dtype(cells) and bool((np.diff(pd.DatetimeIndex(cells).asi8) > 0).all())
 
 
 def looks_dated(cells: pd.Series) -> bool:

@@ -351,6 +351,9 @@ _LAST = 1e9 * 86_400 * 365.25 * (time_columns.YEARS.stop - 1970)
 _END_OF_DAY = r"[ T]24(?:[:.]00)+"
 """A time that ISO 8601 allows for the start of the next day."""
 
+LAST_SHORT_YEAR = 2045
+"""Last year that is written with two digits; 46 is 1946."""
+
 _WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
 """Cells that pandas reads as a time with any format (now, today), and years with a sign."""
 
@@ -623,6 +626,8 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
         times = pd.DatetimeIndex(pd.Series(times).mask(late, pd.Series(next_days, np.flatnonzero(late))))
     if no_date.any():
         times = pd.DatetimeIndex(times.where(~no_date))
+    if "%y" in time_format and (late := np.asarray(times.year > LAST_SHORT_YEAR)).any():  # of the century before
+        times = pd.DatetimeIndex(times.where(~late, times - pd.DateOffset(years=100)))
     return times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times
 
 

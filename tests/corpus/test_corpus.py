@@ -40,7 +40,8 @@ def read(source: list[Path] | object, settings: Plain) -> Any:
     from informer.config.data import DatasetConfig, plain_settings
     from informer.config.fields import check
     from informer.data.panel import read_panel
-    from informer.read.series import frame_of, prepared
+    from informer.read.series import frame_of
+    from informer.read.shapes import prepared
     from informer.read.table import table_of_frame
 
     config = check(node_of(DatasetConfig, plain_settings(settings)))

@@ -25,7 +25,6 @@ NAMES = {
     "nl": "jan. feb. mrt. apr. mei jun. jul. aug. sep. okt. nov. dec.",
     "en": "Jan. Feb. March April May June July Aug. Sept. Oct. Nov. Dec.",
 }
-FRENCH_DAYS = ["lun.", "mar.", "mer.", "jeu.", "ven.", "sam.", "dim."]
 
 
 def read(cells: list[str], folder: Path, **settings: object) -> Series:
@@ -70,54 +69,6 @@ def test_numbers_of_periods(freq: str, style: str, tmp_path: Path) -> None:
     series = read(cells[:126], tmp_path)
     assert list(series.timestamps) == list(times[:126])
     assert stamps(Forecast(series=series, targets=("sales",), values=np.zeros((4, 1)), pred_len=4)) == cells[126:]
-
-
-@pytest.mark.parametrize("style", ["{y}Q{q}", "{y}-Q{q}", "{y} Q{q}", "Q{q} {y}", "Q{q}/{y}", "Q{q}{y}"])
-def test_there_is_no_seventh_quarter(style: str, tmp_path: Path) -> None:
-    cells = [style.format(y=2000 + k // 4, q=7 if k == 5 else k % 4 + 1) for k in range(12)]
-    with pytest.raises(InputError, match=r"f\.csv, row 7, column 'Tag': expected a date"):
-        read(cells, tmp_path)
-
-
-@pytest.mark.parametrize("first", [201001, 180010, 2010.01])
-def test_other_numbers_are_no_periods(first: float, tmp_path: Path) -> None:
-    """Red if counts that rise by one, or decimals, are taken for months or weeks."""
-    numbers = first + np.arange(120) * (1 if first > 3000 else 0.01)
-    with pytest.raises(InputError, match="no time column found"):
-        read([f"{number:g}" if first > 3000 else f"{number:.2f}" for number in numbers], tmp_path)
-
-
-def test_weekdays_and_words_between(tmp_path: Path) -> None:
-    """Red if `mar.`, a Tuesday, is taken for March."""
-    months = NAMES["fr"].split()
-    cells = [f"{FRENCH_DAYS[day.weekday()]} {day.day} {months[day.month - 1]} {day.year}" for day in DAYS]
-    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
-    cells = [cell.replace(" 1 ", " 1er ") for cell in cells]
-    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
-    cells = [f"{day.day} de {NAMES['pt'].split()[day.month - 1]} de {day.year}" for day in DAYS]
-    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
-    cells = [f"{FRENCH_DAYS[day.weekday()]} {day:%d/%m/%Y}" for day in DAYS]
-    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
-
-
-@pytest.mark.parametrize("marks", ["年月日", "년월일"])
-def test_asian_dates(marks: str, tmp_path: Path) -> None:
-    year, month, day = marks
-    cells = [f"{one.year}{year}{one.month}{month}{one.day}{day}" for one in DAYS]
-    assert list(read(cells, tmp_path).timestamps) == list(DAYS)
-    assert list(read([f"{cell} 08:00" for cell in cells], tmp_path).timestamps.normalize()) == list(DAYS)
-    cells = [f"{one.year}{year}{one.month:02}{month}" for one in MONTHS]
-    assert list(read(cells, tmp_path).timestamps) == list(MONTHS)
-
-
-@pytest.mark.parametrize("style", ["%b/%y", "%b-%y", "%b %y", "%b '%y"])
-def test_months_with_a_year_of_two_digits(style: str, tmp_path: Path) -> None:
-    """Red if days without a year are read as years."""
-    assert list(read([*MONTHS.strftime(style)], tmp_path).timestamps) == list(MONTHS)
-    with pytest.raises(InputError, match=r"such as .Jan.*01. may be days, .*dataset\.time_format='%b"):
-        read([*pd.date_range("2024-01-01", periods=31).strftime(style.replace("y", "d"))], tmp_path)
-    years = [*pd.date_range("2001-01-01", periods=20, freq="YS").strftime(style)]
-    assert len(read(years, tmp_path, time_format=style)) == 20
 
 
 @pytest.mark.parametrize("written", ["%H:%M %d-%m-%Y", "%Y/%j", "%H:%M %d. %b %Y"])

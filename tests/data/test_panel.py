@@ -304,7 +304,9 @@ def test_the_other_columns_are_read_as_without_names(header: str, tmp_path: Path
     table = read_table(path, DatasetConfig(categorical=["id"])).frame
     expected = pd.read_csv(path, skipinitialspace=True)[:-1]
     assert list(table.columns) == ["note", "id", "x", "x.1", "y"]
-    pd.testing.assert_frame_equal(table.drop(columns="id"), expected.drop(columns="id"), check_column_type=False)
+    assert (
+        table.drop(columns="id").astype(object).fillna("").equals(expected.drop(columns="id").astype(object).fillna(""))
+    )
     assert table["id"].fillna("empty").tolist() == ["7", "empty", *words[1:-1], "empty", "x"]
 
 
