@@ -110,11 +110,13 @@ def cells_below(
         content, begin = content.of(text), 0
         frame = _even_rows(content, begin, layout, kinds, words, lines)
     assert frame is not None, "rows of one width"
-    times = [place for place, kind in kinds.items() if kind == "time"]
-    days = [cells.dt.day for cells in map(frame.get, times) if cells is not None and cells.dtype.kind == "M"]
-    if any(not day.max() > MONTHS for day in days):  # the day may be before the month
-        frame = _even_rows(content, begin, layout, kinds | dict.fromkeys(times, "text"), words, lines)
-    assert frame is not None, "rows of one width"
+    for place in [place for place, kind in kinds.items() if kind == "time"]:
+        times = frame[place]
+        if times.dtype.kind == "M" and not times.dt.day.max() > MONTHS:  # the day may be before the month
+            codes, distinct = pd.factorize(times)
+            once = pd.DatetimeIndex(distinct)
+            clock = "" if (once == once.normalize()).all() else " %H:%M:%S"
+            frame[place] = dictionary_encoded(codes, once.strftime(f"%Y-%m-%d{clock}")).set_axis(frame.index)
     return frame, notes
 
 
