@@ -19,7 +19,8 @@ from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
 from informer.read.checks import ends_without
 from informer.read.columns import CategoryReader, coded, is_text, repeated_text
-from informer.read.series import Frame, Series, frame_of, path_of, prepared, table_of_file, with_series_names
+from informer.read.series import Frame, Series, frame_of, path_of, table_of_file
+from informer.read.shapes import prepared, with_series_names
 from informer.read.table import Table, name_of, table_of_frame, without
 
 
