@@ -26,7 +26,8 @@ from informer.inference.model import Forecast, TrainedModel, interval_notes
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
 from informer.read.dialect import find_encoding
-from informer.read.series import Series, prepared
+from informer.read.series import Series
+from informer.read.shapes import prepared
 from informer.read.table import Table, cells_of_content, read_errors, table_of_frame
 from informer.scoring.intervals import LEVELS
 from informer.service.schemas import Description, Limits, Tables
