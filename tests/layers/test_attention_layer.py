@@ -15,18 +15,6 @@ def layer(
     return AttentionLayer(d_model, build_attention(name, spec, **params), mix=mix).double().eval()
 
 
-@pytest.mark.parametrize("n_heads", [1, 2, 3])
-def test_split_and_merge_are_inverse(n_heads: int) -> None:
-    """Red if heads and time are scrambled (the defect of several ports)."""
-    attend = layer(n_heads, 6, 5)
-    x = torch.randn(2, 5, 6, dtype=torch.float64)
-    heads = attend.split(x)
-    for h in range(n_heads):
-        width = 6 // n_heads
-        torch.testing.assert_close(heads[:, h], x[:, :, h * width : (h + 1) * width])
-    torch.testing.assert_close(attend.merge(heads), x)
-
-
 def test_mix_reads_the_block_of_an_item_row_after_row() -> None:
     """Red if mix is anything but a flat read of [h l e]."""
     heads = torch.arange(2 * 2 * 3 * 2, dtype=torch.float64).view(2, 2, 3, 2)

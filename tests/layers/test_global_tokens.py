@@ -1,14 +1,10 @@
 """Learned tokens that go from layer to layer: the encoder by hand, and every way in which a network is used."""
 
-from pathlib import Path
-
 import pytest
 import torch
-from entry_points import SMALL, done
 from test_shortening import DIMS, batch
 from torch import Tensor
 
-from informer import checkpoint
 from informer.base.errors import InputError
 from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
@@ -30,7 +26,7 @@ def network(attn: dict = ETC, **config: object) -> ForecastModel:
 
 
 def attended(layer: AttentionLayer, tokens: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """What attention adds to tokens and to rows, ; radius 2."""
+    """What attention adds to tokens and to rows, of radius 2."""
     n_heads, e, out = layer.n_heads, layer.attention.spec.d_head, []
 
     def heads(projection: torch.nn.Module, x: Tensor) -> Tensor:
@@ -68,20 +64,6 @@ def test_tokens_persist_from_layer_to_layer() -> None:
     assert net.network.encoder.out_length == 3 + 13 + 3 + 13
 
 
-@pytest.mark.parametrize("attn", [ETC, BIGBIRD])
-@pytest.mark.parametrize("way", [{}, {"activation_checkpointing": True}])
-@pytest.mark.parametrize("distil", [Shortening.conv, Shortening.eliminate, Shortening.none])
-def test_every_network_learns(attn: dict, way: dict, distil: Shortening) -> None:
-    """Every parameter gets a finite gradient that is not zero everywhere."""
-    net = network(attn, distil=distil, **way).train()
-    net(*batch()).square().sum().backward()
-    # a softmax does not change when all keys move, so biases of keys get nothing or rounding
-    for name, p in net.named_parameters():
-        assert p.grad is not None, name
-        assert p.grad.isfinite().all(), name
-        assert p.grad.any() or name.endswith("key.bias"), name
-
-
 def test_a_token_carries_what_is_far_away() -> None:
     """Row 0 changes the last row of the second layer only through a token, since the neighbourhoods do not reach it."""
     x = torch.randn(1, 26, 6, dtype=torch.float64)
@@ -102,22 +84,6 @@ def test_a_token_carries_what_is_far_away() -> None:
 def test_what_has_no_tokens_is_refused(attn: dict, words: str) -> None:
     with pytest.raises(InputError, match=f"model.global_tokens: {words}"):
         network(attn)
-
-
-TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2"]
-
-
-@pytest.mark.slow
-def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
-    """Saved, scored, plotted, used as initial weights. Red if a command loses the tokens."""
-    data = ["dataset=sample", *SMALL, "trainer.max_epochs=1"]
-    done("train", *data, *TOKENS, "run_dir=run")
-    saved = checkpoint.load(Path("run"))
-    assert saved.weights["network.encoder.stacks.0.globals.tokens"].shape == (2, 8)
-    done("eval", "checkpoint=run", "plots=attention")
-    outcome = done("train", *data, *TOKENS, "attn.radius=3", "init_from=run", "run_dir=next")
-    assert "other attention: attn" in outcome.out
-    assert "0 fresh" in outcome.out
 
 
 def test_maps_show_tokens_and_rows() -> None:

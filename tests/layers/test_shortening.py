@@ -139,17 +139,6 @@ def test_funnel_asks_all_rows() -> None:
     assert (second.attention.attention.spec.len_q, second.attention.attention.spec.len_k) == (13, 26)
 
 
-def test_eliminate_ranks_by_the_layer_before() -> None:
-    stack = network(distil=Shortening.eliminate, encoder_stacks=[2]).eval().network.encoder.stacks[0]
-    x = torch.randn(2, 26, 6, dtype=torch.float64)
-    first, second = stack.layers
-    a = first.attention
-    received = a.attention.weights(a.split(a.query(x)), a.split(a.key(x))).sum(dim=(1, 2))
-    out = first(x)
-    kept = torch.stack([out[b, received[b].topk(13).indices.sort().values] for b in range(2)])
-    torch.testing.assert_close(stack(x), stack.norm(second(kept)), rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("n_values", [1, 3, 1000])
 def test_eliminate_keeps_the_half_that_received_most_in_order(n_values: int, length: int) -> None:

@@ -1,20 +1,17 @@
 """LSTMa against its formula in loops of float64, its teacher forcing, and every command."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, assert_same_weights, call, call_export, done, killed, refusal
+from entry_points import SMALL, assert_same_weights, call, done, killed, refusal
 from torch import Tensor
 
-from informer import Forecaster, checkpoint
+from informer import checkpoint
 from informer.base.errors import InputError
-from informer.base.runtime import resource
 from informer.build import attention_class, attention_names, attention_node, build_model
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
@@ -219,29 +216,6 @@ def test_it_is_scored_again_alike(run: Path, folder: Path) -> None:
     assert Path("again/attention_cross_1.png").exists()
     line = refusal("eval", f"checkpoint={run}", "model.decoding=step")
     assert "model.decoding: expected model.family=informer, found lstma" in line
-
-
-def test_it_forecasts_and_rolls(run: Path, folder: Path) -> None:
-    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
-    model = Forecaster.load(run, device="cpu")
-    ahead = model.predict(table.iloc[:280], future=table[["date", "temperature"]].iloc[280:292], horizon=9)
-    rolled = model.backtest(table.iloc[256:292], horizon=9)
-    own = rolled[rolled["column"] == "price"]
-    np.testing.assert_allclose(own["forecast"], ahead["price"], rtol=1e-4)
-    np.testing.assert_allclose(own["q90"], ahead["price_q90"], rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_it_is_exported(folder: Path) -> None:
-    """With two rows to forecast: the graph has all of the decoder for each."""
-    pytest.importorskip("onnxruntime")
-    done("train", *LSTMA, *ROLES, "pred_len=2", "trainer.max_steps=3", "run_dir=run")
-    done("export", "checkpoint=run", "output=model.safetensors")
-    outcome = call_export("checkpoint=run", "format=onnx", "output=model.onnx")
-    assert outcome.status == 0, outcome.err
-    done("eval", "checkpoint=model.safetensors", "output=again", "plots=none")
-    scores = [json.loads(path.read_text())["scores"] for path in (Path("again/metrics.json"), Path("run/metrics.json"))]
-    assert scores[0] == scores[1]
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(folder: Path) -> None:
