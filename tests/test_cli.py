@@ -60,7 +60,6 @@ def test_version(capsys, monkeypatch) -> None:
         ),
         (["predict", "--multirun", "seed=1,2"], "only informer train has other options"),
         (["forecast", "a.csv", "pred_len=8"], "unknown key 'pred_len': expected one such as horizon (list"),
-        (["train", "horizon=8"], "unknown key 'horizon': expected one such as pred_len (list"),
     ],
 )
 def test_words_in_the_wrong_place_say_the_right_one(arguments, said, capsys, monkeypatch) -> None:
@@ -77,5 +76,5 @@ def test_predict_takes_a_run_and_a_file_without_keys(tmp_path: Path) -> None:
     run, file = str(tmp_path / "run"), str(tmp_path / "rows.csv")
     words = cli.with_keys("predict", [file, "output=out", run])
     assert words == ["output=out", f"input={file}", f"checkpoint={run}"]
-    assert cli.with_keys("predict", ["a.safetensors", "from=2024"]) == ["from_date=2024", "checkpoint=a.safetensors"]
+    assert cli.with_keys("predict", ["a.safetensors", "from=2024"]) == ["from=2024", "checkpoint=a.safetensors"]
     assert cli.with_keys("predict", ["in/*.csv", "--cfg", "job"]) == ["--cfg", "job", "input=in/*.csv"]

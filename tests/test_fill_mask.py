@@ -148,7 +148,7 @@ def test_forecasts_are_complete(runs: Path, folder: Path) -> None:
         assert (warns in outcome.out) is (run == "tiny_mask")
     done(
         "predict", f"checkpoint={runs / 'linear_holes'}", "input=new.csv", "output=roll", "mode=rolling",
-        "from_date=2024-01-10", "horizon=12",
+        "from=2024-01-10", "horizon=12",
     )  # fmt: skip
     table = pd.read_csv("roll/new.rolling.csv")
     assert np.isfinite(table["forecast"]).all()

@@ -95,7 +95,7 @@ def _run(name: str, answers: "list[Answer]") -> None:
         with closing_table():
             run_train(sys.argv[1:], lambda settings: answers.append(action_of(name)(settings)))
     else:
-        run_command(name, schema, sys.argv[1:], lambda settings: answers.append(action_of(name)(settings)))
+        run_command(schema, sys.argv[1:], lambda settings: answers.append(action_of(name)(settings)))
 
 
 def _in_json(name: str, answers: "list[Answer]") -> int:

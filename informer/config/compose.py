@@ -71,7 +71,7 @@ ARGUMENTS = ("input", "dataset.path", "forecasts", "checkpoint")
 """Keys that a path without a key is meant for."""
 
 
-def run_command(name: str, schema: type[S], words: Sequence[str], action: Callable[[S], object]) -> None:
+def run_command(schema: type[S], words: Sequence[str], action: Callable[[S], object]) -> None:
     """Print the help or the settings of a command, or call `action` with its settings; exit on a user's mistake."""
     with refusing():
         if {"--help", "-h"} & {*words}:
@@ -81,7 +81,9 @@ def run_command(name: str, schema: type[S], words: Sequence[str], action: Callab
 
             print(yaml.safe_dump(to_plain(read_words(schema, shown)), sort_keys=False, allow_unicode=True), end="")
         elif options := [word for word in words if word.startswith("-")]:
-            raise InputError(f"{options[0]}: expected --help, --cfg job, or a setting of informer {name}, key=value")
+            raise InputError(
+                f"{options[0]}: expected --help, --cfg job or key=value; only informer train has other options"
+            )
         else:
             action(settings_of(schema, words))
 

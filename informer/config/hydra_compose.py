@@ -5,6 +5,7 @@ contain what differs. The composed result is checked by the classes.
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -86,7 +87,11 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
     user's mistake."""
     register()
 
+    acting = False
+
     def job(composed: Any) -> None:
+        nonlocal acting
+        acting = True
         # errors are handled here: Hydra would add a line of its own to a failed job and still run the jobs after it
         with refusing(_job):
             try:
@@ -108,6 +113,10 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
             hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(job)()
         except (HydraException, OmegaConfBaseException) as error:
             raise InputError(explained(error)) from error
+        except ValueError as error:  # of Hydra, for options that exclude each other
+            if acting:
+                raise
+            raise InputError(_one_line(error)) from error
 
 
 def train_words(words: Sequence[str]) -> list[str]:
@@ -116,16 +125,22 @@ def train_words(words: Sequence[str]) -> list[str]:
     Raises:
         InputError: horizon and pred_len together, an unknown option, or `attn=null` and the like.
     """
-    keys = keys_of(TrainConfig)
-    for word in words:
+    keys, options, remaining = keys_of(TrainConfig), list[str](), iter(words)
+    words = []
+    for word in remaining:  # Hydra reads its options before all keys only
         if word.startswith("--") and (option := word.partition("=")[0]) not in (*VALUED, *FLAGS):
-            raise InputError(unknown(option.removeprefix("--").replace("-", "_"), [*keys]))
+            raise InputError(
+                f"{option}: {unknown(option.strip('-').replace('-', '_'), [*keys])}; --hydra-help: options"
+            )
+        (options if word.startswith("-") else words).append(word)
+        options += [next(remaining, "")] if word in VALUED else []
     names = [word.partition("=")[0] for word in words]
     if {"horizon", "pred_len"} <= {*names}:
         raise InputError("pred_len: expected none with horizon, which says the same; leave one out")
     words = [f"pred_len={word.partition('=')[2]}" if word.startswith("horizon=") else word for word in words]
     check_groups(words)
-    return [for_hydra(word, keys, is_sweep=bool({"-m", "--multirun"} & {*words})) for word in words]
+    is_sweep = bool({"-m", "--multirun"} & {*options})
+    return [*options, *(for_hydra(word, keys, is_sweep=is_sweep) for word in words)]
 
 
 def explained(error: BaseException) -> str:
@@ -134,19 +149,20 @@ def explained(error: BaseException) -> str:
     if isinstance(error, OverrideParseException):
         if "=" not in error.override:
             return no_setting(error.override, [*keys_of(TrainConfig)])
-        return f"{_one_line(error)} (expected key=value)"
+        return f"{error.override}: {_one_line(error)} (expected key=value)"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, option = str(error.missing_cfg_file).rpartition("/")
         options = [name for name in error.options if not name.endswith("_schema")]
         return f"{group}: expected one of {', '.join(options)}, found {option!r}"
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
-        return _unknown_key(str(cause.full_key), cause.parent_node)
+        quoted = re.match(r"Could not .*'\+*([\w.@/]+)'", str(error))  # the whole key, of which the first step failed
+        return _unknown_key(quoted[1] if quoted else str(cause.full_key), cause.parent_node)
     return _one_line(error)
 
 
 def _unknown_key(key: str, node: Any) -> str:
     """The message for a key that a composed node does not have."""
-    slot, name = key.rpartition(".")[0], key.rpartition(".")[2]
+    slot = key.rpartition(".")[0]
     if slot in SLOTS and not node:
         return f"unknown key {key!r}: it follows attn; choose its own mechanism first, with attn@decoder_attn=NAME"
     if slot in SLOTS:
@@ -156,7 +172,7 @@ def _unknown_key(key: str, node: Any) -> str:
     keys = [*keys_of(TrainConfig)]
     if slot == "model" and node is not None:  # the family may have other keys than the schema's
         keys = [*(each for each in keys if not each.startswith("model.")), *(f"model.{each}" for each in node)]
-    return unknown(key if name else str(key), keys)
+    return unknown(key, keys)
 
 
 def _one_line(error: BaseException) -> str:

@@ -32,7 +32,7 @@ def test_help_is_printed(name: str) -> None:
 def test_an_unknown_key_is_refused_with_the_nearest_one(name: str) -> None:
     """Red if a misspelt key is read, or if the error is longer than a line."""
     said = call(name, "--help").out
-    key = next((key for key in ("device", "output", "folder", "seq_len") if f"\n  {key} " in said), None)
+    key = next((key for key in ("device", "output", "folder", "seq_len", "runs") if f"\n  {key} " in said), None)
     assert key is not None
     line = refusal(name, f"{key[:-1]}=x")
     assert line.startswith("error: unknown key ")
@@ -94,3 +94,11 @@ def test_every_declared_type_and_range_is_checked(name: str) -> None:
         for chunk in (words[first : first + 12] for first in range(0, len(words), 12)):
             line = refusal(name, *chunk)
             assert [word for word in chunk if f"{word.partition('=')[0]}: expected " not in line] == [], line
+
+
+def test_training_takes_one_length_of_the_horizon() -> None:
+    """Red if `horizon` is another setting than `pred_len`, or one of the two is dropped without a word."""
+    said = {call("train", word, "--cfg", "job").out for word in ("horizon=7", "pred_len=7", "--horizon=7")}
+    assert len(said) == 1
+    assert "\npred_len: 7\n" in said.pop()
+    assert "leave one out" in refusal("train", "horizon=7", "pred_len=8")
