@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis  # noqa: F401 (it looks up objects when it is imported, which a command called here leaves out)
 import pytest
 import shape_checks
 

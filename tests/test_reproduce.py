@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 from entry_points import ROOT, SMALL, script
 from rich.console import Console
-from test_configs import composed
+
+from informer.config.hydra_compose import composed
 
 reproduce_cells = script("reproduce_cells")
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 from entry_points import SMALL, TENSORBOARD, call, done
 from sklearn.linear_model import Ridge
-from test_configs import composed
 from test_resume import assert_same_run
 
 from informer import checkpoint
 from informer.build import build_data, build_model, dims_of
 from informer.checkpoint.restore import restore_model
+from informer.config.hydra_compose import composed
 from informer.config.training import OptimConfig, Schedule
 from informer.networks.forecast_model import model_forecast
 from informer.scoring.baselines import fit_ridge
