@@ -59,8 +59,9 @@ def test_every_command_answers_in_json(folder: Path, monkeypatch: pytest.MonkeyP
     assert compared["skill"] == pytest.approx(scored["skill"])
     assert Path(asked("report", "run")[1]["report"]).is_file()
     assert Path(asked("export", "checkpoint=run", "format=safetensors")[1]["model"]).is_file()
-    status, watched = asked("watch", "checkpoint=run", f"input={FILE}")
-    assert (watched["verdict"], bool(watched["reason"])) == ({0: "none"}.get(status, watched["verdict"]), True)
+    asked("predict", "checkpoint=run", "input=before.csv", "output=again", "log=log.csv")
+    status, watched = asked("watch", "log=log.csv", f"actuals={FILE}")
+    assert (status, watched["verdict"], bool(watched["reason"])) == (0, "ok", True)
     (untrained,) = asked("forecast", FILE, "model=zero", "horizon=6", "output=zero")[1]["forecasts"]
     assert len(pd.read_csv(untrained["forecast"])) == untrained["horizon"] == 6
     assert 0 <= untrained["scores"]["intervals"]["80"]["coverage"] <= 100

@@ -61,7 +61,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("export", ["checkpoint=nothing"]),
     ("serve", ["checkpoint=nothing"]),
     ("serve", ["port=-1"]),
-    ("watch", ["checkpoint=nothing", "input=nothing.csv"]),
+    ("watch", ["log=nothing.csv", "actuals=nothing.csv"]),
     ("inspect", ["nothing.csv"]),
     ("report", ["nothing"]),
     ("forecast", ["nothing.csv"]),

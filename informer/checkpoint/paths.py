@@ -39,7 +39,7 @@ FILES = (
 """All files that a run writes."""
 SUMMARY = "summary.csv"
 """Table of a job of `informer predict`, with the status of each file."""
-FORECASTS, EVALUATION, WATCHED, EXPLAINED, PAGE = "forecasts", "eval", "watch", "explanation", "report.html"
+FORECASTS, EVALUATION, EXPLAINED, PAGE = "forecasts", "eval", "explanation", "report.html"
 """What other commands write into a run directory."""
 
 

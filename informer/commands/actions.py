@@ -195,9 +195,9 @@ def _say_if_unfinished(checkpoint: str) -> None:
 
 
 def watch(settings: commands.WatchConfig) -> Answer:
-    """Monitor a trained model; the exit status is the action: 0 none, 10 recalibrate, 12 retrain."""
-    locate(settings.checkpoint)
-    files.check_file(Path(settings.input or ""))
+    """Monitor logged forecasts; the exit status is the action: 0 none, 10 recalibrate, 12 retrain."""
+    for name in filter(None, (settings.log, settings.actuals, settings.history)):
+        files.check_file(Path(name))
     from informer.service import watch as service
 
     verdict, reason = service.watch(settings, main_console())

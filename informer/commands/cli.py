@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "predict": ("forecast files with a trained model", ["input", "checkpoint"]),
     "explain": ("a forecast by source, what if a column changes, importance", ["input", "checkpoint"]),
     "eval": ("score a trained model again", ["checkpoint"]),
-    "watch": ("monitor a trained model: its forecasts since training compared with actual values", []),
+    "watch": ("monitor logged forecasts: compare them with the actual values since", []),
     "report": ("one HTML page about a run, an evaluation or forecasts", ["input"]),
     "compare": ("compare finished runs, sorted by skill", ["runs"]),
     "score": ("score any forecast file next to two baselines", []),

@@ -502,21 +502,24 @@ class ScoreConfig(WithOutput):
 
 
 @settings
-class WatchConfig(WithCheckpoint, WithOutput, WithDevice):
-    """Compare the forecasts of a trained model with the actual values since its training, and recommend what to do.
+class WatchConfig(WithOutput):
+    """Compare logged forecasts with the actual values since, and recommend what to do.
 
-      informer watch checkpoint=runs/latest input=newer.csv
+      informer predict checkpoint=RUN input=today.csv log=forecasts.log.csv     every day
+      informer watch log=forecasts.log.csv actuals=today.csv
 
     Exit status: 0 ok, 10 recalibrate, 12 retrain, 2 an error.
     """
 
-    input: str | None = setting(
-        None, "File with the rows since training; it may contain earlier rows too.",
-        required="a file with rows since training, found none; set input=FILE.csv", is_path=True,
+    log: str | None = setting(
+        None, "Log of forecasts, see log of informer predict.",
+        required="a log of forecasts, found none; set log=FILE.csv", is_path=True,
     )  # fmt: skip
-    output: str | None = setting(None, "Folder for watch.json; null: watch next to the checkpoint.", is_path=True)
-    history: str | None = setting(
-        None, "File with the rows of training; null: that of training, if it has not changed.", is_path=True
-    )
+    actuals: str | None = setting(
+        None, "File of actual values, long or wide; it may have more.",
+        required="a file, found none; set actuals=FILE.csv", is_path=True,
+    )  # fmt: skip
+    history: str | None = setting(None, "File of earlier values, for the baselines; null: actuals.", is_path=True)
+    season: int | None = setting(None, "Rows per season; null: from the step, 24 for hours, 12 for months.", ge=1)
+    output: str | None = setting(None, "Folder for watch.json; null: only print.", is_path=True)
     dataset: InputFormat = setting(InputFormat)
-    batch_size: int = setting(256, "Windows per batch.", ge=1)

@@ -90,7 +90,7 @@ def score_paths(by_model: Mapping[str, Forecasts], histories: Histories, season:
                 "quantiles of these levels"
             )
     for name, each in forecasts.items():
-        scores.add(name, each, {ORIGINAL: _inside_cells(each)} if name in by_model else {})
+        scores.add(name, each, {ORIGINAL: inside_cells(each)} if name in by_model else {})
     owners = paths.keys.groupby(pairs, sort=False).ngroup().to_numpy()
     return scores, [each for name in by_model for each in _differences(forecasts, name, owners)]
 
@@ -108,7 +108,7 @@ def _naive_quantiles(
     return found, int(is_short.sum())
 
 
-def _inside_cells(paths: Forecasts) -> dict[str, Matrix]:
+def inside_cells(paths: Forecasts) -> dict[str, Matrix]:
     """100 if the actual value is inside the interval of a level, 0 if not, NaN if one of them is missing."""
     cells, quantiles = {}, paths.quantiles
     for low, high in central_pairs(list(quantiles)):
@@ -177,6 +177,25 @@ def by_model(forecasts: Tidy, actuals: Tidy) -> dict[str, Tidy]:
     return {name: replace(forecasts, frame=frame.dropna(axis=1, how="all")) for name, frame in models.items()}
 
 
+def _paths(settings: ScoreConfig) -> list[Path]:
+    """The files of forecasts, actual values and earlier values."""
+    names = settings.log or settings.forecasts, settings.actuals, settings.history or settings.actuals
+    return [Path(name or "") for name in names]
+
+
+def read_matched(settings: ScoreConfig) -> tuple[dict[str, Forecasts], Histories, int, list[str]]:
+    """Forecasts with actual values by the name of the forecaster, the values before each path, rows per season, and
+    notes; errors as of `score`."""
+    of_forecasts, *others = _paths(settings)
+    actuals, history = (read_tidy(path, settings.dataset) for path in others)
+    known = set(actuals.frame["column"])
+    forecasts = read_log(of_forecasts) if settings.log else read_tidy(of_forecasts, settings.dataset, known=known)
+    season = settings.season or _season(history)
+    found = {name: matched(each, actuals, history) for name, each in by_model(forecasts, actuals).items()}
+    notes = dict.fromkeys(note for *_, own in found.values() for note in own)
+    return {name: each for name, (each, *_) in found.items()}, next(iter(found.values()))[1], season, [*notes]
+
+
 def score(settings: ScoreConfig, console: Console) -> dict[str, Any]:
     """Print the scores, write them to `settings.output` if given, and return them as plain containers: overall scores,
     scores by step, differences from the baselines, and notes.
@@ -184,21 +203,14 @@ def score(settings: ScoreConfig, console: Console) -> dict[str, Any]:
     Raises:
         InputError: a file cannot be read, or the files do not match.
     """
-    names = settings.log or settings.forecasts, settings.actuals, settings.history or settings.actuals
-    paths = [Path(name or "") for name in names]
+    paths = _paths(settings)
     if settings.output:
         written = [Path(settings.output, name) for name in WRITTEN]
         check_output(Path(settings.output), written, inputs=paths, overwrite=settings.overwrite)
     with logging_to(console, quiet=True):
-        actuals, history = (read_tidy(path, settings.dataset) for path in paths[1:])
-        known = set(actuals.frame["column"])
-        forecasts = read_log(paths[0]) if settings.log else read_tidy(paths[0], settings.dataset, known=known)
-        models = by_model(forecasts, actuals)
-        season = settings.season or _season(history)
-        found = {name: matched(each, actuals, history) for name, each in models.items()}
-        first, histories, _ = next(iter(found.values()))
-        scores, differences = score_paths({name: each for name, (each, *_) in found.items()}, histories, season)
-    notes = [*dict.fromkeys(note for *_, own in found.values() for note in own), *scores.notes]
+        models, histories, season, notes = read_matched(settings)
+        scores, differences = score_paths(models, histories, season)
+    first, notes = next(iter(models.values())), [*notes, *scores.notes]
     overall, by_step = (
         {name: {metric: each.tolist() for metric, each in own.items()} for name, own in values_of(scores, view).items()}
         for view in ("overall", "step")

@@ -102,7 +102,7 @@ class RunFolder:
             InputError: one of `inputs`, which the next run reads, would be removed.
         """
         has_results = self.contains_run or (self.path / paths.METRICS_FILE).exists()
-        results = (paths.FORECASTS, paths.EVALUATION, paths.WATCHED, paths.EXPLAINED, paths.PAGE) if has_results else ()
+        results = (paths.FORECASTS, paths.EVALUATION, paths.EXPLAINED, paths.PAGE) if has_results else ()
         removed = [
             path for name in (*results, *paths.FILES) if (path := self.path / name).exists() or path.is_symlink()
         ]

@@ -52,7 +52,7 @@ def log(folder: Path) -> Path:
 def test_yesterdays_forecasts_are_scored(log: Path) -> None:
     """Red if a row of a forecast is lost or scored twice, or the hour of a clock change has the value of another."""
     table = pd.read_csv(log, dtype={"series": str})
-    assert set(table["model"]) == {checkpoint.load(Path("run")).digest[:12]}
+    assert set(table["model"]) == {checkpoint.load(Path("run")).sha256[:12]}
     assert set(table["series"]) == set("abcde")
     values = table[table["name"] == "value"]
     assert values.groupby("origin").size().tolist() == [5 * 24, 5 * 23, 5 * 2 * 24]

@@ -254,7 +254,6 @@ LOOKS: dict[str, Callable[[dict[str, str], str, list[Path]], None]] = {
     "report": written_paths,
     "explain": written_paths,
     "export": written_paths,
-    "watch": written_paths,
 }
 
 

@@ -1,140 +1,105 @@
-"""`informer watch`: scores of the forecasts since training, and what the exit status says of them."""
+"""`informer watch`: logged forecasts compared with what happened since, and what the exit status says of them."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import SMALL, call, done, refusal
+from entry_points import call, done, refusal
 
-from informer.service.watch import Findings, Verdict
+from informer.service.watch import Verdict, is_covering
 
-SPLIT = [
-    f"dataset.split.{name}={rows}" for name, rows in (("kind", "rows"), ("train", 500), ("val", 200), ("test", 100))
-]
-RUN = [
-    "dataset=csv", "dataset.path=all.csv", "model=linear", *SMALL[1:4], *SPLIT, "target=y", "features=S", "run_dir=run",
-    "trainer.refit=true",
-]  # fmt: skip
-OLD, ALL = 800, 1070
+DAY, DAYS, KNOWN = 24, 20, 30
+WATCH = ["log=log.csv", "actuals=all.csv", "output=watched", "overwrite=true"]
 
 
-def series() -> pd.DataFrame:
-    """A daily season and noise of deviation one."""
-    hours, rng = np.arange(ALL), np.random.default_rng(1)
-    values = 3 * np.sin(2 * np.pi * hours / 24) + rng.normal(size=ALL)
-    return pd.DataFrame({"date": pd.date_range("2024-01-01", periods=ALL, freq="h"), "y": values.round(6)})
+def actuals() -> pd.DataFrame:
+    """Fifty days of two shops with a daily season and noise of deviation one, in hours."""
+    hours, rng = np.arange((KNOWN + DAYS) * DAY), np.random.default_rng(1)
+    times = pd.date_range("2024-01-01", periods=len(hours), freq="h")
+    season = 30 + 3 * np.sin(2 * np.pi * hours / DAY)
+    shops = [pd.DataFrame({"time": times, "shop": name, "y": season + rng.normal(size=len(hours))}) for name in "ab"]
+    return pd.concat(shops, ignore_index=True)
 
 
-def test_a_series_without_a_break_is_ok(folder: Path) -> None:
-    """Red if an origin is missing or the errors are not those after training."""
-    table = series()
-    table.head(OLD).to_csv("all.csv", index=False)
-    done("train", *RUN)
-    table.iloc[OLD:].to_csv("new.csv", index=False)
-    outcome = call("watch", "checkpoint=run", "input=new.csv", checked=True)
-    assert outcome.status == Verdict.ok.value, outcome.out + outcome.err
-    assert outcome.out.startswith("ok")
-    report = json.loads(Path("run/watch/watch.json").read_text())
-    assert report["verdict"] == "ok"
-    # every origin after the rows of all parts, against the season before
-    values, starts = table["y"].to_numpy() / table["y"].head(500).std(ddof=0), range(OLD, ALL - 6 + 1)
-    steps = np.stack([values[start : start + 6] - values[start - 24 : start - 18] for start in starts])
-    assert report["mse"]["seasonal naive"] == pytest.approx((steps**2).mean(), rel=1e-4)
-    assert report["origins"] == len(starts)
+def log(*, off: float = 0.0, half: float = 1.2816, days: int = DAYS) -> None:
+    """The actual values, and a log of forecasts of each day that know the season, with intervals of 80 %."""
+    table = actuals()
+    table.to_csv("all.csv", index=False)
+    rows = []
+    for (shop, day), values in table[table["time"] >= "2024-01-31"].groupby(["shop", table["time"].dt.date]):
+        if (pd.Timestamp(day) - pd.Timestamp("2024-01-31")).days < days:
+            forecast = 30 + 3 * np.sin(2 * np.pi * values["time"].dt.hour / DAY) + off
+            origin = str(values["time"].min() - pd.Timedelta("1h"))
+            for name, shift in (("value", 0.0), ("lo80", -half), ("hi80", half)):
+                part = pd.DataFrame(
+                    {"series": shop, "column": "y", "origin": origin, "time": values["time"].astype(str)}
+                )
+                rows.append(part.assign(name=name, value=forecast + shift, logged=origin, model="own"))
+    columns = ["logged", "model", "series", "column", "origin", "time", "name", "value"]
+    pd.concat(rows)[columns].to_csv("log.csv", index=False)
 
 
-def test_too_few_rows_are_refused_in_one_line(folder: Path) -> None:
-    table = series()
-    table.head(OLD).to_csv("all.csv", index=False)
-    done("train", *RUN)
-    table.iloc[OLD : OLD + 3].to_csv("new.csv", index=False)
-    assert "expected at least pred_len=6 rows after" in refusal("watch", "checkpoint=run", "input=new.csv")
+@pytest.mark.parametrize(
+    ("made", "verdict", "said"),
+    [
+        ({}, Verdict.ok, "errors and coverage of 20 origins are as expected"),
+        ({"half": 0.7}, Verdict.recalibrate, "intervals of 80 % cover 5"),
+        ({"off": 4.0, "half": 0.7}, Verdict.retrain, "worse than ridge on the later half of the origins"),
+        ({"off": 4.0, "days": 7}, Verdict.ok, "7 origins so far; a verdict needs 8"),
+    ],
+)
+def test_the_verdict_is_the_gravest(made: dict, verdict: Verdict, said: str, folder: Path) -> None:
+    """Red if a better baseline or a wrong coverage is not noticed, or a few days decide."""
+    log(**made)
+    outcome = call("watch", *WATCH, "dataset.series_col=shop")
+    assert outcome.status == verdict.value, outcome.out + outcome.err
+    assert outcome.out.startswith(f"{verdict.name}: {said}")
+    report = json.loads(Path("watched/watch.json").read_text())
+    assert (report["verdict"], report["exit_status"]) == (verdict.name, verdict.value)
 
 
-def test_series_that_end_at_different_times_are_aligned_by_time(folder: Path) -> None:
-    """Red if origins are matched from the ends of the series: the last period would contain errors of the shorter."""
-    table, end = series(), OLD + 150
-    parts = {"a": table, "b": table.assign(y=5 * table["y"][::-1].to_numpy()).iloc[:end]}
-    pd.concat([part.head(OLD).assign(id=name) for name, part in parts.items()]).to_csv("all.csv", index=False)
-    done("train", *RUN, "dataset.series_col=id", "scaler.per_series=true")
-    pd.concat([part.iloc[OLD:].assign(id=name) for name, part in parts.items()]).to_csv("new.csv", index=False)
-    assert call("watch", "checkpoint=run", "input=new.csv").status in (0, 10, 12)
-    last = json.loads(Path("run/watch/watch.json").read_text())["periods"][-1]
-    times = table["date"].astype(str)
-    starts = [times[times == last[end]].index[0] for end in ("first", "last")]
-    assert starts[0] >= end
-    values = table["y"].to_numpy() / table["y"].head(500).std(ddof=0)
-    steps = np.stack([values[i : i + 6] - values[i - 24 : i - 18] for i in range(starts[0], starts[1] + 1)])
-    assert last["mse"]["seasonal naive"] == pytest.approx((steps**2).mean(), rel=1e-4)
+def test_errors_and_coverage_are_those_of_the_forecasts(folder: Path) -> None:
+    """Red if a day is missing, or its error or coverage is not that of its own rows, which pandas computes here."""
+    log(half=1.0)
+    assert call("watch", *WATCH, "dataset.series_col=shop").status in (0, 10)
+    report = json.loads(Path("watched/watch.json").read_text())
+    table = pd.read_csv("log.csv").rename(columns={"series": "shop"})
+    table = table.pivot(index=["shop", "origin", "time"], columns="name", values="value").reset_index()
+    both = table.merge(actuals().assign(time=lambda rows: rows["time"].astype(str)), on=["shop", "time"])
+    both["mae"], both["inside"] = (both["y"] - both["value"]).abs(), both["y"].between(both["lo80"], both["hi80"])
+    expected = both.groupby("origin")[["mae", "inside"]].mean()
+    assert report["origins"] == DAYS
+    assert report["mae"] == pytest.approx(expected["mae"].mean(), rel=1e-6)
+    assert report["coverage"]["80"] == pytest.approx(expected["inside"].mean(), rel=1e-6)
+    assert [day["mae"] for day in report["newest"]] == pytest.approx(expected["mae"].tail(12).tolist(), rel=1e-6)
+    assert report["newest"][-1]["origin"] == expected.index[-1]
+    naive = next(each for each in report["skill"] if each["baseline"] == "seasonal naive")
+    assert naive["low"] < naive["skill"] < naive["high"]
 
 
-@pytest.mark.parametrize("where", ["train", "watch"])
-def test_missing_values_are_refused_in_one_line(folder: Path, where: str) -> None:
-    """Red if they end in an error about a forecast, or about the run's own rows."""
-    table = series()
-    table.head(OLD).to_csv("all.csv", index=False)
-    table.iloc[OLD:].to_csv("new.csv", index=False)
-    mask = ["dataset.fill=mask"]
-    done("train", *RUN, *(mask if where == "train" else []))
-    line = refusal("watch", "checkpoint=run", "input=new.csv", *(mask if where == "watch" else []))
-    assert line.startswith("error: dataset.fill=mask: watch does not support missing values")
+def test_a_command_logs_what_watch_reads(folder: Path) -> None:
+    """Red if the rows that `forecast` adds to a log are not found in the file of actual values."""
+    table = actuals().query("shop == 'a'").drop(columns="shop")
+    table.to_csv("all.csv", index=False)
+    for day in range(2):
+        table.head((KNOWN + day) * DAY).to_csv("today.csv", index=False)
+        done("forecast", "today.csv", "horizon=1day", f"output=out{day}", "log=log.csv")
+    assert done("watch", *WATCH[:2]).out.startswith("ok: 2 origins so far")
 
 
-def test_a_gap_after_training_names_what_closes_it(folder: Path) -> None:
-    """Red if the advice has no effect: rows between two files cannot be filled, those within one can."""
-    table = series()
-    table.head(OLD).to_csv("all.csv", index=False)
-    done("train", *RUN)
-    table.iloc[OLD + 3 :].to_csv("new.csv", index=False)
-    line = refusal("watch", "checkpoint=run", "input=new.csv", "dataset.fill=linear")
-    last = table["date"][OLD - 1]
-    assert f"give a file that begins at {last} or earlier, with dataset.fill=" in line
-    pd.concat([table.iloc[OLD - 1 : OLD], table.iloc[OLD + 3 :]]).to_csv("new.csv", index=False)
-    assert call("watch", "checkpoint=run", "input=new.csv", "dataset.fill=linear").status == Verdict.ok.value
-    report = json.loads(Path("run/watch/watch.json").read_text())
-    assert report["origins"] == ALL - OLD - 6 + 1
+def test_what_is_missing_is_one_line(folder: Path) -> None:
+    log()
+    assert "set log=FILE.csv" in refusal("watch", "actuals=all.csv")
+    assert "set actuals=FILE.csv" in refusal("watch", "log=log.csv")
+    assert "expected a log of forecasts, found another file" in refusal("watch", "log=all.csv", "actuals=all.csv")
+    actuals().query("time < '2024-01-30'").to_csv("all.csv", index=False)
+    line = refusal("watch", "log=log.csv", "actuals=all.csv", "dataset.series_col=shop")
+    assert "no actual value for any forecast of log.csv yet" in line
 
 
-def findings(own: float = 0.5, *, inside: float = 0.8) -> Findings:
-    rng = np.random.default_rng(0)
-    errors = {name: size * rng.chisquare(10, 600) / 10 for name, size in (("linear", own), ("naive", 1.0))}
-    coverage = np.clip(inside + 0.1 * rng.normal(size=100), 0, 1)
-    origins = pd.DataFrame(errors | {"inside": np.nan})
-    return Findings(model="linear", origins=origins, coverage=coverage, level=80, horizon=6)
-
-
-def test_the_verdict_is_the_gravest() -> None:
-    """Red if a better baseline is not noticed."""
-    assert findings().decide() == (Verdict.ok, "errors and coverage are as expected")
-    assert findings(inside=0.6).decide()[0] is Verdict.recalibrate
-    assert findings(inside=0.77).decide()[0] is Verdict.ok
-    assert findings(own=1.5, inside=0.6).decide()[0] is Verdict.retrain
-    assert findings(own=1.5).skill == pytest.approx(-0.5, abs=0.1)
-
-
-def test_intervals_of_few_horizons_decide_little() -> None:
-    """Red if the standard deviation of a few similar horizons is used without a minimum, or seven horizons decide."""
-    for n, share, verdict in ((7, 0.3, "ok"), (8, 0.3, "recalibrate"), (8, 0.9, "ok"), (100, 0.9, "recalibrate")):
-        assert replace(findings(), coverage=np.full(n, share)).decide()[0].name == verdict
-    assert replace(findings(inside=0.6), level=None).decide()[0] is Verdict.ok
-
-
-def test_rows_of_training_are_read_again_or_named(folder: Path) -> None:
-    """Red if a file without history before it passes where the rows of training are not found."""
-    table = series()
-    table.head(OLD).to_csv("all.csv", index=False)
-    done("train", *RUN)
-    table.iloc[OLD:].to_csv("new.csv", index=False)
-    table.iloc[OLD - 100 :].to_csv("longer.csv", index=False)
-    for words in (["input=new.csv"], ["input=longer.csv"], ["input=longer.csv", "history=moved.csv"]):
-        outcome = call("watch", "checkpoint=run", *words)
-        assert outcome.status == Verdict.ok.value, outcome.err
-        if "history=moved.csv" not in words and Path("all.csv").exists() and "input=longer.csv" in words:
-            Path("all.csv").rename("moved.csv")
-    outcome = call("watch", "checkpoint=run", "input=longer.csv", checked=True)
-    assert outcome.status == Verdict.ok.value
-    assert "set history=FILE" in " ".join((outcome.out + outcome.err).split())
-    assert "set history=FILE" in refusal("watch", "checkpoint=run", "input=new.csv")
+def test_coverage_of_few_origins_decides_little() -> None:
+    """Red if the standard deviation of a few similar origins is used without a minimum, or seven origins decide."""
+    for n, share, expected in ((7, 0.3, True), (8, 0.3, False), (8, 0.9, True), (100, 0.9, False)):
+        assert is_covering(np.full(n, share), 80, 6) is expected
