@@ -62,7 +62,7 @@ def test_every_run_is_a_configuration(model: str) -> None:
     """Red if a key is misspelt or a length does not go with the model."""
     tables = ["M", "S", "long"] if model in reproduce_cells.ANY_HORIZON else ["M"]
     for cell in [cell for table in tables for cell in reproduce_cells.cells(table)]:
-        settings = composed(*cell.overrides(model), "seed=3")
+        settings = composed([*cell.overrides(model), "seed=3"])
         assert (settings.dataset.name, settings.pred_len) == (cell.dataset, cell.pred_len)
         if model == "linear":
             assert (settings.model.family, settings.seq_len, settings.trainer.max_steps) == ("linear", 720, 0)

@@ -104,7 +104,8 @@ def _check_apart(pattern: str, paths: Sequence[Path] | None, output: Path) -> No
         pattern: the folder or pattern, or a single file, which may be a partitioned folder.
         paths: the files it matches; None: it is a single file.
     """
-    place, folder = expanded(pattern), output.resolve()
+    with writing(output):
+        place, folder = expanded(pattern), output.resolve()
     if paths is None:
         if is_partitioned(place) and folder.is_relative_to(place.resolve()):  # all of its files are inputs
             raise InputError(f"output={output}: expected a folder outside the input {place}; choose one")

@@ -29,7 +29,7 @@ PLUS = ["dataset=sample", *SMALL, "model.skip=ridge", "model.instance_norm=true"
 
 def test_before_training_the_model_is_ridge() -> None:
     """Red if the head does not start at zero, or scaling and the skip do not fit each other."""
-    settings = composed(*PLUS, "features=MS", "target=price")
+    settings = composed([*PLUS, "features=MS", "target=price"])
     data = build_data(settings, torch.device("cpu"))
     slots = {"attn": settings.attn, "decoder_attn": settings.attn, "cross_attn": settings.cross_attn}
     model = build_model(settings.model, dims_of(data), **slots).eval()
@@ -41,7 +41,7 @@ def test_before_training_the_model_is_ridge() -> None:
 
 def test_it_is_the_weighted_fit_on_normalised_windows() -> None:
     """scikit-learn's, a window's squared error counting times its variance, on normalised windows."""
-    data = build_data(composed(*PLUS), torch.device("cpu"))
+    data = build_data(composed(PLUS), torch.device("cpu"))
     ridge = fit_ridge(data.train, data.val, range(4), penalties=(10.0,))
     batch = data.train.batch(torch.arange(len(data.train)))
     x = batch.enc_x.double().transpose(1, 2).flatten(0, 1).numpy()
@@ -61,7 +61,7 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
     assert "the network reduced the validation loss of ridge by 0.00%" in outcome.out
     best = checkpoint.load(Path("run"))
     assert (best.progress.epoch, best.progress.step) == (0, 0)
-    settings = composed(*PLUS)
+    settings = composed(PLUS)
     data = build_data(settings, torch.device("cpu"))
     ridge = fit_ridge(data.train, data.val, range(4))
     batch = data.val.batch(torch.arange(len(data.val)))
@@ -124,7 +124,7 @@ def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:
     """Red if the optimiser moves it, or a resumed run fits it again to something else."""
     done("train", *PLUS, "trainer.max_epochs=1", "optim.lr=1e-3", "run_dir=run")
     last = checkpoint.load(Path("run/last.safetensors"))
-    data = build_data(composed(*PLUS), torch.device("cpu"))
+    data = build_data(composed(PLUS), torch.device("cpu"))
     ridge = fit_ridge(data.train, data.val, range(4))
     torch.testing.assert_close(last.weights["skip.weight"], ridge.weight.T.float())
     assert not torch.equal(last.weights["network.head.weight"], torch.zeros_like(last.weights["network.head.weight"]))
