@@ -21,7 +21,7 @@ from informer.read.checks import ends_without
 from informer.read.columns import CategoryReader, coded, is_text, repeated_text
 from informer.read.series import Frame, Series, frame_of, path_of, table_of_file
 from informer.read.shapes import prepared, with_series_names
-from informer.read.table import Table, name_of, table_of_frame, without
+from informer.read.table import Table, cells_of_content, name_of, table_of_frame, without
 
 
 def categories_ahead(table: Table, known: Sequence[str], key: str | None, target: str | None) -> list[str]:
@@ -146,31 +146,37 @@ class Untrained:
 
 
 def untrained(
-    frame: Frame,
+    frame: Frame | bytes,
     config: DatasetConfig,
     *,
     name: str = "frame",
     target: str | None = None,
-    future: Frame | None = None,
+    future: Frame | bytes | None = None,
     named: Sequence[str] = (),
+    most_series: int | None = None,
 ) -> Untrained:
     """Read a table, and the columns known ahead: those of `future`, or of its last rows, which have no target.
 
     Args:
-        frame, future: tables or paths of files.
+        frame, future: tables, paths of files, or CSV text.
         config: how to read them. A column that names the series is found.
         name: name of the table in errors.
         target: the column to forecast; None: all that are not known ahead.
         named: the columns known ahead; empty: all that are.
+        most_series: largest number of series; None: any.
 
     Raises:
-        InputError: a table cannot be read, or `future` has no column that the history has too.
+        InputError: a table cannot be read or has too many series, or `future` has no column that the history has too.
     """
     config = replace(config, target=target)
     table = _table(frame, name, config)
     if not config.series_col and (column := series_column(table, config)):
         config = replace(config, series_col=column)
         table = _table(frame, name, config)  # read again, so that names such as 001 are text
+    if most_series is not None and config.series_col in table.columns:
+        found = table.frame[config.series_col].nunique(dropna=False)
+        if found > most_series:
+            raise InputError(f"{name}: expected at most {most_series} series, found {found}; send fewer")
     ahead: Table | None = None
     known, texts = list[str](), list[str]()
     if future is not None:
@@ -206,8 +212,9 @@ def untrained(
     )
 
 
-def _table(frame: Frame, name: str, config: DatasetConfig) -> Table:
-    path = path_of(frame)
-    if path is None:
-        return prepared(table_of_frame(frame_of(frame, name), name, None), config)
-    return replace(table_of_file(path, config), name=name_of(path))
+def _table(frame: Frame | bytes, name: str, config: DatasetConfig) -> Table:
+    if isinstance(frame, bytes):
+        return prepared(cells_of_content(frame, name, config), config)
+    if (path := path_of(frame)) is not None:
+        return replace(table_of_file(path, config), name=name_of(path))
+    return prepared(table_of_frame(frame_of(frame, name), name, config.time_col), config)

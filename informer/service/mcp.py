@@ -66,7 +66,11 @@ def server(folder: Path) -> MCPServer:
 
     @tools.tool()
     async def forecast(
-        file: str, target: str | None = None, horizon: str | None = None, repair: bool = False
+        file: str,
+        target: str | None = None,
+        horizon: str | None = None,
+        future: str | None = None,
+        repair: bool = False,
     ) -> dict[str, Any]:
         """Forecast a file; scores next to baselines, coverage of intervals, and the rows of the forecast.
 
@@ -74,10 +78,11 @@ def server(folder: Path) -> MCPServer:
             file: path of a CSV, parquet or Excel file with a time column.
             target: column to forecast; default: every numeric column.
             horizon: rows to forecast, or a span such as 2weeks.
+            future: file with columns known ahead in the rows to forecast, such as prices or a weather forecast.
             repair: repair problems of the data.
         """
         settings = {"target": target, "horizon": horizon, "repair": "auto" if repair else "none"}
-        found = await answer("forecast", {"input": file}, **settings)
+        found = await answer("forecast", {"input": file} | ({} if future is None else {"future": future}), **settings)
         for each in found.get("forecasts", []):
             path = root / each["forecast"]
             if path.is_file():
@@ -86,17 +91,27 @@ def server(folder: Path) -> MCPServer:
         return found
 
     @tools.tool()
-    async def explain(run: str, file: str, future: str | None = None, changes: Sequence[str] = ()) -> dict[str, Any]:
+    async def explain(
+        file: str,
+        run: str | None = None,
+        target: str | None = None,
+        horizon: str | None = None,
+        future: str | None = None,
+        changes: Sequence[str] = (),
+    ) -> dict[str, Any]:
         """Why a forecast is what it is: what level, season, recent rows and each covariate contribute.
 
         Args:
-            run: the run of a forecast.
             file: the history.
-            future: columns known ahead, over the horizon.
+            run: the run of a trained model; default: the pretrained network.
+            target: column to forecast with the pretrained network; default: every one that is not known ahead.
+            horizon: rows to forecast, or a span; default: as far as columns are known ahead, or one pass of the model.
+            future: file with columns known ahead, over the horizon.
             changes: what if: price=+10% or promo=1, of columns known ahead; the answer then has both forecasts.
         """
-        files = {"checkpoint": run, "input": file} | ({} if future is None else {"future": future})
-        return await answer("explain", files, set=list(changes))
+        files = {"input": file} | {key: each for key, each in (("checkpoint", run), ("future", future)) if each}
+        settings = {"checkpoint": None if run else "zero", "target": target, "horizon": horizon, "set": list(changes)}
+        return await answer("explain", files, **settings)
 
     @tools.tool()
     async def score(forecasts: str, actuals: str, history: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
 from email.message import Message
 from pathlib import Path
 from threading import Lock
@@ -19,16 +18,13 @@ from informer.checkpoint.paths import forecasting_checkpoint, locate
 from informer.config.commands import ServeConfig
 from informer.config.data import DatasetConfig, InputFormat
 from informer.config.fields import problems_of
-from informer.data.diagnosis import series_column
 from informer.data.history import Future, check_futures
-from informer.data.panel import read_panel
 from informer.inference.model import Forecast, TrainedModel, interval_notes
+from informer.inference.untrained import Untrained, untrained
 from informer.inference.zero import ZeroModel
-from informer.members.zero import network_seasons
 from informer.read.dialect import find_encoding
 from informer.read.series import Series
-from informer.read.shapes import prepared
-from informer.read.table import Table, cells_of_content, read_errors, table_of_frame
+from informer.read.table import read_errors
 from informer.scoring.intervals import LEVELS
 from informer.service.schemas import Description, Limits, Tables
 
@@ -84,19 +80,14 @@ class Model(ABC):
 
     @abstractmethod
     def read(
-        self, frame: Source, future: Source | None, name: str, form: InputFormat
-    ) -> tuple[list[Series], list[Future]]:
-        """The series of a request, and the columns known ahead of each, if the model reads any."""
+        self, frame: Source, future: Source | None, name: str, form: InputFormat, horizon: str | None,
+        levels: Sequence[int],
+    ) -> tuple[Sequence[Series], Iterator[list[Forecast]]]:  # fmt: skip
+        """The series of a request, and their forecasts, made a few series at a time when they are asked for."""
 
     @abstractmethod
     def rows(self, horizon: str | None, series: Series | None) -> int:
         """Rows to forecast, after a series if there is one yet."""
-
-    @abstractmethod
-    def forecasts(
-        self, series: Sequence[Series], futures: Sequence[Future], horizon: str | None, levels: Sequence[int]
-    ) -> Iterator[list[Forecast]]:
-        """Forecasts of a few series at a time."""
 
     @abstractmethod
     def describe(self) -> Description:
@@ -113,11 +104,12 @@ class Model(ABC):
         """
         self.rows(horizon, None)
         with _READING:
-            series, futures = self.read(*_sources(content, content_type, form, limits, self.n_inputs, name))
+            tables = _sources(content, content_type, form, limits, self.n_inputs, name)
+            series, forecasts = self.read(*tables, horizon, levels)
         n_columns = self.n_inputs or len(series[0].columns)
         limits.check_values(len(series), max(self.rows(horizon, each) for each in series), n_columns, self.least)
         yield []
-        yield from self.forecasts(series, futures, horizon, levels)
+        yield from forecasts
 
 
 def _sources(
@@ -158,10 +150,11 @@ def _check_text(text: str, limits: Limits, read: int) -> None:
 
 @final
 class Pretrained(Model):
-    """The pretrained network, for numeric columns of any table."""
+    """The pretrained network, for numeric columns of any table, with effects of those known ahead."""
 
     def __init__(self, settings: ServeConfig) -> None:
-        self.name, self._model, self._most_series = ZERO, ZeroModel(device=settings.device), settings.max_series
+        self.name, self._device, self._most_series = ZERO, settings.device, settings.max_series
+        self._model = ZeroModel(settings.device)
 
     n_inputs = 0
 
@@ -171,26 +164,13 @@ class Pretrained(Model):
         return self._model.member.network.version.horizon
 
     def read(
-        self, frame: Source, future: Source | None, name: str, form: InputFormat
-    ) -> tuple[list[Series], list[Future]]:
+        self, frame: Source, future: Source | None, name: str, form: InputFormat, horizon: str | None,
+        levels: Sequence[int],
+    ) -> tuple[Sequence[Series], Iterator[list[Forecast]]]:  # fmt: skip
         """See `Model`."""
-        if future is not None:
-            raise InputError("future: model=zero reads no columns known ahead; leave it out")
-
-        def read(config: DatasetConfig) -> Table:
-            if isinstance(frame, bytes):
-                return prepared(cells_of_content(frame, name, config), config)
-            return prepared(table_of_frame(frame, name, config.time_col), config)
-
         config = form.applied_to(DatasetConfig())
-        table = read(config)
-        if not config.series_col and (column := series_column(table, config)):
-            config = replace(config, series_col=column)
-            table = read(config)  # again, so that names such as 001 are text
-        key = [config.series_col] if config.series_col in table.columns else []
-        if (found := len(table.frame[key].drop_duplicates())) > self._most_series and key:
-            raise InputError(f"{name}: expected at most {self._most_series} series, found {found}; send fewer")
-        return [replace(each, series_col=config.series_col) for each in read_panel(table, config, None)], []
+        subject = untrained(frame, config, name=name, future=future, most_series=self._most_series)
+        return subject.panel, self._forecasts(subject, horizon, levels)
 
     def rows(self, horizon: str | None, series: Series | None) -> int:
         """See `Model`."""
@@ -198,15 +178,14 @@ class Pretrained(Model):
             return self.least if horizon is None else 1
         return series.frequency.rows_of(horizon or self.least, series.timestamps)
 
-    def forecasts(
-        self, series: Sequence[Series], futures: Sequence[Future], horizon: str | None, levels: Sequence[int]
-    ) -> Iterator[list[Forecast]]:
-        """See `Model`."""
-        columns, ahead = series[0].columns, horizon or self.least
-        seasons = network_seasons(series, columns)
-        for first in range(0, len(series), AT_ONCE):
-            part = series[first : first + AT_ONCE]
-            yield self._model.forecast(part, columns, seasons, horizon=ahead, levels=levels)
+    def _forecasts(self, subject: Untrained, horizon: str | None, levels: Sequence[int]) -> Iterator[list[Forecast]]:
+        if subject.known is not None:  # effects are those of all series together
+            yield subject.forecast(horizon, self._device, levels=levels)
+            return
+        columns, seasons, panel = subject.columns, subject.seasons, subject.panel
+        for first in range(0, len(panel), AT_ONCE):
+            part = panel[first : first + AT_ONCE]
+            yield self._model.forecast(part, columns, seasons, horizon=horizon or self.least, levels=levels)
 
     def describe(self) -> Description:
         """See `Model`."""
@@ -235,8 +214,9 @@ class Trained(Model):
         return self.model.sizes.pred_len
 
     def read(
-        self, frame: Source, future: Source | None, name: str, form: InputFormat
-    ) -> tuple[list[Series], list[Future]]:
+        self, frame: Source, future: Source | None, name: str, form: InputFormat, horizon: str | None,
+        levels: Sequence[int],
+    ) -> tuple[Sequence[Series], Iterator[list[Forecast]]]:  # fmt: skip
         """See `Model`."""
         reader = self.model.reader
         series, futures = reader.series(frame, name, form), None
@@ -245,16 +225,16 @@ class Trained(Model):
         elif self.model.columns.future_covariates:
             futures = reader.futures(frame, name, form)
         check_futures(self.model.columns, has_futures=futures is not None)
-        return series, [] if futures is None else [futures(each) for each in series]
+        ahead = [] if futures is None else [futures(each) for each in series]
+        return series, self._forecasts(series, ahead, horizon, levels)
 
     def rows(self, horizon: str | None, series: Series | None) -> int:
         """See `Model`."""
         return self.model.check_horizon(horizon, series)
 
-    def forecasts(
+    def _forecasts(
         self, series: Sequence[Series], futures: Sequence[Future], horizon: str | None, levels: Sequence[int]
     ) -> Iterator[list[Forecast]]:
-        """See `Model`."""
         self.model.check_levels(levels, horizon)
         for each, future in zip(series, futures, strict=False):
             self.model.check_future(each, future, horizon)

@@ -238,6 +238,15 @@ def test_the_pretrained_network_answers_without_a_model_file(served: Served) -> 
     assert reply.json["forecast"]["shop"] == ["001"] * 9 + ["002"] * 9
 
 
+def test_the_pretrained_network_reads_columns_known_ahead(served: Served) -> None:
+    """Against Python; red if the table under `future` is not read, or the horizon is not as far as it reaches."""
+    rows = history(3, 209)[["date", "price", "demand"]]
+    past, ahead = rows[:200], rows[200:].drop(columns="demand")
+    tables = {"frame": past.to_dict("list"), "future": ahead.to_dict("list")}
+    reply = served.table("?model=zero", **tables)
+    assert_equal(reply, Forecaster().predict(past, future=ahead))
+
+
 def test_answers_are_counted_and_logged_with_the_id_of_the_request(served: Served) -> None:
     """Red if a counter does not count, or an id that would break a line of a log or a header is taken over."""
     reply = served.csv(text(history(0)), x_request_id="own-id.7")
