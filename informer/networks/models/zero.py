@@ -167,6 +167,7 @@ class Zero(nn.Module):
     def rolled(
         self, values: Tensor, observed: Tensor, season: Tensor, second: Tensor, horizon: int
     ) -> Float[Tensor, "b horizon q"]:
+        """`predict` for one batch, with gradients."""
         blocks: list[Tensor] = []
         before: Tensor | float = 0.0
         middle, left = self.version.levels.index(MEDIAN), horizon
