@@ -44,6 +44,8 @@ _DIGITS = re.compile(_YEAR.pattern + r"(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(
 """Dates of digits such as 20240131, and counts since 1970 from 2001 to 2030."""
 
 SAMPLED_LINES, SAMPLED_COLUMNS = 60, 50
+SETTLING = 300
+"""First lines whose numbers settle the decimal mark, unless all of them have three digits after it."""
 
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
@@ -189,7 +191,9 @@ def find_layout(file: str, text: str, config: DatasetConfig) -> Layout:
     rest, mark = lines[max(n_before - 1, 0) :], head.mark
     if mark in BLANKS:
         rest, mark = [without_blanks(rest, mark)], BLANKS_AS
-    decimal, thousands, is_settled = _marks("".join(rest), mark, config)
+    decimal, thousands, is_settled = _marks("".join(rest[:SETTLING]), mark, config)
+    if not is_settled and len(rest) > SETTLING:
+        decimal, thousands, is_settled = _marks("".join(rest), mark, config)
     encoding = config.encoding or COMMON.encoding
     return Layout(Dialect(head.mark, decimal, encoding, thousands, head.note(start), is_settled), head.names, n_before)
 
