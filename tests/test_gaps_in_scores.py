@@ -15,8 +15,10 @@ from informer.config.training import LossConfig, LossKind
 from informer.data.windows import DataUnits, Windows
 from informer.scoring.baselines import SeasonalNaive, fit_ridge
 from informer.scoring.evaluate import cells_of
-from informer.scoring.intervals import Residuals, Variation, band_cells, differences, rank
+from informer.scoring.intervals import Variation, differences, rank
 from informer.scoring.metrics import seasonal_scale
+from informer.scoring.quantiles import band_cells
+from informer.scoring.residuals import Residuals
 from informer.scoring.scores import Scores
 from informer.training.optim import build_loss, observed_share
 

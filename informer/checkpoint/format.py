@@ -133,7 +133,7 @@ class DataFacts(Part):
     """Denominators of MASE of each target on the training rows, by series."""
     too_narrow: dict[Annotated[str, Field(pattern=r"^([\d.]*\d|q[\d.]*\d_q[\d.]*\d)$")], dict[str, float]] = {}
     """Coverage in percent, on the test part, of intervals that are too narrow; see
-    `informer.scoring.intervals.shortfalls`."""
+    `informer.scoring.scores.Scores`."""
     refit: Count = 0
     """Number of windows of the second fit, on all rows."""
 

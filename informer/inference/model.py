@@ -38,12 +38,12 @@ from informer.read.series import Series
 from informer.scoring import forecast_log
 from informer.scoring.intervals import (
     NOTHING_LEARNED,
-    ROUNDING,
     Calibration,
     saved_calibration,
     validation_rows,
 )
 from informer.scoring.recursion import passes
+from informer.scoring.residuals import ROUNDING
 from informer.scoring.scores import too_narrow
 
 log = logging.getLogger(__name__)

@@ -44,7 +44,7 @@ from informer.read.series import Series, column_values
 from informer.read.times import check_zones
 from informer.scoring.baselines import FittedBaseline, fit_ridge, seasonal_naive_for
 from informer.scoring.evaluate import cells_of, mase_scale, paths_of
-from informer.scoring.intervals import DECILES, Baseline, QuantileForecast, band_cells, model_quantiles
+from informer.scoring.quantiles import DECILES, Baseline, QuantileForecast, band_cells, model_quantiles
 from informer.scoring.recursion import recursive_forecast
 from informer.scoring.scores import Scores
 

@@ -23,21 +23,10 @@ from informer.read.frequency import Unit
 from informer.read.series import Series
 from informer.scoring.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.scoring.forecasts import Forecasts, Matrix, keys_of
-from informer.scoring.intervals import (
-    DECILES,
-    MOST_RECENT,
-    REPORTED_LEVELS,
-    Baseline,
-    Calibration,
-    QuantileForecast,
-    Residuals,
-    band_cells,
-    every_of,
-    joined_errors,
-    lag_of,
-    model_quantiles,
-)
+from informer.scoring.intervals import REPORTED_LEVELS, Calibration
 from informer.scoring.metrics import seasonal_scale
+from informer.scoring.quantiles import DECILES, Baseline, QuantileForecast, band_cells, model_quantiles
+from informer.scoring.residuals import MOST_RECENT, Residuals, every_of, joined_errors, lag_of
 from informer.scoring.scores import Scores
 
 AT_ONCE = 1 << 17

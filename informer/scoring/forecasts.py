@@ -102,10 +102,6 @@ class Forecasts:
             bands={name: found[name] for name in bands},
         )
 
-    def of_another(self, mean: Matrix, bands: Mapping[str, Matrix] | None = None) -> "Forecasts":
-        """Forecasts of another forecaster for the same paths."""
-        return replace(self, mean=mean, bands=bands or {})
-
     def scaled(self) -> "Forecasts":
         """The same in scaled units."""
         center, scale = self.center[:, None], self.scale[:, None]

@@ -22,8 +22,9 @@ from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.conversion import without_nan
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of, verdict
 from informer.scoring.forecasts import Forecasts, Matrix
-from informer.scoring.intervals import Baseline, Residuals
 from informer.scoring.metrics import METRICS, RELATIVE
+from informer.scoring.quantiles import Baseline
+from informer.scoring.residuals import Residuals
 from informer.scoring.tables import scores_table, tidy_csv
 
 SCALED, ORIGINAL = UNITS = ("scaled", "original")

@@ -24,7 +24,9 @@ from informer.networks.forecast_model import ForecastModel, model_forecast, mode
 from informer.networks.models.base import point
 from informer.scoring.baselines import FittedBaseline
 from informer.scoring.evaluate import cells_of, paths_of
-from informer.scoring.intervals import REPORTED_LEVELS, band_cells, residuals_of
+from informer.scoring.intervals import REPORTED_LEVELS
+from informer.scoring.quantiles import band_cells
+from informer.scoring.residuals import residuals_of
 from informer.scoring.scores import Scores
 from informer.training.optim import build_loss, observed_share, pinball
 from informer.training.sinks import Sink, Values, draws

@@ -35,6 +35,7 @@ from informer.scoring import intervals
 from informer.scoring.baselines import FittedBaseline
 from informer.scoring.bootstrap import Winner
 from informer.scoring.evaluate import baselines_for, fit_baselines, score, scored_at_once
+from informer.scoring.residuals import MOST_RECENT, joined_errors, residuals_of
 from informer.scoring.scores import Scores
 from informer.training.curves import Tracker, reference_losses
 from informer.training.facts import (
@@ -263,9 +264,9 @@ def score_best(
     if errors is not None and calibration is not None and settings.trainer.calibration:
         state |= calibration.state()
         # for forecasts after the end of the data: also the errors on the test part, the newest there are
-        errors_of = intervals.residuals_of(data, scored_at_once(best, batch_size, data))
-        tested = errors_of(best.eval(), data.test, most=intervals.MOST_RECENT, known=evaluation.residuals)
-        recent = (tested if errors.lag != tested.lag else intervals.joined_errors([errors, tested])).calibration()
+        errors_of = residuals_of(data, scored_at_once(best, batch_size, data))
+        tested = errors_of(best.eval(), data.test, most=MOST_RECENT, known=evaluation.residuals)
+        recent = (tested if errors.lag != tested.lag else joined_errors([errors, tested])).calibration()
         if bool(recent.is_learned.any()):
             state |= {f"{intervals.RECENT}{name}": tensor for name, tensor in recent.state().items()}
     config = conversion.to_plain(settings)  # a continued run has another length

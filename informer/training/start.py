@@ -28,7 +28,7 @@ from informer.networks.models.zero import ZeroConfig, ZeroNetwork
 from informer.pretrained.weights import load
 from informer.scoring.baselines import RidgeForecast, fit_ridge
 from informer.scoring.evaluate import scored_at_once
-from informer.scoring.intervals import Residuals, joined_errors, residuals_of
+from informer.scoring.residuals import Residuals, joined_errors, residuals_of
 
 log = logging.getLogger(__name__)
 

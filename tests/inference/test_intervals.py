@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +18,9 @@ from informer.base.runtime import resource
 from informer.data.windows import Batch, Windows
 from informer.inference.model import table_of
 from informer.inference.rolling import RATE, Tracking
-from informer.scoring import intervals as conformal
-from informer.scoring.intervals import Calibration, Residuals, Variation, min_windows, validation_rows
+from informer.scoring import residuals as conformal
+from informer.scoring.intervals import Calibration, Variation, min_windows, saved_calibration, validation_rows
+from informer.scoring.residuals import Residuals
 
 
 def zeros(batch: Batch) -> Tensor:
@@ -94,7 +94,7 @@ def test_more_windows_than_fit_are_thinned_evenly(monkeypatch: pytest.MonkeyPatc
 def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -> None:
     """By hand from the checkpoint: targets of rows 225 to 249, which neither val_loss nor the scaler has seen."""
     saved = checkpoint.load(trained.run_dir)
-    assert saved.calibration is not None
+    assert saved.calibration
     assert int(saved.calibration["windows"]) == 25 - 6 + 1
     frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
@@ -188,9 +188,9 @@ def test_the_unit_of_a_window_is_that_of_its_seasonal_differences() -> None:
 )
 def test_a_variation_that_cannot_be_is_refused(trained: Trained, changed: dict[str, Tensor]) -> None:
     saved = checkpoint.load(trained.run_dir)
-    assert saved.calibration is not None
+    assert saved.calibration
     with pytest.raises(InputError, match="its calibration does not fit the model"):
-        conformal.saved_calibration(replace(saved, calibration=saved.calibration | changed))
+        saved_calibration(saved.model_copy(update={"calibration": saved.calibration | changed}))
 
 
 def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Path) -> None:
@@ -316,7 +316,7 @@ def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
 def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
     arguments = ["dataset=sample", *SMALL, "dataset.split.val=11", "trainer.max_steps=1", "run_dir=short"]
     assert "validation part too short to be divided: no calibration" in done("train", *arguments).out
-    assert checkpoint.load(Path("short")).calibration is None
+    assert checkpoint.load(Path("short")).calibration == {}
 
 
 def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Path) -> None:

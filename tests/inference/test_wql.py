@@ -24,15 +24,9 @@ from informer.data.windows import DataUnits
 from informer.inference.rescore import trained_data
 from informer.scoring.baselines import SeasonalNaive
 from informer.scoring.evaluate import baselines_for, paths_of
-from informer.scoring.intervals import (
-    DECILES,
-    Baseline,
-    Calibration,
-    Residuals,
-    Variation,
-    calibrated_quantiles,
-    differences,
-)
+from informer.scoring.intervals import Calibration, Variation, differences
+from informer.scoring.quantiles import DECILES, Baseline, calibrated_quantiles
+from informer.scoring.residuals import Residuals
 from informer.scoring.scores import Scores
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -153,7 +147,7 @@ def test_baselines_are_calibrated_on_windows_they_were_not_fitted_on(tmp_path: P
 def test_windows_for_calibration_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a long series makes the baselines expensive."""
     data = made(tmp_path)
-    monkeypatch.setattr("informer.scoring.intervals.MOST_WINDOWS", 50)
+    monkeypatch.setattr("informer.scoring.quantiles.MOST_WINDOWS", 50)
     naive, ridge = baselines_for(data)
     assert (naive.calibration.windows, ridge.calibration.windows) == (math.ceil(363 / 8), 48)
 
