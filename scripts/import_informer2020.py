@@ -151,7 +151,10 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
     _check_columns(data, dims, csv)
     run_dir.mkdir(parents=True, exist_ok=True)
     weights = model.state_dict()
-    saved = untrained(config, data).model_copy(update={"dims": dims, "weights": weights})
+    saved = untrained(config, data)
+    # until when they trained is not in their file
+    facts = saved.data.model_copy(update={"trained_until": None, "mase_scales": {}})
+    saved = saved.model_copy(update={"dims": dims, "weights": weights, "data": facts})
     checkpoint.save(run_dir / checkpoint.BEST, saved)
     return run_dir / checkpoint.BEST
 

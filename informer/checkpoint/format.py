@@ -113,8 +113,8 @@ class DataFacts(Part):
     time_col: str
     time_format: str | None
     timezone: str | None
-    trained_until: Moment
-    """Last time of the rows of training and validation."""
+    trained_until: Moment | None
+    """Last time of the rows of training and validation; None: not known, as of weights of another program."""
     until: Moment
     """Last time of the rows of all parts."""
     marks: list[str] | None
@@ -220,8 +220,8 @@ class Checkpoint(Part):
         return self.data.refit > 0
 
     @property
-    def fitted_until(self) -> str:
-        """Last time of the rows that the model was fitted or chosen on."""
+    def fitted_until(self) -> str | None:
+        """Last time of the rows that the model was fitted or chosen on; None: not known."""
         return self.data.until if self.refit else self.data.trained_until
 
     @property
