@@ -114,11 +114,11 @@ def test_a_folder_of_forecasts_without_a_run_stays(tmp_path: Path) -> None:
     assert (tmp_path / FORECASTS).exists()
 
 
-@pytest.mark.parametrize("command", ["report", "compare", "export"])
+@pytest.mark.parametrize("command", ["report", "export"])
 def test_only_a_file_of_the_same_command_is_replaced(command: str, trained: Trained, folder: Path) -> None:
     """Red if `overwrite=true` replaces a file of the user's, or refuses what the command has written."""
     run = trained.run_dir
-    given = {"report": [f"input={run}"], "compare": [f"runs=[{run}]"], "export": [f"checkpoint={run}"]}[command]
+    given = {"report": [f"input={run}"], "export": [f"checkpoint={run}"]}[command]
     given += ["format=safetensors"] if command == "export" else []
     Path("mine.txt").write_text("notes")
     outcome = call(command, *given, "output=mine.txt", "overwrite=true")
