@@ -51,7 +51,6 @@ from informer.scoring.evaluate import START
 from informer.scoring.metrics import HEADINGS
 from informer.scoring.scores import nominal
 from informer.training.folder import NAME
-from informer.training.losses import curves_of, note_of, read_losses, units_of
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -212,6 +211,8 @@ def _losses(run: Path, config: Mapping[str, Any], saved: Checkpoint) -> dict[str
     """The losses of a run; None without a trained epoch."""
     if not (run / LOSSES).exists():
         return None
+    from informer.training.losses import curves_of, note_of, read_losses, units_of
+
     training, validation, baselines = curves_of(read_losses(run / LOSSES))
     if not training:
         return None
