@@ -26,6 +26,8 @@ def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
         for tag in events.Tags()["scalars"]
         if tag != "train/samples_per_second"
     }
+    # a finished run that trains on has the scores of both of its ends
+    points |= {tag: points[tag][-1:] for tag in points if tag.startswith(("test/", "val/best_loss"))}
     points |= {
         tag: sorted({(image.step, image.encoded_image_string) for image in events.Images(tag)})
         for tag in events.Tags()["images"]
@@ -34,9 +36,11 @@ def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
 
 
 def table(run_dir: Path) -> list[str]:
-    """The different rows of curves.csv but for the throughput; a resumed run may have written some twice."""
+    """The different rows of curves.csv but for throughput and final scores; a resumed run may have some twice."""
     lines = (run_dir / "curves.csv").read_text().splitlines()
-    return sorted({line for line in lines if not line.startswith("train/samples_per_second")})
+    return sorted(
+        {line for line in lines if not line.startswith(("train/samples_per_second", "test/", "val/best_loss"))}
+    )
 
 
 def assert_same_run(one: Path, other: Path) -> None:
