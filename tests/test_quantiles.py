@@ -178,7 +178,7 @@ def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
     settings = ["dataset=sample", *SMALL, "model.skip=ridge", "model.instance_norm=true", "loss=quantile"]
     done("train", *settings, "trainer.max_steps=2", "optim.lr=1e3", "run_dir=run")
     saved = checkpoint.load(Path("run"))
-    assert saved.epoch == 0
+    assert saved.progress.epoch == 0
     forecast = Forecaster.load("run", device="cpu").predict(sample())
     history = sample()[TARGETS].to_numpy()[-24:]
     weight = saved.weights["skip.weight"].numpy()

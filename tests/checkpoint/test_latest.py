@@ -32,7 +32,7 @@ def test_every_command_follows_it(folder: Path, trained: Trained) -> None:
         ["eval", "checkpoint=runs/latest/last.safetensors", "output=scores_of_last", "plots=none"],
     ):  # fmt: skip
         done(*command)
-    assert checkpoint.load(Path("runs/latest")).step == checkpoint.load(trained.run_dir).step
+    assert checkpoint.load(Path("runs/latest")).progress.step == checkpoint.load(trained.run_dir).progress.step
 
 
 def test_a_link_of_the_user_is_followed_and_stays(folder: Path, trained: Trained) -> None:

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -116,7 +115,8 @@ def test_a_checkpoint_imports_nothing_that_the_user_has_not_named(
         None,
         [1],
     ):
-        forged = replace(saved, config=saved.config | {"model": saved.config["model"] | {"family": name}})
+        model = saved.config["model"] | {"family": name}
+        forged = saved.model_copy(update={"config": saved.config | {"model": model}})
         with pytest.raises(InputError, match=r"model\.family .*expected one of .*informer"):
             restore_model(forged)
     assert "toys" not in sys.modules
