@@ -44,11 +44,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_checkpoint_holds_every_series_own_scaler(run: Path) -> None:
-    own = checkpoint.load(run).scaler["own"]
+    own = checkpoint.load(run).scaler.by_series
     assert sorted(own) == sorted(SCALES)
-    for name, state in own.items():
+    for name, scaler in own.items():
         rows = series(name)["load"][:280]
-        assert (state["center"][0], state["scale"][0]) == pytest.approx((rows.mean(), rows.std(ddof=0)))
+        assert (scaler.center[0], scaler.scale[0]) == pytest.approx((rows.mean(), rows.std(ddof=0)))
 
 
 def test_original_units_are_those_of_each_series(run: Path, folder: Path) -> None:
@@ -149,7 +149,7 @@ def test_names_are_written_as_they_were_read(folder: Path) -> None:
     pd.concat(rows).to_csv("long.csv", index=False)
     more = ["dataset.path=long.csv", "dataset.series_col=sku", "scaler.per_series=true", "run_dir=own"]
     done("train", *RUN, *more)
-    assert sorted(checkpoint.load(Path("own")).scaler["own"]) == ["001", "A02", "NA"]
+    assert sorted(checkpoint.load(Path("own")).scaler.by_series) == ["001", "A02", "NA"]
     for name, table in tables.items():
         # in other units than in training, so that a scaler made anew shows
         moved = table.assign(load=table["load"] * 3, sku=name)

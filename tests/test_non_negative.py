@@ -73,7 +73,7 @@ def test_a_forecast_is_the_larger_of_that_of_the_network_and_zero(run: Path) -> 
 def test_the_user_decides(setting: str, names: list[str], folder: Path) -> None:
     write("f.csv")
     done("train", *RUN, "targets=[heat,sales]", f"non_negative={setting}")
-    assert checkpoint.load(Path("run")).data["non_negative"] == names
+    assert checkpoint.load(Path("run")).data.non_negative == names
 
 
 def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:

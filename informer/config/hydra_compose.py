@@ -92,6 +92,7 @@ def run_train(words: Sequence[str], action: Callable[[TrainConfig], object]) -> 
     def job(composed: Any) -> None:
         nonlocal acting
         acting = True
+        sys.argv[1:] = words  # a run records the words as typed
         # errors are handled here: Hydra would add a line of its own to a failed job and still run the jobs after it
         with refusing(_job):
             try:

@@ -174,16 +174,16 @@ def rounded(values: Float64[np.ndarray, " *n"], decimals: int) -> Float64[np.nda
     return values.round(decimals) if decimals <= float_info.max_10_exp else values
 
 
-EXACT = 17
-"""Significant digits that write every number exactly."""
+DECIMAL = 15
+"""Significant digits that float64 holds of every decimal number."""
 
 
 def decimals_for(values: Float64[np.ndarray, " n"], digits: int) -> int:
-    """Decimal places that leave this many digits of the standard deviation, or all of a constant column."""
+    """Decimal places that leave this many digits of the standard deviation, or all digits of a constant column."""
     finite = values[np.isfinite(values)]
     size = standard_deviation(finite) if len(finite) else 0.0
     if not size and len(finite):
-        size, digits = float(np.max(np.abs(finite))), EXACT
+        size, digits = float(np.max(np.abs(finite))), DECIMAL
     return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
 
 

@@ -423,11 +423,11 @@ def _forecasts(
         errors = (ahead - actual)[:, :pred_len].abs().double().cpu().numpy()
         direct = tracking(errors, {level: half[:, :pred_len] for level, half in halves.items()})
         halves = {level: np.concatenate([direct[level], half[:, pred_len:]], axis=1) for level, half in halves.items()}
-    if scores is not None:
-        scores.add(series, output, ahead, actual, windows, chosen, halves)
     values = model.values(passes, halves, horizon)
     if not np.isfinite(values["forecast"]).all() or any(np.isinf(each).any() for each in values.values()):
         raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
+    if scores is not None:
+        scores.add(series, output, ahead, actual, windows, chosen, halves)
     return values
 
 

@@ -17,6 +17,7 @@ from informer.base.runtime import resource
 from informer.config.commands import Mode, PredictConfig
 from informer.inference import job as jobs
 from informer.inference import rolling
+from informer.inference.model import TrainedModel
 
 TARGETS = ["temperature", "visitors", "price", "demand"]
 TIDY = ["origin", "step", "date", "column", "forecast", "actual"]
@@ -222,7 +223,7 @@ def test_a_stop_leaves_no_half(
 ) -> None:
     rolled(trained, "rows.csv", "stride=9")
     before = tree(Path("out"))
-    made, forecast = [], rolling.model_output
+    made, forecast = [], TrainedModel.passes
 
     def interrupted(*arguments: object) -> object:
         if len(made) == 2:
@@ -231,7 +232,7 @@ def test_a_stop_leaves_no_half(
         return forecast(*arguments)
 
     monkeypatch.setattr(rolling, "MAX_ORIGINS", 3)
-    monkeypatch.setattr(rolling, "model_output", interrupted)
+    monkeypatch.setattr(TrainedModel, "passes", interrupted)
     assert run(trained, "rows.csv", "stride=1").status == 130
     assert len(made) == 2
     assert tree(Path("out")) == before
