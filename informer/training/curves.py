@@ -115,7 +115,8 @@ class Tracker(AbstractContextManager["Tracker"]):
     def start_loss(self, value: float) -> None:
         """Record the validation loss before the first step, of a model with a fitted linear part."""
         log.info(f"validation loss before the first step: {value:.5f}")
-        self.log(0, {"val/loss": value})
+        if self.is_recording:
+            self.log(0, {"val/loss": value} | self._of_baselines())
 
     def advance(self) -> None:
         """Record that a step is finished."""
@@ -155,12 +156,14 @@ class Tracker(AbstractContextManager["Tracker"]):
         keys = {"train/loss": "train_loss", "val/loss": "val_loss", "train/learning_rate": "lr"}
         keys["train/samples_per_second"] = "samples_per_second"
         if self.is_recording:
-            baselines = {f"val/loss_{name}": loss for name, loss in self.references().items()}
-            self.log(number, {tag: row[key] for tag, key in keys.items()} | baselines)
+            self.log(number, {tag: row[key] for tag, key in keys.items()} | self._of_baselines())
         log.info(
             f"{number:5d} {row['train_loss']:12.5f} {row['val_loss']:12.5f} {row['lr']:12.2e} "
             f"{row['samples_per_second']:11.0f} {row['seconds']:9.1f}{'  best' if is_best else ''}"
         )
+
+    def _of_baselines(self) -> dict[str, float]:
+        return {f"val/loss_{name}": loss for name, loss in self.references().items()}
 
     def log(self, step: int, values: Values) -> None:
         """Add a point to each of these curves, and these pictures."""

@@ -18,10 +18,10 @@ from rich.console import Console
 from informer import checkpoint
 from informer.base import progress
 from informer.checkpoint.format import Checkpoint
-from informer.commands import workflow as workflow_run
 from informer.commands.plan import find_subjects, plan, split_for, usual_horizon
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import SplitConfig
+from informer.report import run as report_run
 from informer.scoring.intervals import NOTHING_LEARNED, RECENT
 from informer.training import run as training_run
 
@@ -216,7 +216,7 @@ def test_the_commands_after_ctrl_c_complete_the_forecast(
     table = promoted() if keys else hourly()
     table[:600].to_csv("my.csv", index=False)
     table[600:].drop(columns="load").to_csv("next.csv", index=False)
-    monkeypatch.setattr(training_run if during == "score_best" else workflow_run, during, interrupted)
+    monkeypatch.setattr(training_run if during == "score_best" else report_run, during, interrupted)
     outcome = forecast("my.csv", *keys, "output=out")
     assert (outcome.status, outcome.err) == (130, "")
     said, *commands = outcome.out.splitlines()[-4 if during == "score_best" else -3 :]
