@@ -283,7 +283,8 @@ def decoded(content: bytes, path: Path) -> Checkpoint:
     except ValidationError as error:
         first = error.errors()[0]
         place, cause = ".".join(map(str, first["loc"])), first.get("ctx", {}).get("error", first["msg"])
-        raise InputError(f"checkpoint: {path}: {place}: {cause}, found {first['input']!r:.40}") from error
+        problem = reason_of(ValueError(f"{place}: {cause}"))  # on one line
+        raise InputError(f"checkpoint: {path}: {problem}, found {first['input']!r:.40}") from error
     groups: dict[str, dict[str, Tensor]] = {entry: {} for entry in TENSORS}
     for name, tensor in tensors.items():
         entry, _, rest = name.partition(".")

@@ -236,7 +236,7 @@ def test_a_damaged_data_file(rng: np.random.Generator, damage: Any, trained: Tra
     assert_works_or_says_why(outcome)
     assert made.exists() == (outcome.status == 0)
     if made.exists():
-        forecast = pd.read_csv(made)
+        forecast = pd.read_csv(made, encoding_errors="replace")  # it has the encoding of the file
         assert len(forecast) == 6
         assert np.isfinite(forecast.select_dtypes("number").to_numpy()).all()
         shutil.rmtree(made.parent)
