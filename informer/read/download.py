@@ -5,6 +5,7 @@ import logging
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryFile
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from informer.base.errors import InputError, reason_of
@@ -40,6 +41,8 @@ def fetch(url: str, path: Path, *, sha256: str) -> None:
                     digest.update(piece)
                     file.write(piece)
         except (OSError, HTTPException) as error:
+            if isinstance(error, HTTPError):
+                error.close()  # an answer with a body
             raise InputError(f"cannot download {url} ({type(error).__name__}: {reason_of(error)}); {cure}") from error
         if length is not None and file.tell() < int(length):
             raise InputError(f"cannot download {url} ({file.tell():,} of {int(length):,} bytes arrived); {cure}")
