@@ -10,7 +10,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from sys import float_info
 from typing import final
 
 import numpy as np
@@ -169,9 +168,16 @@ def table_of(forecasts: Sequence[Forecast]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def rounded(values: Float64[np.ndarray, " *n"], decimals: int) -> Float64[np.ndarray, " *n"]:
-    """Values with this many decimal places; unchanged if 10^decimals overflows, as for values of 1e-305."""
-    return values.round(decimals) if decimals <= float_info.max_10_exp else values
+EXACT_POWERS = 22
+"""Powers of ten up to this one are exact in float64."""
+
+
+def rounded(values: Float64[np.ndarray, "*n"], decimals: int) -> Float64[np.ndarray, "*n"]:
+    """Values with this many decimal places."""
+    if decimals <= EXACT_POWERS:
+        return values.round(decimals)
+    # numpy would multiply by a power that is not exact, or overflows
+    return np.vectorize(round, otypes=[np.float64])(values, decimals)
 
 
 DECIMAL = 15
