@@ -38,7 +38,9 @@ def test_a_report_has_no_width_where_the_scale_is_undefined(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"time": TIMES, "y": (-1.0) ** np.arange(len(TIMES))}).to_csv("turns.csv", index=False)
     assert call("forecast", "turns.csv", "horizon=6", "output=o").status == 0
-    assert "nan wide" not in (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    assert "MASE is undefined for y" in page
+    assert "nan wide" not in page
 
 
 def test_numbers_near_the_largest_give_errors_of_one_line(tmp_path, monkeypatch):

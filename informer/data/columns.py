@@ -150,10 +150,6 @@ class Trained(NamedTuple):
     """Positions of the inputs that have a mask column; None: the network does not read gaps."""
 
 
-NUMBERS_ONLY = Trained((), {})
-"""A single series without categories."""
-
-
 def trained_labels(training: Sequence[Series], labels: Labels) -> dict[str, tuple[str, ...]]:
     """Sorted categories in the training rows, by column; `labels` are the categories of the codes in these rows."""
     trained: dict[str, tuple[str, ...]] = {}

@@ -338,27 +338,6 @@ def training_rows(panel: Sequence[Series], splits: Sequence[Split]) -> list[Seri
     return [series.part(rows) for series, rows in zip(panel, parts, strict=True)]
 
 
-def training_series(panel: Sequence[Series], names: Sequence[str], where: str) -> list[Series]:
-    """The series that a model was trained on, in the order of training.
-
-    Args:
-        panel: series, with all of training among them.
-        names: names of the training series, in order; empty for a single series.
-        where: location of the series, for errors.
-
-    Raises:
-        InputError: a series of training is missing.
-    """
-    if not names:
-        if len(panel) != 1:
-            raise InputError(f"{where}: expected one series as in training, found {len(panel)}")
-        return list(panel)
-    by_name = {series.name: series for series in panel}
-    if missing := [name for name in names if name not in by_name]:
-        raise InputError(f"{where}: expected all series of training, found no {listed(missing)}; add them")
-    return [by_name[name] for name in names]
-
-
 def left_padded(series: Series, n: int) -> Series:
     """The series with its first row repeated n times in front."""
     if n <= 0:

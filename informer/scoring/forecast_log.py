@@ -3,7 +3,9 @@
 import io
 import os
 from datetime import UTC, datetime
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import IO
 
 import pandas as pd
 
@@ -26,8 +28,7 @@ def append(log: Path, rows: pd.DataFrame, *, model: str) -> None:
     text = rows.assign(logged=now, model=model)[COLUMNS].to_csv(index=False, header=False).encode()
     with writing(log), log.open("a+b") as file:
         wait_for_lock(file)
-        file.seek(0)
-        size = len(_rows_of(log, file.read()))
+        size = _complete(log, file)
         file.truncate(size)  # without what a killed command has begun
         try:
             file.write(text if size else HEADER + text)
@@ -41,8 +42,8 @@ def append(log: Path, rows: pd.DataFrame, *, model: str) -> None:
 def check(log: Path) -> None:
     """Raise an InputError if a file is not a log; it may not exist."""
     if log.exists():
-        with reading(log):
-            _rows_of(log, log.read_bytes())
+        with reading(log), log.open("rb") as file:
+            _complete(log, file)
 
 
 def logged(log: Path) -> tuple[pd.DataFrame, list[str]]:
@@ -52,8 +53,8 @@ def logged(log: Path) -> tuple[pd.DataFrame, list[str]]:
     Raises:
         InputError: not a log, or one without rows.
     """
-    with reading(log):
-        content = _rows_of(log, log.read_bytes())
+    with reading(log), log.open("rb") as file:
+        content = file.read(_complete(log, file))
     try:
         frame = pd.read_csv(io.BytesIO(content), dtype=dict.fromkeys(COLUMNS[:-1], str), keep_default_na=False)
         frame = frame.assign(value=pd.to_numeric(frame["value"].replace("", "nan")))
@@ -73,9 +74,12 @@ def logged(log: Path) -> tuple[pd.DataFrame, list[str]]:
     return table, notes
 
 
-def _rows_of(log: Path, content: bytes) -> bytes:
-    """The complete lines of a log; an InputError for another file."""
-    whole = content[: content.rfind(b"\n") + 1]
-    if content and not content.startswith(HEADER):
-        raise InputError(f"log={log}: expected a log of forecasts, found another file; choose another")
-    return whole
+def _complete(log: Path, file: IO[bytes]) -> int:
+    """Bytes of the complete lines of a log, of which only the first and the last are read; an InputError for another
+    file."""
+    if not os.fstat(file.fileno()).st_size:
+        return 0
+    with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        if content[: len(HEADER)] != HEADER:
+            raise InputError(f"log={log}: expected a log of forecasts, found another file; choose another")
+        return content.rfind(b"\n") + 1

@@ -370,8 +370,10 @@ class Scores:
         for name in self.intervals:
             means = self.overall(self.model, name)
             what = f"intervals of {name} %" if name.isdigit() else f"quantiles {name.replace('_', ' to ')}"
-            width = f", {means['width']:.3g} wide in scaled units" if math.isfinite(means["width"]) else ""
-            remarks.append(f"{what} cover {means['coverage']:.1f} % of actual values ({self._by_column(name)}){width}")
+            remarks.append(
+                f"{what} cover {means['coverage']:.1f} % of actual values ({self._by_column(name)}), "
+                f"{means['width']:.3g} wide in scaled units"
+            )
         if len(self.series) > 1:
             remarks.append(self._worst_series())
         has_errors = self.count(self.model, ORIGINAL, "mae")

@@ -2,7 +2,7 @@
 
 TensorBoard's event file is written synchronously. `SummaryWriter` writes from a background thread, where a full disk
 shows as a traceback of that thread. A resumed run appends to its files; steps since the last save are in them twice,
-except in TensorBoard, which is told where the run goes on.
+except in TensorBoard, whose file records where the run goes on.
 
 MLflow's server is MLFLOW_TRACKING_URI, otherwise a database `mlflow.db` next to the run directory.
 """

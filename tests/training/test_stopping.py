@@ -162,7 +162,7 @@ def test_a_log_that_cannot_be_written_is_one_line(folder: Path, monkeypatch: pyt
     monkeypatch.setattr(console, "refuse_link", lambda path: path.symlink_to("/dev/full"))
     before = list(logging.getLogger("informer").handlers)
     line = refusal("train", *SAMPLE, "trainer.max_steps=2")
-    assert logging.getLogger("informer").handlers == before  # no line is told twice from then on
+    assert logging.getLogger("informer").handlers == before  # no line is logged twice from then on
     assert line.endswith("run/train.log: expected a writable path, found: No space left on device; choose another\n")
 
 
