@@ -88,7 +88,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace links to files outside `docs/` by their text, since the built site does not contain these."""
-    return re.sub(r"\[([^\]]*)\]\(\.\./(?!tutorials|reference|gallery|results)[^)]*\)", r"\1", markdown)
+    text = r"((?:`[^`]*`|[^\]`])*)"  # code in it may have brackets
+    return re.sub(rf"\[{text}\]\(\.\./(?!tutorials|reference|gallery|results)[^)]*\)", r"\1", markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
