@@ -18,7 +18,7 @@ from informer.config.commands import ServeConfig
 from informer.data.calendar import calendar_marks
 from informer.read.frequency import Frequency
 from informer.service.models import CSV, JSON, Trained
-from informer.service.schemas import Limits
+from informer.service.schemas import Query
 from informer.service.serve import to_body
 
 ROWS, AHEAD, SEQ_LEN = 140, 5, 10
@@ -278,8 +278,7 @@ def serves(cell: Cell) -> None:
     tables = {"frame": cell.history} | ({} if cell.future is None else {"future": cell.future})
     body = json.dumps({name: json.loads(table.to_json(orient="records")) for name, table in tables.items()})
 
-    limits = Limits(**{name: getattr(settings, name) for name in Limits.model_fields})
-    parts = model.answer(body.encode(), JSON, None, (), "", settings.dataset, limits)
+    parts = model.answer(body.encode(), JSON, Query(), settings)
     answered, _ = to_body([each for part in parts for each in part], CSV)
     Path("answer.csv").write_bytes(answered)
     np.testing.assert_allclose(pd.read_csv("answer.csv")["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)

@@ -281,13 +281,16 @@ def _library() -> tuple[str, str]:
     return gzip.decompress(packed).decode(), base64.b64encode(packed).decode()
 
 
+def hashes(texts: Iterable[str]) -> str:
+    """Sources of a Content-Security-Policy that allow these scripts or styles."""
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+    return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+
 def _policy(scripts: Iterable[str]) -> str:
     """A policy that allows only these scripts, the page's own styles, and images created by the page."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
-    )
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        f"default-src 'none'; script-src {hashes(scripts)}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
 

@@ -3,8 +3,8 @@
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from email.message import Message
 from pathlib import Path
 from threading import Lock
@@ -18,28 +18,28 @@ from informer.checkpoint.paths import forecasting_checkpoint, locate
 from informer.config.commands import ServeConfig
 from informer.config.data import DatasetConfig, InputFormat
 from informer.config.fields import problems_of
-from informer.data.history import Future, check_futures
+from informer.data.history import check_futures
 from informer.inference.model import Forecast, TrainedModel, interval_notes
-from informer.inference.untrained import Untrained, untrained
+from informer.inference.untrained import untrained
 from informer.inference.zero import ZeroModel
 from informer.read.dialect import find_encoding
 from informer.read.series import Series
 from informer.read.table import read_errors
 from informer.scoring.intervals import LEVELS
-from informer.service.schemas import Description, Limits, Tables
+from informer.service.schemas import Description, Query, Tables, check_size, check_values
 
 log = logging.getLogger(__name__)
 
 CSV, JSON = "text/csv", "application/json"
 FRAME, FUTURE = "frame", "future"
-ZERO = "zero"
-"""Name of the pretrained network."""
+ZERO, DEFAULT = "zero", "default"
+"""Names of the pretrained network, and of the model of `checkpoint`."""
 AT_ONCE = 16
 """Series of a forward pass, after which other requests have their turn."""
 MOST_NAMES = 100
 """Maximum number of series names, and of categories of a column, in a description."""
-_READING = Lock()
-"""Reading turns warnings of pandas into errors, a setting of the whole process."""
+SEPARATORS, LINE_ENDS = ",;\t| ", "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""Characters that may separate cells, of which a blank may also be part of a time; those that may end a line."""
 
 
 class Refused(InputError):
@@ -61,91 +61,84 @@ def media_type(content_type: str) -> tuple[str, str | None]:
 
 
 Source = bytes | pd.DataFrame
+Part = Callable[[slice], Sequence[Forecast]]
+"""Forecasts some of the series of a request."""
 
 
 class Model(ABC):
-    """A model in use: reads tables and forecasts them."""
+    """A model in use: reads tables and forecasts them.
 
-    name: str
+    Args:
+        name: name in requests.
+        n_inputs: number of columns that it reads, in addition to which others may be sent; 0: all that are numbers.
+        least: rows of one pass.
+    """
 
-    @property
-    @abstractmethod
-    def n_inputs(self) -> int:
-        """Number of columns that it reads, in addition to which others may be sent."""
-
-    @property
-    @abstractmethod
-    def least(self) -> int:
-        """Rows of one pass."""
+    def __init__(self, name: str, n_inputs: int, least: int) -> None:
+        self.name, self.n_inputs, self.least = name, n_inputs, least
 
     @abstractmethod
     def read(
-        self, frame: Source, future: Source | None, name: str, form: InputFormat, horizon: str | None,
-        levels: Sequence[int],
-    ) -> tuple[Sequence[Series], Iterator[list[Forecast]]]:  # fmt: skip
-        """The series of a request, and their forecasts, made a few series at a time when they are asked for."""
+        self, frame: Source, future: Source | None, form: InputFormat, query: Query
+    ) -> tuple[Sequence[Series], Part, int]:
+        """The series of a request, the function that forecasts some of them, and how many of them at once."""
 
     @abstractmethod
-    def rows(self, horizon: str | None, series: Series | None) -> int:
-        """Rows to forecast, after a series if there is one yet."""
+    def rows(self, horizon: str | None, series: Series) -> int:
+        """Rows to forecast after a series."""
 
     @abstractmethod
     def describe(self) -> Description:
         """What it needs and returns."""
 
     def answer(
-        self, content: bytes, content_type: str, horizon: str | None, levels: Sequence[int], name: str,
-        form: InputFormat, limits: Limits,
-    ) -> Iterator[list[Forecast]]:  # fmt: skip
+        self, content: bytes, content_type: str, query: Query, settings: ServeConfig
+    ) -> Iterator[list[Forecast]]:
         """The forecasts for the body of a request in parts, the first of which is empty: it reads the table.
 
         Raises:
             InputError: an error the client can fix.
         """
-        self.rows(horizon, None)
-        with _READING:
-            tables = _sources(content, content_type, form, limits, self.n_inputs, name)
-            series, forecasts = self.read(*tables, horizon, levels)
+        tables = _sources(content, content_type, query.name or FRAME, settings, self.n_inputs)
+        series, forecast, at_once = self.read(*tables, query)
         n_columns = self.n_inputs or len(series[0].columns)
-        limits.check_values(len(series), max(self.rows(horizon, each) for each in series), n_columns, self.least)
+        most = max(self.rows(query.horizon, each) for each in series)
+        check_values(settings, len(series), most, n_columns, self.least)
         yield []
-        yield from forecasts
+        for first in range(0, len(series), at_once):
+            yield [*forecast(slice(first, first + at_once))]
 
 
 def _sources(
-    content: bytes, content_type: str, form: InputFormat, limits: Limits, read: int, name: str
-) -> tuple[Source, Source | None, str, InputFormat]:
+    content: bytes, content_type: str, name: str, settings: ServeConfig, read: int
+) -> tuple[Source, Source | None, InputFormat]:
     """The tables of a body, whose size is within the limits, and how to read them."""
     kind, charset = media_type(content_type)
-    form = copy(form)
     if kind == JSON:
         try:
             text = content.decode()
         except UnicodeError as error:
             raise InputError(f"body: expected JSON in UTF-8, found: {error}") from error
-        tables = Tables.read(text, limits, read)
+        tables = Tables.read(text, settings, read)
         ahead = None if tables.future is None else pd.DataFrame(tables.future)
-        return pd.DataFrame(tables.frame), ahead, name or FRAME, form
-    form.encoding = charset or form.encoding or find_encoding(content)
+        return pd.DataFrame(tables.frame), ahead, settings.dataset
+    encoding = charset or settings.dataset.encoding or find_encoding(content)
+    form = replace(settings.dataset, encoding=encoding)
     for problem in problems_of(form):
         raise InputError(f"Content-Type: {problem}")
-    with read_errors(Path(name or FRAME), form.encoding):
-        _check_text(content.decode(form.encoding), limits, read)
-    return content, None, name or FRAME, form
+    with read_errors(Path(name), encoding):
+        _check_text(content.decode(encoding), settings, read)
+    return content, None, form
 
 
-SEPARATORS, LINE_ENDS = ",;\t| ", "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-"""Characters that may separate cells, of which a blank may also be part of a time; those that may end a line."""
-
-
-def _check_text(text: str, limits: Limits, read: int) -> None:
+def _check_text(text: str, settings: ServeConfig, read: int) -> None:
     """Check the size of CSV text by its separators, since reading it takes time for each column and cell."""
     longest, cells = 0, sum(map(text.count, LINE_ENDS))
-    limits.check_size(0, cells, read, "body")
+    check_size(settings, 0, cells, read, "body")
     for line in text.splitlines():
-        counts = [*map(line.count, SEPARATORS)]
-        longest, cells = max(longest, *counts), cells + max(sum(counts[:-1]), counts[-1])
-    limits.check_size(1 + longest, cells, read, "body")
+        *counts, blanks = map(line.count, SEPARATORS)
+        longest, cells = max(longest, blanks, *counts), cells + max(sum(counts), blanks)
+    check_size(settings, 1 + longest, cells, read, "body")
 
 
 @final
@@ -153,39 +146,29 @@ class Pretrained(Model):
     """The pretrained network, for numeric columns of any table, with effects of those known ahead."""
 
     def __init__(self, settings: ServeConfig) -> None:
-        self.name, self._device, self._most_series = ZERO, settings.device, settings.max_series
+        self._device, self._most_series = settings.device, settings.max_series
         self._model = ZeroModel(settings.device)
-
-    n_inputs = 0
-
-    @property
-    def least(self) -> int:
-        """See `Model`."""
-        return self._model.member.network.version.horizon
+        super().__init__(ZERO, 0, self._model.member.network.version.horizon)
 
     def read(
-        self, frame: Source, future: Source | None, name: str, form: InputFormat, horizon: str | None,
-        levels: Sequence[int],
-    ) -> tuple[Sequence[Series], Iterator[list[Forecast]]]:  # fmt: skip
+        self, frame: Source, future: Source | None, form: InputFormat, query: Query
+    ) -> tuple[Sequence[Series], Part, int]:
         """See `Model`."""
         config = form.applied_to(DatasetConfig())
-        subject = untrained(frame, config, name=name, future=future, most_series=self._most_series)
-        return subject.panel, self._forecasts(subject, horizon, levels)
-
-    def rows(self, horizon: str | None, series: Series | None) -> int:
-        """See `Model`."""
-        if series is None:
-            return self.least if horizon is None else 1
-        return series.frequency.rows_of(horizon or self.least, series.timestamps)
-
-    def _forecasts(self, subject: Untrained, horizon: str | None, levels: Sequence[int]) -> Iterator[list[Forecast]]:
+        subject = untrained(frame, config, name=query.name or FRAME, future=future, most_series=self._most_series)
+        panel, columns, seasons = subject.panel, subject.columns, subject.seasons
         if subject.known is not None:  # effects are those of all series together
-            yield subject.forecast(horizon, self._device, levels=levels)
-            return
-        columns, seasons, panel = subject.columns, subject.seasons, subject.panel
-        for first in range(0, len(panel), AT_ONCE):
-            part = panel[first : first + AT_ONCE]
-            yield self._model.forecast(part, columns, seasons, horizon=horizon or self.least, levels=levels)
+            return panel, lambda _: subject.forecast(query.horizon, self._device, levels=query.levels), len(panel)
+
+        def forecast(part: slice) -> Sequence[Forecast]:
+            horizon = query.horizon or self.least
+            return self._model.forecast(panel[part], columns, seasons, horizon=horizon, levels=query.levels)
+
+        return panel, forecast, AT_ONCE
+
+    def rows(self, horizon: str | None, series: Series) -> int:
+        """See `Model`."""
+        return series.frequency.rows_of(horizon or self.least, series.timestamps)
 
     def describe(self) -> Description:
         """See `Model`."""
@@ -200,47 +183,33 @@ class Trained(Model):
     """A trained model."""
 
     def __init__(self, name: str, path: Path, settings: ServeConfig) -> None:
-        self.name, self.model = name, TrainedModel.load(path, device=settings.device)
+        self.model = TrainedModel.load(path, device=settings.device)
         self.model.reader.most_series = settings.max_series
-
-    @property
-    def n_inputs(self) -> int:
-        """See `Model`."""
-        return len(self.model.columns.inputs)
-
-    @property
-    def least(self) -> int:
-        """See `Model`."""
-        return self.model.sizes.pred_len
+        super().__init__(name, len(self.model.columns.inputs), self.model.sizes.pred_len)
 
     def read(
-        self, frame: Source, future: Source | None, name: str, form: InputFormat, horizon: str | None,
-        levels: Sequence[int],
-    ) -> tuple[Sequence[Series], Iterator[list[Forecast]]]:  # fmt: skip
+        self, frame: Source, future: Source | None, form: InputFormat, query: Query
+    ) -> tuple[Sequence[Series], Part, int]:
         """See `Model`."""
-        reader = self.model.reader
-        series, futures = reader.series(frame, name, form), None
+        reader, name, futures = self.model.reader, query.name or FRAME, None
+        series = reader.series(frame, name, form)
         if future is not None:
             futures = reader.futures(future, FUTURE)
         elif self.model.columns.future_covariates:
             futures = reader.futures(frame, name, form)
         check_futures(self.model.columns, has_futures=futures is not None)
         ahead = [] if futures is None else [futures(each) for each in series]
-        return series, self._forecasts(series, ahead, horizon, levels)
 
-    def rows(self, horizon: str | None, series: Series | None) -> int:
+        def forecast(part: slice) -> Sequence[Forecast]:
+            return self.model.forecast(
+                series[part], horizon=query.horizon, levels=query.levels, futures=ahead[part] or None
+            )
+
+        return series, forecast, AT_ONCE
+
+    def rows(self, horizon: str | None, series: Series) -> int:
         """See `Model`."""
         return self.model.check_horizon(horizon, series)
-
-    def _forecasts(
-        self, series: Sequence[Series], futures: Sequence[Future], horizon: str | None, levels: Sequence[int]
-    ) -> Iterator[list[Forecast]]:
-        self.model.check_levels(levels, horizon)
-        for each, future in zip(series, futures, strict=False):
-            self.model.check_future(each, future, horizon)
-        for first in range(0, len(series), AT_ONCE):
-            part = slice(first, first + AT_ONCE)
-            yield list(self.model.forecast(series[part], horizon=horizon, levels=levels, futures=futures[part] or None))
 
     def describe(self) -> Description:
         """See `Model`."""
@@ -304,13 +273,12 @@ class Models:
     """The models of a service by name; the first is the default."""
 
     def __init__(self, settings: ServeConfig) -> None:
-        named = [each.partition("=") for each in settings.models]
-        for name, sign, location in named:
+        runs = {} if settings.checkpoint is None else {DEFAULT: settings.checkpoint}
+        for each in settings.models:
+            name, sign, location = each.partition("=")
             if not (sign and location and re.fullmatch(r"[\w.-]+", name)) or name == ZERO:
                 raise InputError(f"models: expected NAME=RUN, such as models=[shops=runs/shops], found {name}{sign}")
-        runs = {name: location for name, _, location in named}
-        if settings.checkpoint is not None:
-            runs = {DEFAULT: settings.checkpoint, **runs}
+            runs[name] = location
         self._runs = {name: Run(name, location, settings) for name, location in runs.items()}
         self._zero = Pretrained(settings)
         self.names = [*self._runs, ZERO]
@@ -321,7 +289,3 @@ class Models:
         if name not in self.names:
             raise Refused(404, f"model: expected one of {listed(self.names)}, found {name!r:.100}")
         return self._zero if name == ZERO else self._runs[name].current()
-
-
-DEFAULT = "default"
-"""Name of the model of `checkpoint`."""

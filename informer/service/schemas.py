@@ -18,50 +18,42 @@ from pydantic import (
 )
 
 from informer.base.errors import InputError, listed
+from informer.config.commands import ServeConfig
 
 Cell = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)] | StrictFloat | StrictStr | StrictBool | None
 
 
-class Limits(BaseModel):
-    """Limits on one request. A request that exceeds one is refused before it is forecast."""
+def limits_of(settings: ServeConfig) -> dict[str, float]:
+    """The limits on one request among the settings of the service; one that exceeds them is refused at once."""
+    return {name: value for name, value in vars(settings).items() if name == "timeout" or name.startswith("max_")}
 
-    timeout: float = Field(description="Seconds from the first byte of a request to its answer.")
-    max_mb: float = Field(description="Size of the body in MB.")
-    max_columns: int = Field(description="Columns of a table, besides those that the model reads.")
-    max_cells: int = Field(description="Cells of a table; separators inside text count as well.")
-    max_series: int = Field(description="Series.")
-    max_horizon: int = Field(description="Rows to forecast.")
-    max_values: int = Field(description="Series x rows to forecast x columns that the model reads.")
-    max_requests: int = Field(description="Requests in progress.")
 
-    def check_size(self, columns: int, cells: int, read: int, where: str) -> None:
-        """Raise an InputError if a table has too many columns, of which the model reads some, or cells."""
-        for what, found, most in (("columns", columns, self.max_columns + read), ("cells", cells, self.max_cells)):
-            if found > most:
-                raise InputError(
-                    f"{where}: expected at most {most:,} {what}, found {found:,}; send the columns that the model "
-                    "reads, and the last seq_len rows of each series"
-                )
-
-    def check_values(self, series: int, rows: int, columns: int, least: int) -> None:
-        """Raise an InputError if a forecast takes too long; `least` rows of one series are always allowed."""
-        if rows > (most := max(self.max_horizon, least)):
-            raise InputError(f"horizon: expected at most {most}, found {rows}")
-        if (found := series * rows * columns) > (most := max(self.max_values, least * columns)):
+def check_size(settings: ServeConfig, columns: int, cells: int, read: int, where: str) -> None:
+    """Raise an InputError if a table has too many columns, of which the model reads some, or cells."""
+    for what, found, most in (("columns", columns, settings.max_columns + read), ("cells", cells, settings.max_cells)):
+        if found > most:
             raise InputError(
-                f"body: expected at most {most:,} values to forecast (max_values), found {found:,}: {series:,} series "
-                f"x {rows:,} rows x {columns:,} columns; send fewer series, or shorten the horizon"
+                f"{where}: expected at most {most:,} {what}, found {found:,}; send the columns that the model "
+                "reads, and the last seq_len rows of each series"
             )
+
+
+def check_values(settings: ServeConfig, series: int, rows: int, columns: int, least: int) -> None:
+    """Raise an InputError if a forecast takes too long; `least` rows of one series are always allowed."""
+    if rows > (most := max(settings.max_horizon, least)):
+        raise InputError(f"horizon: expected at most {most}, found {rows}")
+    if (found := series * rows * columns) > (most := max(settings.max_values, least * columns)):
+        raise InputError(
+            f"body: expected at most {most:,} values to forecast (max_values), found {found:,}: {series:,} series "
+            f"x {rows:,} rows x {columns:,} columns; send fewer series, or shorten the horizon"
+        )
 
 
 def _columns(data: Any, info: ValidationInfo) -> Any:
     """A table as columns, from columns or from a list of rows, if it is not too large."""
-    limits, read = info.context or (None, 0)
     name = str(info.field_name)
     if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
         names = list(data[0])
-        if limits is not None:
-            limits.check_size(len(names), len(names) * len(data), read, name)
         odd = next((number for number, row in enumerate(data) if list(row) != names), None)
         if odd is not None:
             raise InputError(f"{name}, row {odd}: expected the columns {listed(names)}, found {listed([*data[odd]])}")
@@ -69,8 +61,9 @@ def _columns(data: Any, info: ValidationInfo) -> Any:
     if not isinstance(data, dict) or not data or not all(isinstance(cells, list) for cells in data.values()):
         raise InputError(f"{name}: expected columns with a list of values each, or a list of rows")
     lengths = {key: len(cells) for key, cells in data.items()}
-    if limits is not None:
-        limits.check_size(len(data), sum(lengths.values()), read, name)
+    assert info.context is not None, "see `Tables.read`"
+    settings, read = info.context
+    check_size(settings, len(data), sum(lengths.values()), read, name)
     shortest, longest = (choose(lengths, key=lengths.__getitem__) for choose in (min, max))
     if lengths[shortest] != lengths[longest]:
         raise InputError(
@@ -93,10 +86,10 @@ class Tables(BaseModel):
     future: Table | None = Field(default=None, description="Columns known ahead, over the rows to forecast.")
 
     @classmethod
-    def read(cls, text: str, limits: Limits, read: int) -> Self:
-        """From JSON text, with at most these columns and cells besides `read` columns of the model; an InputError."""
+    def read(cls, text: str, settings: ServeConfig, read: int) -> Self:
+        """From JSON text, within the limits besides `read` columns of the model; an InputError."""
         try:
-            return cls.model_validate_json(text, context=(limits, read))
+            return cls.model_validate_json(text, context=(settings, read))
         except ValidationError as error:
             raise line_of(error.errors(include_url=False, include_input=False)) from error
 
@@ -172,7 +165,7 @@ class Service(BaseModel):
 
     version: str
     models: list[Description]
-    limits: Limits
+    limits: dict[str, int | float]
 
 
 def line_of(problems: Sequence[Any]) -> InputError:

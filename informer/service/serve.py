@@ -3,8 +3,6 @@ metrics; and the server from start to end.
 """
 
 import asyncio
-import base64
-import hashlib
 import json
 import logging
 import math
@@ -41,6 +39,7 @@ from informer.base.errors import InputError, is_out_of_memory, printable
 from informer.config.commands import PredictConfig, ServeConfig
 from informer.inference.model import Forecast, table_of
 from informer.inference.writing import stamps, to_csv
+from informer.report.page import hashes
 from informer.service import schemas
 from informer.service.models import CSV, JSON, Models, Refused, media_type
 
@@ -70,13 +69,12 @@ class App:
 
     def __init__(self, settings: ServeConfig) -> None:
         self.settings, self.models = settings, Models(settings)
-        self.limits = schemas.Limits(**{name: getattr(settings, name) for name in schemas.Limits.model_fields})
         self._pool, self._in_progress = ThreadPoolExecutor(settings.workers, "forecast"), 0
         # reading a table and forecasting a few series are parts; those of all requests take turns
         self.registry = prometheus_client.CollectorRegistry()
         labels = ["path", "status"]
-        self._requests = prometheus_client.Counter("informer_requests", "Answers.", labels, registry=self.registry)
-        self._seconds = prometheus_client.Histogram(
+        self.requests = prometheus_client.Counter("informer_requests", "Answers.", labels, registry=self.registry)
+        self.seconds = prometheus_client.Histogram(
             "informer_request_seconds", "Time to the answer.", ["path"], registry=self.registry
         )
         self._forecasts = prometheus_client.Counter(
@@ -85,11 +83,6 @@ class App:
         prometheus_client.Gauge(
             "informer_requests_in_progress", "Forecasts in progress.", registry=self.registry
         ).set_function(lambda: self._in_progress)
-
-    def observe(self, path: str, status: int, seconds: float) -> None:
-        """Count an answer."""
-        self._requests.labels(path, status).inc()
-        self._seconds.labels(path).observe(seconds)
 
     def build(self) -> FastAPI:
         """The application."""
@@ -122,7 +115,8 @@ class App:
         @app.get("/describe", summary="What the models need and return, and the limits on requests")
         def describe() -> schemas.Service:
             described = [self.models.get(name).describe() for name in self.models.names]
-            return schemas.Service(version=informer.__version__, models=described, limits=self.limits)
+            limits = schemas.limits_of(self.settings)
+            return schemas.Service(version=informer.__version__, models=described, limits=limits)
 
         @app.post(
             "/forecast", summary="Forecast the rows after the end of a table", response_class=Response,
@@ -138,8 +132,7 @@ class App:
                 lambda: HTMLResponse(page, headers={"Content-Security-Policy": policy})
             )
         _answer_errors(app)
-        app.add_middleware(KnownHost, names=[self.settings.host, *self.settings.hosts])
-        app.add_middleware(Logged, app_of=self)
+        app.add_middleware(Entrance, service=self)
         return app
 
     async def _answer(self, request: Request, query: schemas.Query) -> tuple[bytes, str]:
@@ -148,18 +141,12 @@ class App:
         try:
             with self._admitted():
                 async with asyncio.timeout(timeout):
-                    content, content_type = (
-                        await _content(request, self.limits.max_mb), request.headers.get("content-type", "")
-                    )  # fmt: skip
-                    received = True
+                    content = await _content(request, self.settings.max_mb)
+                    content_type, received = request.headers.get("content-type", ""), True
                     accepted = [kind for kind in (CSV, JSON) if kind in request.headers.get("accept", "")]
                     kind = accepted[0] if len(accepted) == 1 else media_type(content_type)[0]
                     model = await self._in_pool(self.models.get, query.model)
-                    parts = model.answer(
-                        content, content_type, query.horizon, query.levels, query.name, self.settings.dataset,
-                        self.limits,
-                    )  # fmt: skip
-                    forecasts = list[Forecast]()
+                    parts, forecasts = model.answer(content, content_type, query, self.settings), list[Forecast]()
                     # after the timeout there are no further parts
                     while (part := await self._in_pool(next, parts, None)) is not None:
                         forecasts += part
@@ -204,30 +191,37 @@ def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
 
 def _policy(page: str) -> str:
     """A Content-Security-Policy that allows only the page's own script and style and requests to the service."""
-    contents = {tag: re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[0] for tag in ("script", "style")}
-    digests = {tag: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for tag, text in contents.items()}
+    script, style = (hashes(re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)) for tag in ("script", "style"))
     return (
-        f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src 'sha256-{digests['style']}'; "
+        f"default-src 'none'; script-src {script}; style-src {style}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
 
 @final
-class Logged:
+class Entrance:
     """Gives every request an id, the one of its header X-Request-ID if it has one, and logs and counts its answer.
+    Refuses requests with another Host header, by which a web page could make a browser ask this service (DNS
+    rebinding).
 
     Args:
         app: the application.
-        app_of: counts the answers.
+        service: counts the answers, and has the names of the service besides those of this machine.
     """
 
-    def __init__(self, app: ASGIApp, app_of: App) -> None:
-        self._app, self._app_of = app, app_of
+    def __init__(self, app: ASGIApp, service: App) -> None:
+        own = service.settings.host, *service.settings.hosts
+        self._app, self._service = app, service
+        self._names = sorted({"localhost", "127.0.0.1", "[::1]", *map(_name, own)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given, began, status = Headers(scope=scope).get("x-request-id", ""), time.monotonic(), 500
+        headers, began, status = Headers(scope=scope), time.monotonic(), 500
+        given, host, app = headers.get("x-request-id", ""), headers.get("host", ""), self._app
         own = given if re.fullmatch(r"[\w.-]{1,64}", given) else uuid4().hex
         request_id.set(own)
+        if _name(host) not in self._names:
+            line = f"Host: expected {', '.join(self._names)}, found {host!r:.100}; other names: set hosts=[NAME]"
+            app = failed(421, line)
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -237,10 +231,12 @@ class Logged:
             await send(message)
 
         try:
-            await self._app(scope, receive, sent)
+            await app(scope, receive, sent)
         finally:
-            seconds, route = time.monotonic() - began, scope.get("route")
-            self._app_of.observe(getattr(route, "path", "other"), status, seconds)  # no label of a client's choice
+            seconds = time.monotonic() - began
+            path = getattr(scope.get("route"), "path", "other")  # no label of a client's choice
+            self._service.requests.labels(path, status).inc()
+            self._service.seconds.labels(path).observe(seconds)
             facts = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": round(seconds, 4)}
             access.info("request", extra={"facts": facts | {"client": (scope.get("client") or ("",))[0]}})
 
@@ -282,28 +278,6 @@ def json_log() -> Iterator[None]:
             logging.getLogger(name).propagate = True
 
 
-@final
-class KnownHost:
-    """Refuses requests with another Host header, by which a web page could make a browser ask this service (DNS
-    rebinding).
-
-    Args:
-        app: the application.
-        names: names and addresses of the service besides those of this machine.
-    """
-
-    def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
-        self._app, self._names = app, sorted({"localhost", "127.0.0.1", "[::1]", *map(_name, names)})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Headers(scope=scope).get("host", "")
-        if _name(host) in self._names:
-            await self._app(scope, receive, send)
-            return
-        line = f"Host: expected {', '.join(self._names)}, found {host!r:.100}; other names: set hosts=[NAME]"
-        await JSONResponse({"error": printable(line)}, 421)(scope, receive, send)
-
-
 def _name(host: str) -> str:
     """The name or address in a Host header, or in a setting; addresses of IPv6 in brackets."""
     if host.count(":") > 1 and not host.startswith("["):
@@ -325,11 +299,13 @@ async def _content(request: Request, max_mb: float) -> bytes:
     return bytes(content)
 
 
+def failed(status: int, line: str) -> JSONResponse:
+    """An answer that says what is wrong."""
+    return JSONResponse({"error": printable(line)}, status)
+
+
 def _answer_errors(app: FastAPI) -> None:
     """Respond to every error with `{"error": line}`, with the line that commands print."""
-
-    def failed(status: int, line: str) -> JSONResponse:
-        return JSONResponse({"error": printable(line)}, status)
 
     @app.exception_handler(InputError)
     async def refused(request: Request, error: InputError) -> Response:
@@ -381,8 +357,9 @@ def serve(settings: ServeConfig, console: Console) -> None:
             # also before the server runs, and when it raises them again at its end
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, server.handle_exit)
-            models = ", ".join(app.models.names)
-            say(console, f"serving {models} at {address(listener)} (Ctrl-C stops)")
+            host, port = listener.getsockname()[:2]
+            where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+            say(console, f"serving {', '.join(app.models.names)} at {where} (Ctrl-C stops)")
             server.run(sockets=[listener])
     say(console, "stopped")
 
@@ -393,23 +370,9 @@ def listening(host: str, port: int) -> socket.socket:
     Raises:
         InputError: the address is unknown, in use or not permitted.
     """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(where)
-            listener.listen(BACKLOG)
-        except OSError:
-            listener.close()
-            raise
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason, *_ = (getattr(error, "strerror", None) or str(error)).partition(" (while")
         raise InputError(f"host={host} port={port}: cannot listen there ({reason}); choose another") from error
-    return listener
-
-
-def address(listener: socket.socket) -> str:
-    """URL of a listening socket."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if listener.family is socket.AF_INET6 else f"http://{host}:{port}"
