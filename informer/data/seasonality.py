@@ -69,20 +69,18 @@ def find_seasons(values: Float64[np.ndarray, " t"], usual_periods: Sequence[int]
     lags = sorted({_top_of_hill(correlation[: longest + 1], period, len(residual)) for period in _proposed(residual)})
     candidates: list[Season] = []
     for lag in lags:
-        shorter = max((season.period for season in candidates if WITHIN * season.period <= lag), default=1)
-        if not _is_hill(_averaged(correlation, shorter), lag):
+        width = max((season.period for season in candidates if WITHIN * season.period <= lag), default=1)
+        if not _is_hill(_averaged(correlation, width), lag):
             continue
         usual = [n for n in usual_periods if n <= longest]
-        alike = (n for n in usual if abs(n - lag) <= NEARBY * lag)
-        near = (n for n in alike if abs(len(residual) / n - len(residual) / lag) < SAME_LINE)
-        within = (n for n in usual if 1.5 * n <= lag and _is_multiple(lag, n) and _is_hill(correlation, n))
+        repeats = {n: correlation[n::n].mean() for n in (lag, *usual)}
         noise = 2 / math.sqrt(len(residual))  # of autocorrelations, two standard deviations
-        first, all_repeats = correlation[lag] - noise, correlation[lag::lag].mean() - noise
-        period = (
-            next((n for n in near if correlation[n::n].mean() >= all_repeats), None)
-            or next((n for n in within if correlation[n] >= first or correlation[n::n].mean() >= all_repeats), None)
-            or lag
-        )
+        # where the lines are the same, noise decides; else the usual period must repeat better
+        doubt = {n: noise * (abs(len(residual) / n - len(residual) / lag) < SAME_LINE) for n in usual}
+        near = (n for n in usual if abs(n - lag) <= NEARBY * lag and repeats[n] >= repeats[lag] - doubt[n])
+        within = (n for n in usual if 1.5 * n <= lag and _is_multiple(lag, n) and _is_hill(correlation, n))
+        shorter = (n for n in within if max(correlation[n] - correlation[lag], repeats[n] - repeats[lag]) >= -noise)
+        period = next(near, None) or next(shorter, None) or lag
         strength = float(correlation[period])
         if strength > max(WEAKEST, correlation[:lag].min() + RISE):
             candidates.append(Season(period, strength))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from informer.data.seasonality import autocorrelation, find_seasons
 
@@ -54,6 +55,18 @@ def test_a_year_cut_off_before_its_third_is_no_season_of_some_weeks() -> None:
     noise = np.random.default_rng(0).normal(size=900) * 0.3
     values = np.sin(2 * np.pi * days / 7) + 0.7 * np.sin(2 * np.pi * days / 365) + noise
     assert [season.period for season in find_seasons(values)] == [7]
+
+
+def test_a_day_of_minutes_is_a_day() -> None:
+    """Red if hours within days, or noise that lasts for hours, make a day of 1,446 or 1,493 minutes."""
+    time = np.arange(100_000)
+    for seed in range(4):
+        noise = lfilter([0.07], [1, -0.99], np.random.default_rng(seed).normal(size=len(time)))
+        day = np.sin(2 * np.pi * time / 1440) + noise
+        for values in (day, day + np.sin(2 * np.pi * time / 60)):
+            periods = [season.period for season in find_seasons(values, usual_periods=[1440, 10080])]
+            assert 1440 in periods
+            assert not [period for period in periods if 1300 < period < 1600 and period != 1440]
 
 
 def test_a_week_does_not_hide_the_year() -> None:
