@@ -22,13 +22,13 @@ from rich.console import Console
 from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, listed, with_addresses
 from informer.base.progress import shown
-from informer.build import read_dataset
 from informer.checkpoint.paths import METRICS_FILE, forecasting_checkpoint
 from informer.config.commands import PredictConfig
 from informer.config.conversion import node_of
 from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.fields import check
 from informer.config.training import TrainConfig
+from informer.data.dataset import read_dataset
 from informer.data.history import Futures
 from informer.inference.model import Forecast, TrainedModel, table_of
 from informer.inference.rolling import RollingScores, first_origin, roll_panel, with_origins

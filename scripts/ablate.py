@@ -35,10 +35,10 @@ from informer.base.errors import InputError, counted, one_of
 from informer.base.files import write_atomic
 from informer.base.runtime import seed_everything
 from informer.base.start import StopRequest
-from informer.build import build_data, resolve_decoder
+from informer.checkpoint.network import resolve_decoder
 from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig
-from informer.data.dataset import Data
+from informer.data.dataset import Data, build_data
 from informer.networks.forecast_model import ForecastModel, model_forecast
 from informer.scoring.evaluate import evaluate
 from informer.training.curves import Tracker

@@ -37,7 +37,7 @@ from torch import Tensor
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
 from informer.base.plots import save_figure
-from informer.build import attention_class, attention_names, attention_node, build_attention
+from informer.checkpoint.network import attention_class, attention_names, attention_node, build_attention
 from informer.networks.attention.base import AttentionSpec
 
 BASELINE = "full"
@@ -146,7 +146,9 @@ def in_fresh_process(function: Callable[..., Result], setup: Setup, *arguments: 
     if setup.device == "cuda":
         return function(setup, *arguments)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["torch", "informer.build"])  # imported once, in a server that runs nothing itself
+    context.set_forkserver_preload(
+        ["torch", "informer.checkpoint.network"]
+    )  # imported once, in a server that runs nothing itself
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function, setup, *arguments).result()
 

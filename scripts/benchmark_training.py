@@ -29,7 +29,7 @@ from result_files import markdown_table, resident
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from informer.build import attention_node, build_model
+from informer.checkpoint.network import attention_node, build_model
 from informer.config.model import InformerConfig
 from informer.config.training import OptimConfig, Precision
 from informer.networks.forecast_model import ForecastModel

@@ -154,7 +154,7 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
     saved = untrained(config, data)
     # until when they trained is not in their file
     facts = saved.data.model_copy(update={"trained_until": None, "mase_scales": {}})
-    saved = saved.model_copy(update={"dims": dims, "weights": weights, "data": facts})
+    saved = saved.model_copy(update={"weights": weights, "data": facts})
     checkpoint.save(run_dir / checkpoint.BEST, saved)
     return run_dir / checkpoint.BEST
 

@@ -42,9 +42,10 @@ from informer.base.errors import InputError
 from informer.base.files import write_atomic
 from informer.base.runtime import pick_device, seed_everything
 from informer.base.start import StopRequest
-from informer.build import build_data, resolve_decoder
+from informer.checkpoint.network import resolve_decoder
 from informer.config.data import Transform
 from informer.config.hydra_compose import composed, train_words
+from informer.data.dataset import build_data
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_step, window_order
 from informer.training.start import new_network

@@ -22,7 +22,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
-from informer.build import attention_class, attention_names, attention_node, build_attention
+from informer.checkpoint.network import attention_class, attention_names, attention_node, build_attention
 from informer.commands.cli import COMMANDS, settings_class
 from informer.config import model as families
 from informer.config.compose import choices_of, described, help_of

@@ -185,7 +185,7 @@ def exports(cell: Cell) -> None:
 
 def scaler_of(about: dict[str, Any], name: str | None) -> dict[str, Any]:
     """The scaler of a series by the description of an export."""
-    found: dict[str, Any] = about["scaler"]["shared"] if name is None else about["scaler"]["own"][name]
+    found: dict[str, Any] = about["scaler"]["shared"] if name is None else about["scaler"]["by_series"][name]
     return found
 
 

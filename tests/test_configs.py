@@ -10,10 +10,11 @@ from entry_points import SMALL
 from published_files import published_folder
 
 from informer.base.runtime import resource
-from informer.build import build_data, build_model, dims_of, read_dataset, resolve_decoder
+from informer.checkpoint.network import build_model, resolve_decoder
 from informer.config import conversion
 from informer.config.hydra_compose import composed
 from informer.config.training import TrainConfig
+from informer.data.dataset import build_data, read_dataset
 from informer.networks.forecast_model import model_output
 from informer.networks.models.base import ModelDims
 from informer.training.optim import build_loss, build_optimizer
@@ -44,9 +45,7 @@ def step(settings: TrainConfig) -> None:
     data = build_data(settings, cpu, source=source)
     decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)
     slots = {"attn": settings.attn, "decoder_attn": decoder_attn, "cross_attn": settings.cross_attn}
-    model = build_model(
-        settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles, loss=settings.loss.kind
-    )
+    model = build_model(settings.model, data.dims, **slots, quantiles=settings.loss.quantiles, loss=settings.loss.kind)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     optimizer = build_optimizer(settings.optim, model)
     batch = data.train.batch(torch.tensor([0, len(data.train) - 1]))

@@ -15,7 +15,7 @@ from entry_points import ROOT, SMALL, done
 
 from informer import Forecaster
 from informer.base.runtime import resource
-from informer.build import attention_class, attention_names, attention_node, build_attention
+from informer.checkpoint.network import attention_class, attention_names, attention_node, build_attention
 from informer.networks.attention.base import AttentionSpec
 from informer.pretrained.weights import load
 from pretraining.generate import generate

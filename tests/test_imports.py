@@ -24,7 +24,7 @@ ROOMS = (
     ("inference",),
     ("scoring",),
     ("checkpoint",),
-    ("build", "members"),
+    ("members",),
     ("data", "pretrained"),
     ("read", "networks"),
     ("config",),

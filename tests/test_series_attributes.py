@@ -9,7 +9,6 @@ import torch
 from entry_points import call, done, refusal
 
 from informer import Forecaster, checkpoint
-from informer.base.errors import InputError
 from informer.data.scaler import PanelScaler
 
 RUN = [
@@ -147,5 +146,5 @@ def test_what_is_refused(stores: tuple[Path, pd.DataFrame]) -> None:
     ):  # fmt: skip
         assert line in refusal("train", *RUN, *more, "run_dir=refused")
     saved = checkpoint.load("static")
-    with pytest.raises(InputError, match="scaler: expected places below 4, found"):
-        PanelScaler.from_state(saved.scaler.state() | {"static": [9]})
+    with pytest.raises(ValueError, match="expected places below 4, found"):
+        PanelScaler.model_validate(saved.scaler.state() | {"static": [9]})

@@ -48,7 +48,7 @@ def test_constant_up_to_rounding(kind: ScalerKind) -> None:
     gaps = np.where(np.arange(50) % 5, 2.5, np.nan)
     scaler = Scaler.fit(kind, [np.column_stack([third, varying, gaps, np.zeros(50)])])
     assert scaler.constant.tolist() == [True, False, True, True]
-    assert Scaler.from_state(scaler.state()).constant.tolist() == scaler.constant.tolist()
+    assert Scaler.model_validate(scaler.model_dump(mode="json")).constant.tolist() == scaler.constant.tolist()
 
 
 def test_a_step_of_mostly_equal_rows_has_the_scale_of_its_steps() -> None:

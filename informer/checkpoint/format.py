@@ -32,11 +32,14 @@ from torch import Tensor
 from informer.base.errors import InputError, reason_of
 from informer.base.files import reading, write_atomic
 from informer.checkpoint.paths import FACTS, locate, read_facts, resolve_latest
-from informer.config.conversion import model_of, node_of
-from informer.config.data import Calendar, DatasetConfig, without_location
-from informer.config.training import LossKind
+from informer.config.conversion import from_plain
+from informer.config.data import Calendar
+from informer.config.training import LossKind, TrainConfig
+from informer.data.columns import Columns
+from informer.data.dataset import dims_of
 from informer.data.scaler import PanelScaler
 from informer.networks.models.base import ModelDims
+from informer.read.frequency import Frequency
 
 FORMAT: Literal[5] = 5
 """Format of the files; it increases whenever an older reader would misread them."""
@@ -138,38 +141,9 @@ class DataFacts(Part):
     """Number of windows of the second fit, on all rows."""
 
 
-READ_DIRECTLY: dict[tuple[str, ...], Any] = {
-    **dict.fromkeys([("seq_len",), ("label_len",), ("pred_len",)], int),
-    **dict.fromkeys([("dataset",), ("model",), ("loss",)], dict),
-    **dict.fromkeys([("model", "embed"), ("model", "family")], str),
-    ("model", "offset"): int | None,
-    **dict.fromkeys([(slot, "_target_") for slot in ("attn", "decoder_attn", "cross_attn")], str),
-}
-"""Settings that are used directly, with their types; the classes of the configuration check the others."""
-
-
 def _checked_config(config: dict[str, Any]) -> dict[str, Any]:
-    for keys, kind in READ_DIRECTLY.items():
-        value: Any = config
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise ValueError(f"config.{'.'.join(keys)}: found {value!r:.40}")
-    levels = config["loss"].get("quantiles", [])
-    if not isinstance(levels, list) or not all(isinstance(level, float) for level in levels):
-        raise ValueError(f"config.loss.quantiles: expected a list of levels, found {levels!r:.40}")
+    from_plain(config)
     return config
-
-
-def _checked_sizes(dims: ModelDims) -> ModelDims:
-    for name, size in dims.to_plain().items():
-        if min(size, default=0) < 0 if isinstance(size, tuple) else size < 0:
-            raise ValueError(f"{name}: expected sizes of at least 0")
-    return dims
-
-
-def _scaler_of(state: Any) -> PanelScaler:
-    return state if isinstance(state, PanelScaler) else PanelScaler.from_state(state)
 
 
 class Checkpoint(Part):
@@ -180,16 +154,17 @@ class Checkpoint(Part):
     """Digest of the file; not of a checkpoint that no file has."""
     config: Annotated[dict[str, Any], AfterValidator(_checked_config)]
     """Full configuration of the run, only as data."""
-    dims: Annotated[ModelDims, AfterValidator(_checked_sizes)]
     inputs: list[str]
     """Columns the model reads, in order."""
     targets: list[str]
     """Columns the model forecasts, in order."""
     future_covariates: list[str] = []
     """Inputs that must also be given for the forecast horizon."""
+    masked: list[Count] | None = None
+    """Positions of the inputs with a mask column; None: the network reads no gaps."""
     frequency: str
     """Step of the series, as a pandas offset."""
-    scaler: Annotated[PanelScaler, PlainValidator(_scaler_of), PlainSerializer(PanelScaler.state)]
+    scaler: Annotated[PanelScaler, PlainSerializer(PanelScaler.state)]
     """The scaler of `inputs`."""
     data: DataFacts
     progress: Progress = Progress()
@@ -225,25 +200,41 @@ class Checkpoint(Part):
         return self.data.until if self.refit else self.data.trained_until
 
     @property
-    def calendar(self) -> Calendar:
-        """The calendar marks that the network reads.
+    def settings(self) -> TrainConfig:
+        """Configuration of the run, without the places of its data."""
+        return from_plain(self.config)
 
-        Raises:
-            InputError: unknown calendar fields, or the package for holidays is missing.
-        """
-        dataset = node_of(DatasetConfig, without_location(self.config["dataset"]))
-        return dataset.marked(model_of(self.config["model"]).embed)
+    @property
+    def calendar(self) -> Calendar:
+        """The calendar marks that the network reads."""
+        settings = self.settings
+        return settings.dataset.marked(settings.model.embed)
+
+    @property
+    def columns(self) -> Columns:
+        """Columns by role."""
+        roles = ("inputs", "targets", "future_covariates", "static_covariates")
+        main = self.config.get("target")
+        names = {role: tuple(getattr(self, role)) for role in roles}
+        return Columns(**names, main=main if main in self.targets else None)
+
+    @property
+    def dims(self) -> ModelDims:
+        """Sizes of the network that depend on the data."""
+        return dims_of(
+            self.columns, self.categories, self.masked, Frequency.parse(self.frequency), self.calendar,
+            self.settings.sizes, n_series=len(self.series),
+        )  # fmt: skip
 
     @property
     def quantiles(self) -> list[float]:
         """Quantile levels that the model forecasts; empty for point forecasts."""
-        return self.config["loss"].get("quantiles", [])
+        return self.settings.loss.quantiles
 
     @property
     def loss(self) -> LossKind:
         """The loss, which says whether the network forecasts a distribution."""
-        names = [kind.value for kind in LossKind]
-        return LossKind(name) if (name := self.config["loss"].get("kind")) in names else LossKind.mse
+        return self.settings.loss.kind
 
 
 def encoded(checkpoint: Checkpoint) -> tuple[bytes, str]:

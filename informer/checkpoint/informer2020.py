@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from informer.base.errors import InputError, one_of
-from informer.build import attention_node, build_model
+from informer.checkpoint.network import attention_node, build_model
 from informer.checkpoint.restore import check_layout
 from informer.config.model import Activation, CalendarEmbed, InformerConfig, Shortening
 from informer.networks.forecast_model import ForecastModel

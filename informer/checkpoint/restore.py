@@ -13,9 +13,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from informer.base.errors import InputError, counted, reason_of
-from informer.build import attention_class, build_model, complete_node, dims_of
 from informer.checkpoint.format import Checkpoint
-from informer.config.conversion import model_of
+from informer.checkpoint.network import attention_class, build_model, complete_node
 from informer.config.model import ModelConfig
 from informer.config.training import SLOTS
 from informer.data.calendar import mark_fields
@@ -80,21 +79,13 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
     Raises:
         InputError: columns, lengths, configuration and weights do not match each other or this program.
     """
-    dims = checkpoint.dims
-    try:
-        model_config = model_of(checkpoint.config["model"])
-        problems = [*model_config.problems(), *_columns_problems(checkpoint)] or _dims_problems(checkpoint)
-        problems += model_config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
-        if problems:
-            raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
-        slots = {slot: checkpoint.config[slot] for slot in SLOTS}
-    except InputError:
-        raise
-    except Exception as error:  # values of unexpected types can fail anywhere
-        raise _no_network(error) from error
-    forecasts: dict[str, Any] = {"quantiles": checkpoint.quantiles, "loss": checkpoint.loss}
-    check_layout(model_config, dims, slots, checkpoint.weights, **forecasts)
-    model = build_model(model_config, dims, **slots, **forecasts)
+    if problems := [*_problems(checkpoint)]:
+        raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
+    settings, dims = checkpoint.settings, checkpoint.dims
+    slots = {slot: getattr(settings, slot) for slot in SLOTS}
+    forecasts: dict[str, Any] = {"quantiles": settings.loss.quantiles, "loss": settings.loss.kind}
+    check_layout(settings.model, dims, slots, checkpoint.weights, **forecasts)
+    model = build_model(settings.model, dims, **slots, **forecasts)
     model.load_state_dict(checkpoint.weights)
     model.non_negative = tuple(map(checkpoint.targets.index, checkpoint.data.non_negative))
     return model.eval()
@@ -127,13 +118,14 @@ def check_layout(
         # import the classes before entering the meta device, which would affect tensors created at import
         network_class(config)
         for slot in slots.values():
-            attention_class(slot["_target_"])
+            attention_class(slot.get("_target_", ""))
         with torch.device("meta"), _OnlyShapes():
             skeleton = build_model(config, dims, **slots, **forecasts)
     except InputError:
         raise
-    except Exception as error:  # as above
-        raise _no_network(error) from error
+    except Exception as error:  # values that no range forbids can fail anywhere
+        reason = f"{type(error).__name__}: {reason_of(error)}"
+        raise InputError(f"checkpoint: no network fits its configuration: {reason}") from error
     expected = skeleton.state_dict()
     if differ := differing_shape(expected, weights):
         name, shape, actual = differ
@@ -146,10 +138,6 @@ def check_layout(
         )
 
 
-def _no_network(error: Exception) -> InputError:
-    return InputError(f"checkpoint: no network fits its configuration: {type(error).__name__}: {reason_of(error)}")
-
-
 class _OnlyShapes(TorchFunctionMode):
     """Skips random initialisation of meta tensors, for which torch would import its compiler."""
 
@@ -159,8 +147,8 @@ class _OnlyShapes(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _columns_problems(checkpoint: Checkpoint) -> Iterator[str]:
-    """Columns that are used otherwise than they can be."""
+def _problems(checkpoint: Checkpoint) -> Iterator[str]:
+    """Columns that are used otherwise than they can be, and a scaler of others."""
     inputs, targets, data = checkpoint.inputs, checkpoint.targets, checkpoint.data
     used = [*targets, *checkpoint.future_covariates, *data.static_covariates, *data.categories]
     yield from (f"column {name!r} is used but not read" for name in used if name not in inputs)
@@ -168,49 +156,17 @@ def _columns_problems(checkpoint: Checkpoint) -> Iterator[str]:
     yield from (f"column {name!r} is forecast, but constant or of categories" for name in targets if name in coded)
     unknown = [name for name in data.non_negative if name not in targets]
     yield from (f"column {name!r} cannot be negative, but is not forecast" for name in unknown)
-    for what, names in {"columns": inputs, "series": data.names, **data.categories}.items():
+    roles = {"columns": inputs, "columns forecast": targets, "columns known ahead": checkpoint.columns.known}
+    for what, names in {**roles, "series": data.names, "gaps": checkpoint.masked or (), **data.categories}.items():
         if len(set(names)) < len(names):
-            yield f"{what}: expected different names"
-
-
-def _dims_problems(checkpoint: Checkpoint) -> list[str]:
-    """Sizes that are not those of the columns, the series, the scaler and the configured lengths."""
-    Frequency.parse(checkpoint.frequency)
-    dims, scaler = checkpoint.dims, checkpoint.scaler
-    inputs, masked = checkpoint.inputs, dims.masked or ()
-    n, n_read = len(inputs), dims.enc_in - dims.n_masks
-    positions = [inputs.index(name) for name in checkpoint.targets]
-    known = [inputs.index(name) for name in (*checkpoint.future_covariates, *checkpoint.static_covariates)]
-    sizes = tuple(len(checkpoint.categories.get(name, ())) for name in inputs)
-    codes = [position for position, size in enumerate(sizes) if size]
-    columns_of_scalers = {array.size for each in scaler.all for array in (each.center, each.scale)}
-    pairs: list[tuple[str, object, object]] = [
-        ("columns read", n_read, n),
-        ("columns forecast", dims.c_out, len(checkpoint.targets)),
-        *(("columns of a scaler", n_read, size) for size in sorted(columns_of_scalers)),
-        ("columns that the scaler leaves as they are", codes, sorted(scaler.codes)),
-        ("series", dims.n_series, max(len(checkpoint.series), 1)),
-        ("categories of the columns", [*dims.categories], [*sizes, *(0 for _ in masked)] if any(sizes) else []),
-        ("mask_positions", None, dims.mask_positions),
-    ]
-    if dims.targets:  # positions are empty in imported files
-        pairs.append(("positions of columns targets", positions, [*dims.targets]))
-    if dims.known:
-        masks = [n + i for i, position in enumerate(masked) if position in known]
-        pairs.append(("positions of columns known over the horizon", [*known, *masks], [*dims.known]))
-    problems = [f"{what}: expected {expected}, found {found}" for what, expected, found in pairs if expected != found]
-    for name in ("seq_len", "label_len", "pred_len"):
-        if (length := getattr(dims, name)) != checkpoint.config[name]:
-            problems.append(f"{name}: expected {checkpoint.config[name]} as configured, found {length}")
-    for what, some, allowed in (
-        ("columns with gaps", masked, {*range(n)}),
-        ("known covariates", dims.regressors, {*dims.known}),
-        ("known categories", dims.known_codes, {*codes} & {*dims.known}),
-        ("holidays", dims.holidays, {*range(len(dims.mark_sizes))}),
-    ):
-        if not {*some} <= allowed or len({*some}) != len(some):
-            problems.append(f"positions of {what}: expected different ones of {sorted(allowed)}, found {[*some]}")
-    return problems
+            yield f"{what}: expected different ones"
+    if beyond := [place for place in checkpoint.masked or () if place >= len(inputs)]:
+        yield f"positions of columns with gaps: expected some below {len(inputs)}, found {beyond}"
+    for size in {array.size for each in checkpoint.scaler.all for array in (each.center, each.scale)} - {len(inputs)}:
+        yield f"columns of a scaler: expected {len(inputs)}, found {size}"
+    codes = [place for place, name in enumerate(inputs) if name in data.categories]
+    if sorted(checkpoint.scaler.codes) != codes:
+        yield f"columns that the scaler leaves as they are: expected {codes}, found {sorted(checkpoint.scaler.codes)}"
 
 
 def warm_start(model: ForecastModel, checkpoint: Checkpoint, data: Data, slots: Mapping[str, Mapping[str, Any]]) -> str:
@@ -235,7 +191,9 @@ def warm_start(model: ForecastModel, checkpoint: Checkpoint, data: Data, slots: 
     current = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
     # slots whose mechanism or parameters differ, and whether its class is the same
-    pairs = {slot: (complete_node(node), complete_node(checkpoint.config[slot])) for slot, node in slots.items()}
+    pairs = {
+        slot: (complete_node(node), complete_node(getattr(checkpoint.settings, slot))) for slot, node in slots.items()
+    }
     swapped = {slot: new["_target_"] == old["_target_"] for slot, (new, old) in pairs.items() if new != old}
     for prefix, may_stay in _swapped_parts(model, swapped).items():
         for name in [name for name in {**current, **saved} if name.startswith(prefix)]:
@@ -260,7 +218,7 @@ def warm_start(model: ForecastModel, checkpoint: Checkpoint, data: Data, slots: 
 
 def _of_other_columns(model: ForecastModel, checkpoint: Checkpoint, data: Data) -> tuple[str, ...]:
     """Name prefixes of tensors that depend on columns, calendar or head, where these differ from the checkpoint's."""
-    network, dims = model.network, dims_of(data)
+    network, dims = model.network, data.dims
     own = [()] * 3 if network is None else [network.INPUT_PARTS, network.CALENDAR_PARTS, network.HEAD_PARTS]
     of_inputs, of_calendar, of_head = ([f"network.{part}" for part in parts] for parts in own)
     labels = {name: list(categories) for name, categories in data.categories.items()}

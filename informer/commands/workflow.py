@@ -291,7 +291,7 @@ def _forecast_trained(
     notes += [constant, closed, subject.repair_note, *problems[:MOST_PROBLEMS]]
     notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
     root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
-    model = str(saved.config["model"]["family"]) + (f" of {root}s" if root else "")
+    model = saved.settings.model.family + (f" of {root}s" if root else "")
     written = sorted((run / FORECASTS).rglob("*.forecast.csv"))
     ahead = [rows_ahead(series, settings, horizon) for series in subject.panel]
     last = max(future_index(series, n)[-1] for series, n in zip(subject.panel, ahead, strict=True))

@@ -17,7 +17,6 @@ import yaml
 from informer.base.errors import InputError, reason_of
 from informer.config.data import without_location
 from informer.config.fields import Checked, S, adapter, check, fields_of, refusing_values
-from informer.config.model import ModelConfig, config_class, family_of
 from informer.config.overrides import escaped, mapped, unescaped
 from informer.config.training import TrainConfig
 
@@ -61,11 +60,6 @@ def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
     if isinstance(settings.get("dataset"), Mapping):
         settings["dataset"] = without_location(settings["dataset"])
     return check(node_of(TrainConfig, settings))
-
-
-def model_of(plain: Mapping[str, Any]) -> ModelConfig:
-    """The node `model` of a saved configuration. Errors as in `node_of`, or an unknown family."""
-    return node_of(config_class(family_of(plain)), plain)
 
 
 RERUN = """\

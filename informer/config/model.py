@@ -54,12 +54,6 @@ class WindowSizes:
                 f"found {self.label_len}"
             )
 
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "WindowSizes":
-        """The lengths in a saved configuration."""
-        lengths = {name: config[name] for name in ("seq_len", "label_len", "pred_len")}
-        return cls(**lengths, offset=config["model"].get("offset") or 0)
-
     @property
     def first(self) -> int:
         """Index in a window of the first row of the horizon."""

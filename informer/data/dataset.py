@@ -21,12 +21,14 @@ import torch
 from informer.base.errors import InputError, listed
 from informer.config.data import Calendar, DatasetConfig, NonNegative, ScalerConfig
 from informer.config.model import WindowSizes
-from informer.data.calendar import HOLIDAY, mark_fields
+from informer.config.training import TrainConfig
+from informer.data.calendar import HOLIDAY, mark_fields, mark_sizes
 from informer.data.columns import Columns, Roles, Trained, check_static, renumbered, trained_labels
 from informer.data.panel import divide, read_panel, training_rows
 from informer.data.scaler import PanelScaler, Scaler, is_amount
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows, cut_windows, masks_of, observed_rows
+from informer.networks.models.base import ModelDims
 from informer.read.columns import CategoryReader, Labels
 from informer.read.files import dataset_path, files_sha256, find_files
 from informer.read.frequency import Frequency
@@ -176,20 +178,45 @@ class Data:
         return self.columns.targets
 
     @property
-    def regressors(self) -> list[int]:
-        """Positions of the numeric columns that are known over the horizon and vary within a series."""
-        return self.columns.positions([name for name in self.columns.future_covariates if name not in self.categories])
+    def dims(self) -> ModelDims:
+        """Sizes of a network for these data."""
+        return dims_of(
+            self.columns, self.categories, self.masked, self.frequency, self.calendar, self.sizes,
+            n_series=len(self.trained_series),
+        )  # fmt: skip
 
-    @property
-    def known_codes(self) -> list[int]:
-        """Positions of the categorical columns that are known over the horizon and vary within a series."""
-        return self.columns.positions([name for name in self.columns.future_covariates if name in self.categories])
 
-    @property
-    def holidays(self) -> list[int]:
-        """Positions of the calendar marks for holidays."""
-        fields = mark_fields(self.frequency, self.calendar)
-        return [position for position, name in enumerate(fields) if name.startswith(HOLIDAY)]
+def dims_of(
+    columns: Columns,
+    categories: Labels,
+    masked: Sequence[int] | None,
+    frequency: Frequency,
+    calendar: Calendar,
+    sizes: WindowSizes,
+    *,
+    n_series: int,
+) -> ModelDims:
+    """Sizes of a network; the arguments are those of `Data`."""
+    n, known = len(columns.inputs), columns.positions(columns.known)
+    masks, of_inputs = masked or (), tuple(len(categories.get(name, ())) for name in columns.inputs)
+    ahead = columns.positions(columns.future_covariates)
+    fields = enumerate(mark_fields(frequency, calendar))
+    return ModelDims(
+        enc_in=n + len(masks),
+        c_out=len(columns.targets),
+        mark_sizes=mark_sizes(frequency, calendar),
+        seq_len=sizes.seq_len,
+        label_len=sizes.label_len,
+        pred_len=sizes.pred_len,
+        targets=tuple(columns.positions(columns.targets)),
+        known=(*known, *(n + i for i, place in enumerate(masks) if place in known)),
+        n_series=max(n_series, 1),
+        categories=(*of_inputs, *(0 for _ in masks)) if categories else (),
+        masked=None if masked is None else tuple(masked),
+        regressors=tuple(place for place in ahead if columns.inputs[place] not in categories),
+        holidays=tuple(place for place, name in fields if name.startswith(HOLIDAY)),
+        known_codes=tuple(place for place in ahead if columns.inputs[place] in categories),
+    )
 
 
 def lay_out(
@@ -272,6 +299,43 @@ def _divided(rows: range, share: float, sizes: WindowSizes) -> tuple[range, rang
     cut = rows.stop - int(len(rows) * share)
     earlier, later = range(rows.start, cut), range(cut, rows.stop)
     return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (rows, range(rows.stop, rows.stop))
+
+
+def read_dataset(
+    config: TrainConfig, sizes: WindowSizes, *, table: Table | None = None, provenance: Provenance | None = None
+) -> Source:
+    """Read the dataset of a run; the arguments are those of `read_source`."""
+    roles = Roles(
+        features=config.used_features,
+        target=config.target,
+        targets=config.targets,
+        past_covariates=config.past_covariates,
+        future_covariates=config.future_covariates,
+        static_covariates=config.dataset.static_covariates,
+    )
+    return read_source(
+        config.dataset, sizes=sizes, roles=roles, data_dir=Path(config.data_dir), table=table, provenance=provenance
+    )  # fmt: skip
+
+
+def build_data(
+    config: TrainConfig,
+    device: torch.device,
+    scaler: PanelScaler | None = None,
+    source: Source | None = None,
+    trained: Trained | None = None,
+) -> Data:
+    """The data of a run, split and scaled; None: read, or fitted on the training rows. See `lay_out`."""
+    return lay_out(
+        source or read_dataset(config, config.sizes),
+        config.dataset,
+        sizes=config.sizes,
+        scaler=scaler or config.scaler,
+        calendar=config.dataset.marked(config.model.embed),
+        device=device,
+        calibration=config.trainer.calibration,
+        trained=trained,
+    )
 
 
 def non_negative(mode: NonNegative, data: Data) -> list[str]:

@@ -1,20 +1,30 @@
-"""Scaling per column: fitted in float64 on training rows, stored as plain numbers in the checkpoint."""
+"""Scaling per column: fitted in float64 on training rows, stored as plain numbers in the model file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool, Float64
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FiniteFloat,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from informer.base.errors import InputError, listed, reason_of
+from informer.base.errors import listed
 from informer.config.data import ScalerConfig, ScalerKind, Transform
 from informer.data.columns import Columns
 
 Table = Float64[np.ndarray, "_ c"]
 
 BLOCK = 1 << 20
-"""Values read at once from tables that may be larger than memory."""
+"""Values whose moments are computed at once, of one column or more."""
 
 ROUNDING = 8
 """A column whose values differ by at most this many units in the last place of the largest is constant."""
@@ -26,60 +36,71 @@ POWERS = {Transform.none: 1.0, Transform.sqrt: 0.5, Transform.fourth_root: 0.25}
 ROOTS = {0.5: "square root", 0.25: "fourth root"}
 
 
-@dataclass(frozen=True, slots=True)
-class Scaler:
-    """(sign(x) |x|^power - center) / scale per column, along the last axis.
+_LIST = TypeAdapter(list[FiniteFloat])
 
-    `constant` marks the columns that are constant in the fitted rows; their scale is the size of the constant, or 1.
-    `power` is None without a transform; `untransformed_scale` is the scale of the values without it.
-    """
+
+def _array(values: Any) -> Any:
+    """Numbers of a file as an array; text and flags are no numbers."""
+    is_array = isinstance(values, np.ndarray)
+    return values if is_array else np.array(_LIST.validate_python(values, strict=True), dtype=np.float64)
+
+
+Numbers = Annotated[np.ndarray, BeforeValidator(_array), PlainSerializer(np.ndarray.tolist)]
+
+
+class Scaler(BaseModel):
+    """(sign(x) |x|^power - center) / scale per column, along the last axis."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     kind: ScalerKind
-    center: Float64[np.ndarray, " c"]
-    scale: Float64[np.ndarray, " c"]
-    constant: Bool[np.ndarray, " c"]
-    power: Float64[np.ndarray, " c"] | None = None
-    untransformed_scale: Float64[np.ndarray, " c"] | None = None
+    center: Numbers
+    scale: Numbers
+    constant: Annotated[np.ndarray, PlainSerializer(lambda mask: np.flatnonzero(mask).tolist())]
+    """Which columns are constant in the fitted rows; their scale is the size of the constant, or 1."""
+    power: Numbers | None = None
+    """None without a transform."""
+    untransformed_scale: Numbers | None = None
+    """Scale of the values without the transform, if there is one."""
+
+    @field_validator("constant", mode="before")
+    @classmethod
+    def _mask(cls, places: Any, info: ValidationInfo) -> Any:
+        """In a file they are positions."""
+        n = info.data.get("center", np.zeros(0)).size
+        return places if isinstance(places, np.ndarray) else np.isin(np.arange(n), _array(places))
+
+    @model_validator(mode="after")
+    def _has_all_columns(self) -> "Scaler":
+        scales = [each for each in (self.scale, self.untransformed_scale) if each is not None]
+        powers = [] if self.power is None else [self.power]
+        are_known = len(scales) == len(powers) + 1 and all(np.isin(each, [*POWERS.values()]).all() for each in powers)
+        if not are_known or any(each.shape != self.center.shape or (each <= 0).any() for each in [*scales, *powers]):
+            raise ValueError(
+                "expected for each column a center, a scale above 0 and, with a transform, a power among "
+                f"{sorted(POWERS.values())} and a scale without it"
+            )
+        return self
 
     @classmethod
     def fit(cls, kind: ScalerKind, tables: Sequence[Table], power: Float64[np.ndarray, " c"] | None = None) -> "Scaler":
-        """Fit on the rows of these tables, transformed if there is a power; see `_fit`."""
+        """Fit on the rows of these tables, transformed if there is a power.
+
+        Missing values (NaN) are ignored; a column without any value gets NaN as center and scale.
+        """
         plain = cls._fit(kind, tables)
         if power is None:
             return plain
         scaler = cls._fit(kind, [powered(table, power) for table in tables])
-        return replace(scaler, power=power, untransformed_scale=plain.scale)
+        return scaler.model_copy(update={"power": power, "untransformed_scale": plain.scale})
 
     @classmethod
     def _fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
-        """Fit on the rows of these tables, which may be memory maps and are read in blocks.
-
-        Missing values (NaN) are ignored; a column without any value gets NaN as center and scale.
-        """
-        bounds = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(tables)]  # NaN for a column with gaps
-        low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
-        if np.isnan(low).any():
-            return cls._fit_observed(kind, tables, np.isnan(low))
-        constant = are_constant(low, high)
-        if kind is ScalerKind.none:
-            return cls(kind, np.zeros(low.size), np.ones(low.size), constant)
-        center, scale = _fitted(kind, tables, low, np.where(constant, 1.0, high - low))
-        size = np.where(low == 0, 1.0, np.abs(low))
-        return cls(kind, np.where(constant, low, center), np.where(constant, size, scale), constant)
-
-    @classmethod
-    def _fit_observed(cls, kind: ScalerKind, tables: Sequence[Table], gaps: Bool[np.ndarray, " c"]) -> "Scaler":
-        """Fit columns with gaps one at a time, on their observed values."""
-        scaler = cls(kind, np.full(gaps.size, np.nan), np.full(gaps.size, np.nan), np.zeros(gaps.size, dtype=bool))
-        groups = [np.flatnonzero(~gaps), *np.flatnonzero(gaps)[:, None]]
-        for group in filter(len, groups):
-            selected = [table[:, group] for table in tables]
-            selected = [rows[~np.isnan(rows).any(axis=1)] for rows in selected]
-            if any(map(len, selected)):
-                fitted = cls._fit(kind, selected)
-                for name in ("center", "scale", "constant"):
-                    getattr(scaler, name)[group] = getattr(fitted, name)
-        return scaler
+        n_columns, width = tables[0].shape[1], max(BLOCK // max(sum(map(len, tables)), 1), 1)
+        columns = [slice(first, first + width) for first in range(0, n_columns, width)]
+        fitted = [_fitted(kind, np.concatenate([table[:, some] for table in tables])) for some in columns]
+        center, scale, constant = map(np.concatenate, zip(*fitted, strict=True))
+        return cls(kind=kind, center=center, scale=scale, constant=constant)
 
     @property
     def unknown(self) -> list[int]:
@@ -98,68 +119,44 @@ class Scaler:
         """A copy that does not scale these columns."""
         own = ~np.isin(np.arange(self.center.size), columns)
         center, scale = np.where(own, self.center, 0.0), np.where(own, self.scale, 1.0)
-        return replace(self, center=center, scale=scale, constant=self.constant & own)
+        return self.model_copy(update={"center": center, "scale": scale, "constant": self.constant & own})
 
     def taking(self, columns: Sequence[int], scaler: "Scaler") -> "Scaler":
         """A copy that scales these columns as `scaler` does."""
         names = ["center", "scale", "constant", *(["untransformed_scale"] if self.power is not None else [])]
         taken = np.isin(np.arange(self.center.size), columns)
         arrays = {name: np.where(taken, getattr(scaler, name), getattr(self, name)) for name in names}
-        return replace(self, **arrays)
-
-    def state(self) -> dict[str, Any]:
-        """Plain lists for a checkpoint."""
-        arrays = {"center": self.center, "scale": self.scale, "power": self.power, "plain": self.untransformed_scale}
-        return {
-            "kind": self.kind.value,
-            **{name: array.tolist() for name, array in arrays.items() if array is not None},
-            **({"constant": np.flatnonzero(self.constant).tolist()} if self.constant.any() else {}),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "Scaler":
-        """The inverse of `state`.
-
-        Raises:
-            InputError: invalid content, or values that are not finite.
-        """
-        try:
-            kind, center, scale = ScalerKind(state["kind"]), _numbers(state["center"]), _numbers(state["scale"])
-            constant = np.isin(np.arange(center.size), _numbers(state.get("constant", [])))
-            power, plain = (_numbers(state[name]) if "power" in state else None for name in ("power", "plain"))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InputError(
-                f"checkpoint: scaler: expected kind, center and scale, found {reason_of(error)}"
-            ) from error
-        if not (np.isfinite(center).all() and np.isfinite(scale).all() and (scale > 0).all()):
-            raise InputError("checkpoint: scaler: expected finite centers and scales above 0, found others")
-        if power is not None and plain is not None:
-            is_known = power.size == plain.size == center.size and np.isin(power, list(POWERS.values())).all()
-            if not (is_known and np.isfinite(plain).all() and (plain > 0).all()):
-                raise InputError(
-                    f"checkpoint: scaler: expected a power among {sorted(POWERS.values())} and a finite plain scale "
-                    "above 0 for each column, found others"
-                )
-        return cls(kind, center, scale, constant, power, plain)
+        return self.model_copy(update=arrays)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelScaler:
-    """One scaler for all series, or one per series.
+class PanelScaler(BaseModel):
+    """One scaler for all series, or one per series."""
 
-    Args:
-        kind: kind of every scaler.
-        shared: the scaler for all series; None if each series has its own.
-        by_series: the scalers of the training series, by name.
-        codes: positions of the categorical columns, whose codes are not scaled.
-        static: positions of the columns that are constant within a series; they use the scale of all series together.
-    """
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: ScalerKind
+    """Kind of every scaler."""
     shared: Scaler | None = None
-    by_series: Mapping[str, Scaler] = field(default_factory=dict)
-    codes: Sequence[int] = ()
-    static: Sequence[int] = ()
+    """The scaler for all series; None if each series has its own."""
+    by_series: dict[str, Scaler] = {}
+    """The scalers of the training series, by name."""
+    codes: list[int] = []
+    """Positions of the categorical columns, whose codes are not scaled."""
+    static: list[int] = []
+    """Positions of the columns that are constant within a series; they use the scale of all series together."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "PanelScaler":
+        if (self.shared is None) != bool(self.by_series):
+            raise ValueError("expected one that is shared, or one for each series")
+        n = len(self.all[0].center)
+        if not all(0 <= place < n for place in (*self.codes, *self.static)):
+            raise ValueError(f"expected places below {n}, found {[*self.codes, *self.static]}")
+        for each in self.all:
+            places = [place for place in self.codes if place < each.center.size]  # columns are counted elsewhere
+            if (each.center[places] != 0).any() or (each.scale[places] != 1).any():
+                raise ValueError("expected the numbers of categories unscaled, found them scaled")
+        return self
 
     @classmethod
     def fit(
@@ -180,12 +177,12 @@ class PanelScaler:
         power = _power(config.transform, tables, targets)
         if not config.per_series or len(training) == 1:
             shared = Scaler.fit(config.kind, tables, power).without(codes)
-            return cls(kind=config.kind, shared=shared, codes=codes)
+            return cls(kind=config.kind, shared=shared, codes=list(codes))
         scalers = {name: Scaler.fit(config.kind, [rows], power).without(codes) for name, rows in training.items()}
         if static or any(scaler.unknown for scaler in scalers.values()):
             overall = Scaler.fit(config.kind, tables, power)
             scalers = {name: scaler.taking([*static, *scaler.unknown], overall) for name, scaler in scalers.items()}
-        return cls(kind=config.kind, by_series=scalers, codes=codes, static=static)
+        return cls(kind=config.kind, by_series=scalers, codes=list(codes), static=list(static))
 
     def of(self, name: str, rows: Table) -> Scaler:
         """The scaler of a series: the shared one, its own from training, or a new one fitted on `rows`."""
@@ -227,47 +224,8 @@ class PanelScaler:
         return self.shared is None and name not in self.by_series
 
     def state(self) -> dict[str, Any]:
-        """Plain containers for a checkpoint."""
-        return {
-            "kind": self.kind.value,
-            "shared": self.shared and self.shared.state(),
-            "own": {name: scaler.state() for name, scaler in self.by_series.items()},
-            **({"codes": [*self.codes]} if self.codes else {}),
-            **({"static": [*self.static]} if self.static else {}),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "PanelScaler":
-        """The inverse of `state`.
-
-        Raises:
-            InputError: the state is not valid.
-        """
-        try:
-            kind, shared, scalers = ScalerKind(state["kind"]), state["shared"], dict(state["own"])
-            codes, static = ([int(position) for position in state.get(name, [])] for name in ("codes", "static"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"checkpoint: scaler: expected kind, shared and own, found {reason_of(error)}") from error
-        if (shared is None) != bool(scalers) or not all(
-            isinstance(entry, dict) for entry in [shared or {}, *scalers.values()]
-        ):
-            raise InputError("checkpoint: scaler: expected one that is shared, or one for each series")
-        restored = cls(
-            kind=kind,
-            shared=None if shared is None else Scaler.from_state(shared),
-            by_series={str(name): Scaler.from_state(entry) for name, entry in scalers.items()},
-            codes=codes,
-            static=static,
-        )
-        n_columns = len(restored.all[0].center)
-        if not all(0 <= position < n_columns for position in (*codes, *static)):
-            raise InputError(f"checkpoint: scaler: expected places below {n_columns}, found {[*codes, *static]}")
-        for scaler in restored.all:
-            # the number of columns is checked elsewhere
-            positions = [position for position in codes if position < scaler.center.size]
-            if (scaler.center[positions] != 0).any() or (scaler.scale[positions] != 1).any():
-                raise InputError("checkpoint: scaler: expected the numbers of categories unscaled, found them scaled")
-        return restored
+        """Plain containers for a model file."""
+        return self.model_dump(mode="json", exclude_none=True)
 
 
 def _power(transform: Transform, tables: Sequence[Table], targets: Sequence[int]) -> Float64[np.ndarray, " c"] | None:
@@ -284,41 +242,31 @@ def powered(values: Float64[np.ndarray, "*t c"], power: np.ndarray | None) -> Fl
     return values if power is None else np.copysign(np.abs(values) ** power, values)
 
 
-def _numbers(values: Any) -> Float64[np.ndarray, " c"]:
-    """A list of numbers as an array; strings and booleans are refused."""
-    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
-        raise TypeError("no list of numbers")
-    return np.asarray(values, dtype=np.float64)
-
-
-def _fitted(
-    kind: ScalerKind, tables: Sequence[Table], low: Float64[np.ndarray, " c"], width: Float64[np.ndarray, " c"]
-) -> tuple[Float64[np.ndarray, " c"], Float64[np.ndarray, " c"]]:
-    """Center and scale of each column with values from low to low + width.
+def _fitted(kind: ScalerKind, values: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Center and scale of each column, and which are constant.
 
     Moments are those of (value - low) / width: squares do not underflow or overflow, and small variations of large
     values lose no digits. Quartiles that are equal do not scale; the standard deviation is used instead.
     """
-    if kind is ScalerKind.minmax:
-        return low, width
-    if kind is ScalerKind.robust:  # quantiles need all rows, so one column at a time
-        columns = (np.concatenate([table[:, column] for table in tables]) for column in range(len(low)))
-        quartiles = np.stack([np.quantile(column, (0.25, 0.5, 0.75)) for column in columns], axis=1)
-        scale = quartiles[2] - quartiles[0]
-        if (equal := are_constant(quartiles[0], quartiles[2])).any():
-            scale[equal] = _fitted(ScalerKind.standard, tables, low, width)[1][equal]
-        return quartiles[1], scale
-    n, mean, squares = 0, np.zeros(len(low)), np.zeros(len(low))
-    for block in _blocks(tables):
-        rows = (block - low) / width
-        rows_mean = rows.mean(axis=0)
-        # moments of two parts together: Chan, Golub and LeVeque, "Updating formulae", 1979
-        share = len(rows) / (n + len(rows))
-        squares += np.square(rows - rows_mean).sum(axis=0) + np.square(rows_mean - mean) * n * share
-        mean += (rows_mean - mean) * share
-        n += len(rows)
-    scale = np.sqrt(squares / n) * width
-    return low + mean * width, np.where(scale > 0, scale, width)  # 0 next to the smallest float
+    low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+    if (empty := np.isnan(low)).any():
+        center, scale, constant = _fitted(kind, np.where(empty, 0.0, values))
+        return np.where(empty, np.nan, center), np.where(empty, np.nan, scale), constant & ~empty
+    constant = are_constant(low, high)
+    if kind is ScalerKind.none:
+        return np.zeros(low.size), np.ones(low.size), constant
+    center, scale = np.asarray(low), np.where(constant, 1.0, high - low)
+    if kind is not ScalerKind.minmax:
+        rows, width = (values - low) / scale, scale
+        n = (~np.isnan(rows)).sum(axis=0)
+        mean = np.nansum(rows, axis=0) / n
+        deviation = np.sqrt(np.nansum(np.square(rows - mean), axis=0) / n) * width
+        center, scale = low + mean * width, np.where(deviation > 0, deviation, width)  # 0 next to the smallest float
+    if kind is ScalerKind.robust:
+        first, center, last = np.nanquantile(values, (0.25, 0.5, 0.75), axis=0)
+        scale = np.where(are_constant(first, last), scale, last - first)
+    size = np.where(low == 0, 1.0, np.abs(low))
+    return np.where(constant, low, center), np.where(constant, size, scale), constant
 
 
 def standard_deviation(values: Float64[np.ndarray, " n"]) -> float:
@@ -345,22 +293,3 @@ def is_amount(least: Any, n_zeros: Any, n: Any, *, whole: Any) -> Any:
         whole: all values are whole numbers.
     """
     return (least >= 0) & (n > 0) & (whole | (n_zeros >= FEWEST_ZEROS * n))
-
-
-def _blocks(tables: Sequence[Table]) -> Iterator[Table]:
-    """Rows of all tables in blocks of at most BLOCK values, combining small tables.
-
-    The blocks do not depend on how rows are divided into tables, because sums over blocks differ in the last digit.
-    """
-    most = max(1, BLOCK // max(1, tables[0].shape[1]))
-    gathered: list[Table] = []
-    n_rows = 0
-    for table in tables:
-        for begin in range(0, len(table), most):
-            rows = table[begin : begin + most]
-            if n_rows + len(rows) > most:
-                yield np.ascontiguousarray(np.concatenate(gathered))
-                gathered, n_rows = [], 0
-            gathered.append(rows)
-            n_rows += len(rows)
-    yield np.ascontiguousarray(np.concatenate(gathered))

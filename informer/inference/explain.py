@@ -29,8 +29,7 @@ from informer.checkpoint.format import load
 from informer.checkpoint.paths import EXPLAINED, PAGE, forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalDataset, ExplainConfig
-from informer.config.conversion import node_of
-from informer.config.data import DatasetConfig, without_location
+from informer.config.data import DatasetConfig
 from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
@@ -181,7 +180,7 @@ class _Trained:
         if location is not None:
             return list_files("input", location) or [expanded(location)]
         saved = self._saved
-        dataset = node_of(DatasetConfig, without_location(saved.config["dataset"]))
+        dataset = saved.settings.dataset
         recorded, data_dir = Recorded.of(saved.config, dict(saved.data)), str(saved.config.get("data_dir") or "data")
         found, folder = find_again(dataset, recorded, named=None, default=data_dir, can_differ=True, setting="input")
         return find_files(found, Path(folder))

@@ -22,7 +22,7 @@ from informer.checkpoint.format import Checkpoint, encoded, load
 from informer.checkpoint.paths import forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
-from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.model import CalendarEmbed
 from informer.config.training import LossKind
 from informer.data.calendar import mark_fields
 from informer.networks.forecast_model import INPUTS, inputs_of
@@ -162,7 +162,7 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             for name, labels in checkpoint.categories.items()
         },
         "series": checkpoint.series,
-        "lengths": asdict(WindowSizes.of(checkpoint.config)),
+        "lengths": asdict(checkpoint.settings.sizes),
         "frequency": checkpoint.frequency,
         "calendar": {"kind": calendar.kind.value, "marks": list(mark_fields(step, calendar))},
         "scaler": checkpoint.scaler.state(),
@@ -170,8 +170,8 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale; if the scaler has a power, "
             "(sign(x) |x|^power - center) / scale; compute this in float64 and then convert to float32, since raw "
             "values in float32 lose small variations of large values",
-            "scaler: that of all series (shared), or of each by name (own); for a series without one, the mean and "
-            "standard deviation of its enc_x",
+            "scaler: that of all series (shared), or of each by name (by_series); for a series without one, the mean "
+            "and standard deviation of its enc_x",
             "dec_x: the last label_len of these rows, then pred_len rows of zeros (future and static covariates: their "
             "values)",
             "categories: by column, the code of each category in enc_x and dec_x, unscaled; 0 is any other category",

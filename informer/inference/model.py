@@ -24,8 +24,6 @@ from informer.base.quantiles import MEDIAN, quantile_name
 from informer.base.runtime import pick_device
 from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
-from informer.config.model import WindowSizes
-from informer.data.columns import Columns
 from informer.data.history import Future, future_index, windows_ahead
 from informer.data.scaler import standard_deviation
 from informer.data.windows import Batch, Windows
@@ -216,14 +214,9 @@ class TrainedModel:
         self.model = restore_model(checkpoint).to(self.device)
         self.quantiles = self.model.quantiles
         self.scaler = checkpoint.scaler
-        roles = ("inputs", "targets", "future_covariates", "static_covariates")
-        main = checkpoint.config.get("target")
-        self.columns = Columns(
-            **{role: tuple(getattr(checkpoint, role)) for role in roles},
-            main=main if main in checkpoint.targets else None,
-        )
+        self.columns = checkpoint.columns
         self._constant_note = self.scaler.constant_note(self.columns)
-        self.sizes = WindowSizes.of(checkpoint.config)
+        self.sizes = checkpoint.settings.sizes
         self.reader = Reader(checkpoint)
         self.calendar = checkpoint.calendar
         self.calibration = saved_calibration(checkpoint, recent=True)
@@ -469,7 +462,7 @@ def interval_notes(
         levels: interval levels in percent for which there is a calibration.
         horizon: rows to forecast; None: pred_len.
     """
-    quantiles, pred_len, notes = checkpoint.quantiles, checkpoint.config["pred_len"], list[str]()
+    quantiles, pred_len, notes = checkpoint.quantiles, checkpoint.settings.pred_len, list[str]()
     horizon = horizon or pred_len
     if not levels and not quantiles:
         return []

@@ -11,10 +11,9 @@ import pandas as pd
 from informer.base.errors import InputError, listed
 from informer.base.files import fingerprint
 from informer.checkpoint.format import Checkpoint
-from informer.config.conversion import node_of
-from informer.config.data import DatasetConfig, InputFormat, Short, without_location
+from informer.config.data import DatasetConfig, InputFormat, Short
 from informer.config.fields import check
-from informer.data.calendar import mark_fields, mark_sizes
+from informer.data.calendar import mark_fields
 from informer.data.history import Futures, futures_of_table
 from informer.data.panel import (
     LongTable,
@@ -50,7 +49,7 @@ class Reader:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        dataset = node_of(DatasetConfig, without_location(checkpoint.config["dataset"]))
+        dataset = checkpoint.settings.dataset
         self._as_trained = check(
             replace(
                 dataset,
@@ -72,11 +71,9 @@ class Reader:
         self._calendar = checkpoint.calendar
         self._marks = mark_fields(self._step, self._calendar)
         self._labels = checkpoint.categories
-        if mark_sizes(self._step, self._calendar) != checkpoint.dims.mark_sizes:
-            raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
-        self._seq_len: int = checkpoint.config["seq_len"]
+        self._seq_len = checkpoint.settings.seq_len
         self._future = checkpoint.future_covariates
-        self._targets, masked = checkpoint.targets, checkpoint.dims.masked
+        self._targets, masked = checkpoint.targets, checkpoint.masked
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
         self._has_warned = False

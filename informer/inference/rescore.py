@@ -26,7 +26,6 @@ from informer.base.console import logging_to, say
 from informer.base.errors import InputError
 from informer.base.files import make_folder, refuse_link, write_atomic
 from informer.base.runtime import pick_device
-from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import (
     ATTENTION,
@@ -40,11 +39,10 @@ from informer.checkpoint.paths import (
 )
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalConfig, EvalDataset, EvalModel, Plots
-from informer.config.conversion import from_plain
+from informer.config.conversion import to_plain
 from informer.config.fields import fields_of
-from informer.config.model import Decoding, config_class, family_of
 from informer.data.columns import Trained
-from informer.data.dataset import Data
+from informer.data.dataset import Data, build_data
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
 from informer.inference.model import TIME, TrainedModel
@@ -81,7 +79,7 @@ def trained_data(
     Raises:
         InputError: the data is missing, or no longer has the model's columns or step.
     """
-    trained = from_plain(checkpoint.config)
+    trained = checkpoint.settings
     where = replace(
         (dataset or EvalDataset()).applied_to(trained.dataset),
         columns=checkpoint.inputs,
@@ -95,7 +93,7 @@ def trained_data(
     trained_on = Trained(checkpoint.series, checkpoint.categories, checkpoint.dims.masked)
     data = build_data(settings, device, checkpoint.scaler, trained=trained_on)
     path = data.provenance.path
-    if checkpoint.dims != dims_of(data) or data.frequency != Frequency.parse(checkpoint.frequency):
+    if checkpoint.dims != data.dims or data.frequency != Frequency.parse(checkpoint.frequency):
         raise InputError(
             f"{path}: expected steps of {checkpoint.frequency} as in training, found {data.frequency.code}"
         )
@@ -111,18 +109,15 @@ def with_decoding(checkpoint: Checkpoint, settings: EvalModel) -> Checkpoint:
     Raises:
         InputError: the family has no choice of decoding.
     """
-    model = checkpoint.config["model"]
-    if settings.decoding is not None and "decoding" not in fields_of(config_class(family_of(model))):
-        raise InputError(f"model.decoding: expected model.family=informer, found {family_of(model)}")
-    current = {"decoding": Decoding.one_pass.name, "offset": 0} | model
-    other = dict(current)
-    if settings.decoding is not None:
-        other["decoding"] = settings.decoding.name
-    if settings.offset is not None:
-        other["offset"] = settings.offset
-    if other == current:
+    model = checkpoint.settings.model
+    given: dict[str, Any] = {"decoding": settings.decoding, "offset": settings.offset}
+    changed = {name: value for name, value in given.items() if value is not None}
+    if "decoding" in changed and "decoding" not in fields_of(type(model)):
+        raise InputError(f"model.decoding: expected model.family=informer, found {model.family}")
+    if all(getattr(model, name) == value for name, value in changed.items()):
         return checkpoint
-    return checkpoint.model_copy(update={"config": checkpoint.config | {"model": other}, "calibration": {}})
+    config = checkpoint.config | {"model": to_plain(replace(model, **changed))}
+    return checkpoint.model_copy(update={"config": config, "calibration": {}})
 
 
 MAX_WEIGHTS = 1 << 28

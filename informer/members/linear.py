@@ -323,9 +323,9 @@ def effects_of(data: Data) -> KnownEffects:
             data.train,
             data.val,
             data.columns.positions(data.targets),
-            columns=data.regressors,
-            marks=data.holidays,
-            codes=data.known_codes,
+            columns=data.dims.regressors,
+            marks=data.dims.holidays,
+            codes=data.dims.known_codes,
             lag=data.frequency.season,
         )
     return data.choices[EFFECTS]
@@ -364,7 +364,7 @@ def fit_model(maps: LinearMaps, data: Data, windows: Windows | None = None) -> s
     ]
     if not maps.has_own_maps:
         notes.append("one map for all: separate maps for series and columns would have too many weights")
-    known_codes = [data.inputs[position] for position in data.known_codes]
+    known_codes = [data.inputs[position] for position in data.dims.known_codes]
     if unread := [name for name in data.categories if name not in known_codes]:
         notes.append(f"not read: {', '.join(unread)} (categorical, not known ahead)")
     if known.weight.size:

@@ -178,7 +178,7 @@ def described(folder: Path, source: Path, saved: Checkpoint) -> Content:
             name = listed(saved.targets, 2)
     frequency = Frequency.parse(saved.frequency)
     n_parameters = sum(parameter.numel() for parameter in restore_model(saved).parameters())
-    targets, inputs, model = saved.targets, saved.inputs, str(saved.config["model"]["family"])
+    targets, inputs, model = saved.targets, saved.inputs, saved.settings.model.family
     what = targets[0] if len(targets) == 1 else counted(len(targets), "column")
     history = lasting(config["seq_len"], frequency)
     read = f"of {counted(len(inputs), 'column')}" if len(inputs) > len(targets) else "of history"

@@ -213,7 +213,7 @@ def saved_calibration(checkpoint: Checkpoint, *, recent: bool = False) -> Calibr
     state = {name: tensor for name, tensor in state.items() if not name.startswith(RECENT)}
     state = newer if recent and newer else state
     found = state["half_widths"].shape[1:2] if "half_widths" in state else ()
-    n, steps = len(checkpoint.targets), max([checkpoint.config["pred_len"], *found])
+    n, steps = len(checkpoint.targets), max([checkpoint.settings.pred_len, *found])
     table, number, by_target = (len(LEVELS), steps, n), (), (n,)
     expected = {
         "windows": (torch.int64, number),

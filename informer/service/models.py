@@ -225,7 +225,7 @@ class Trained(Model):
             static_covariates=list(model.columns.static_covariates),
             categories={name: list(labels)[:MOST_NAMES] for name, labels in checkpoint.categories.items()},
             time_column=checkpoint.data.time_col,
-            series_column=checkpoint.config["dataset"].get("series_col"),
+            series_column=checkpoint.settings.dataset.series_col,
             series=checkpoint.series[:MOST_NAMES],
             n_series=max(1, len(checkpoint.series)),
             step=checkpoint.frequency,

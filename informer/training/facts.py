@@ -5,8 +5,8 @@ import logging
 import torch
 
 from informer.base.errors import counted, listed, with_addresses
-from informer.build import dims_of, picked_by_length
 from informer.checkpoint.format import Checkpoint, DataFacts, Progress
+from informer.checkpoint.network import picked_by_length
 from informer.config import conversion
 from informer.config.data import NonNegative, dataset_words
 from informer.config.overrides import Word, changed_settings, shell_command
@@ -69,10 +69,10 @@ def untrained(settings: TrainConfig, data: Data) -> Checkpoint:
     """A checkpoint of a run without weights."""
     return Checkpoint(
         config=conversion.to_plain(settings),
-        dims=dims_of(data),
         inputs=list(data.inputs),
         targets=list(data.targets),
         future_covariates=list(data.columns.future_covariates),
+        masked=None if data.masked is None else list(data.masked),
         frequency=data.frequency.code,
         scaler=data.scaler,
         data=data_facts(settings, data),

@@ -259,7 +259,7 @@ class RunFolder:
         """
         run_settings, saved_settings = (
             {key: value for key, value in conversion.flat(conversion.to_plain(config)).items() if key not in MOVING}
-            for config in (settings, conversion.from_plain(checkpoint.config))
+            for config in (settings, checkpoint.settings)
         )
         different = [key for key in run_settings if run_settings[key] != saved_settings.get(key)]
         if different:

@@ -9,10 +9,8 @@ from typing import Any
 
 from informer.base.errors import InputError
 from informer.base.start import Interrupted
-from informer.build import dims_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import LAST
-from informer.config import conversion
 from informer.config.data import OWN_PLACES
 from informer.config.fields import check
 from informer.config.overrides import shell_command
@@ -92,7 +90,7 @@ def check_goes_on(settings: TrainConfig, last: Checkpoint | None) -> None:
 
 def check_same_data(data: Data, last: Checkpoint) -> None:
     """Raise an InputError if the data are not those that the run began with."""
-    if last.dims != dims_of(data):
+    if last.dims != data.dims:
         raise InputError(f"resume: expected data that fit the network of {LAST}, found others")
     if data.provenance.sha256 != last.data.sha256:
         raise InputError(
@@ -109,7 +107,7 @@ def note_of_length(settings: TrainConfig, last: Checkpoint, n_windows: int) -> s
         last: the run's last saved state.
         n_windows: number of training windows.
     """
-    before = conversion.from_plain(last.config).trainer.n_steps(n_windows)
+    before = last.settings.trainer.n_steps(n_windows)
     now, progress = settings.trainer.n_steps(n_windows), last.progress
     if now == before:
         return None

@@ -17,15 +17,15 @@ from informer.base.console import logging_to, say
 from informer.base.progress import report
 from informer.base.runtime import pick_device, provenance, seed_everything, set_deterministic
 from informer.base.start import Interrupted, StopRequest
-from informer.build import build_data, check_attention, read_dataset, resolve_decoder
 from informer.checkpoint.format import Checkpoint, Progress
+from informer.checkpoint.network import check_attention, resolve_decoder
 from informer.checkpoint.paths import LOG, REFIT
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig
-from informer.data.dataset import Data, Source
+from informer.data.dataset import Data, Source, build_data, read_dataset
 from informer.data.panel import training_rows
 from informer.inference.rescore import save_results
 from informer.members.linear import every_window, fit_model

@@ -13,8 +13,8 @@ import torch
 
 from informer import checkpoint
 from informer.base.errors import InputError, one_of
-from informer.build import build_model, dims_of
 from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.network import build_model
 from informer.checkpoint.restore import restore_model, warm_start
 from informer.config.model import LinearSkip
 from informer.config.training import SLOTS, LossKind, TrainConfig
@@ -132,9 +132,7 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
     if settings.model.series_embedding and not data.trained_series:
         raise InputError("model.series_embedding: expected several series (dataset.series_col), found one")
     slots = {slot: getattr(settings, slot) for slot in SLOTS}
-    return build_model(
-        settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles, loss=settings.loss.kind
-    )
+    return build_model(settings.model, data.dims, **slots, quantiles=settings.loss.quantiles, loss=settings.loss.kind)
 
 
 def initial_network(settings: TrainConfig, data: Data, last: Checkpoint | None) -> ForecastModel:

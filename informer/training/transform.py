@@ -15,11 +15,10 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from informer.build import build_data
 from informer.config.data import Transform
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
-from informer.data.dataset import Source, non_negative
+from informer.data.dataset import Source, build_data, non_negative
 from informer.data.scaler import POWERS
 from informer.data.store import with_columns
 from informer.members.ridge import blocks_of, joined

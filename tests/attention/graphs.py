@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from informer.build import build_attention
+from informer.checkpoint.network import build_attention
 from informer.networks.attention.base import AttentionSpec
 
 N_HEADS, LENGTH, D_HEAD = 3, 97, 8

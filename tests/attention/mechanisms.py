@@ -5,7 +5,7 @@ import torch
 from formulas import FORMULAS
 from torch import Tensor
 
-from informer.build import build_attention
+from informer.checkpoint.network import build_attention
 from informer.networks.attention.base import Attention, AttentionSpec
 
 

@@ -13,7 +13,7 @@ from mechanisms import assert_gradients, drawn, made, matrix
 from scipy import stats
 from torch import Tensor
 
-from informer.build import attention_names, build_attention
+from informer.checkpoint.network import attention_names, build_attention
 from informer.networks.attention.auto import AutoAttention
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.bigbird import BigBirdAttention

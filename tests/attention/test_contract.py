@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from informer.build import attention_class, attention_names, attention_node, build_attention
+from informer.checkpoint.network import attention_class, attention_names, attention_node, build_attention
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.layers.attention_layer import AttentionLayer

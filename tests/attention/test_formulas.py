@@ -6,7 +6,7 @@ from formulas import FORMULAS
 from mechanisms import drawn, made, matrix
 from torch import Tensor
 
-from informer.build import attention_names
+from informer.checkpoint.network import attention_names
 from informer.networks.attention.base import Attention
 from informer.networks.ops import fast
 

@@ -123,7 +123,7 @@ def test_the_scaler_leaves_codes_as_they_are(per_series: bool) -> None:
     both = pd.concat([frame_of(["b", "a"] * 20, id=one) for one in ("one", "two")])
     config, roles = replace(CONFIG, series_col="id"), Roles(past_covariates=["kind"])
     data = load_data(config, SIZES, roles, frame=both, scaler=ScalerConfig(per_series=per_series))
-    restored = type(data.scaler).from_state(data.scaler.state())
+    restored = type(data.scaler).model_validate(data.scaler.state())
     rows = np.array([[1.0, 3.0], [2.0, 5.0]])
     for name in ("one", "new"):
         np.testing.assert_array_equal(restored.of(name, rows).transform(rows)[:, 0], [1.0, 2.0])

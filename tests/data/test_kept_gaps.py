@@ -132,7 +132,7 @@ def test_a_series_without_a_value_has_the_scale_of_all() -> None:
     scaler = PanelScaler.fit(ScalerConfig(per_series=True), training)
     assert scaler.by_series["b"].center[1] == pytest.approx(training["a"][:, 1].mean())
     assert scaler.by_series["b"].center[0] == pytest.approx(training["b"][:, 0].mean())
-    assert np.isfinite(PanelScaler.from_state(scaler.state()).of("new", np.full((5, 2), np.nan)).center).all()
+    assert np.isfinite(PanelScaler.model_validate(scaler.state()).of("new", np.full((5, 2), np.nan)).center).all()
 
 
 def test_small_values_are_scaled_as_without_gaps() -> None:

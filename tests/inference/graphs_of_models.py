@@ -19,8 +19,8 @@ from onnx_registry import registry_once
 from torch import Tensor
 
 from informer.base.errors import InputError
-from informer.build import attention_names, attention_node, build_model, resolve_decoder
 from informer.checkpoint.format import Checkpoint, DataFacts
+from informer.checkpoint.network import attention_names, attention_node, build_model, resolve_decoder
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.conversion import to_plain
@@ -53,9 +53,9 @@ def checkpoint(
     scaler = {"kind": "none", "center": [0.0, 0.0], "scale": [1.0, 1.0]}
     network = build_model(config, ModelDims(**dims), **slots, quantiles=quantiles, loss=kind)
     return Checkpoint.model_construct(
-        config=to_plain(TrainConfig(model=config, loss=loss, **slots, **lengths)), dims=ModelDims(**dims),
+        config=to_plain(TrainConfig(model=config, loss=loss, **slots, **lengths)),
         inputs=["a", "b"], targets=["a"], frequency="D", data=DataFacts.model_construct(),
-        scaler=PanelScaler.from_state({"kind": "none", "shared": scaler, "own": {}}), weights=network.state_dict(),
+        scaler=PanelScaler.model_validate({"kind": "none", "shared": scaler, "own": {}}), weights=network.state_dict(),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from informer.build import build_model
+from informer.checkpoint.network import build_model
 from informer.config.model import InformerConfig
 from informer.data.windows import Batch, DataUnits
 from informer.inference import rescore as module

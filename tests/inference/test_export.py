@@ -15,7 +15,7 @@ from graphs_of_models import VARIANTS, outcome
 
 from informer import checkpoint
 from informer.base.errors import InputError
-from informer.build import attention_names
+from informer.checkpoint.network import attention_names
 from informer.config.commands import ExportFormat
 from informer.inference import export
 from informer.inference.export import exported

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from informer.build import build_attention
+from informer.checkpoint.network import build_attention
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from informer.build import build_model
+from informer.checkpoint.network import build_model
 from informer.config.model import InformerConfig, LinearSkip, ModelConfig
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.transform import CategoryColumns, width_of

@@ -6,7 +6,7 @@ from test_shortening import DIMS, batch
 from torch import Tensor
 
 from informer.base.errors import InputError
-from informer.build import attention_node, build_model
+from informer.checkpoint.network import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
 from informer.data.windows import Batch, DataUnits
 from informer.inference.rescore import attention_maps

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from informer.build import attention_node, build_model
+from informer.checkpoint.network import attention_node, build_model
 from informer.config.model import InformerConfig, LinearSkip
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.transform import WindowTransform

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from informer.base.errors import InputError
-from informer.build import attention_node, build_attention, build_model
+from informer.checkpoint.network import attention_node, build_attention, build_model
 from informer.config.fields import problems_of
 from informer.config.model import InformerConfig, Shortening
 from informer.networks.attention.base import AttentionSpec

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from informer import Forecaster, checkpoint
 from informer.base.runtime import resource
-from informer.build import build_model
+from informer.checkpoint.network import build_model
 from informer.config.model import Decoding, InformerConfig, LinearSkip
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims

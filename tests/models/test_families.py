@@ -16,10 +16,8 @@ from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
 from informer.config import model as families
-from informer.config.conversion import model_of
 from informer.config.model import InformerConfig
 from informer.networks.models import base
-from informer.networks.models.informer import Informer
 
 TOY = ["--config-dir=conf", "dataset=sample", *SMALL[1:], "model=toy", "trainer.max_epochs=2"]
 
@@ -136,9 +134,3 @@ def test_two_families_do_not_share_a_name() -> None:
 
     with pytest.raises(ValueError, match="another family is called 'informer'"):
         families.register_family(Other)
-
-
-def test_files_from_before_there_were_families_are_the_informer() -> None:
-    config = model_of({"d_model": 8, "n_heads": 2})
-    assert isinstance(config, InformerConfig)
-    assert base.network_class(config) is Informer

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from informer.base.errors import InputError
-from informer.build import build_model, resolve_decoder
+from informer.checkpoint.network import build_model, resolve_decoder
 from informer.config.model import CalendarEmbed, InformerConfig, Shortening
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims

@@ -10,7 +10,7 @@ import torch
 from entry_points import call, done, refusal
 
 from informer import checkpoint
-from informer.build import build_model
+from informer.checkpoint.network import build_model
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims
 from informer.networks.models.zero import ZeroConfig

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from informer.build import attention_node, build_model
+from informer.checkpoint.network import attention_node, build_model
 from informer.config.model import InformerConfig, Shortening
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.models.base import ModelDims

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from informer.build import attention_node, build_model
+from informer.checkpoint.network import attention_node, build_model
 from informer.config.model import InformerConfig
 from informer.networks.layers.encoder import Distil
 from informer.networks.layers.feed_forward import FeedForward

@@ -14,10 +14,11 @@ from sklearn.linear_model import Ridge
 from test_resume import assert_same_run
 
 from informer import checkpoint
-from informer.build import build_data, build_model, dims_of
+from informer.checkpoint.network import build_model
 from informer.checkpoint.restore import restore_model
 from informer.config.hydra_compose import composed
 from informer.config.training import OptimConfig, Schedule
+from informer.data.dataset import build_data
 from informer.networks.forecast_model import model_forecast
 from informer.scoring.baselines import fit_ridge
 from informer.training import loop
@@ -32,7 +33,7 @@ def test_before_training_the_model_is_ridge() -> None:
     settings = composed([*PLUS, "features=MS", "target=price"])
     data = build_data(settings, torch.device("cpu"))
     slots = {"attn": settings.attn, "decoder_attn": settings.attn, "cross_attn": settings.cross_attn}
-    model = build_model(settings.model, dims_of(data), **slots).eval()
+    model = build_model(settings.model, data.dims, **slots).eval()
     fit_ridge_skip(model, data)
     ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
     batch = data.test.batch(torch.arange(5))

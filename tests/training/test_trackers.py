@@ -18,11 +18,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import backend_context, plugin_data_pb2
 
 from informer import checkpoint
-from informer.build import build_data
 from informer.checkpoint.restore import restore_model
 from informer.config.conversion import flat
 from informer.config.hydra_compose import compose
-from informer.data.dataset import Data
+from informer.data.dataset import Data, build_data
 from informer.networks.forecast_model import model_forecast
 from informer.scoring.evaluate import evaluate, fit_baselines
 

@@ -6,7 +6,7 @@ A family is one file in this package (a network and the dataclass of its configu
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -69,10 +69,6 @@ class ModelDims:
         """Positions of the mask columns, in the order of `masked`."""
         last = tuple(range(self.enc_in - self.n_masks, self.enc_in))
         return last if self.mask_positions is None else self.mask_positions
-
-    def to_plain(self) -> dict[str, Any]:
-        """Plain values for a checkpoint, without entries that are None."""
-        return {name: size for name, size in asdict(self).items() if size is not None}
 
     @property
     def target_positions(self) -> tuple[int, ...]:

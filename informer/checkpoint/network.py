@@ -1,9 +1,8 @@
-"""Create data, models and attention mechanisms from configuration; no other module does."""
+"""Networks and attention mechanisms from their settings; no other module creates them."""
 
 import importlib
 import inspect
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,12 +10,8 @@ import torch
 from informer.base.errors import InputError, one_of, reason_of
 from informer.base.runtime import resource
 from informer.config.conversion import read_saved_yaml
-from informer.config.model import LinearSkip, ModelConfig, WindowSizes
+from informer.config.model import LinearSkip, ModelConfig
 from informer.config.training import LossKind, TrainConfig
-from informer.data.calendar import mark_sizes
-from informer.data.columns import Roles, Trained
-from informer.data.dataset import Data, Provenance, Source, lay_out, read_source
-from informer.data.scaler import PanelScaler
 from informer.networks.attention.auto import AutoAttention
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.forecast_model import ForecastModel
@@ -25,7 +20,6 @@ from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.layers.transform import WindowTransform
 from informer.networks.models.base import AttentionFactory, Attentions, ModelDims, network_class
 from informer.networks.models.linear import LinearMaps, LinearModelConfig, LinearSkipLayer
-from informer.read.table import Table
 
 ATTENTION_PACKAGE = "informer.networks.attention."
 
@@ -109,84 +103,6 @@ def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) ->
     if chosen.CAUSAL:
         return dict(attn), None
     return attention_node("full"), f"{chosen.__name__} has no causal form: decoder self-attention uses full attention"
-
-
-def read_dataset(
-    config: TrainConfig,
-    sizes: WindowSizes,
-    *,
-    table: Table | None = None,
-    provenance: Provenance | None = None,
-) -> Source:
-    """Read the configured dataset.
-
-    Args:
-        sizes: sizes of the shortest windows that will be used.
-        table, provenance: see `read_source`.
-    """
-    roles = Roles(
-        features=config.used_features,
-        target=config.target,
-        targets=config.targets,
-        past_covariates=config.past_covariates,
-        future_covariates=config.future_covariates,
-        static_covariates=config.dataset.static_covariates,
-    )
-    return read_source(
-        config.dataset, sizes=sizes, roles=roles, data_dir=Path(config.data_dir), table=table, provenance=provenance
-    )  # fmt: skip
-
-
-def build_data(
-    config: TrainConfig,
-    device: torch.device,
-    scaler: PanelScaler | None = None,
-    source: Source | None = None,
-    trained: Trained | None = None,
-) -> Data:
-    """Split and scale the configured dataset.
-
-    Args:
-        device: device of the data.
-        scaler: scaler of a trained model; None: fitted on the training rows.
-        source: the data, if already read.
-        trained: series names and categories of a trained model.
-    """
-    return lay_out(
-        source or read_dataset(config, config.sizes),
-        config.dataset,
-        sizes=config.sizes,
-        scaler=scaler or config.scaler,
-        calendar=config.dataset.marked(config.model.embed),
-        device=device,
-        calibration=config.trainer.calibration,
-        trained=trained,
-    )
-
-
-def dims_of(data: Data) -> ModelDims:
-    """The model dimensions determined by the data."""
-    masked, n = data.masked or (), len(data.inputs)
-    positions = data.columns.positions
-    known_positions = positions(data.columns.known)
-    return ModelDims(
-        enc_in=n + len(masked),
-        c_out=len(data.targets),
-        mark_sizes=mark_sizes(data.frequency, data.calendar),
-        seq_len=data.sizes.seq_len,
-        label_len=data.sizes.label_len,
-        pred_len=data.sizes.pred_len,
-        targets=tuple(positions(data.targets)),
-        known=(*known_positions, *(n + i for i, place in enumerate(masked) if place in known_positions)),
-        n_series=max(len(data.trained_series), 1),
-        categories=(*(len(data.categories.get(name, ())) for name in data.inputs), *(0 for _ in masked))
-        if data.categories
-        else (),
-        masked=data.masked,
-        regressors=tuple(data.regressors),
-        holidays=tuple(data.holidays),
-        known_codes=tuple(data.known_codes),
-    )
 
 
 def build_model(
