@@ -1,10 +1,10 @@
-"""Content of a report on forecasts written by `informer.predict`, with their history and actual values, and the page of
-`informer explain`: forecasts by source."""
+"""Forecasts on a page, with their history and actual values: of files, of a run, in memory, and by source."""
 
 import csv
 from collections.abc import Mapping, Sequence
+from math import nan
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,20 +25,17 @@ from informer.inference.rescore import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS
 from informer.inference.sources import LEVEL
 from informer.inference.writing import LONG_FILE
 from informer.read.series import column_values
-from informer.report.page import Content, Profile, Track, signed, to_html
+from informer.report.page import Content, profile, signed, to_html
 from informer.scoring.files import Tidy, named_alike, read_tidy
-
-Item = TypeVar("Item")
 
 ENDINGS = tuple(f".{kind}.{form.value}" for kind in ("forecast", "rolling") for form in Format)
 MODEL = "forecast"
 """Its name where the forecaster has none."""
+PAIR = ["series", "column"]
 MOST_BIASES = 3
 """Maximum number of columns with a figure for the bias of their total."""
-
-HISTORY = 5
-"""Rows of history on the page per row of forecast, at least MIN_HISTORY."""
-MIN_HISTORY = 200
+HISTORY, MIN_HISTORY = 5, 200
+"""Rows of history on the page per row of forecast, but not fewer than the second."""
 
 
 def written_forecasts(path: Path) -> list[Path]:
@@ -68,15 +65,14 @@ def forecast_content(
     """
     files = written_forecasts(path)
     before = _histories(path, files, history)
-    actual_values = None if actuals is None else read_tidy(Path(actuals), input_format)
-    shown = files[: MAX_TRACKS * 4]
-    earlier = {file: read_tidy(before[file], input_format) for file in shown if file in before}
-    known = {file: set(each.frame["column"]) for file in shown if (each := actual_values or earlier.get(file))}
-    tables = [(file, read_tidy(file, input_format, known=known.get(file, ()))) for file in shown]
-    tidy = [_of_file(file, table, earlier.get(file), actual_values, several=len(files) > 1) for file, table in tables]
-    frame = pd.concat([forecast for forecast, _ in tidy], ignore_index=True)
-    past = pd.concat([rows for _, rows in tidy], ignore_index=True)
-    groups = [((str(key[0]), str(key[1])), rows) for key, rows in frame.groupby(["series", "column"], sort=False)]
+    happened = None if actuals is None else read_tidy(Path(actuals), input_format)
+    tables, parts = list[Tidy](), list[tuple[pd.DataFrame, pd.DataFrame]]()
+    for file in files[: MAX_TRACKS * 4]:
+        earlier = read_tidy(before[file], input_format) if file in before else None
+        known = set[str]() if (each := happened or earlier) is None else set(each.frame["column"])
+        tables.append(read_tidy(file, input_format, known=known))
+        parts.append(_of_file(file, tables[-1], earlier, happened, several=len(files) > 1))
+    frame, past = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
     content = Content(
         title=f"Forecasts: {path.name if path.is_dir() else path.name.partition('.')[0]}",
         verdict=_verdict(frame),
@@ -84,27 +80,42 @@ def forecast_content(
         columns=list(dict.fromkeys(frame["column"])),
         facts={"forecasts": str(path), "history": history or "", "actual values": actuals or ""},
     )
-    chosen = evenly(groups)
-    if len(chosen) < len(groups) or len(files) > len(tidy):
-        content.shown = (
-            f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
-            "small. The files contain all of them."
-        )
-    per_track = NUMBERS // len(chosen) // (1 + len(bands_of(frame)))
-    past_rows = ROWS // len(chosen)
-    tracks = [(key, _thinned(rows, per_track)) for key, rows in chosen]
-    add_tracks(content, tracks, past, lines={"value": model}, bands=bands_of(frame), n_rows=past_rows, history=HISTORY)
-    n_origins, n_shown = frame["origin"].nunique(), max(len(track.origins) for track in content.tracks)
-    if 1 < n_shown < n_origins:
-        moves = f"The slider moves through {n_shown} of {n_origins:,} forecasts, evenly spaced."
-        content.shown = " ".join(filter(None, [content.shown, moves]))
+    _add_evenly(content, frame, past, more=len(files) > len(tables))
     if not frame["actual"].isna().all():
         content.profiles = [_by_step(frame)]
-    content.remarks += dict.fromkeys(note for _, table in tables for note in table.notes)
-    if any(table.in_utc for _, table in tables):
+    content.remarks += dict.fromkeys(note for table in tables for note in table.notes)
+    if any(table.in_utc for table in tables):
         content.remarks.append("Times are shown in UTC.")
     if past.empty and frame["actual"].isna().all():
         content.remarks.append("No history was found: set history=FILE to plot it before the forecasts.")
+    return content
+
+
+def untrained_content(
+    forecasts: Sequence[Forecast], verdict: str, *, title: str, subtitle: str, command: str, model: str = MODEL
+) -> Content:
+    """Content of a page on forecasts of a model that was not trained on the series.
+
+    Args:
+        forecasts: one of each series, with its history.
+        verdict: what is known of them, in words.
+        title, subtitle: name of the data, and the model in words.
+        command: repeats the forecasts.
+        model: name of the model.
+    """
+    columns, frames, pasts = list(forecasts[0].targets), list[pd.DataFrame](), list[pd.DataFrame]()
+    content = Content(
+        title=f"Forecast: {title}", subtitle=subtitle, verdict=f"{verdict[0].upper()}{verdict[1:]}.", model=model,
+        columns=columns, command=command,
+    )  # fmt: skip
+    for each, place in [(each, place) for each in forecasts for place in range(len(columns))]:
+        pair = {"series": each.series.name if len(forecasts) > 1 else "", "column": columns[place]}
+        values = {name: rows[:, place] for name, rows in {"value": each.values, **each.bands}.items()}
+        ahead = pd.DataFrame({"time": each.timestamps, **values})
+        frames.append(ahead.assign(**pair, origin=np.datetime64("NaT", "ns"), actual=np.nan))
+        known = column_values(each.series, columns)[:, place]
+        pasts.append(pd.DataFrame({"time": each.series.timestamps, "value": known}).assign(**pair))
+    _add_evenly(content, pd.concat(frames, ignore_index=True), pd.concat(pasts, ignore_index=True))
     return content
 
 
@@ -121,54 +132,6 @@ def add_totals(content: Content, folder: Path) -> None:
         content.cards.append((label, signed(bias), hint))
 
 
-def untrained_content(
-    forecasts: Sequence[Forecast], verdict: str, *, title: str, subtitle: str, command: str, model: str = MODEL
-) -> Content:
-    """Content of a page on forecasts of a model that was not trained on the series.
-
-    Args:
-        forecasts: one of each series, with its history.
-        verdict: what is known of them, in words.
-        title, subtitle: name of the data, and the model in words.
-        command: repeats the forecasts.
-        model: name of the model.
-    """
-    columns = forecasts[0].targets
-    content = Content(
-        title=f"Forecast: {title}",
-        subtitle=subtitle,
-        verdict=f"{verdict[0].upper()}{verdict[1:]}.",
-        model=model,
-        columns=list(columns),
-        command=command,
-    )
-    keys = [(forecast, place) for forecast in forecasts for place in range(len(columns))]
-    chosen = evenly(keys)
-    if len(chosen) < len(keys):
-        content.shown = f"The page shows {len(chosen)} of {len(keys):,} series and columns, evenly spaced."
-    several = len(forecasts) > 1
-    groups, past = [], []
-    for forecast, place in chosen:
-        key = (forecast.series.name if several else "", columns[place])
-        bands = {name: rows[:, place] for name, rows in forecast.bands.items()}
-        ahead = {"time": forecast.timestamps, "value": forecast.values[:, place], **bands}
-        groups.append((key, pd.DataFrame(ahead).assign(origin=np.datetime64("NaT", "ns"), actual=np.nan)))
-        history = {"time": forecast.series.timestamps, "value": column_values(forecast.series, [columns[place]])[:, 0]}
-        past.append(pd.DataFrame(history).assign(series=key[0], column=key[1]))
-    rows_each = ROWS // len(chosen)
-    before = pd.concat(past, ignore_index=True)
-    add_tracks(
-        content,
-        groups,
-        before,
-        lines={"value": model},
-        bands=list(forecasts[0].bands),
-        n_rows=rows_each,
-        history=HISTORY,
-    )
-    return content
-
-
 def _histories(path: Path, files: list[Path], history: str | None) -> dict[Path, Path]:
     """The history file of each forecast file, if known and present."""
     if history is not None:
@@ -179,42 +142,34 @@ def _histories(path: Path, files: list[Path], history: str | None) -> dict[Path,
     if not (path.is_dir() and summary.exists()):
         return {}
     with summary.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row.get("output")]
-    sources = {path / row["output"]: Path(row["file"]) for row in rows}
+        sources = {path / row["output"]: Path(row["file"]) for row in csv.DictReader(file) if row.get("output")}
     return {output: source for output, source in sources.items() if output in files and source.exists()}
 
 
 def _of_file(
     file: Path, forecast: Tidy, history: Tidy | None, actuals: Tidy | None, *, several: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of a forecast file with columns `origin` and `actual`, and the rows of its history."""
-    frame = forecast.frame
+    """The rows of a forecast file, with actual values if they are known, and the rows of its history."""
+    frame, key = forecast.frame, [*PAIR, "time"]
     if not forecast.timed:
         raise InputError(f"{file}: expected times, found one row per series; use forecasts with a time column")
-    past = frame.iloc[:0][["series", "column", "time", "value"]]
-    if history is not None:
-        rows = named_alike(forecast, history).frame
-        past = rows[rows["column"].isin(frame["column"].unique())][["series", "column", "time", "value"]]
-    if "actual" not in frame:
-        frame = frame.assign(actual=np.nan)
-    if "origin" not in frame:
-        frame = frame.assign(origin=np.datetime64("NaT", "ns"))
+    past = frame.iloc[:0] if history is None else named_alike(forecast, history).frame
+    past = past.loc[past["column"].isin(frame["column"].unique()), [*key, "value"]]
     if actuals is not None:
-        rows = named_alike(forecast, actuals).frame[["series", "column", "time", "value"]]
-        merged = frame.merge(rows.rename(columns={"value": "happened"}), on=["series", "column", "time"], how="left")
-        frame = frame.assign(actual=merged["happened"].to_numpy())
+        rows = named_alike(forecast, actuals).frame[[*key, "value"]].rename(columns={"value": "actual"})
+        frame = frame.drop(columns="actual").merge(rows, on=key, how="left")
         if frame["actual"].isna().all():
             raise InputError(f"{actuals.name}: expected actual values at the times of {file.name}, found none")
     if several:
         name = file.name.partition(".")[0]
+        both = frame, past
         frame, past = (
-            rows.assign(series=[f"{name}/{series_name}" if series_name else name for series_name in rows["series"]])
-            for rows in (frame, past)
+            rows.assign(series=[f"{name}/{series}" if series else name for series in rows["series"]]) for rows in both
         )
     return frame, past
 
 
-def evenly(items: Sequence[Item]) -> list[Item]:
+def evenly(items: Sequence[Any]) -> list[Any]:
     """At most MAX_TRACKS of the items, evenly spaced; those that a page shows."""
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(len(items), MAX_TRACKS)).astype(int))]
 
@@ -227,6 +182,36 @@ def _verdict(frame: pd.DataFrame) -> str:
     error = (frame["value"] - frame["actual"]).abs().mean()
     how = f"; mean absolute error {error:.4g} where actual values are known" if not np.isnan(error) else ""
     return f"{columns}{series} from {first} to {last}{how}."
+
+
+def _by_step(frame: pd.DataFrame) -> Mapping[str, Any]:
+    """Errors by step ahead, in the units of the data."""
+    scored = frame[frame["actual"].notna()].sort_values("time")
+    step = scored.groupby([*PAIR, "origin"], dropna=False).cumcount() + 1
+    error = (scored["value"] - scored["actual"]).abs()
+    mse, mae = ((error**power).groupby(step).mean() for power in (2, 1))
+    return profile(
+        "step", "Error by step ahead", [int(each) for each in mse.index], {MODEL: mse.tolist()}, {MODEL: mae.tolist()},
+        axis="steps ahead", units="in the units of the data", note="Over all series and columns.",
+    )  # fmt: skip
+
+
+def _add_evenly(content: Content, frame: pd.DataFrame, past: pd.DataFrame, *, more: bool = False) -> None:
+    """Add some of the series and columns, evenly spaced, and how they were chosen; `more`: there are others."""
+    groups = [*frame.groupby(PAIR, sort=False)]
+    chosen = evenly(groups)
+    if len(chosen) < len(groups) or more:
+        content.shown = (
+            f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
+            "small. The files contain all of them."
+        )
+    n_numbers = NUMBERS // len(chosen) // (1 + len(bands_of(frame)))
+    thinned = [(key, _thinned(rows, n_numbers)) for key, rows in chosen]
+    add_tracks(content, thinned, past, {"value": content.model}, n_rows=ROWS // len(chosen), history=HISTORY)
+    n_origins, n_shown = frame["origin"].nunique(), max(len(track["origins"]) for track in content.tracks)
+    if 1 < n_shown < n_origins:
+        moves = f"The slider moves through {n_shown} of {n_origins:,} forecasts, evenly spaced."
+        content.shown = " ".join(filter(None, [content.shown, moves]))
 
 
 def bands_of(frame: pd.DataFrame) -> list[str]:
@@ -243,11 +228,10 @@ def _thinned(rows: pd.DataFrame, n_numbers: int) -> pd.DataFrame:
 
 def add_tracks(
     content: Content,
-    groups: Sequence[tuple[tuple[str, str], pd.DataFrame]],
+    groups: Sequence[tuple[Any, pd.DataFrame]],
     past: pd.DataFrame,
-    *,
     lines: Mapping[str, str],
-    bands: Sequence[str],
+    *,
     n_rows: int = ROWS,
     history: int | None = None,
 ) -> None:
@@ -255,21 +239,20 @@ def add_tracks(
 
     Args:
         content: its timestamps and tracks are added.
-        groups: series and column, and forecasts: tidy tables with columns origin, time, actual, those of `lines` and
-            `bands`.
+        groups: series and column, and forecasts: tidy tables with columns origin, time, actual, those of `lines`, and
+            ends of intervals.
         past: actual values before and between the forecasts: a tidy table with columns series, column, time, value.
         lines: names of the forecasters by column.
-        bands: columns with ends of intervals.
         n_rows: maximum number of actual values of each; origins before them are left out.
         history: rows of history before the first origin, as a multiple of the rows of a forecast; None: all.
     """
-    past_groups = dict(list(past.groupby(["series", "column"], sort=False)))
+    past_groups = dict(list(past.groupby(PAIR, sort=False)))
     for key, forecasts in groups:
         rows = forecasts.sort_values(["origin", "time"], na_position="first")
-        before = past_groups.get(key, past.iloc[:0])
         origins = [origin_rows for _, origin_rows in rows.groupby("origin", sort=True, dropna=False)]
         happened = rows.loc[rows["actual"].notna(), ["time", "actual"]].set_axis(["time", "value"], axis=1)
-        observed = pd.concat([part for part in (before[["time", "value"]], happened) if len(part)] or [happened])
+        before = past_groups.get(key, past.iloc[:0])[["time", "value"]]
+        observed = pd.concat([part for part in (before, happened) if len(part)] or [happened])
         observed = observed.drop_duplicates("time").sort_values("time")
         if history is not None:
             first = int(observed["time"].searchsorted(origins[0]["time"].iloc[0]))
@@ -279,16 +262,10 @@ def add_tracks(
             begin = observed["time"].iloc[0]
             origins = [*(each for each in origins[:-1] if each["time"].iloc[0] > begin), origins[-1]]
         grid = pd.DatetimeIndex(observed["time"])
+        shown = {"series": str(key[0]), "column": str(key[1]), "times": len(content.times), "mse": nan, "skill": nan}
+        shown |= {"actual": observed["value"].tolist(), "origins": [_origin(each, grid, lines) for each in origins]}
+        content.tracks.append(shown)
         content.times.append(iso(grid) if len(grid) else [])
-        content.tracks.append(
-            Track(
-                series=key[0],
-                column=key[1],
-                times=len(content.times) - 1,
-                actual=observed["value"].tolist(),
-                origins=[_origin(each, grid, lines, bands) for each in origins],
-            )
-        )
 
 
 def iso(times: pd.DatetimeIndex) -> list[str]:
@@ -297,41 +274,18 @@ def iso(times: pd.DatetimeIndex) -> list[str]:
     return list(local.strftime("%Y-%m-%d" if bool((local == local.normalize()).all()) else "%Y-%m-%d %H:%M:%S"))
 
 
-def _origin(
-    rows: pd.DataFrame, grid: pd.DatetimeIndex, lines: Mapping[str, str], bands: Sequence[str]
-) -> dict[str, Any]:
-    times = pd.DatetimeIndex(rows["time"])
+def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, lines: Mapping[str, str]) -> dict[str, Any]:
+    """One of the origins of a track, see `Content.tracks`; `grid` are the times of its rows."""
+    times, known = pd.DatetimeIndex(rows["time"]), rows.dropna(axis=1, how="all")
     row = int(grid.searchsorted(times[0]))
     shared = len(grid) >= row + len(times) and bool((grid[row : row + len(times)] == times).all())
-    known = [name for name in lines if rows[name].notna().any()]
+    bands = paired_bands(bands_of(known))
     return {
         "row": row,
         "times": [] if shared else iso(times),
-        "lines": {lines[name]: rows[name].tolist() for name in known},
-        "bands": {
-            name: (rows[low].tolist(), rows[high].tolist())
-            for name, low, high in paired_bands([name for name in bands if rows[name].notna().any()])
-        },
+        "lines": {name: rows[column].tolist() for column, name in lines.items() if column in known},
+        "bands": {name: (rows[low].tolist(), rows[high].tolist()) for name, low, high in bands},
     }
-
-
-def _by_step(frame: pd.DataFrame) -> Profile:
-    """Errors by step ahead, in the units of the data."""
-    scored = frame[frame["actual"].notna()].sort_values("time")
-    step = scored.groupby(["series", "column", "origin"], dropna=False).cumcount() + 1
-    error = scored["value"] - scored["actual"]
-    mse, mae = (error.abs() ** power for power in (2, 1))
-    means = [values.groupby(step).mean() for values in (mse, mae)]
-    return Profile(
-        key="step",
-        title="Error by step ahead",
-        axis="steps ahead",
-        labels=[int(each) for each in means[0].index],
-        mse={MODEL: means[0].tolist()},
-        mae={MODEL: means[1].tolist()},
-        units="in the units of the data",
-        note="Over all series and columns.",
-    )
 
 
 NOTE = "The bars are what each source adds at a step; with the level they add up to the forecast, exactly."

@@ -15,8 +15,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass, field, fields
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -29,70 +28,9 @@ from informer.scoring.bootstrap import Winner
 from informer.scoring.metrics import HEADINGS, RELATIVE
 from informer.scoring.tables import shown
 
-Lines = Mapping[str, Sequence[float]]
-"""Values by name of the forecaster."""
-
-
-class Tone(Enum):
-    """Colour of a verdict."""
-
-    good = "good"
-    level = "level"
-    bad = "bad"
-    neutral = "neutral"
-
-
-TONES = {Winner.model: Tone.good, Winner.baseline: Tone.bad, Winner.unknown: Tone.neutral}
-"""By the outcome of a comparison; all others are `level`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """Errors along one axis (steps ahead, columns, hours of the day, ...).
-
-    Args:
-        key: short name, used as an identifier in the page.
-        title: heading.
-        axis: title of the axis.
-        labels: one per value; numbers are plotted as a line, text as bars.
-        mse, mae: errors by forecaster.
-        units: units of the errors.
-        note: how it was measured, one sentence.
-    """
-
-    key: str
-    title: str
-    axis: str
-    labels: Sequence[str | int]
-    mse: Lines
-    mae: Lines
-    units: str = "scaled"
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Track:
-    """One column of one series with its forecasts, for display.
-
-    Args:
-        series: name of the series; empty for a single series.
-        column: name of the column.
-        times: index of its rows' timestamps in `Content.times`.
-        actual: actual values in data units, one per row.
-        origins: of each origin, oldest first: `row`, index of the first step in the rows, may be one past the last;
-            `times` of the steps if they are beyond the rows, otherwise empty; forecasts in data units, `lines` by
-            forecaster; and `bands`, lower and upper ends by name (`80 %`).
-        mse: scaled MSE of the model; NaN without actual values.
-        skill: skill against the best baseline of this track.
-    """
-
-    series: str
-    column: str
-    times: int
-    actual: Sequence[float]
-    origins: Sequence[Mapping[str, Any]]
-    mse: float = float("nan")
-    skill: float = float("nan")
+TONES = {Winner.model: "good", Winner.baseline: "bad", Winner.unknown: "neutral"}
+"""Colours of a verdict, by the outcome of a comparison; all others are `level`."""
+SIGNS = {"good": "✓", "level": "≈", "bad": "!", "neutral": "i"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,7 +47,9 @@ class Content:
         scaled, original: overall scores in both units, by forecaster: values by the names of `METRICS`, NaN
             if unknown, and `skill`, 1 - MSE / MSE of the model's best baseline, NaN for the model without one.
         remarks: notes on the scores.
-        profiles: errors along each axis.
+        profiles: errors along each axis: `key`, used as an identifier, `title`, title of the `axis`, `labels` (numbers
+            are plotted as a line, text as bars), `mse` and `mae` by forecaster, their `units`, and a `note` on how they
+            were measured.
         columns: names of the forecast columns.
         main: the column that every chart of columns shows; empty: the last one.
         coverage: of each interval its `name` (`80 %`), the `expected` and the `overall` share of values inside, in
@@ -119,7 +59,11 @@ class Content:
         losses: of `training` and `validation`, as epochs and losses (epoch 0 is before the first step), of `baselines`
             by name, their `units`, and a `note` on the baselines'.
         times: timestamps of the tracks, as ISO 8601 text.
-        tracks: series that can be displayed.
+        tracks: columns of series that can be displayed: names of `series` (empty for a single one) and `column`; place
+            of the timestamps of its rows in `times`; `actual` values, one per row; scaled `mse` of the model and
+            `skill` against the best baseline; and of each of `origins`, oldest first, `row`, index of the first step in
+            the rows, which may be one past the last, `times` of the steps if they are beyond the rows, `lines` by
+            forecaster, and `bands`, lower and upper ends by name (`80 %`).
         shown: how the tracks were selected, one sentence.
         sources: of each track the `names` of the sources of its forecast and their `values`, the level first; the
             `forecast`; and `other`, the name and values of another forecast, or None.
@@ -138,30 +82,38 @@ class Content:
     title: str
     subtitle: str = ""
     verdict: str
-    tone: Tone = Tone.neutral
+    tone: str = "neutral"
     model: str = "informer"
     cards: list[tuple[str, str, str]] = field(default_factory=list)
     scaled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     original: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-    profiles: list[Profile] = field(default_factory=list)
+    profiles: list[Mapping[str, Any]] = field(default_factory=list)
     columns: Sequence[str] = ()
     main: str = ""
     coverage: list[Mapping[str, Any]] = field(default_factory=list)
     residuals: Mapping[str, Any] | None = None
     losses: Mapping[str, Any] | None = None
     times: list[Sequence[str]] = field(default_factory=list)
-    tracks: list[Track] = field(default_factory=list)
+    tracks: list[dict[str, Any]] = field(default_factory=list)
     shown: str = ""
     sources: list[Mapping[str, Any]] = field(default_factory=list)
     sources_note: str = ""
-    series: Sequence[Mapping[str, Any]] = ()
+    series: Sequence[dict[str, Any]] = ()
     attention: list[Mapping[str, Any]] = field(default_factory=list)
     attention_window: str = ""
     problems: list[str] = field(default_factory=list)
     command: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
+
+
+def profile(
+    key: str, title: str, labels: Sequence[str | int], mse: Any, mae: Any, *, axis: str = "", **more: str
+) -> dict[str, Any]:
+    """One of `Content.profiles`; the axis has the name of the key unless another is given."""
+    of_axis = {"key": key, "title": title, "axis": axis or key, "labels": labels}
+    return {**of_axis, "mse": mse, "mae": mae, "units": "scaled", "note": "", **more}
 
 
 def signed(share: float) -> str:
@@ -179,7 +131,6 @@ FIGURE = '<figure class="panel"><h3>{}</h3><div class="chart" id="chart-{}"></di
 PHONE_COLUMNS = 4
 """Maximum number of scores next to each other on a phone; more are in two lines."""
 LOSSES_NOTE = "The training loss is the mean over the steps of an epoch; horizontal lines: baselines' validation losses"
-SIGNS = {Tone.good: "✓", Tone.level: "≈", Tone.bad: "!", Tone.neutral: "i"}
 _STATIC = (
     *("title", "subtitle", "verdict", "tone", "cards", "scaled", "original", "remarks", "problems"),
     *("command", "settings", "facts", "shown", "sources_note"),
@@ -220,12 +171,14 @@ def to_html(content: Content) -> str:
     placeholders |= {
         "csp": _policy([script, library]),
         "style": _asset("page.css"),
-        "tone": content.tone.value,
+        "tone": content.tone,
         "sign": SIGNS[content.tone],
         "cards": "".join(CARD.format(*map(escape, card)) for card in content.cards),
         "scores": _scores(content),
         "losses_note": escape(about_losses),
-        "figures": "".join(FIGURE.format(*map(escape, (x.title, x.key, x.note))) for x in content.profiles),
+        "figures": "".join(
+            FIGURE.format(*(escape(each[key]) for key in ("title", "key", "note"))) for each in content.profiles
+        ),
         "problems": _problems(content),
         "remarks": _list(content.remarks),
         "facts": _pairs(content.facts),
@@ -263,8 +216,6 @@ def _plain(value: Any) -> Any:
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, str | int | None):
         return value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value]
@@ -335,6 +286,6 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _pairs(pairs: Mapping[str, str]) -> str:
-    cells = ((escape(key), escape(value)) for key, value in pairs.items() if value)
-    rows = "".join(f'<tr><th scope="row">{key}</th><td>{value}</td></tr>' for key, value in cells)
+    row = '<tr><th scope="row">{}</th><td>{}</td></tr>'
+    rows = "".join(row.format(*map(escape, pair)) for pair in pairs.items() if pair[1])
     return f'<table class="pairs"><tbody>{rows}</tbody></table>'

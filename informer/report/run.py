@@ -1,9 +1,7 @@
 """The report on a trained model, from what its run or an evaluation has saved, or on forecasts."""
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +29,13 @@ from informer.checkpoint.paths import (
 )
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ReportConfig
-from informer.config.conversion import flat, from_plain, read_saved_yaml, with_nan
+from informer.config.conversion import flat, from_plain, read_json, read_saved_yaml, with_nan
 from informer.config.overrides import command_line, shell_command, to_display, unquoted
 from informer.read.files import SUFFIXES
 from informer.read.frequency import Frequency, adjective, lasting
 from informer.read.table import name_of
-from informer.report.forecasts import MODEL, add_totals, add_tracks, bands_of, forecast_content, written_forecasts
-from informer.report.page import (
-    OWN_PAGE,
-    TONES,
-    Content,
-    Profile,
-    Tone,
-    signed,
-    to_html,
-)
+from informer.report.forecasts import MODEL, PAIR, add_totals, add_tracks, bands_of, forecast_content, written_forecasts
+from informer.report.page import OWN_PAGE, TONES, Content, profile, signed, to_html
 from informer.scoring.bootstrap import DRAWS, Interval, Winner
 from informer.scoring.evaluate import START
 from informer.scoring.metrics import HEADINGS
@@ -66,63 +56,57 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
         content: content of the page.
         metrics: the result of `Scores.to_dict`, or what it has saved `with_nan`.
     """
-    content.model, scores, rival = metrics["model"], metrics["scores"], metrics["best_baseline"]
-    model, interval = content.model, Interval(*metrics["skill_interval"])
-    content.tone = TONES.get(Winner.of(metrics["skill"], interval), Tone.level)
+    content.model = model = metrics["model"]
+    interval, scaled = (
+        Interval(*metrics["skill_interval"]),
+        {n: each["scaled"] for n, each in metrics["scores"].items()},
+    )
+    content.tone = TONES.get(Winner.of(metrics["skill"], interval), "level")
     content.verdict = f"{metrics['verdict'][0].upper()}{metrics['verdict'][1:]}."
     if warning := metrics["warning"]:
         content.verdict += f" The {warning}."
-    content.remarks = [*metrics["remarks"], *content.remarks]
-    if not math.isnan(interval.low):
-        certainty = (
-            f"the 95 % interval of the skill against {rival}, {_ends(interval)}, is a bootstrap of {DRAWS:,} resamples "
-            "of test windows, in blocks of windows that overlap"
-        )
-        content.remarks.insert(0, certainty)
-    content.scaled, content.original = (_table(metrics, units) for units in ("scaled", "original"))
-    scaled = {name: both["scaled"] for name, both in scores.items()}
-    own = scaled[model]["by_step"]
-    content.columns = columns = list(scaled[model]["by_column"])
-    by_step, by_column = dict[str, Any](), dict[str, Any]()
-    for metric in ("mse", "mae"):
-        by_step[metric] = {name: each["by_step"][metric] for name, each in scaled.items()}
-        by_column[metric] = {name: [each["by_column"][one][metric] for one in columns] for name, each in scaled.items()}
-    steps = list(range(1, len(own["mse"]) + 1))
-    content.profiles.append(
-        Profile(key="step", title="Error by step ahead", axis="steps ahead", labels=steps, **by_step)
+    certainty = (
+        f"the 95 % interval of the skill against {metrics['best_baseline']}, {_ends(interval)}, is a bootstrap of "
+        f"{DRAWS:,} resamples of test windows, in blocks of windows that overlap"
     )
+    known = [] if math.isnan(interval.low) else [certainty]
+    content.remarks = [*known, *metrics["remarks"], *content.remarks]
+    content.scaled, content.original = (_table(metrics, units) for units in ("scaled", "original"))
+    own, profiles = scaled[model]["by_step"], content.profiles
+    content.columns = columns = list(scaled[model]["by_column"])
+    steps = list(range(1, len(own["mse"]) + 1))
+
+    def errors(of: Callable[[Mapping[str, Any], str], Any]) -> Iterator[dict[str, Any]]:
+        """MSE and MAE of all forecasters."""
+        return ({name: of(each, metric) for name, each in scaled.items()} for metric in ERRORS)
+
+    by_step = errors(lambda each, metric: each["by_step"][metric])
+    profiles.append(profile("step", "Error by step ahead", steps, *by_step, axis="steps ahead"))
     if len(columns) > 1:
-        content.profiles.append(
-            Profile(key="column", title="Error by column", axis="column", labels=columns, **by_column)
-        )
+        by_column = errors(lambda each, metric: [each["by_column"][one][metric] for one in columns])
+        profiles.append(profile("column", "Error by column", columns, *by_column))
     # by level (`80`), or by the quantiles at both ends (`q10_q90`)
     for name, means in metrics["intervals"].items():
         coverage = {"name": f"{nominal(name):g} %", "expected": nominal(name), "overall": means["overall"]["coverage"]}
-        by_column_of = [column["coverage"] for column in means["by_column"].values()]
-        content.coverage.append(coverage | {"by_step": means["by_step"]["coverage"], "by_column": by_column_of})
+        of_columns = [column["coverage"] for column in means["by_column"].values()]
+        content.coverage.append(coverage | {"by_step": means["by_step"]["coverage"], "by_column": of_columns})
     content.cards += _cards(metrics, interval, content)
-    breakdown = metrics["breakdown"]
-    note = f"Measured on {counted(metrics['windows'], 'test window')}."
-    for axis, errors in breakdown.get("by_time", {}).items():
+    breakdown, note = metrics["breakdown"], f"Measured on {counted(metrics['windows'], 'test window')}."
+    for axis, found in breakdown.get("by_time", {}).items():
         title, labels, first = AXES[axis]
-        shown = [labels[slot - first] for slot in errors["slots"]]
-        mse, mae = errors["mse"], errors["mae"]
+        shown = [labels[slot - first] for slot in found["slots"]]
         if len(shown) > 1:
-            content.profiles.append(
-                Profile(key=axis, title=f"Error by {title}", axis=axis, labels=shown, mse=mse, mae=mae, note=note)
-            )
+            profiles.append(profile(axis, f"Error by {title}", shown, found["mse"], found["mae"], note=note))
     if residuals := breakdown.get("residuals"):
         content.residuals = residuals | {"bias_by_step": own["bias"]}
     if start := breakdown.get(START):
-        mse, mae = ({model: own[metric], START: start[metric]} for metric in ("mse", "mae"))
-        full, without = (float(np.mean(mse[name])) for name in (model, START))
+        both = [{model: own[metric], START: start[metric]} for metric in ERRORS]
+        full, without = (float(np.mean(both[0][name])) for name in (model, START))
         change = 1.0 - full / without if without > 0 else 0.0
         gain = f"{'reduces' if change >= 0 else 'increases'} the MSE by {100 * abs(change):.1f} %"
         note = f"The network {gain}: {full:.4g} instead of {without:.4g}. {note}"
         title = "Contribution of the network"
-        content.profiles.append(
-            Profile(key="contribution", title=title, axis="steps ahead", labels=steps, mse=mse, mae=mae, note=note)
-        )
+        profiles.append(profile("contribution", title, steps, *both, axis="steps ahead", note=note))
     content.problems += metrics["problems"]
 
 
@@ -130,7 +114,7 @@ def _ends(interval: Interval) -> str:
     return " to ".join(map(signed, interval))
 
 
-SIZES = {"mse": "squared error", "mae": "absolute error"}
+SIZES = ERRORS = {"mse": "squared error", "mae": "absolute error"}
 """What the metrics are means of by which forecasters are compared."""
 
 
@@ -279,17 +263,8 @@ def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
 
 
 def _metrics(folder: Path) -> dict[str, Any] | None:
-    """The saved metrics of a folder; None if there are none.
-
-    Raises:
-        InputError: a damaged file.
-    """
-    if not (folder / METRICS_FILE).exists():
-        return None
-    metrics = with_nan(_json(folder / METRICS_FILE))
-    if not isinstance(metrics, dict):
-        raise InputError(f"{folder / METRICS_FILE}: expected metrics by name, found {type(metrics).__name__}")
-    return metrics
+    """The saved metrics of a folder; None if there are none; an InputError for a damaged file."""
+    return with_nan(read_json(folder / METRICS_FILE)) if (folder / METRICS_FILE).exists() else None
 
 
 def _add_results(content: Content, folder: Path, metrics: Mapping[str, Any] | None, saved: Checkpoint | None) -> None:
@@ -311,7 +286,7 @@ def _add_results(content: Content, folder: Path, metrics: Mapping[str, Any] | No
         if saved is not None and (folder / TEST_FORECASTS).exists():
             _add_tracks(content, folder, saved, metrics)
         if (folder / ATTENTION).exists():
-            attention = _json(folder / ATTENTION)
+            attention = read_json(folder / ATTENTION)
             content.attention_window = str(attention["window"])
             content.attention = list(attention["maps"])
     except (KeyError, TypeError, ValueError, OSError) as error:
@@ -320,31 +295,19 @@ def _add_results(content: Content, folder: Path, metrics: Mapping[str, Any] | No
         raise InputError(f"{folder}: expected results as the training command writes them, found: {error!r}") from error
 
 
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path.parent}: expected {path.name} as the program writes it, found: {error}") from error
-
-
 def _add_tracks(content: Content, folder: Path, saved: Checkpoint, metrics: Mapping[str, Any]) -> None:
     """Add the saved forecasts, and the scores of every series and column."""
-    frame = pd.read_parquet(folder / TEST_FORECASTS).rename(columns={"forecast": "value"})
-    bands = bands_of(frame)
-    own = {"series", "column", "origin", "step", "time", "actual", *bands}
-    lines = {name: content.model if name == "value" else name for name in frame.columns if name not in own}
-    is_forecast = frame["step"] > 0
-    past = frame[~is_forecast].drop(columns="value").rename(columns={"actual": "value"})
-    by_pair = frame[is_forecast].groupby(["series", "column"], sort=False)
-    groups = [((str(key[0]), str(key[1])), rows) for key, rows in by_pair]
-    all_scores = _series_scores(folder, metrics)
-    scores = {(score["series"], score["column"]): score for score in all_scores}
-    ordered = sorted(groups, key=lambda group: scores[group[0]]["mse"], reverse=True)
-    add_tracks(content, ordered, past, lines=lines, bands=bands)
+    frame = pd.read_parquet(folder / TEST_FORECASTS)
+    own = {*PAIR, "origin", "step", "time", "actual", *bands_of(frame)}
+    lines = {name: content.model if name == "forecast" else name for name in frame.columns if name not in own}
+    ahead, past = frame[frame["step"] > 0], frame[frame["step"] == 0].drop(columns="forecast")
+    content.series = _series_scores(folder, metrics)
+    scores: dict[Any, dict[str, Any]] = {(score["series"], score["column"]): score for score in content.series}
+    ordered = sorted(ahead.groupby(PAIR, sort=False), key=lambda group: scores[group[0]]["mse"], reverse=True)
+    add_tracks(content, ordered, past.rename(columns={"actual": "value"}), lines)
     for place, (track, (key, _)) in enumerate(zip(content.tracks, ordered, strict=True)):
-        content.tracks[place] = replace(track, mse=scores[key]["mse"], skill=scores[key]["skill"])
+        track |= {name: scores[key][name] for name in ("mse", "skill")}
         scores[key]["track"] = place
-    content.series = all_scores
     content.shown = " ".join(_shown(len(ordered), content.series, saved.series))
 
 

@@ -58,8 +58,8 @@ class Tidy:
 
     Args:
         name: name of the file.
-        frame: columns `series`, `column`, `time` (timestamps, or whole numbers in layout rows), `value`, then bands by
-            suffix (`lo80`); in layout rolling also `origin` and `actual`.
+        frame: columns `series`, `column`, `time` (timestamps, or whole numbers in layout rows), `origin` and `actual`
+            (NaT and NaN except in layout rolling), `value`, then bands by suffix (`lo80`).
         timed: whether times are timestamps.
         in_utc: whether they had a zone, and are now in UTC.
         notes: remarks on columns that are not used, or whose meaning is assumed.
@@ -182,10 +182,8 @@ def _timed(table: Table, config: DatasetConfig, time: str, known: Collection[str
         notes.append(f"{table.name}: columns that are not scored: {listed(unused)}{advice}")
     cells = _numbers(table, [*used, *(["actual"] if is_long and "actual" in columns else [])])
     keyed = pd.DataFrame({"time": times, "series": table.frame[series].astype(str) if series else ""})
-    if "actual" in cells:
-        keyed["actual"] = cells["actual"]
-    if origin is not None:
-        keyed["origin"] = _times(table, origin, config, [])[0]
+    keyed["actual"] = cells.get("actual", np.nan)
+    keyed["origin"] = np.datetime64("NaT", "ns") if origin is None else _times(table, origin, config, [])[0]
     frames = [
         keyed.assign(
             column=table.frame["column"].astype(str) if is_long else target,
@@ -293,6 +291,8 @@ def _rows(table: Table) -> Tidy:
             "series": np.repeat(table.frame[first].astype(str).to_numpy(), lengths),
             "column": "y",
             "time": np.concatenate([np.arange(1, n + 1) for n in lengths]),
+            "origin": np.datetime64("NaT", "ns"),
+            "actual": np.nan,
             "value": np.concatenate([row[:n] for row, n in zip(values, lengths, strict=True)]),
         }
     )
@@ -367,8 +367,6 @@ def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
     if forecasts.timed != actuals.timed:
         raise InputError(f"{actuals.name}: expected times as in {forecasts.name}; one of them has one row per series")
     frame = forecasts.frame.drop(columns="actual", errors="ignore").rename(columns={"value": "forecast"})
-    if "origin" not in frame:
-        frame = frame.assign(origin=np.datetime64("NaT", "ns"))
     keys = ["series", "column", "time"]
     for each, rows, by in ((forecasts, frame, [*keys, "origin"]), (actuals, actuals.frame, keys)):
         again = rows.duplicated(by)

@@ -22,7 +22,7 @@ from rich.table import Table
 from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted
 from informer.base.files import write_atomic
-from informer.base.quantiles import central_pairs
+from informer.base.quantiles import BAND, central_pairs
 from informer.checkpoint.paths import check_output
 from informer.config.commands import ScoreConfig
 from informer.config.conversion import without_nan
@@ -174,7 +174,11 @@ def by_model(forecasts: Tidy, actuals: Tidy) -> dict[str, Tidy]:
     if len(names) == 1 or len(known) > 1 or known[0] in names:
         return {OWN: forecasts}
     models = {name: forecasts.frame[forecasts.frame["column"] == name].assign(column=known[0]) for name in names}
-    return {name: replace(forecasts, frame=frame.dropna(axis=1, how="all")) for name, frame in models.items()}
+    lacking = {
+        name: [band for band in frame if BAND.fullmatch(band) and frame[band].isna().all()]
+        for name, frame in models.items()
+    }
+    return {name: replace(forecasts, frame=frame.drop(columns=lacking[name])) for name, frame in models.items()}
 
 
 def _paths(settings: ScoreConfig) -> list[Path]:
