@@ -13,7 +13,7 @@ from torch import Tensor
 from informer.config.model import WindowSizes
 from informer.config.training import LossConfig, LossKind
 from informer.data.windows import DataUnits, Windows
-from informer.scoring.baselines import SeasonalNaive, fit_ridge
+from informer.members.baselines import SeasonalNaive, fit_ridge
 from informer.scoring.evaluate import cells_of
 from informer.scoring.intervals import Variation, differences, rank
 from informer.scoring.metrics import seasonal_scale
@@ -88,7 +88,7 @@ def windows_with_gaps(share: float, n: int = 120) -> Windows:
 @pytest.mark.parametrize("seasons", [(4, 4), (4, 1), (3, 10)])
 def test_the_naive_repeats_the_last_observed_value_of_the_season(seasons: tuple[int, int]) -> None:
     batch = windows_with_gaps(0.5).batch(torch.arange(100))
-    baseline = SeasonalNaive(4, [0, 1], seasons=seasons)(batch)
+    baseline = SeasonalNaive(seasons, [0, 1])(batch)
     assert not baseline.isnan().any()
     for b, step, column in np.ndindex(*baseline.shape):
         history, season = batch.enc_x[b, :, column].tolist(), seasons[column]

@@ -38,11 +38,11 @@ from informer.data.windows import Store, Windows, are_observed, observed_rows
 from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, rounded
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
+from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.members.effects import fit_known
 from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.read.times import check_zones
-from informer.scoring.baselines import FittedBaseline, fit_ridge, seasonal_naive_for
 from informer.scoring.evaluate import cells_of, mase_scale, paths_of
 from informer.scoring.quantiles import DECILES, Baseline, QuantileForecast, band_cells, model_quantiles
 from informer.scoring.recursion import recursive_forecast
@@ -321,7 +321,7 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[l
         )
         for starts in map(np.concatenate, (early, later))
     )
-    fitted: list[FittedBaseline] = [seasonal_naive_for(training, model.columns, val if len(val) else train)]
+    fitted: list[FittedBaseline] = [best_seasonal_naive(training, model.columns, val if len(val) else train)]
     if len(train) and len(val):
         dims, lag = model.checkpoint.dims, training[0].frequency.season
         covariates = {"columns": dims.regressors, "marks": dims.holidays, "codes": dims.known_codes}

@@ -46,7 +46,7 @@ def theta(
     season = season if values.shape[1] >= LEAST_SEASONS * season else 1
     y = carried(values[..., None], observed[..., None])[..., 0]
     began = observed.cumsum(dim=1) > 0
-    factor, is_product = _seasonal(y, began, season)
+    factor, is_product = seasonal_factors(y, began, season)
     place = torch.arange(-y.shape[1], horizon, device=y.device) % season
     own, ahead = factor[:, place].split([y.shape[1], horizon], dim=1)
     adjusted = torch.where(is_product[:, None], y / own, y - own)
@@ -113,11 +113,15 @@ def _fit(
     return start.gather(1, best), w.gather(1, best), best
 
 
-def _seasonal(
-    y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"], season: int
+def seasonal_factors(
+    y: Float64[Tensor, "n t"], began: Bool[Tensor, "n t"], season: int, *, least: float = LEAST_SHARE
 ) -> tuple[Float64[Tensor, "n season"], Bool[Tensor, " n"]]:
     """Factors or summands of the season, that of the row after the last first, and which are factors; 0 where a series
-    has no season."""
+    has no season.
+
+    Args:
+        least: least value relative to the mean of a series with factors; -inf: all have factors.
+    """
     n_rows, length = began.sum(dim=1), y.shape[1]
     nothing = y.new_zeros(len(y), season), torch.zeros_like(n_rows, dtype=torch.bool)
     if season == 1:
@@ -133,8 +137,8 @@ def _seasonal(
     first = (len(kernel) - 1) // 2
     inside = slice(first, first + trend.shape[1])
     known = began.cumsum(1)[:, inside] > first
-    least = torch.where(began, y, torch.inf).amin(dim=1)
-    is_product = has_season & (average > 0) & (least > LEAST_SHARE * average)
+    lowest = torch.where(began, y, torch.inf).amin(dim=1)
+    is_product = has_season & ((average > 0) & (lowest > least * average) | (least == -torch.inf))
     against = torch.where(is_product[:, None], y[:, inside] / trend, y[:, inside] - trend)
     place = torch.arange(-length, 0, device=y.device)[inside] % season
     total, count = (y.new_zeros(len(y), season) for _ in range(2))

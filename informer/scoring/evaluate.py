@@ -16,12 +16,12 @@ from informer.data.diagnosis import data_problems
 from informer.data.panel import training_rows
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, DataUnits, Windows
+from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.members.linear import effects_of
 from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
 from informer.networks.models.base import point
 from informer.read.frequency import Unit
 from informer.read.series import Series
-from informer.scoring.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.scoring.forecasts import Forecasts, Matrix, keys_of
 from informer.scoring.intervals import REPORTED_LEVELS, Calibration
 from informer.scoring.metrics import seasonal_scale
@@ -189,7 +189,8 @@ def axes_of(data: Data) -> list[str]:
 def fit_baselines(data: Data) -> list[FittedBaseline]:
     """Fit the baselines on the training part; season and penalty are chosen on validation."""
     positions = data.columns.positions(data.targets)
-    return [best_seasonal_naive(data), fit_ridge(data.train, data.val, positions, known=effects_of(data))]
+    naive = best_seasonal_naive(training_rows(data.panel, data.splits), data.columns, data.val)
+    return [naive, fit_ridge(data.train, data.val, positions, known=effects_of(data))]
 
 
 def baselines_for(

@@ -20,6 +20,7 @@ from jaxtyping import Float64
 
 from informer.base.errors import InputError, counted, listed
 from informer.config.data import DatasetConfig, Fill, InputFormat
+from informer.members.baselines import Histories
 from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
 from informer.read.columns import has_words, number_columns
 from informer.read.frequency import Frequency, on_grid
@@ -27,7 +28,6 @@ from informer.read.series import table_of_file
 from informer.read.table import Table, without
 from informer.read.time_columns import find_time_column
 from informer.read.times import changing_zone, check_zones, find_format, parse_timestamps, zone_advice
-from informer.scoring.benchmarks import Histories
 from informer.scoring.forecasts import Forecasts
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from informer.base.quantiles import BAND, central_pairs
 from informer.checkpoint.paths import check_output
 from informer.config.commands import ScoreConfig
 from informer.config.conversion import without_nan
-from informer.scoring.benchmarks import Histories, naive2, ridge, seasonal_naive, seasonal_naive_quantiles
+from informer.members.baselines import Histories, naive2_after, naive_after, naive_quantiles_after, ridge_after
 from informer.scoring.bootstrap import Interval, skill_interval, skill_of, verdict
 from informer.scoring.files import Tidy, matched, read_tidy, step_of
 from informer.scoring.forecast_log import logged
@@ -71,13 +71,13 @@ def score_paths(by_model: Mapping[str, Forecasts], histories: Histories, season:
     change = np.array([seasonal_scale([history[:, None]], season)[0] for history in histories])
     forecasts = {name: replace(each, actual=actual, change=change) for name, each in by_model.items()}
     same, steps = replace(paths, actual=actual, change=change, bands={}), actual.shape[1]
-    forecasts[NAIVE] = replace(same, mean=seasonal_naive(histories, season, steps))
-    if (fitted := ridge(histories, season, steps)) is not None:
+    forecasts[NAIVE] = replace(same, mean=naive_after(histories, season, steps))
+    if (fitted := ridge_after(histories, season, steps)) is not None:
         forecasts["ridge"] = replace(same, mean=fitted[0])
     scores.notes = [
         fitted[1] if fitted else "no ridge baseline: a history is too short for it, or too little is observed"
     ]
-    forecasts[NAIVE2] = replace(same, mean=naive2(histories, season, steps))
+    forecasts[NAIVE2] = replace(same, mean=naive2_after(histories, season, steps))
     if n := int(np.isnan(change).sum()):
         scores.notes.append(f"MASE is undefined for {counted(n, 'forecast')}: a constant history")
     bands = next((each.quantiles for each in by_model.values() if each.bands), None)
@@ -100,7 +100,7 @@ def _naive_quantiles(
 ) -> tuple[dict[float, Matrix], int]:
     """Quantiles of the seasonal naive at the levels of `bands`, in the same cells, and the number of paths whose
     history is too short for them."""
-    found, is_short = seasonal_naive_quantiles(histories, season, naive.mean, list(bands)), np.zeros(len(naive), bool)
+    found, is_short = naive_quantiles_after(histories, season, naive.mean, list(bands)), np.zeros(len(naive), bool)
     for level, values in found.items():
         is_scored = ~np.isnan(bands[level] + naive.actual)
         is_short |= (is_scored & np.isnan(values)).any(axis=1)

@@ -20,9 +20,9 @@ from informer.base.console import step_bar
 from informer.config.training import Extra, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
 from informer.inference.rescore import attention_maps
+from informer.members.baselines import FittedBaseline
 from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
 from informer.networks.models.base import point
-from informer.scoring.baselines import FittedBaseline
 from informer.scoring.evaluate import cells_of, paths_of
 from informer.scoring.intervals import REPORTED_LEVELS
 from informer.scoring.quantiles import band_cells

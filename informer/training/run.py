@@ -28,11 +28,11 @@ from informer.config.training import TrainConfig
 from informer.data.dataset import Data, Source, build_data, read_dataset
 from informer.data.panel import training_rows
 from informer.inference.rescore import save_results
+from informer.members.baselines import FittedBaseline
 from informer.members.linear import every_window, fit_model
 from informer.members.zero import network_seasons
 from informer.networks.models.zero import ZeroConfig
 from informer.scoring import intervals
-from informer.scoring.baselines import FittedBaseline
 from informer.scoring.bootstrap import Winner
 from informer.scoring.evaluate import baselines_for, fit_baselines, score, scored_at_once
 from informer.scoring.residuals import MOST_RECENT, joined_errors, residuals_of

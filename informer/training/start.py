@@ -20,13 +20,13 @@ from informer.config.model import LinearSkip
 from informer.config.training import SLOTS, LossKind, TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Windows
+from informer.members.baselines import RidgeForecast, fit_ridge
 from informer.members.linear import MOST_WINDOWS, fit_model, held_out_blocks
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import MOST_COUNT
 from informer.networks.models.linear import LinearMaps
 from informer.networks.models.zero import ZeroConfig, ZeroNetwork
 from informer.pretrained.weights import load
-from informer.scoring.baselines import RidgeForecast, fit_ridge
 from informer.scoring.evaluate import scored_at_once
 from informer.scoring.residuals import Residuals, joined_errors, residuals_of
 

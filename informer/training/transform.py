@@ -21,8 +21,8 @@ from informer.data.columns import Columns
 from informer.data.dataset import Source, build_data, non_negative
 from informer.data.scaler import POWERS
 from informer.data.store import with_columns
+from informer.members.baselines import fit_ridge
 from informer.members.ridge import blocks_of, joined
-from informer.scoring.baselines import fit_ridge
 from informer.scoring.evaluate import evaluate, training_scale
 from informer.scoring.quantiles import Baseline
 

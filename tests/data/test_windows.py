@@ -11,7 +11,7 @@ from stores import one_series
 from informer.base.errors import InputError
 from informer.config.model import WindowSizes
 from informer.data.windows import Batch, Store, Windows
-from informer.scoring.baselines import fit_ridge, seasonal_naive
+from informer.members.baselines import SeasonalNaive, fit_ridge
 
 
 def over(
@@ -127,7 +127,7 @@ def test_the_season_goes_on_through_the_offset() -> None:
     season = 3
     values = torch.arange(30).remainder(season).float()[:, None]
     batch = shifted_over(30, range(19), values).batch(torch.arange(19))
-    forecast = seasonal_naive(season, [0], seq_len=5, offset=4)(batch)
+    forecast = SeasonalNaive((season,), [0], offset=4)(batch)
     assert torch.equal(forecast, batch.target)
 
 

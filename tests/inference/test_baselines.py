@@ -1,103 +1,109 @@
-"""Baselines against loops, scikit-learn on all rows at once and published figures; the season of the naive one."""
+"""Baselines of a run against loops over the rows of its file, scikit-learn and published figures."""
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from data_cases import load, made, published, windows_over
+from data_cases import published, windows_over
+from entry_points import done
 from sklearn.linear_model import Ridge
 
-from informer.base.errors import InputError
-from informer.config.data import DatasetConfig
-from informer.scoring import baselines
-from informer.scoring.baselines import best_seasonal_naive, fit_ridge, seasonal_naive
-from informer.scoring.evaluate import compare, evaluate, fit_baselines
+from informer.members.baselines import fit_ridge
+from informer.scoring.evaluate import evaluate, fit_baselines
+
+ROWS, TRAIN, VAL = 800, 500, 150
+T = np.arange(ROWS)
 
 
-def table(rows, columns, seed=0):
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=(rows, columns)).cumsum(axis=0)).float()
+def scored(values: dict[str, np.ndarray], *words: str, freq: str = "h") -> dict:
+    """The metrics of a run on these columns, of which the last 150 rows are the test part."""
+    times = pd.date_range("1000-01-01" if freq == "YS" else "2020-01-01", periods=ROWS, freq=freq, unit="s")
+    pd.DataFrame({"date": times, **values}).to_csv("f.csv", index=False)
+    split = [
+        f"dataset.split.{name}={n}" for name, n in (("kind", "rows"), ("train", TRAIN), ("val", VAL), ("test", VAL))
+    ]
+    done("train", "dataset=csv", "dataset.path=f.csv", "model=tiny", "trainer.max_steps=1", "label_len=1", "pred_len=6",
+         "run_dir=run", "features=M", *split, *words)  # fmt: skip
+    return json.loads(Path("run/metrics.json").read_text())
 
 
-def every_row(windows):
-    """Mean-free histories and futures of all windows and columns, one below the other, in float64."""
-    batch = next(windows.batches(len(windows)))
-    x, y = batch.enc_x.double().numpy(), batch.target.double().numpy()
-    mean = x.mean(axis=1, keepdims=True)
-    return [np.moveaxis(part - mean, 1, 2).reshape(-1, part.shape[1]) for part in (x, y)]
+def windows(values: np.ndarray, part: slice, seq_len: int) -> tuple[np.ndarray, np.ndarray]:
+    """Histories and the six rows after them, which are in a part of the rows."""
+    firsts = range(max(part.start - seq_len, 0), part.stop - seq_len - 5)
+    return tuple(np.stack([values[f + a : f + b] for f in firsts]) for a, b in ((0, seq_len), (seq_len, seq_len + 6)))
 
 
-@pytest.mark.parametrize(("season", "pred_len"), [(3, 7), (5, 2), (4, 4), (6, 9)])
-def test_seasonal_naive_repeats_the_last_season(season, pred_len):
-    windows = windows_over(table(30, 3), seq_len=6, pred_len=pred_len, targets=[2, 0])
-    batch = next(windows.batches(4))
-    forecast = seasonal_naive(season, [2, 0], seq_len=6)(batch)
-    for step in range(pred_len):
-        back = step
-        while back >= 0:
-            back -= season
-        assert torch.equal(forecast[:, step], batch.enc_x[:, back, [2, 0]])
+def test_a_run_next_to_scikit_learn_and_a_loop(folder: Path) -> None:
+    """Red if one season serves all columns, if ridge reads other windows, or its penalty is not the best on
+    validation."""
+    rng = np.random.default_rng(2)
+    values = {name: np.sin(2 * np.pi * T / n) + rng.normal(0, 0.3, ROWS) for name, n in (("d", 24), ("x", 7))}
+    metrics = scored(values, "seq_len=30")
+    assert metrics["remarks"][0] == (
+        "seasonal naive: the last 24 steps repeated, except where better on validation: 7 for x"
+    )
+    parts, naive = [], []
+    for (name, column), season in zip(values.items(), (24, 7), strict=True):
+        scaled = (column - column[:TRAIN].mean()) / column[:TRAIN].std()
+        train, val, test = slice(0, TRAIN), slice(TRAIN, TRAIN + VAL), slice(TRAIN + VAL, ROWS)
+        parts.append([windows(scaled, part, 30) for part in (train, val, test)])
+        x, y = parts[-1][-1]
+        naive.append(np.mean((x[:, [30 - season + step % season for step in range(6)]] - y) ** 2))
+        saved = metrics["scores"]["seasonal naive"]["scaled"]["by_column"][name]["mse"]
+        assert saved == pytest.approx(naive[-1], rel=1e-4)
+    fits = []
+    for penalty in 10.0 ** np.arange(-1, 6):
+        (x, y), val, test = (
+            [
+                np.concatenate([own[place][k] - own[place][0].mean(axis=1, keepdims=True) for own in parts])
+                for k in (0, 1)
+            ]
+            for place in range(3)
+        )
+        fit = Ridge(penalty, fit_intercept=False).fit(x, y)
+        fits.append([np.mean((fit.predict(of[0]) - of[1]) ** 2) for of in (val, test)] + [penalty])
+    _, expected, penalty = min(fits)
+    assert f"shared by all columns, penalty {penalty:g} chosen on validation" in metrics["remarks"][1]
+    assert metrics["scores"]["ridge"]["scaled"]["overall"]["mse"] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("season", [1, 7])
-def test_a_season_that_the_history_does_not_hold_is_the_last_value_and_named_so(season):
-    windows = windows_over(table(30, 2), seq_len=6, pred_len=3)
-    batch = next(windows.batches(5))
-    baseline = seasonal_naive(season, [0, 1], seq_len=6)
-    assert torch.equal(baseline(batch), batch.enc_x[:, -1:].expand(-1, 3, -1))
-    assert baseline.name == "naive"
-    assert ("seq_len=6 does not cover one season of 7 steps" in baseline.note) == (season == 7)
+WEEKLY = np.sin(2 * np.pi * T / 24) * np.where(T // 24 % 7 >= 5, 0.2, 1.0)
+"""Quiet days every weekend, so that yesterday is a poor forecast and last week a good one."""
 
 
-@pytest.mark.parametrize(("rows", "seq_len", "pred_len"), [(150, 13, 4), (150, 2, 1), (5000, 60, 4)])
-def test_ridge_equals_scikit_learn_on_all_rows(rows, seq_len, pred_len):
-    """Windows of few rows, and so many that their sums are running ones."""
-    train, val = (windows_over(table(rows, 3, seed), seq_len=seq_len, pred_len=pred_len) for seed in (0, 1))
-    x, y = every_row(train)
-    expected = np.atleast_2d(Ridge(10.0, fit_intercept=False).fit(x, y).coef_).T
-    weights = fit_ridge(train, val, range(3), penalties=[10.0]).weight
-    np.testing.assert_allclose(weights, expected, atol=1e-9)
+@pytest.mark.parametrize(
+    ("values", "freq", "seq_len", "note"),
+    [
+        (WEEKLY, "h", 170, "seasonal naive: the last 168 steps repeated, better on validation than the last 24 steps"),
+        (WEEKLY, "h", 100, "seasonal naive: the last 24 steps repeated"),  # a week is longer than the history
+        (np.sin(2 * np.pi * T / 11), "YS", 30, "seasonal naive: the last 11 steps repeated, better on validation than "
+         "the last value"),
+        (np.zeros(ROWS), "h", 9, "naive: the last value repeated, since seq_len=9 does not cover one season of 24 "
+         "steps"),
+    ],
+)  # fmt: skip
+def test_the_season_is_that_of_the_step_or_a_better_one(
+    folder: Path, values: np.ndarray, freq: str, seq_len: int, note: str
+) -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, ROWS)
+    assert scored({"y": values + noise}, f"seq_len={seq_len}", freq=freq)["remarks"][0] == note
 
 
-@pytest.mark.parametrize("seed", range(5, 9))
-def test_ridge_takes_the_penalty_that_is_best_on_validation(seed):
-    steps = table(200, 1, seed).diff(dim=0)
-    noisy = steps[1:] + 0.7 * steps[:-1]  # too few rows for eleven weights, so that some penalty helps
-    train, val = (windows_over(part, seq_len=11, pred_len=3) for part in (noisy[:40], noisy[40:]))
-    (x, y), (x_val, y_val) = every_row(train), every_row(val)
-    penalties = [0.1 * 1.5**i for i in range(25)]
-    fits = [Ridge(penalty, fit_intercept=False).fit(x, y) for penalty in penalties]
-    errors = [np.square(fit.predict(x_val) - y_val).sum() for fit in fits]
-    best = penalties[int(np.argmin(errors))]
-    assert best not in (penalties[0], penalties[-1])
-    assert fit_ridge(train, val, [0], penalties=penalties).penalty == best
-
-
-def test_ridge_forecast_adds_the_mean_back_and_uses_each_targets_own_history():
-    values = table(80, 3)
-    windows = windows_over(values, seq_len=9, pred_len=4, targets=[2])
-    ridge = fit_ridge(windows, windows, [2], penalties=[1.0])
-    batch = next(windows.batches(2))
-    shifted = batch._replace(enc_x=batch.enc_x + torch.tensor([7.0, 7.0, 100.0]))
-    torch.testing.assert_close(ridge(shifted), ridge(batch) + 100.0, rtol=0, atol=1e-4)
-    history = batch.enc_x[1, :, 2].double()
-    expected = history.mean() + (history - history.mean()) @ ridge.weight
-    torch.testing.assert_close(ridge(batch)[1, :, 0].double(), expected, rtol=0, atol=1e-5)
+def table(rows: int, columns: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).normal(size=(rows, columns)).cumsum(axis=0)).float()
 
 
 @pytest.mark.parametrize("values", [torch.full((40, 2), 3.0), torch.zeros(40, 2)])
-def test_ridge_on_constant_columns_forecasts_the_constant(values):
-    windows = windows_over(values, seq_len=5, pred_len=2)
-    batch = next(windows.batches(3))
-    torch.testing.assert_close(fit_ridge(windows, windows, [0, 1])(batch), batch.target)
+def test_ridge_on_constant_columns_forecasts_the_constant(values: torch.Tensor) -> None:
+    constant = windows_over(values, seq_len=5, pred_len=2)
+    batch = next(constant.batches(3))
+    torch.testing.assert_close(fit_ridge(constant, constant, [0, 1])(batch), batch.target)
 
 
-def test_ridge_with_a_history_of_one_row_repeats_it():
-    windows = windows_over(table(30, 2), seq_len=1, pred_len=3)
-    batch = next(windows.batches(4))
-    torch.testing.assert_close(fit_ridge(windows, windows, [0, 1])(batch), batch.enc_x.expand(-1, 3, -1))
-
-
-def test_ridge_thins_a_large_panel_evenly_and_says_so():
+def test_ridge_thins_a_large_panel_evenly_and_says_so() -> None:
     """Windows that do not follow one another, as those of short series; red if others are taken."""
     train, thinned = (windows_over(table(100, 3), seq_len=6, pred_len=2) for _ in range(2))
     train.starts = train.starts[::2]  # 47 windows, 141 rows
@@ -105,132 +111,15 @@ def test_ridge_thins_a_large_panel_evenly_and_says_so():
     few, expected = fit_ridge(train, train, range(3), max_rows=60), fit_ridge(thinned, thinned, range(3))
     assert "fitted on 16 of 47 training windows" in few.note
     torch.testing.assert_close(few.weight, expected.weight, rtol=0, atol=1e-9)
-    assert few.penalty == expected.penalty
-
-
-def test_ridge_without_validation_windows_is_an_input_error():
-    windows = windows_over(table(30, 2), seq_len=6, pred_len=2)
-    empty = windows_over(table(30, 2), seq_len=6, pred_len=2)
-    empty.starts = empty.starts[:0]
-    with pytest.raises(InputError, match="expected training and validation windows"):
-        fit_ridge(windows, empty, [0, 1])
-
-
-def scores(forecast, data):
-    return evaluate(forecast, data.test, data).overall("")
 
 
 @pytest.mark.parametrize(
-    ("name", "pred_len", "mse", "mae"),
-    [
-        ("ETTh1", 24, 0.4244, 0.3892),
-        ("ETTh1", 48, 0.4650, 0.4073),
-        ("ETTh1", 168, 0.5708, 0.4625),
-        ("WTH", 24, 0.5990, 0.4684),
-        ("WTH", 48, 0.6981, 0.5255),
-    ],
+    ("name", "pred_len", "naive", "ridge"),
+    [("ETTh1", 24, (0.4244, 0.3892), (0.3176, 0.3611)), ("WTH", 24, (0.5990, 0.4684), None)],
 )
-def test_seasonal_naive_on_published_data(name, pred_len, mse, mae):
+def test_on_published_data(name: str, pred_len: int, naive: tuple, ridge: tuple | None) -> None:
+    """The reference of ridge took its penalty on the test set, so validation may do a little worse."""
     data = published(name, pred_len)
-    naive_scores = scores(seasonal_naive(data.frequency.season, range(len(data.inputs)), seq_len=336), data)
-    assert (round(naive_scores["mse"], 4), round(naive_scores["mae"], 4)) == (mse, mae)
-
-
-def test_ridge_on_published_data():
-    """The reference took its penalty on the test set, so validation may do a little worse, not better by much."""
-    data = published("ETTh1", 24)
-    ridge_scores = scores(fit_ridge(data.train, data.val, range(7)), data)
-    assert ridge_scores["mse"] == pytest.approx(0.3176, abs=1e-3)
-    assert ridge_scores["mae"] == pytest.approx(0.3611, abs=1e-3)
-
-
-@pytest.mark.parametrize(("features", "target", "n"), [("M", None, 3), ("MS", "zeros", 1), ("S", "wave", 1)])
-def test_baselines_serve_every_choice_of_features(tmp_path, features, target, n):
-    data = made(tmp_path, features=features, target=target)
-    result = compare(lambda batch: batch.target, data)
-    steps = np.arange(400, 500 - 5 + 1)[:, None] + np.arange(5)
-    columns = [data.panel[0].columns.index(name) for name in data.targets]
-    values = data.panel[0].values[:, columns]
-    seasons = {"wave": 24, "zeros": 5, "flat": 24}  # as the columns are made
-    errors = [np.abs(values[steps, i] - values[steps - seasons[name], i]).mean() for i, name in enumerate(data.targets)]
-    expected = np.array(errors)
-    assert len(columns) == n
-    assert result.values("seasonal naive", "original", "column")["mae"] == pytest.approx(expected, rel=1e-5)
-    assert len(result.values("ridge", "original", "column")["mae"]) == n
-
-
-HOURS = np.arange(24 * 7 * 12)
-
-
-def data_of(values, folder, *, seq_len, freq="h"):
-    times = pd.date_range("2020-01-01", periods=len(values), freq=freq)
-    pd.DataFrame({"date": times, "y": values}).to_csv(folder / "f.csv", index=False)
-    return load(DatasetConfig(name="f", file="f.csv"), folder, seq_len=seq_len, pred_len=24)
-
-
-def weekly():
-    """Quiet days every weekend, so that yesterday is a poor forecast and last week a good one."""
-    noise = np.random.default_rng(0).normal(0, 0.1, len(HOURS))
-    return np.sin(2 * np.pi * HOURS / 24) * np.where(HOURS // 24 % 7 >= 5, 0.2, 1.0) + noise
-
-
-def test_a_week_is_found_in_hours(tmp_path):
-    """The oracle is a loop over validation windows for both seasons."""
-    data = data_of(weekly(), tmp_path, seq_len=200)
-    baseline = best_seasonal_naive(data)
-    assert (baseline.seasons, baseline.name) == ((168,), "seasonal naive")
-    assert baseline.note == "seasonal naive: the last 168 steps repeated, better on validation than the last 24 steps"
-    values, val = data.panel[0].values[:, 0], data.splits[0].val
-    errors = {}
-    for season in (24, 168):
-        windows = [range(first, first + 24) for first in range(val.start, val.stop - 23)]
-        back = [[rows.start - season + step % season for step in range(24)] for rows in windows]
-        errors[season] = np.mean([(values[past] - values[rows]) ** 2 for past, rows in zip(back, windows, strict=True)])
-    assert errors[168] < 0.9 * errors[24]
-    assert fit_baselines(data)[0] == baseline
-
-
-def test_a_season_longer_than_the_history_is_not_used(tmp_path):
-    assert best_seasonal_naive(data_of(weekly(), tmp_path, seq_len=100)).seasons == ()
-
-
-def test_the_season_of_the_step_stays_without_a_clear_gain(tmp_path):
-    """Only a daily season: multiples of it are no better."""
-    wave = np.sin(2 * np.pi * HOURS / 24) + np.random.default_rng(0).normal(0, 0.1, len(HOURS))
-    assert best_seasonal_naive(data_of(wave, tmp_path, seq_len=200)).seasons == ()
-
-
-@pytest.mark.parametrize(("freq", "usual"), [("YS", 1), ("h", 24)])
-def test_a_season_that_the_step_does_not_suggest(freq, usual, tmp_path):
-    """Every eleven rows, as sunspots do in years; the note says what it is compared with."""
-    rows = np.arange(330)
-    baseline = best_seasonal_naive(
-        data_of(
-            np.sin(2 * np.pi * rows / 11) + np.random.default_rng(1).normal(0, 0.1, 330),
-            tmp_path,
-            seq_len=30,
-            freq=freq,
-        )
-    )
-    assert baseline.seasons == (11,)
-    assert baseline.note.endswith("than the last value" if usual == 1 else f"than the last {usual} steps")
-
-
-def test_each_column_has_its_own_season(tmp_path, monkeypatch):
-    """Red if one season serves all: the forecast is compared with a loop."""
-    rng, rows = np.random.default_rng(2), np.arange(800)
-    waves = {
-        name: np.sin(2 * np.pi * rows / period) + rng.normal(0, 0.1, 800) for name, period in (("d", 24), ("x", 7))
-    }
-    times = pd.date_range("2020-01-01", periods=800, freq="h")
-    pd.DataFrame({"date": times, **waves}).to_csv(tmp_path / "f.csv", index=False)
-    data = load(DatasetConfig(name="f", file="f.csv"), tmp_path, seq_len=30, pred_len=20)
-    naive = best_seasonal_naive(data)
-    assert naive.seasons == (24, 7)
-    monkeypatch.setattr(baselines, "MOST_WINDOWS", 20)
-    assert best_seasonal_naive(data) == naive  # also by every n-th window
-    assert naive.note == "seasonal naive: the last 24 steps repeated, except where better on validation: 7 for x"
-    batch = next(data.test.batches(3))
-    for place, season in enumerate((24, 7)):
-        for step in range(20):
-            assert (naive(batch)[:, step, place] == batch.enc_x[:, 30 - season + step % season, place]).all()
+    for baseline, expected, near in zip(fit_baselines(data), (naive, ridge), (5e-5, 1e-3), strict=True):
+        found = evaluate(baseline, data.test, data).overall("")
+        assert expected is None or (found["mse"], found["mae"]) == pytest.approx(expected, abs=near)

@@ -22,7 +22,7 @@ from informer.checkpoint import load
 from informer.checkpoint.restore import restore_model
 from informer.data.windows import DataUnits
 from informer.inference.rescore import trained_data
-from informer.scoring.baselines import SeasonalNaive
+from informer.members.baselines import SeasonalNaive
 from informer.scoring.evaluate import baselines_for, paths_of
 from informer.scoring.intervals import Calibration, Variation, differences
 from informer.scoring.quantiles import DECILES, Baseline, calibrated_quantiles
@@ -156,7 +156,7 @@ def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
     """A series around zero whose forecasts are at least zero: no error is that of a negative forecast."""
     windows = windows_over(torch.randn(60, 1, generator=torch.Generator().manual_seed(2)), seq_len=6, pred_len=2)
     batch = windows.batch(torch.arange(len(windows)))
-    baseline = Baseline(SeasonalNaive(1, [0]), (0,))
+    baseline = Baseline(SeasonalNaive((1,), [0]), (0,))
     found = baseline.calibrated([windows], [windows.at(windows.starts[:0])], season=1)
     assert found.calibration is not None
     changes = differences(batch.enc_x, found.calibration.variation.lag)

@@ -17,10 +17,10 @@ from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks
 from informer.data.windows import DataUnits, Store, Windows
+from informer.members.baselines import RidgeForecast
 from informer.members.effects import KnownEffects, fit_known
 from informer.members.linear import fold_known
 from informer.networks.models.linear import LinearMaps, LinearModelConfig
-from informer.scoring.baselines import RidgeForecast
 
 ROWS, SEASON = 600, 24
 

@@ -19,8 +19,8 @@ from informer.checkpoint.restore import restore_model
 from informer.config.hydra_compose import composed
 from informer.config.training import OptimConfig, Schedule
 from informer.data.dataset import build_data
+from informer.members.baselines import fit_ridge
 from informer.networks.forecast_model import model_forecast
-from informer.scoring.baselines import fit_ridge
 from informer.training import loop
 from informer.training.optim import learning_rate
 from informer.training.start import fit_ridge_skip
