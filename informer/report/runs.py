@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -118,13 +119,9 @@ def print_differences(table: pd.DataFrame, console: Console) -> None:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers, three or more in a row as a range: `1, 3-5`."""
-    groups: list[list[int]] = []
-    for number in numbers:
-        if groups and number == groups[-1][-1] + 1:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return ", ".join(f"{group[0]}-{group[-1]}" if len(group) > 2 else ", ".join(map(str, group)) for group in groups)
+    groups = groupby(enumerate(numbers), lambda each: each[1] - each[0])
+    rows = [[number for _, number in group] for _, group in groups]
+    return ", ".join(f"{row[0]}-{row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows)
 
 
 def print_over_seeds(runs: Sequence[Run], console: Console) -> None:
@@ -136,35 +133,35 @@ def print_over_seeds(runs: Sequence[Run], console: Console) -> None:
     """
     by_seed: dict[tuple[tuple[str, str], ...], dict[str, Run]] = {}
     for run in runs:
-        settings = {key: value for key, value in run.settings.items() if key != "seed"}
-        by_seed.setdefault(tuple(sorted(settings.items())), {})[run.settings.get("seed", "")] = run
+        settings = sorted((key, value) for key, value in run.settings.items() if key != "seed")
+        by_seed.setdefault(tuple(settings), {})[run.settings.get("seed", "")] = run
     groups = [(dict(settings), seeds) for settings, seeds in by_seed.items() if len(seeds) > 1]
     groups.sort(key=lambda group: float(np.mean([run.metrics["mse"] for run in group[1].values()])))
     if not groups or len({run.task for run in runs}) > 1:
         return
     differing, best, rows = differences([settings for settings, _ in groups]), groups[0][1], []
     for number, (_, seeds) in enumerate(groups, start=1):
-        words = [f"{key}={value}" for key, value in differing.loc[number].items()]
+        words = " ".join(f"{key}={value}" for key, value in differing.loc[number].items())
         errors = [[run.metrics[metric] for run in seeds.values()] for metric in ("mse", "mae")]
-        common = [seed for seed in seeds if seed in best]
-        pairs = ([of[seed].metrics["mse"] for seed in common] for of in (seeds, best))
         cells = (
-            " ".join(words) or next(iter(seeds.values())).name,
-            _ranges(sorted(int(seed) for seed in seeds)),
+            words or next(iter(seeds.values())).name,
+            _ranges(sorted(map(int, seeds))),
             *(f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.2g}" for values in errors),
-            _difference(*pairs) if number > 1 else "",
+            "" if number == 1 else _difference(seeds, best),
         )
         rows.append([printable(cell, MOST_CELL) for cell in cells])
     head = ("Settings", "Seeds", "MSE", "MAE", "MSE against the first, seed by seed")
     console.print(folding_table(head, rows, title="Means over seeds"))
 
 
-def _difference(errors: Sequence[float], best: Sequence[float]) -> str:
+def _difference(seeds: Mapping[str, Run], best: Mapping[str, Run]) -> str:
     from scipy.stats import ttest_1samp
 
-    if len(errors) < 2:
+    common = [seed for seed in seeds if seed in best]
+    if len(common) < 2:
         return "no common seeds"
-    relative = 100 * (np.array(errors) - best) / np.mean(best)
+    own, other = (np.array([of[seed].metrics["mse"] for seed in common]) for of in (seeds, best))
+    relative = 100 * (own - other) / other.mean()
     low, high = ttest_1samp(relative, 0.0).confidence_interval()
     return f"{relative.mean():+.1f} % ({low:+.1f} to {high:+.1f})"
 
@@ -182,16 +179,12 @@ def read_runs(paths: Iterable[Path]) -> tuple[list[Run], list[str]]:
     folders = {path.resolve(): path for path in reversed(found)}
     runs, left_out = list[Run](), dict[str, list[str]]()
     for folder in sorted(folders):
-        reason = _without_scores(folder)
-        if reason is None:
-            try:
-                runs.append(_read(folder))
-            except InputError as error:
-                reason = f"damaged: {error}"
-        if reason is not None:
-            left_out.setdefault(reason, []).append(str(folders[folder]))
+        try:
+            runs.append(_read(folder))
+        except InputError as error:
+            left_out.setdefault(str(error), []).append(str(folders[folder]))
     notes = [
-        f"skipped, {reason}" if reason.startswith("damaged: ") else f"skipped, {reason}: {listed(names, MOST_NAMED)}"
+        f"skipped, {reason}" + ("" if reason.startswith("damaged: ") else f": {listed(names, MOST_NAMED)}")
         for reason, names in left_out.items()
     ]
     if not runs:
@@ -225,18 +218,14 @@ def _runs_of(path: Path) -> list[Path]:
     return [path]
 
 
-def _without_scores(folder: Path) -> str | None:
-    """Why a path has no scores to compare; None where it has."""
-    if not folder.exists():
-        return "no such folder"
-    if (folder / METRICS_FILE).exists() and (folder / CONFIG).exists():
-        return None
-    if (folder / CONFIG).exists() and (folder / LAST).exists():
-        return "interrupted, or still training (informer train resume=RUN continues it)"
-    return f"without {METRICS_FILE} and {CONFIG}" if folder.is_dir() else "not a run directory"
-
-
 def _read(folder: Path) -> Run:
+    """A run, or an InputError that says why its scores cannot be compared."""
+    if not folder.exists():
+        raise InputError("no such folder")
+    if not ((folder / METRICS_FILE).exists() and (folder / CONFIG).exists()):
+        if (folder / CONFIG).exists() and (folder / LAST).exists():
+            raise InputError("interrupted, or still training (informer train resume=RUN continues it)")
+        raise InputError(f"without {METRICS_FILE} and {CONFIG}" if folder.is_dir() else "not a run directory")
     try:
         saved = with_nan(json.loads((folder / METRICS_FILE).read_text(encoding="utf-8")))
         scores, config = saved["scores"][saved["model"]]["scaled"], flat(read_saved_yaml(folder / CONFIG))
@@ -259,4 +248,9 @@ def _read(folder: Path) -> Run:
             fallback=str(config.get("decoder_attn_reason") or ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise InputError(f"{folder}: expected the scores and configuration of a run, found: {error!r}") from error
+        reason = (
+            error
+            if isinstance(error, InputError)
+            else (f"{folder}: expected the scores and configuration of a run, found: {error!r}")
+        )
+        raise InputError(f"damaged: {reason}") from error

@@ -81,8 +81,9 @@ def server(folder: Path) -> MCPServer:
             future: file with columns known ahead in the rows to forecast, such as prices or a weather forecast.
             repair: repair problems of the data.
         """
-        settings = {"target": target, "horizon": horizon, "repair": "auto" if repair else "none"}
-        found = await answer("forecast", {"input": file} | ({} if future is None else {"future": future}), **settings)
+        files = {"input": file} | ({} if future is None else {"future": future})
+        repairs = "auto" if repair else "none"
+        found = await answer("forecast", files, target=target, horizon=horizon, repair=repairs)
         for each in found.get("forecasts", []):
             path = root / each["forecast"]
             if path.is_file():

@@ -138,39 +138,32 @@ class App:
     async def _answer(self, request: Request, query: schemas.Query) -> tuple[bytes, str]:
         """Read the body, forecast, and encode the response, within the time limit; returns content and type."""
         timeout, received = self.settings.timeout, False
-        try:
-            with self._admitted():
-                async with asyncio.timeout(timeout):
-                    content = await _content(request, self.settings.max_mb)
-                    content_type, received = request.headers.get("content-type", ""), True
-                    accepted = [kind for kind in (CSV, JSON) if kind in request.headers.get("accept", "")]
-                    kind = accepted[0] if len(accepted) == 1 else media_type(content_type)[0]
-                    model = await self._in_pool(self.models.get, query.model)
-                    parts, forecasts = model.answer(content, content_type, query, self.settings), list[Forecast]()
-                    # after the timeout there are no further parts
-                    while (part := await self._in_pool(next, parts, None)) is not None:
-                        forecasts += part
-                    self._forecasts.labels(model.name).inc(sum(each.values.size for each in forecasts))
-                    return await self._in_pool(to_body, forecasts, kind)
-        except TimeoutError as error:
-            if not received:
-                raise Refused(408, f"timeout: the body did not arrive within {timeout:g} s") from error
-            raise Refused(504, f"timeout: no response within {timeout:g} s; send fewer series, or try again") from error
-
-    async def _in_pool(self, work: Any, *arguments: Any) -> Any:
-        run = partial(copy_context().run, work, *arguments)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
-
-    @contextmanager
-    def _admitted(self) -> Iterator[None]:
-        """Count a request as in progress; a Refused if there are too many."""
         if self._in_progress >= self.settings.max_requests:
             raise Refused(503, f"busy: {self._in_progress} requests in progress, at most max_requests; try again")
         self._in_progress += 1
         try:
-            yield
+            async with asyncio.timeout(timeout):
+                content = await _content(request, self.settings.max_mb)
+                content_type, received = request.headers.get("content-type", ""), True
+                accepted = [kind for kind in (CSV, JSON) if kind in request.headers.get("accept", "")]
+                kind = accepted[0] if len(accepted) == 1 else media_type(content_type)[0]
+                model = await self._in_pool(self.models.get, query.model)
+                parts, forecasts = model.answer(content, content_type, query, self.settings), list[Forecast]()
+                # after the timeout there are no further parts
+                while (part := await self._in_pool(next, parts, None)) is not None:
+                    forecasts += part
+                self._forecasts.labels(model.name).inc(sum(each.values.size for each in forecasts))
+                return await self._in_pool(to_body, forecasts, kind)
+        except TimeoutError as error:
+            if not received:
+                raise Refused(408, f"timeout: the body did not arrive within {timeout:g} s") from error
+            raise Refused(504, f"timeout: no response within {timeout:g} s; send fewer series, or try again") from error
         finally:
             self._in_progress -= 1
+
+    async def _in_pool(self, work: Any, *arguments: Any) -> Any:
+        run = partial(copy_context().run, work, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
 
 
 def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:

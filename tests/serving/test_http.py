@@ -1,6 +1,5 @@
 """The service over HTTP: answers equal the Python API's, errors are one line, limits hold, it ends cleanly."""
 
-import io
 import json
 import re
 import shutil
@@ -375,23 +374,3 @@ def test_without_the_extra_one_line_names_it(trained: Trained, monkeypatch: pyte
     monkeypatch.setattr("informer.commands.actions.SERVICE", ("fastapi", "no_such_package"))
     outcome = call("serve", f"checkpoint={trained.run_dir}")
     assert outcome == (2, "", "error: serve: no_such_package not installed; pip install no_such_package\n")
-
-
-def test_series_that_end_at_different_times_up_to_a_date(tmp_path: Path) -> None:
-    """Red if an answer as JSON or CSV has the column `rolled` for one series and not for the other."""
-    times = pd.date_range("2024-01-01", periods=200, freq="h")
-    parts = [
-        pd.DataFrame({"date": times[:n], "id": name, "y": np.arange(n) % 24}) for name, n in (("a", 200), ("b", 190))
-    ]
-    frame = pd.concat(parts)
-    config = {"model": "linear", "seq_len": 24, "pred_len": 6, "device": "cpu", "dataset.series_col": "id"}
-    expected = Forecaster(**config, run_dir=tmp_path / "run").fit(frame).predict(frame, horizon="2024-01-09T10:00")
-    assert expected.groupby("id").size().to_dict() == {"a": 3, "b": 13}
-    with serving(f"checkpoint={tmp_path / 'run'}") as service:
-        replies = [
-            service.csv(text(frame), "?horizon=2024-01-09T10:00", **accept)
-            for accept in ({"accept": JSON}, {"accept": CSV})
-        ]
-    for table in (pd.DataFrame(replies[0].json["forecast"]), pd.read_csv(io.BytesIO(replies[1].body))):
-        table = table.assign(date=pd.to_datetime(table["date"]))
-        pd.testing.assert_frame_equal(table, expected, check_dtype=False, rtol=1e-4)
