@@ -25,7 +25,7 @@ from pandas.api.types import (
 )
 
 from informer.base.errors import InputError, listed
-from informer.config.data import EPOCHS, EXCEL, DatasetConfig
+from informer.config.data import EXCEL, DatasetConfig
 from informer.read.cells import decoded, distinct, is_encoded, text_of
 from informer.read.date_text import USUAL_YEARS, date_formats, month_of
 from informer.read.frequency import SECOND, UNIT_NANOS
@@ -87,12 +87,28 @@ USUAL = {EXCEL: USUAL_DAYS} | {
 """Ranges of numbers by which spreadsheet days and counts since 1970 (1985 to 2030) are recognised."""
 
 
-def usual_unit(cells: pd.Series) -> str | None:
-    """The format in whose USUAL range all numbers are; None for years, dates or hours as digits such as 2024013123."""
-    counts = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
-    counts = counts[np.isfinite(counts)]
-    ranges = USUAL.items() if len(counts) else ()
-    return next((unit for unit, (low, high) in ranges if low <= counts.min() and counts.max() < high), None)
+def usual_units(cells: pd.Series) -> list[str]:
+    """The formats in whose USUAL ranges all numbers are, the finest last; none for years, dates or hours as digits such
+    as 2024013123. Counts of several units are of one time whose unit was changed."""
+    counts = cells.dropna().to_numpy(np.float64)
+    ranges = {unit: (counts >= low) & (counts < high) for unit, (low, high) in USUAL.items()}
+    units = [unit for unit, inside in ranges.items() if inside.any()]
+    are_all = len(counts) > 0 and sum(int(ranges[unit].sum()) for unit in units) == len(counts)
+    return units if are_all and (len(units) == 1 or EXCEL not in units) else []
+
+
+def number_format(column: str, cells: pd.Series) -> str | None:
+    """The format of numbers that are times without doubt: years in a column of that name, periods, dates, and counts
+    since 1970 whose unit changes; None for others."""
+    if are_years(column, cells):
+        return "%Y"
+    return numbered_periods(cells) or digits_format(cells) or changed_unit(cells)
+
+
+def changed_unit(cells: pd.Series) -> str | None:
+    """The finest of several units of counts since 1970, all rising or falling; None for others."""
+    units = usual_units(cells) if are_whole(cells) else []
+    return units[-1] if len(units) > 1 and (cells.is_monotonic_increasing or cells.is_monotonic_decreasing) else None
 
 
 def are_years(column: str, cells: pd.Series) -> bool:
@@ -133,19 +149,16 @@ def are_whole(cells: pd.Series) -> bool:
 def digits_format(cells: pd.Series) -> str | None:
     """The format of whole numbers that are all dates with the year first, such as 20240131, or 2024013123 and more
     digits with times of day (ISO 8601, basic format); None for other numbers."""
-    if not are_whole(cells) or not len(known := cells.dropna()):
+    known = cells.dropna() if is_numeric_dtype(cells) else cells[:0]
+    n_clock = next((n for n in range(4) if len(known) and 10**7 <= known.min() // 100**n < 10**8), None)
+    if n_clock is None or not are_whole(cells) or known.max() >= YEARS.stop * 10_000 * 100**n_clock:
         return None
-    first, last = known.min(), known.max()
-    for place, clock in enumerate(("", "%H", "%H%M", "%H%M%S")):
-        day = 100**place
-        if YEARS.start * 10_000 * day <= first and last < YEARS.stop * 10_000 * day:
-            numbers = known.astype("int64")
-            days = pd.Series((numbers // day).unique()).astype(str)
-            parts = [(numbers // 100**part % 100).max() for part in reversed(range(place))]
-            are_clocks = all(part < (60 if number else 24) for number, part in enumerate(parts))
-            are_times = are_clocks and pd.to_datetime(days, format="%Y%m%d", errors="coerce").notna().all()
-            return f"%Y%m%d{clock}" if are_times else None
-    return None
+    numbers, time_format = known.astype("int64"), "%Y%m%d" + "%H%M%S"[: 2 * n_clock]
+    days = pd.Series((numbers // 100**n_clock).unique()).astype("str")
+    clocks = [(numbers // 100**place % 100).max() for place in reversed(range(n_clock))]
+    are_clocks = all(most < limit for most, limit in zip(clocks, (24, 60, 60), strict=False))
+    are_days = are_clocks and pd.to_datetime(days, format="%Y%m%d", errors="coerce").notna().all()
+    return time_format if are_days else None
 
 
 def repeats_calendar(column: str, cells: pd.Series) -> bool:
@@ -573,7 +586,12 @@ def _is_unread(cells: pd.Series) -> bool:
     if is_integer_dtype(cells):
         steps = cells.diff().iloc[1:]
         shares = [float((steps >= 0).mean()), float((steps <= 0).mean())] if len(steps) else [0.0]
-        return max(shares) >= MOSTLY and bool((steps.abs() > 1).any()) and usual_unit(cells) in EPOCHS
+        return (
+            max(shares) >= MOSTLY
+            and bool((steps.abs() > 1).any())
+            and bool(usual_units(cells))
+            and usual_units(cells) != [EXCEL]
+        )
     texts = distinct(cells.iloc[:HEAD]).dropna() if len(cells) and _is_text(cells) else pd.Series(dtype="str")
     texts = texts.astype("str").str.strip()
     if len(texts) < 2 or not texts.str.contains(_NUMBERS).all():
