@@ -1,9 +1,8 @@
-"""Find the time column of a table.
+"""The column of a table that has its times.
 
-Join columns of years, months, days, hours and minutes to one column of times; also of years with quarters, ISO weeks
-or days of the year.
-
-Join a column of dates and a column of times of day.
+It is the one of dates with the most detail; else of years, or of dates or counts whose format must be set, or of
+numbers of rows. Before it is looked for, the parts of a time in several columns are joined: years with months, days and
+hours, with quarters, ISO weeks or days of the year; dates with times of day or numbers of hours.
 """
 
 import logging
@@ -68,8 +67,15 @@ RANGES = {
 }
 """Values of each part."""
 
-_DAYS = (("month", "day"), ("day of year",), ("week",), ("month",), ("quarter",))
-"""Parts that determine a day or the start of a period together with the year; the first that are there are used."""
+_DAYS = {
+    ("month", "day"): ("%Y%m%d", "%Y-%m-%d"),
+    ("day of year",): ("%Y%j", "%Y-%m-%d"),
+    ("week",): ("%G%V%u", "%G-W%V"),
+    ("month",): ("%Y%m", "%Y-%m"),
+    ("quarter",): ("%Y%m", "%FQ%q"),
+}
+"""Parts that determine a day or the start of a period together with the year, of which the first that are there are
+used; the format of their digits, and of the text in their place."""
 
 _SECONDS = {"hour": 3600, "minute": 60, "second": 1}
 """Parts that follow a day; each needs those before it."""
@@ -217,7 +223,8 @@ def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, 
     if "hour" in columns and of_the_day(hours := table.frame[columns["hour"]]) is not None and hours.max() >= 24:
         del columns["hour"]  # joined to the dates, see `find_clock_column`
     within = next((parts for parts in _DAYS if columns.keys() >= {"year", *parts}), ())
-    parts = ["year", *within, *takewhile(columns.__contains__, _SECONDS if within in _DAYS[:2] else ())]
+    has_days = within in (("month", "day"), ("day of year",))
+    parts = ["year", *within, *takewhile(columns.__contains__, _SECONDS if has_days else ())]
     if not within or any(part in columns for part in ("day", "hour") if part not in parts):
         return {}
     return {part: columns[part] for part in parts}
@@ -234,46 +241,31 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
         InputError: a cell is out of range, empty or not a whole number.
     """
     numbers = {part: _numbers(table, part, column) for part, column in parts.items()}
-    years = (numbers["year"] - 1970).astype("datetime64[Y]")
-    if "week" in parts:
-        fourth = years.astype("datetime64[D]") + 3  # a day of the first ISO week; 1970 began on a Thursday
-        times = fourth - (fourth.astype(np.int64) + 3) % 7 + 7 * (numbers["week"] - 1)
-        _check(table, parts, "week", (times + 3).astype("datetime64[Y]") != years, "an ISO week of its year")
-    elif "day of year" in parts:
-        times = years.astype("datetime64[D]") + (numbers["day of year"] - 1)
-        _check(table, parts, "day of year", times.astype("datetime64[Y]") != years, "a day of its year")
-    else:
-        month = numbers["month"] if "month" in parts else 3 * numbers["quarter"] - 2
-        times = months = years.astype("datetime64[M]") + (month - 1)
-        if "day" in parts:
-            times = months.astype("datetime64[D]") + (numbers["day"] - 1)
-            _check(table, parts, "day", times.astype("datetime64[M]") != months, "a day of its month")
-    if "hour" in parts:
-        times = times.astype("datetime64[s]") + sum(numbers[part] * n for part, n in _SECONDS.items() if part in parts)
-    position = min(table.columns.index(column) for column in parts.values())
+    within = tuple(part for part in parts if part != "year" and part not in _SECONDS)
+    digits, written = _DAYS[within]
+    keys = numbers["year"]
+    for part in within:
+        keys = keys * (1000 if part == "day of year" else 100)
+        keys = keys + (3 * numbers[part] - 2 if part == "quarter" else numbers[part])
+    once, codes = np.unique(10 * keys + 1 if "week" in within else keys, return_inverse=True)
+    days = pd.DatetimeIndex(pd.to_datetime(once.astype(str), format=digits, errors="coerce"))
+    wrong = np.asarray(days.strftime(digits) != once.astype(str))[codes]  # week 53 would be one of the next year
+    if wrong.any():
+        row, column = int(wrong.argmax()), parts[within[-1]]
+        expected = {"week": "an ISO week of its year", "day": "a day of its month"}.get(within[-1], "a day of its year")
+        raise InputError(
+            f"{table.at(row, column)}: expected {expected}, found {shown(table.frame[column].iloc[row])}; fix it"
+        )
     frame = table.frame.drop(columns=list(parts.values()))
     name = next(name for name in ("date", "time", "timestamp", "_date") if name not in frame.columns)
-    cells = pd.Series(times if "hour" in parts else _written(times, parts).array, index=frame.index)
-    frame.insert(position, name, cells)
+    if "hour" in parts:
+        seconds = sum(numbers[part] * n for part, n in _SECONDS.items() if part in parts)
+        cells = pd.Series(days[codes] + pd.to_timedelta(seconds, unit="s"), index=frame.index)
+    else:
+        texts = (days.to_period("Q") if "quarter" in parts else days).strftime(written)
+        cells = pd.Series(np.asarray(texts, dtype=object)[codes], index=frame.index, dtype="str")
+    frame.insert(min(table.columns.index(column) for column in parts.values()), name, cells)
     return replace(table, frame=frame)
-
-
-def _written(times: np.ndarray, parts: Collection[str]) -> pd.Series:
-    """Periods as text, each distinct one made once."""
-    distinct, indices = np.unique(times, return_inverse=True)
-    texts = np.datetime_as_string(distinct).tolist()
-    if "quarter" in parts:
-        texts = [f"{text[:4]}Q{(int(text[5:]) + 2) // 3}" for text in texts]
-    if "week" in parts:
-        texts = pd.DatetimeIndex(distinct).strftime("%G-W%V").tolist()
-    return pd.Series(np.array(texts, dtype=object)[indices], dtype="str")
-
-
-def _check(table: Table, parts: Mapping[str, str], part: str, wrong: np.ndarray, expected: str) -> None:
-    if wrong.any():
-        row = int(wrong.argmax())
-        cell = shown(table.frame[parts[part]].iloc[row])
-        raise InputError(f"{table.at(row, parts[part])}: expected {expected}, found {cell}; fix it")
 
 
 def _part(column: str) -> str | None:
@@ -316,9 +308,10 @@ _LABELS = {
     CLOCK: r"(.*)",
     rf"{CLOCK} ?(?:-|\u2013|to) ?{CLOCK}": rf"({CLOCK}).*",
     r"\d{1,2} ?[AaPp][Mm]": r"(.*)",
-    r"[Hh][Ee]? ?\d{1,2}|\d{1,2} ?[Hh]": r"\D*(\d+)\D*",
+    r"[Hh][Ee]? ?\d{1,2}|\d{1,2} ?[Hh]|\d\dX?": r"\D*(\d+)\D*",
 }
-"""Ways to write times of day or hours, and the part that is the time, or the number of an hour."""
+"""Ways to write times of day or hours, and the part that is the time, or the number of an hour; 02X is the second hour
+2 of a day on which clocks are set back."""
 
 _HOUR_NAME = re.compile(
     r"(?:h|he|hr|hour|hora|stunde|heure|ora|uur|uhr)?[ _]?(\d\d?)|(\d\d?:\d\d)(?::00)?", re.IGNORECASE
@@ -412,8 +405,8 @@ def _days(cells: pd.Series) -> pd.Series | None:
     if is_datetime64_any_dtype(cells):
         return cells.dt.strftime("%Y-%m-%d").astype("str") if _are_days(cells) else None
     if digits_format(cells) == "%Y%m%d":
-        days = cells.dropna().unique().astype("int64")
-        return cells.map({day: f"{day // 10_000}-{day // 100 % 100:02d}-{day % 100:02d}" for day in days}).astype("str")
+        digits = cells.astype("Int64").astype("str")
+        return digits.str[:4] + "-" + digits.str[4:6] + "-" + digits.str[6:]
     first = str(cells.array[0]).strip()
     date = re.sub(_MIDNIGHT, "", first)
     if not _is_text(cells) or not (formats := date_formats(date)) or re.search("%[HI]", formats[-1]):
@@ -524,8 +517,8 @@ _NUMBERS += r"|^\d{1,2}\D\d{1,2}\D\d{1,2}(?:\D|$)"
 
 _DATE = r"\s*(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?:\D|$)"
 
-_BEGINS = re.compile(r"start|begin|from|von|since|d[eé]but|desde|inicio", re.IGNORECASE)
-_ENDS = re.compile(r"end|stop|until|till|bis|fin|hasta|to(?:$|[\W_])", re.IGNORECASE)
+_BEGINS = re.compile(r"start|begin|open|from|von|since|d[eé]but|desde|inicio", re.IGNORECASE)
+_ENDS = re.compile(r"end|stop|close|until|till|bis|fin|hasta|to(?:$|[\W_])", re.IGNORECASE)
 """Names of the beginnings and ends of intervals."""
 
 LEAST_STEPS = 10
@@ -571,13 +564,12 @@ def find_time_column(table: Table, time_col: str | None) -> str:
 
 
 def _are_dates(cells: pd.Series) -> bool:
-    """Whether numbers are dates or periods whatever the name of their column: not all in one month, where they may
-    count something."""
-    time_format = digits_format(cells)
-    if time_format is None:
-        return numbered_periods(cells) is not None
-    per_month = 100 ** (time_format.count("%") - 2)
-    return (cells // per_month).nunique() > 1
+    """Whether numbers are times whatever the name of their column; days not all in one month, where they may count
+    something."""
+    time_format = number_format("", cells) if is_numeric_dtype(cells) else None
+    if time_format is None or not time_format.startswith("%Y%m%d"):
+        return time_format is not None
+    return (cells // 100 ** (time_format.count("%") - 2)).nunique() > 1
 
 
 def _is_unread(cells: pd.Series) -> bool:
@@ -669,8 +661,11 @@ def _begin(frame: pd.DataFrame, first: str, last: str) -> bool:
     ends, as do times when forecasts were issued and for which they hold."""
     if not (_BEGINS.search(first) and _ENDS.search(last)):
         return False
-    cells, others = (pd.Series(decoded(frame[name].iloc[:HEAD]).to_numpy(object)) for name in (first, last))
-    shares = [(cells == others.shift(step)).iloc[1:-1].mean() for step in (1, -1)]
+    cells, others = (decoded(frame[name].iloc[:HEAD]).reset_index(drop=True) for name in (first, last))
+    if is_integer_dtype(cells) and is_integer_dtype(others):  # 999 milliseconds before the next one
+        shares = [((cells.shift(step) - others).abs() <= 1).iloc[1:-1].mean() for step in (-1, 1)]
+    else:
+        shares = [(cells == others.shift(step)).iloc[1:-1].mean() for step in (1, -1)]
     return max(shares) >= MOSTLY and not cells.equals(others)
 
 

@@ -398,7 +398,7 @@ def _of_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     first, *others = (
         _of_piece(texts.iloc[begin : begin + PIECE], time_format) for begin in range(0, max(len(texts), 1), PIECE)
     )
-    times = first.append(others) if others else first
+    times = pd.DatetimeIndex(first.append(others)) if others else first
     if "%y" in time_format and (late := np.asarray(times.year > LAST_SHORT_YEAR)).any():  # of the century before
         times = pd.DatetimeIndex(times.where(~late, times - pd.DateOffset(years=100)))
     times = times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times
