@@ -54,9 +54,6 @@ _LAST = 1e9 * 86_400 * 365.25 * (time_columns.YEARS.stop - 1970)
 _END_OF_DAY = r"([ T])24([:.]00)"
 """A time that ISO 8601 allows for the start of the next day."""
 
-_NO_DATE = r"^\s*(?:[A-Za-z]+|[+-].*)\s*$"
-"""Cells that pandas reads as a time with any format (now, today), and years with a sign."""
-
 _OFFSET = r"(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)\s*$"
 """The end of a time with an offset from UTC."""
 
@@ -387,9 +384,13 @@ def _of_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     is_named = time_format.endswith("%Z")
     if is_named:
         texts, time_format = _with_offsets_of_names(texts, table, column), time_format.replace("%Z", "%z")
-    texts = texts.mask(texts.str.contains(_NO_DATE, na=False))
+    no_dates = texts.isin(["now", "today"])  # which pandas reads with any format
+    if time_format == ISO:
+        no_dates |= texts.str.contains(r"^\s*[+-]", na=False)  # years with a sign
+    texts = texts.mask(no_dates) if no_dates.any() else texts
     if time_format == ISO or "%z" in time_format:
-        ends = texts.dropna().str.extract(rf"\d[Tt ]\d\d.*?({_OFFSET})")[0].astype(object).unique()
+        timed = texts[texts.str.contains(r"\d[Tt ]\d\d", na=False)]
+        ends = timed.str.extract(rf"\d[Tt ]\d\d.*?({_OFFSET})")[0].astype(object).unique()
         signs = (re.sub("[Zz]|UTC|GMT", "+00", str(end).strip()).replace(":", "").ljust(5, "0") for end in ends)
         if is_named or len({*signs}) > 1:
             times = _with_offsets(texts, time_format, table, column)
