@@ -69,9 +69,9 @@ def test_chosen_fields_are_the_same_columns() -> None:
     [
         ("dataset.holidays=XX", "expected the two capital letters of a country .*, found 'XX'"),
         ("dataset.holidays=DE-XX", "DE has no part 'XX'; its parts are .*BY"),
-        ("dataset.holidays=[DE,[FR]]", "expected text, found"),
+        ("dataset.holidays=[DE,[FR]]", "expected the two capital letters of a country .*, found '.FR.'"),
         ("dataset.holidays=[DE,DE]", "given twice"),
-        ("dataset.holidays=7", "expected text, found 7"),
+        ("dataset.holidays=7", "expected the two capital letters of a country .*, found '7'"),
         ("dataset.calendar=[hour,moon]", f"expected some of {', '.join(FIELDS)}, found moon"),
         ("dataset.calendar=[]", "model.embed=none"),
     ],

@@ -42,7 +42,7 @@ from informer.commands.plan import (
 )
 from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import from_plain
-from informer.config.data import DatasetConfig, dataset_words, regions_of
+from informer.config.data import DatasetConfig, dataset_words
 from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
@@ -341,7 +341,7 @@ def _forecast_untrained(
     )
     if futures:
         settings = with_horizon(settings, open_series, futures)
-        names, holidays = tuple(settings.future_covariates), regions_of(subject.dataset.holidays)
+        names, holidays = tuple(settings.future_covariates), tuple(subject.dataset.holidays)
         known = Known(names, tuple(name for name in names if name in subject.dataset.categorical), holidays)
     _, horizon = rows_and_horizon(subject, settings)
     ahead = [

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
@@ -141,6 +142,11 @@ def train_words(words: Sequence[str]) -> list[str]:
     words = [f"pred_len={word.partition('=')[2]}" if word.startswith("horizon=") else word for word in words]
     check_groups(words)
     is_sweep = bool({"-m", "--multirun"} & {*options})
+    if is_sweep and "hydra/launcher=submitit_slurm" in words and which("srun") is None:
+        raise InputError(
+            "hydra/launcher=submitit_slurm: expected a machine of a slurm cluster, found no srun; use "
+            "hydra/launcher=submitit_local or joblib"
+        )
     return [*options, *(for_hydra(word, keys, is_sweep=is_sweep) for word in words)]
 
 
