@@ -1,7 +1,6 @@
 """Figures: what is drawn, at which times, the column that matters most among many, and the same bytes each time."""
 
 import io
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,17 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import ROOT, SMALL, TENSORBOARD, done, refusal
-from matplotlib.dates import num2date
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer.base.plots import (
     plot_attention,
-    plot_error_by_step,
     plot_forecast,
     plot_losses,
-    plot_windows,
     save_figure,
-    shown_columns,
 )
 
 SAMPLE = ROOT / "data/sample.csv"
@@ -61,58 +56,12 @@ def test_losses_are_curves_and_baselines_are_levels():
     assert plot_losses({1: 9.0}, {1: 0.1}, {}, units="").axes[0].get_yscale() == "log"
 
 
-def test_times_with_a_zone_are_drawn_at_their_instant_and_labelled_in_the_zone():
-    history = frame("2020-03-28", 48, ["y"], tz="Europe/Berlin")
-    forecast = frame(history.index[-1] + pd.Timedelta("1h"), 4, ["y"])
-    figure = plot_forecast(history, forecast)
-    axes = figure.axes[0]
-    first = num2date(axes.convert_xunits(lines(axes)["forecast"].get_xdata()[0]))
-    assert first == forecast.index[0]
-    assert str(axes.xaxis.get_major_formatter()._tz) == "Europe/Berlin"
-
-
-def test_a_forecast_of_one_step_is_a_visible_point():
-    figure = plot_forecast(frame("2020-01-01", 3, ["y"]), frame("2020-01-02", 1, ["y"]))
-    assert lines(figure.axes[0])["forecast"].get_marker() == "o"
-
-
 def test_many_columns_are_cut_and_the_heading_says_so():
     columns = [f"c{i}" for i in range(20)]
     figure = plot_forecast(frame("2020", 50, columns), frame("2020-02", 3, columns), title="load")
     assert len(figure.axes) == 12
     assert figure.get_suptitle() == "load (12 of 20 columns)"
     assert [axes.get_title("left") for axes in figure.axes] == [*columns[:11], "c19"]
-
-
-@pytest.mark.parametrize(
-    ("target", "shown"), [("a", "abc"), ("d", "abd"), ("f", "abf"), (None, "abf"), ("other", "abf")]
-)
-def test_the_target_is_always_among_the_columns_shown(target, shown):
-    assert shown_columns(list("abcdef"), 3, target) == list(shown)
-    assert shown_columns(["a", "b"], 3, target) == ["a", "b"]
-
-
-@pytest.mark.parametrize(("windows", "columns", "panels"), [(1, 1, 1), (2, 3, 6), (9, 7, 12)])
-def test_windows_are_a_grid_of_forecast_against_truth(windows, columns, panels):
-    rng = np.random.default_rng(0)
-    history, truth = rng.normal(size=(windows, 11, columns)), rng.normal(size=(windows, 4, columns))
-    figure = plot_windows(history, truth + 1, truth, [f"c{i}" for i in range(columns)])
-    assert len(figure.axes) == panels
-    drawn = lines(figure.axes[-1])
-    row, column = min(windows, 4) - 1, columns - 1  # the last one is the target where none is named
-    np.testing.assert_array_equal(drawn["actual"].get_ydata(), truth[row, :, column])
-    np.testing.assert_array_equal(drawn["forecast"].get_ydata(), truth[row, :, column] + 1)
-    np.testing.assert_array_equal(drawn["history"].get_ydata(), history[row, -8:, column])
-    np.testing.assert_array_equal(drawn["history"].get_xdata(), range(-8, 0))
-
-
-def test_error_by_step_draws_one_line_a_forecaster_from_step_one():
-    axes = plot_error_by_step({"net": [0.1, 0.4], "ridge": [0.2, 0.3]}).axes[0]
-    drawn = lines(axes)
-    assert list(drawn) == ["net", "ridge"]
-    assert list(drawn["ridge"].get_xdata()) == [1, 2]
-    assert list(drawn["ridge"].get_ydata()) == [0.2, 0.3]
-    assert axes.get_ylabel() == "MSE (scaled)"
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -129,11 +78,6 @@ def test_attention_is_a_map_for_each_window_and_head(signed):
         assert (image.norm.vmin, image.norm.vmax) == (-largest if signed else 0.0, largest)
     assert [axes.get_title("left")[:6] for axes in figure.axes] == ["head 1", "head 2", "head 3"] * 2
     assert [axes.get_ylabel() for axes in figure.axes[::3]] == ["window 7\nquery", "window $9$\nquery"]
-    figure.savefig(io.BytesIO(), format="png")
-
-
-def test_a_map_of_zeros_can_be_drawn():
-    figure = plot_attention(np.zeros((1, 1, 3, 3)), lengths=(3, 3), rows=["window"], layer_name="decoder 1")
     figure.savefig(io.BytesIO(), format="png")
 
 
@@ -179,42 +123,9 @@ def without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
-def test_pyplot_is_never_loaded():
-    program = "import sys, informer.base.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
-
-
-def test_an_interval_of_one_step_has_an_extent():
-    """Red if it is drawn as an area, which has no width there."""
-    history, ahead = frame("2024-01-01", 20, ["a"]), frame("2024-01-01 20:00", 1, ["a"])
-    axes = plot_forecast(history, ahead, bands={"interval": (ahead - 1, ahead + 1)}).axes[0]
-    (bar,) = [one for one in axes.collections if one.get_label() == "interval"]
-    ((_, low), (_, high)) = bar.get_segments()[0]
-    assert (low, high) == (ahead["a"].iloc[0] - 1, ahead["a"].iloc[0] + 1)
-
-
 def test_signs_without_a_font_are_one_line_of_the_log(tmp_path, caplog):
     """Two signs of the private range, which no font has, in a title and a column's name."""
     history, ahead = frame("2024-01-01", 20, ["\ue123"]), frame("2024-01-01 20:00", 3, ["\ue123"])
     save_figure(plot_forecast(history, ahead, title="\ue124"), tmp_path / "plot.png")
     (line,) = [record.getMessage() for record in caplog.records]
     assert "\ue123\ue124" in line
-
-
-COLUMNS = [*(f"c{i}" for i in range(19)), "sales"]
-
-
-@pytest.fixture(scope="module", params=[None, "c15"])
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A run on 20 columns, and the target: the last where none is given."""
-    folder = tmp_path_factory.mktemp("wide")
-    values = np.random.default_rng(0).normal(size=(300, 20)).cumsum(axis=0)
-    frame = pd.DataFrame(values, columns=COLUMNS)
-    frame.insert(0, "date", pd.date_range("2024-01-01", periods=300, freq="h").astype(str))
-    frame.to_csv(folder / "wide.csv", index=False)
-    target = [] if request.param is None else [f"target={request.param}"]
-    done(
-        "train", str(folder / "wide.csv"), "model=tiny", "features=M", *target, "seq_len=24", "label_len=12",
-        "pred_len=4", "trainer.max_steps=2", f"run_dir={folder / 'run'}",
-    )  # fmt: skip
-    return folder / "run", request.param or "sales"
