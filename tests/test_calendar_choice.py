@@ -138,7 +138,7 @@ def test_an_exported_description_names_the_marks(
     done("export", "checkpoint=run", "output=exported.safetensors", "format=safetensors")
     marks = json.loads(Path("exported.safetensors.json").read_text())["calendar"]["marks"]
     assert marks == ["weekday", "day", "dayofyear", "holiday_DE"]
-    assert checkpoint.load(Path("run")).config["dataset"]["holidays"] == "DE"
+    assert checkpoint.load(Path("run")).config["dataset"]["holidays"] == ["DE"]
 
 
 def test_a_warm_start_on_other_fields_leaves_their_weights_fresh(

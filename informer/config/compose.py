@@ -211,7 +211,7 @@ def choices_of(hint: Any) -> list[str]:
     if get_origin(hint) in (UnionType, list):
         return [word for option in get_args(hint) for word in choices_of(option)]
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return [name for name in hint.__members__ if name not in ("true", "false")]
+        return [*hint.__members__]
     return ["true", "false"] if hint is bool else []
 
 
