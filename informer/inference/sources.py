@@ -36,7 +36,6 @@ from informer.networks.forecast_model import model_forecast
 from informer.networks.models.base import point
 from informer.networks.models.linear import LinearMaps
 from informer.networks.ops.gaps import unmasked
-from informer.networks.ops.products import linear
 from informer.read.frequency import Frequency
 from informer.read.series import Series
 
@@ -133,26 +132,15 @@ def _of_linear_part(trained: TrainedModel, batch: Batch) -> Sources:
     """Sources of the maps, of the linear skip, or of the mean of a normalised window."""
     model, dims, season = trained.model, trained.model.dims, Frequency.parse(trained.checkpoint.frequency).season
     enc_x, dec_x = dims.values(batch)
-    windows, maps = (enc_x, batch.enc_mark, dec_x, batch.dec_mark), model.maps
-    if maps is None:
-        total = _exact(model.start(*windows, batch.series))
-        if model.skip is None:
-            return {LEVEL: total}
+    windows = enc_x, batch.enc_mark, dec_x, batch.dec_mark
+    if model.skip is not None:
         history = unmasked(enc_x, dims.masked or (), dims.masks)[:, :, list(dims.target_positions)]
-        parts = [_exact(linear(part.transpose(1, 2), model.skip.weight).mT) for part in split(history, season)[1:]]
-        return {LEVEL: total - parts[0] - parts[1], SEASON: parts[0], RECENT: parts[1]}
-    names, (adjusted, _) = trained.columns.inputs, maps.without_effects(*windows)
-    date, windows_sources = maps.date(batch.enc_mark[:, -1]), list[Sources]()
-    for w in range(len(enc_x)):
-        own = split(adjusted[w : w + 1][:, :, list(maps.positions)], season)
-        sources = _of_history(maps, own, date[w], int(batch.series[w]))
-        _add(sources, _of_other_columns(maps, adjusted[w], int(batch.series[w]), names))
-        windows_sources.append({name: _exact(part) for name, part in sources.items()})
-    names_found = dict.fromkeys(name for sources in windows_sources for name in sources)
-    nothing = torch.zeros(dims.pred_len, len(maps.positions), dtype=torch.double)
-    linear_sources = {name: torch.stack([each.get(name, nothing) for each in windows_sources]) for name in names_found}
+        return {name: _exact(model.skip(part)) for name, part in split(history, season).items()}
+    if model.maps is None:
+        return {LEVEL: _exact(model.start(*windows, batch.series))}
     fields = mark_fields(Frequency.parse(trained.checkpoint.frequency), trained.calendar)
-    return _add(linear_sources, _of_effects(maps, windows, names, fields))
+    sources = _of_history(model.maps, windows, batch.series, trained.columns.inputs, season)
+    return _add(sources, _of_effects(model.maps, windows, trained.columns.inputs, fields))
 
 
 def _add(sources: Sources, more: Sources) -> Sources:
@@ -160,9 +148,9 @@ def _add(sources: Sources, more: Sources) -> Sources:
     return sources
 
 
-def split(history: Float[Tensor, "b l n"], season: int) -> tuple[Tensor, Tensor, Tensor]:
-    """A window as the sum of its mean, the mean profile of a season around its line, and the rest [b l n]; the profile
-    is zero in windows of less than two seasons."""
+def split(history: Float[Tensor, "b l n"], season: int) -> dict[str, Float[Tensor, "b l n"]]:
+    """A window as the sum of its mean, the mean profile of a season around its line, and the rest, by source; the
+    profile is zero in windows of less than two seasons."""
     mean, n_rows = history.mean(dim=1, keepdim=True), history.shape[1]
     rest, profile, n_seasons = history - mean, torch.zeros_like(history), n_rows // season
     if season > 1 and n_seasons > 1:
@@ -172,39 +160,32 @@ def split(history: Float[Tensor, "b l n"], season: int) -> tuple[Tensor, Tensor,
         means = around.unflatten(1, (n_seasons, season)).mean(dim=1)
         phase = (torch.arange(n_rows, device=history.device) - n_rows) % season
         profile = (means - means.mean(dim=1, keepdim=True))[:, phase]
-    return mean.expand_as(history), profile, rest - profile
+    return {LEVEL: mean.expand_as(history), SEASON: profile, RECENT: rest - profile}
 
 
-def _weights(maps: LinearMaps, weights: Tensor, series: int) -> Float[Tensor, "n i h"]:
-    """Weights of the map of each target, for a window of this training series; -1: not in training."""
-    n = len(maps.positions)
-    if maps.reads_series:
-        return weights[:1].expand(n, -1, -1) if series < 0 else weights[1 + series * n : 1 + (series + 1) * n]
-    return weights.expand(n, -1, -1)
+def _of_history(
+    maps: LinearMaps, windows: Sequence[Tensor], series: Tensor, names: Sequence[str], season: int
+) -> Sources:
+    """What the maps answer to each part of a window and to the date. They are linear, so the answer to a part is that
+    to a window in which everything else is zero."""
+    history, date = maps.without_effects(*windows)[0], maps.date(windows[1][:, -1])
+    constant = torch.eye(1, date.shape[1], device=date.device) * date
 
+    def answer(part: Tensor, at: Tensor) -> Tensor:
+        return _exact(maps.of_history(part, at, series))
 
-def _of_history(maps: LinearMaps, own: Sequence[Tensor], date: Float[Tensor, " e"], series: int) -> Sources:
-    """What the maps answer to the parts of the column's own window [1 l n], and to the date."""
-    weights, calendar = _weights(maps, maps.own, series), _weights(maps, maps.calendar, series)
-    parts = torch.einsum("kln,nlh->khn", torch.cat(list(own)), weights)
-    constant, cycles = calendar[:, 0].T, torch.einsum("e,neh->hn", date[1:].to(calendar), calendar[:, 1:])
-    return {LEVEL: parts[0] + constant, SEASON: parts[1] + cycles, RECENT: parts[2]}
-
-
-def _of_other_columns(maps: LinearMaps, history: Float[Tensor, "l c"], series: int, names: Sequence[str]) -> Sources:
-    """What the maps answer to the recent rows of all columns, minus their means."""
-    if not maps.recent:
-        return {}
-    numbers = history[:, list(maps.read)]
-    rows = numbers[-maps.recent :] - numbers.mean(dim=0)
-    weights = _weights(maps, maps.others, series).unflatten(1, (maps.recent, len(maps.read)))
-    parts, sources = torch.einsum("lc,nlch->chn", rows, weights), Sources()
-    for column, part in zip(maps.read, parts, strict=True):
-        if column in maps.positions:
-            is_own = torch.tensor([column == position for position in maps.positions], device=part.device)
-            _add(sources, {RECENT: part * is_own, OTHERS: part * ~is_own})
-        else:
-            _add(sources, {covariate_source(names[column]): part})
+    empty, targets, parts = torch.zeros_like(history), list(maps.positions), split(history, season)
+    sources = {LEVEL: answer(empty, constant), SEASON: answer(empty, date - constant)}
+    for columns in [[column] for column in maps.read] if maps.recent else [targets]:  # maps may read each other's
+        places = torch.tensor(columns, device=history.device)
+        is_own = torch.isin(torch.tensor(targets), torch.tensor(columns))
+        if not is_own.any():
+            whole = answer(empty.index_copy(2, places, history[:, :, columns]), 0 * date)
+            _add(sources, {covariate_source(names[columns[0]]): whole})
+            continue
+        for name, part in parts.items():
+            own = answer(empty.index_copy(2, places, part[:, :, columns]), 0 * date)
+            _add(sources, {name: own * is_own, **({} if is_own.all() else {OTHERS: own * ~is_own})})
     return sources
 
 

@@ -151,12 +151,12 @@ def test_a_window_is_level_season_and_the_rest() -> None:
     t = torch.arange(31.0)
     profile = torch.tensor([3.0, -1.0, -2.0])
     history = (5 + 0.5 * t + profile[(t.long() - 31) % 3])[None, :, None]
-    level, season, rest = split(history, 3)
+    level, season, rest = split(history, 3).values()
     torch.testing.assert_close(level + season + rest, history)
     torch.testing.assert_close(level, history.mean().expand_as(level))
     torch.testing.assert_close(season[0, :, 0], profile[(t.long() - 31) % 3], atol=0.05, rtol=0.0)
     torch.testing.assert_close(rest.diff(dim=1).mean(), torch.tensor(0.5), atol=0.05, rtol=0.0)
-    assert not split(history, 16)[1].any()
+    assert not split(history, 16)["season"].any()
 
 
 def test_the_bound_is_what_clipping_adds(files: Path) -> None:

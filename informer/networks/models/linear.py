@@ -127,7 +127,7 @@ class LinearMaps(nn.Module):
             series: number of each window's training series; -1, or None for all windows: not in training.
         """
         history, ahead = self.without_effects(enc_x, enc_mark, dec_x, dec_mark)
-        return self._of_history(history, self.date(enc_mark[:, -1]), series) + ahead
+        return self.of_history(history, self.date(enc_mark[:, -1]), series) + ahead
 
     def without_effects(
         self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor
@@ -150,7 +150,8 @@ class LinearMaps(nn.Module):
             effects = effects + self.effects[rows.start : rows.stop][x[:, :, column].long()]
         return effects
 
-    def _of_history(self, enc_x: Tensor, date: Tensor, series: Tensor | None) -> Tensor:
+    def of_history(self, enc_x: Tensor, date: Tensor, series: Tensor | None) -> Tensor:
+        """What the maps answer to a history without effects and to `date`; linear in both."""
         features, weights = date, cast(Tensor, self.calendar)
         if self.recent:
             features = torch.cat([features, self.recent_rows(enc_x)], dim=1)
