@@ -167,3 +167,19 @@ def test_pandas_and_paths_give_pandas(tmp_path: Path) -> None:
     frame = hourly()
     for given in (frame, frame.set_index("date")["load"], "a.csv", tmp_path):
         assert like(given, frame) is frame
+
+
+@pytest.mark.parametrize("kind", ["int", "category", "levels", "polars"])
+def test_keys_of_series_keep_their_type(kind: str) -> None:
+    """Red if a forecast cannot be joined with the frame by its keys, or `fit` needs to be told which column names the
+    series although `predict` finds it."""
+    frame = pd.concat([hourly().assign(store=store, load=hourly()["load"] + store) for store in (7, 12)])
+    if kind == "category":
+        frame["store"] = frame["store"].astype("category")
+    given = frame.set_index(["store", "date"]) if kind == "levels" else frame
+    given = pl.from_pandas(frame) if kind == "polars" else given
+    for model in (Forecaster(), Forecaster(**SETTINGS).fit(given)):
+        for table in (model.predict(given, horizon=2), model.backtest(given, horizon=12, stride=200)):
+            found = table.to_pandas() if kind == "polars" else table
+            assert found["store"].dtype == frame["store"].dtype
+            assert list(found["store"].unique()) == [7, 12]

@@ -85,6 +85,8 @@ def test_a_forecast_from_a_store(run: Path, store: Any, tmp_path: Path) -> None:
     texts = [(tmp_path / name / "own.forecast.csv").read_bytes() for name in ("here", "there")]
     assert texts[0] == texts[1]
     assert "informer-" not in outcome.out
+    answer = json.loads(call("forecast", "memory://in/own.csv", "horizon=3", f"output={tmp_path}/of", "--json").out)
+    assert answer["forecasts"][0]["input"] == "memory://in/own.csv"
     store.pipe_file("/in/own.csv", BODY[: BODY.rindex(b"\n", 0, -1) + 1])
     assert predicted(run, "input=memory://in/own.csv", outputs[2]).status == 0
     assert (tmp_path / "later" / "own.forecast.csv").read_bytes() != texts[0]

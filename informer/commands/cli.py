@@ -1,5 +1,6 @@
 """`informer COMMAND ...`: the console script, and the table of all commands; the commands import what is slow."""
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -40,7 +41,6 @@ Commands:
 {commands}
 
 Settings are written key=value: informer forecast my.csv target=sales horizon=48
-With classes of your own file: --import=my_file, from the current folder.
 For programs: --json prints the answer of a command as one JSON object.
 Keys of a command: informer COMMAND --help
 """
@@ -84,12 +84,9 @@ def run(name: str) -> None:
 
 def _run(name: str, answers: "list[Answer]") -> None:
     """Append the answers of the command, one for each job; `sys.argv` gets keys before paths, as a run records it."""
-    from informer.base.extensions import import_words
-    from informer.config.compose import groups, refusing, run_command, settings_words
+    from informer.config.compose import groups, run_command, settings_words
     from informer.config.fields import keys_of
 
-    with refusing():
-        sys.argv[1:] = import_words(sys.argv[1:])
     schema, further = settings_class(name), [*groups(), "horizon"] if name == "train" else []
     sys.argv[1:] = with_keys(name, settings_words(sys.argv[1:], [*keys_of(schema), *further]))
     if name == "train":
@@ -104,11 +101,9 @@ def _run(name: str, answers: "list[Answer]") -> None:
 
 def _in_json(name: str, answers: "list[Answer]") -> int:
     """Print the answer of a command, or its errors, as JSON; returns the exit status."""
-    import json
     from contextlib import redirect_stdout
 
     from informer.base.console import EXIT_USER_ERROR, Refused
-    from informer.config.conversion import without_nan
 
     status, errors = 0, list[str]()
     with redirect_stdout(sys.stderr):
@@ -120,7 +115,7 @@ def _in_json(name: str, answers: "list[Answer]") -> int:
             status = ended.code if isinstance(ended.code, int) else 1
     facts = answers[-1].facts if answers else {}
     status = status or (answers[-1].status if answers else 0)
-    print(json.dumps({"command": name, "exit_status": status, "errors": errors, **without_nan(facts)}, default=str))
+    print(json.dumps({"command": name, "exit_status": status, "errors": errors, **facts}))
     return status
 
 
@@ -132,11 +127,22 @@ def settings_class(name: str) -> Any:
 
 
 def action_of(name: str) -> Any:
-    """The function of a command, which is called with its checked settings."""
+    """The function of a command, which is called with its checked settings; it answers plain values, and addresses in
+    place of local copies."""
+    from informer.base.errors import with_addresses
     from informer.commands import actions
+    from informer.config.conversion import without_nan
     from informer.read.remote import copies
 
-    return copies()(getattr(actions, "evaluate" if name == "eval" else name))  # eval is a function of Python
+    action = getattr(actions, "evaluate" if name == "eval" else name)  # eval is a function of Python
+
+    @copies()
+    def answer(settings: Any) -> "Answer":
+        given = action(settings)
+        facts = json.loads(with_addresses(json.dumps(without_nan(given.facts), default=str)))
+        return given._replace(facts=facts)
+
+    return answer
 
 
 MEANT = {"input": "file, folder or pattern", "dataset.path": "file or folder", "checkpoint": "run or model file"}

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -23,7 +24,7 @@ from informer.base.console import logging_to, say
 from informer.base.errors import InputError, counted
 from informer.base.files import write_atomic
 from informer.base.quantiles import BAND, central_pairs
-from informer.checkpoint.paths import check_output
+from informer.checkpoint.paths import only_output
 from informer.config.commands import ScoreConfig
 from informer.config.conversion import without_nan
 from informer.members.baselines import Histories, naive2_after, naive_after, naive_quantiles_after, ridge_after
@@ -207,30 +208,33 @@ def score(settings: ScoreConfig, console: Console) -> dict[str, Any]:
     Raises:
         InputError: a file cannot be read, or the files do not match.
     """
-    paths = _paths(settings)
+    paths, written = _paths(settings), [Path(settings.output or "", name) for name in WRITTEN]
+    claimed: AbstractContextManager[None] = nullcontext()
     if settings.output:
-        written = [Path(settings.output, name) for name in WRITTEN]
-        check_output(Path(settings.output), written, inputs=paths, overwrite=settings.overwrite)
-    with logging_to(console, quiet=True):
+        claimed = only_output(Path(settings.output), written, inputs=paths, overwrite=settings.overwrite)
+    with claimed, logging_to(console, quiet=True):
         models, histories, season, notes = read_matched(settings)
         scores, differences = score_paths(models, histories, season)
-    first, notes = next(iter(models.values())), [*notes, *scores.notes]
-    overall, by_step = (
-        {name: {metric: each.tolist() for metric, each in own.items()} for name, own in values_of(scores, view).items()}
-        for view in ("overall", "step")
-    )
-    content: dict[str, Any] = without_nan(
-        {"overall": overall, "by_step": by_step, "differences": differences, "notes": notes}
-    )
-    console.print(_table(overall))
-    for line in [*_coverage(overall), *notes, *map(sentence, differences)]:
-        say(console, line)
-    if settings.output:
-        pairs = first.keys[["series", "column"]].drop_duplicates()
-        write_atomic(written[0], json.dumps(content, indent=2, allow_nan=False) + "\n")
-        write_atomic(written[1], tidy_csv(ROW, rows_of(scores, pairs)))
-        say(console, f"scores: {settings.output}")
-    return content
+        first, notes = next(iter(models.values())), [*notes, *scores.notes]
+        overall, by_step = (
+            {
+                name: {metric: each.tolist() for metric, each in own.items()}
+                for name, own in values_of(scores, view).items()
+            }
+            for view in ("overall", "step")
+        )
+        content: dict[str, Any] = without_nan(
+            {"overall": overall, "by_step": by_step, "differences": differences, "notes": notes}
+        )
+        console.print(_table(overall))
+        for line in [*_coverage(overall), *notes, *map(sentence, differences)]:
+            say(console, line)
+        if settings.output:
+            pairs = first.keys[["series", "column"]].drop_duplicates()
+            write_atomic(written[0], json.dumps(content, indent=2, allow_nan=False) + "\n")
+            write_atomic(written[1], tidy_csv(ROW, rows_of(scores, pairs)))
+            say(console, f"scores: {settings.output}")
+        return content
 
 
 def _table(overall: Mapping[str, Mapping[str, float]]) -> Table:

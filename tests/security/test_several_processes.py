@@ -78,6 +78,7 @@ def test_a_second_run_gets_one_line_until_the_first_is_killed(folder: Path, tree
         (["explain", "checkpoint=run", "importance=true", "output=out"], "out"),
         (["report", "run", "output=out/page.html"], "out"),
         (["export", "checkpoint=run", "format=safetensors", "output=out/model.safetensors"], "out"),
+        (["score", "forecasts=in/next.csv", "actuals=in/a.csv", "history=in/a.csv", "output=out"], "out"),
         (["forecast", "in/a.csv", "horizon=3", "output=out"], "out"),
     ],
 )
@@ -88,7 +89,9 @@ def test_a_second_command_gets_one_line(
     shutil.copytree(trained.run_dir, "run")
     Path("run/metrics.json").unlink()
     Path("in").mkdir()
-    Path("in/a.csv").write_bytes(resource("data/sample.csv").read_bytes())
+    rows = resource("data/sample.csv").read_bytes()
+    Path("in/a.csv").write_bytes(rows)
+    Path("in/next.csv").write_bytes(b"".join(rows.splitlines(keepends=True)[place] for place in (0, -2, -1)))
     with another_process_writes(Path(locked)):
         before = tree(folder)
         assert f"={locked}: another process is writing to this folder" in refusal(*words)
