@@ -8,8 +8,9 @@ Results have the type of the input.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,14 +30,16 @@ from informer.config.data import DatasetConfig, InputFormat, plain_settings
 from informer.config.fields import check
 from informer.config.training import TrainConfig
 from informer.data.dataset import read_dataset
-from informer.data.history import Futures
+from informer.data.diagnosis import series_column
+from informer.data.history import Future
 from informer.inference.model import Forecast, TrainedModel, table_of
 from informer.inference.rolling import RollingScores, first_origin, roll_panel, with_origins
 from informer.inference.sources import explanations
 from informer.inference.untrained import Untrained, untrained
 from informer.inference.writing import figure_of
 from informer.read.remote import copies
-from informer.read.series import Frame, Series, frame_of, like, path_of
+from informer.read.series import Frame, Series, frame_of, keeping_cells, like, path_of, table_of_file
+from informer.read.shapes import prepared
 from informer.read.table import name_of, table_of_frame
 from informer.training.folder import NAME, RunFolder
 
@@ -44,11 +47,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
-
-
-def levels_of(intervals: int | Sequence[int]) -> Sequence[int]:
-    """Levels as a sequence."""
-    return (intervals,) if isinstance(intervals, int) else intervals
 
 
 def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
@@ -71,14 +69,21 @@ def named_source(frame: Frame, name: str = "frame", *, is_named: bool = False) -
     return path, name if is_named else name_of(path)
 
 
+def keyed_like(frame: Frame, table: pd.DataFrame, keys: Iterable[str]) -> Any:
+    """A table as one of the type of `frame`, in which columns that name the series have the type that they have there;
+    text where `frame` is a file, or a stream, which is read already."""
+    if path_of(frame) is None and not isinstance(frame, Iterator):
+        given = table_of_frame(frame_of(frame, NAME), NAME).frame
+        for name in filter(given.columns.__contains__, keys):
+            by_text = {str(cell): cell for cell in given[name].unique()}
+            if (cells := table[name].map(by_text)).notna().all():
+                table[name] = pd.Series(cells, dtype=given[name].dtype)
+    return like(frame, table)
+
+
 def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame]:
     """Frames by name; those of a sequence are numbered."""
     return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}
-
-
-def _check_futures(frames: Mapping[Any, Frame], ahead: Mapping[Any, Frame] | None) -> None:
-    if ahead is not None and (absent := [str(name) for name in frames if name not in ahead]):
-        raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
 
 
 Key = TypeVar("Key")
@@ -160,11 +165,15 @@ class Forecaster:
 
         config = self.get_params()
         requested_dir, path = config.pop("run_dir", None), path_of(frame)
-        table = None if path is not None else table_of_frame(frame_of(frame, NAME), NAME, None)
+        table = table_of_frame(frame_of(frame, NAME), NAME) if path is None else None
         with ExitStack() as folders:
             run_dir = Path(requested_dir or Path(folders.enter_context(TemporaryDirectory())) / "run")
             kept_at = saved_path(table.frame, run_dir) if requested_dir and table is not None else None
             settings, folder = table_settings(config, path or kept_at), RunFolder(run_dir)
+            folders.enter_context(keeping_cells())
+            if (dataset := settings.dataset).series_col is None:  # found, as `predict` does
+                cells = prepared(table, dataset) if table is not None else table_of_file(Path(path or ""), dataset)
+                settings = replace(settings, dataset=replace(dataset, series_col=series_column(cells, dataset)))
             read: Read = partial(read_dataset, settings)
             if table is not None:
                 folders.enter_context(folder.claimed())
@@ -246,7 +255,7 @@ class Forecaster:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
         forecasts = self._forecasts_of(frame, future, horizon=horizon, intervals=intervals, dataset=dataset)
-        return like(frame, table_of(forecasts))
+        return keyed_like(frame, table_of(forecasts), forecasts[0].series.keys)
 
     @copies()
     def explain(
@@ -267,7 +276,7 @@ class Forecaster:
         from informer.inference.explain import tidy
 
         forecasts = self._forecasts_of(frame, future, horizon=horizon, dataset=dataset, explained=True)
-        return like(frame, tidy(forecasts))
+        return keyed_like(frame, tidy(forecasts), forecasts[0].series.keys)
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -370,7 +379,8 @@ class Forecaster:
         ahead = None if futures is None else by_name(futures)
         by_frame, are_named = by_name(frames), isinstance(frames, Mapping)
         forecasts = self._forecasts(by_frame, ahead, horizon=horizon, intervals=intervals, are_named=are_named)
-        tables = [like(frame, table_of(of)) for frame, of in zip(by_frame.values(), forecasts, strict=True)]
+        pairs = zip(by_frame.values(), forecasts, strict=True)
+        tables = [keyed_like(frame, table_of(of), of[0].series.keys) for frame, of in pairs]
         return dict(zip(frames, tables, strict=True)) if are_named else tables
 
     def _panel(self, frame: Frame, ahead: int | None = None) -> list[Series]:
@@ -393,23 +403,36 @@ class Forecaster:
         are_named: bool = False,
         explained: bool = False,
     ) -> list[list[Forecast]]:
-        """The forecasts of each table, with their sources if `explained`; other arguments as of `_read`."""
-        levels = levels_of(intervals)
+        """The forecasts of each table, with their sources if `explained`.
+
+        Args:
+            ahead: tables of future covariates by the same names; None: they are in the rows at the end of `frames` that
+                have no target.
+            are_named: whether the names are those of single series; otherwise a file names its own.
+        """
+        levels = [intervals] if isinstance(intervals, int) else [*intervals]
+        if ahead is not None and (absent := [str(name) for name in frames if name not in ahead]):
+            raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
         if self._is_untrained:
-            _check_futures(frames, ahead)
             subjects = [
                 self._untrained(frame, None if ahead is None else ahead[name], dataset, str(name))
                 for name, frame in frames.items()
             ]
             return [each.forecast(horizon, self._device, levels=levels, explained=explained) for each in subjects]
-        panels, futures = self._read(frames, ahead, dataset=dataset, are_named=are_named)
-        series, covariates = [member for panel in panels for member in panel], None
-        if futures is not None:
-            covariates = [of(member) for of, panel in zip(futures, panels, strict=True) for member in panel]
+        written = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset)))
+        panels, covariates = list[list[Series]](), list[Future]()
+        for name, frame in frames.items():
+            source, label = named_source(frame, str(name), is_named=are_named)
+            future = (None, "") if ahead is None else named_source(ahead[name], f"future of {name}")
+            panel, known = self.trained.reader.read(source, label, written, future=future[0], future_name=future[1])
+            panels.append(panel)
+            covariates += known
+        series = [each for panel in panels for each in panel]
         if explained:
-            predicted = iter(explanations(self.trained, series, covariates, horizon=horizon))
+            predicted = iter(explanations(self.trained, series, covariates or None, horizon=horizon))
         else:
-            predicted = iter(self.trained.forecast(series, horizon=horizon, levels=levels, futures=covariates))
+            futures = covariates or None
+            predicted = iter(self.trained.forecast(series, horizon=horizon, levels=levels, futures=futures))
         return [list(islice(predicted, len(panel))) for panel in panels]
 
     def _untrained(
@@ -422,33 +445,6 @@ class Forecaster:
         config = check(node_of(DatasetConfig, plain_settings(written)))
         target, named = self.settings.get("target"), self.settings.get("future_covariates", ())
         return untrained(frame, config, name=name, target=target, future=future, named=named)
-
-    def _read(
-        self,
-        frames: Mapping[Any, Frame],
-        ahead: Mapping[Any, Frame] | None,
-        *,
-        dataset: Mapping[str, Any] | None = None,
-        are_named: bool = False,
-    ) -> tuple[list[list[Series]], list[Futures] | None]:
-        """The series of each table, and their future covariates if the model has any.
-
-        Args:
-            ahead: tables of future covariates by the same names; None: they are in the rows at the end of `frames` that
-                have no target.
-            are_named: whether the names are those of single series; otherwise a file names its own.
-        """
-        model, reader = self.trained, self.trained.reader
-        written = None if dataset is None else check(node_of(InputFormat, plain_settings(dataset)))
-        panels = [
-            reader.series(*named_source(frame, str(name), is_named=are_named), written)
-            for name, frame in frames.items()
-        ]
-        if ahead is None and not model.columns.future_covariates:
-            return panels, None
-        label, tables = ("{}", frames) if ahead is None else ("future of {}", ahead)
-        _check_futures(frames, ahead)
-        return panels, [reader.futures(*named_source(tables[name], label.format(name))) for name in frames]
 
     @copies()
     def backtest(
@@ -479,17 +475,17 @@ class Forecaster:
         Raises:
             InputError: as for `predict`, or too few rows for one origin.
         """
+        levels = [intervals] if isinstance(intervals, int) else [*intervals]
         if self._is_untrained:
-            table = self._untrained(frame).backtest(
-                horizon, self._device, levels=levels_of(intervals), stride=stride, start=start
-            )
-            return like(frame, table)
+            subject = self._untrained(frame)
+            table = subject.backtest(horizon, self._device, levels=levels, stride=stride, start=start)
+            return keyed_like(frame, table, subject.panel[0].keys)
         model = self.trained.scored
         if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
         panel = self._panel(frame, ahead=model.reach(horizon))
-        rows, levels = None if horizon is None else str(horizon), [*levels_of(intervals)]
+        rows = None if horizon is None else str(horizon)
         how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
         firsts = None if start is None else [first_origin(model, series, start) for series in panel]
         tables = roll_panel(model, panel, how, first_rows=firsts)
-        return like(frame, pd.concat(tables, ignore_index=True))
+        return keyed_like(frame, pd.concat(tables, ignore_index=True), panel[0].keys)

@@ -19,7 +19,8 @@ from torch import nn
 
 from informer import checkpoint
 from informer.config.commands import Format, PredictConfig
-from informer.inference.job import InputFile, Job, Journal, chunks, forecast_files, name_sources
+from informer.inference.job import InputFile, Job, chunks, forecast_files, name_sources
+from informer.inference.journal import Journal
 from informer.inference.model import TrainedModel
 from informer.inference.writing import Writer
 
@@ -88,7 +89,7 @@ def main() -> None:
             checkpoint=checkpoint.locate(options.checkpoint), settings=PredictConfig(batch_size=64),
             writer=Writer(folder=out, format=Format.csv, plots=False), has_many_inputs=True,
         )  # fmt: skip
-        journal = Journal(out, job.digest(), [], resume=False)
+        journal = Journal(out, job.digest(sources), [], resume=False)
         pandas_seconds = job_seconds = 0.0
         half = 0
         for first in range(0, len(sources), options.slice):
@@ -97,7 +98,7 @@ def main() -> None:
             job_seconds += job_alone(turn, model, job, journal)
             half = resident("VmHWM") if first < len(sources) // 2 else half
         started = time.process_time()
-        failed = [row for row in journal.finish(sources) if row.status != "ok"]
+        failed = [row for row in journal.finish(source.path for source in sources) if row.status != "ok"]
         job_seconds += time.process_time() - started
     around = job_seconds - watch.seconds
     print(f"{options.files} files of {options.rows} rows, {len(failed)} failed")

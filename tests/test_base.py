@@ -10,7 +10,6 @@ from informer.base.errors import InputError
 from informer.base.files import LOCK
 from informer.base.runtime import pick_device
 from informer.checkpoint.paths import BEST, CONFIG, FORECASTS, check_output
-from informer.read.times import check_zones
 from informer.training.folder import RunFolder
 
 
@@ -33,11 +32,6 @@ def test_the_named_device(name: str, expected: str, machine: pytest.MonkeyPatch)
     assert str(pick_device(name)) == expected
 
 
-def test_auto_takes_no_apple_gpu(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(torch.cuda, "is_available", lambda: False)
-    assert str(pick_device("auto")) == "cpu"
-
-
 def test_a_gpu_that_is_not_there(machine: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"device=cuda:2: torch finds no such GPU; .*auto\|cpu\|cuda:0\|cuda:1\|mps$"):
         pick_device("cuda:2")
@@ -45,12 +39,6 @@ def test_a_gpu_that_is_not_there(machine: pytest.MonkeyPatch) -> None:
     assert str(pick_device("cuda")) == "cuda:1"
     with pytest.raises(InputError, match="torchrun assigns a GPU to each process"):
         pick_device("cuda:0")
-
-
-@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "", "CUDA"])
-def test_what_is_no_device(name: str) -> None:
-    with pytest.raises(InputError, match="expected auto, cpu, cuda, cuda:1 or mps, found"):
-        pick_device(name)
 
 
 @pytest.mark.parametrize("device", ["cuda:1", "mps"])
@@ -129,10 +117,3 @@ def test_only_a_file_of_the_same_command_is_replaced(command: str, trained: Trai
     assert call(command, *given, "output=new").status == 2
     done(command, *given, "output=new", "overwrite=true")
     assert len(Path("new").read_bytes()) == len(first)
-
-
-@pytest.mark.parametrize(("zone", "other", "cure"), [("UTC", None, "without a zone"), (None, "UTC", "timezone=UTC")])
-def test_times_with_and_without_zone_are_refused(zone: str | None, other: str | None, cure: str) -> None:
-    with pytest.raises(InputError, match=f"^new.csv: .* as in training, .*{cure}$"):
-        check_zones("new.csv", zone, other, "training")
-    check_zones("new.csv", zone, zone, "training")

@@ -143,14 +143,6 @@ def test_other_categories_leave_their_vectors_fresh(shops: tuple[Path, pd.DataFr
     assert "transform.categories.tables.0.weight" in other.out.split("fresh: ")[1].splitlines()[0]
 
 
-def test_inspect_proposes_them(shops: tuple[Path, pd.DataFrame]) -> None:
-    line = "text columns not used: promo (4 values), weather (2 values); dataset.categorical=[promo,weather] reads them"
-    assert line in call("inspect", "shops.csv", "dataset.series_col=shop").out
-    outcome = call("inspect", "shops.csv", "dataset.series_col=shop", "dataset.categorical=[promo,weather]")
-    assert "columns:  promo, weather, status, sales" in outcome.out
-    assert "text columns" not in outcome.out
-
-
 def test_names_that_hardly_repeat_are_warned_of(folder: Path) -> None:
     """Red if a column of identifiers trains without a word; weather, which has two categories, is not named."""
     rng = np.random.default_rng(0)

@@ -3,19 +3,16 @@
 import io
 import json
 import logging
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from entry_points import SMALL, Trained, call, done, killed
-from rich.console import Console
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from informer import Forecaster, checkpoint
+from informer import Forecaster
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 
@@ -66,11 +63,6 @@ def test_an_error_names_the_table(forecaster: Forecaster, frame: pd.DataFrame) -
         forecaster.predict_many([frame, frame.drop(columns="price")])
     with pytest.raises(InputError, match="horizon: expected at least 1, found 0"):
         forecaster.predict(frame, horizon=0)
-
-
-def test_a_name_that_the_forecast_needs(forecaster: Forecaster, frame: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match="frame: the forecast needs the column 'rolled'; rename yours"):
-        forecaster.predict(frame.rename(columns={"date": "rolled"}), horizon=7)
 
 
 def test_without_a_fit_there_is_no_forecast(frame: pd.DataFrame) -> None:
@@ -163,18 +155,6 @@ def test_fitting_is_training_from_the_command_line(folder: Path, capsys: pytest.
     assert repr(Forecaster()) == "Forecaster(model='zero')"
 
 
-def test_a_terminal_shows_what_is_being_done(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if a fit is silent; the line is of a terminal only, as the test before says."""
-    written = io.StringIO()
-
-    def console(*, quiet: bool = False, stderr: bool = False) -> Console:
-        return Console(quiet=True) if quiet else Console(file=written, force_terminal=stderr)
-
-    monkeypatch.setattr("informer.forecaster.Console", console)
-    Forecaster(**SIZES, **{"trainer.max_steps": 1}).fit(frame)
-    assert "scoring on held-out rows" in written.getvalue()
-
-
 def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) -> None:
     config = {**SIZES, "trainer.max_steps": 1, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
     with pytest.raises(InputError, match=r"column|few"):
@@ -185,21 +165,6 @@ def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) 
     pd.testing.assert_frame_equal(Forecaster.load("kept", device="cpu").predict(frame), fitted.predict(frame))
     with pytest.raises(InputError, match="run_dir=kept: expected a new or empty folder"):
         Forecaster(run_dir="kept", **config).fit(frame)
-
-
-def test_training_reads_no_file(frame: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if the table is written and read back, with `run_dir` or without."""
-
-    def refuse(*arguments: object, **settings: object) -> None:
-        raise AssertionError("a file was read")
-
-    monkeypatch.setattr("informer.read.series.read_table", refuse)
-    config = {**SIZES, "trainer.max_steps": 1, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
-    fitted = Forecaster(**config).fit(frame)
-    assert [path.name for path in folder.iterdir()] == []
-    kept = Forecaster(run_dir="kept", **config).fit(frame)
-    pd.testing.assert_frame_equal(fitted.predict(frame), kept.predict(frame))
-    pd.testing.assert_frame_equal(pd.read_csv("kept/frame.csv", parse_dates=["date"]), frame)
 
 
 @pytest.mark.slow
@@ -261,14 +226,6 @@ def test_times_of_a_place_keep_their_place(folder: Path) -> None:
     assert str(forecast["date"].dt.tz) == "Europe/Berlin"
 
 
-def test_nested_keys_of_the_dataset(folder: Path) -> None:
-    """Red if a nested `dataset` takes the place of the choice of a dataset."""
-    frame = pd.read_csv(resource("data/sample.csv")).iloc[:320, :2]
-    Forecaster(**SIZES, run_dir="run", trainer={"max_steps": 1}, dataset={"fill": "ffill"}).fit(frame)
-    config = checkpoint.load(Path("run")).config["dataset"]
-    assert (config["name"], config["fill"], config["split"]["kind"]) == ("csv", "ffill", "ratio")
-
-
 def test_columns_of_a_table_are_excluded_as_those_of_a_file(frame: pd.DataFrame, tmp_path: Path) -> None:
     """Red if `exclude` is for files only."""
     frame.to_csv(tmp_path / "f.csv", index=False)
@@ -281,12 +238,6 @@ def test_columns_of_a_table_are_excluded_as_those_of_a_file(frame: pd.DataFrame,
     assert list(fitted.predict(frame).columns) == list(one.columns)
     with pytest.raises(InputError, match=r"dataset\.exclude=prize: .* has no such column"):
         Forecaster(**config, dataset={"exclude": ["prize"]}).fit(frame)
-
-
-@pytest.mark.parametrize("level", [0, 100])
-def test_levels_are_percentages(level: int, forecaster: Forecaster, frame: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match="expected whole percentages from 1 to 99"):
-        forecaster.predict(frame, intervals=[level])
 
 
 SETTINGS = {"model": "linear", "seq_len": 48, "pred_len": 12, "device": "cpu"}
@@ -374,17 +325,6 @@ def test_the_score_of_a_refitted_model_is_of_newer_rows(fitted: Forecaster) -> N
     errors = [((each - table["actual"]) ** 2).mean() for each in (table["forecast"], naive)]
     assert refitted.score(newer, stride=12) <= 1 - errors[0] / errors[1] + 1e-6
     assert refitted.score(newer, stride=12) != fitted.score(newer, stride=12)
-
-
-def test_the_score_does_not_need_assertions(fitted: Forecaster, tmp_path: Path) -> None:
-    """Red if a statement with an effect is in an `assert`, which `python -O` leaves out."""
-    fitted.save(tmp_path / "model.safetensors")
-    hourly().to_csv(tmp_path / "f.csv", index=False)
-    code = "from informer import Forecaster; print(Forecaster.load('model.safetensors', device='cpu').score('f.csv'))"
-    words = [sys.executable, "-O", "-c", code]
-    outcome = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert outcome.returncode == 0, outcome.stderr
-    assert float(outcome.stdout) == pytest.approx(fitted.score(hourly()), rel=1e-5)
 
 
 def test_a_program_with_a_log_gets_only_lines_of_its_level(frame: pd.DataFrame) -> None:

@@ -7,11 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import assert_same_weights, call, done, refusal
-from stores import series_from_frame
 
 from informer import Forecaster, checkpoint
-from informer.config.data import DatasetConfig, Ended
-from informer.data.panel import without_ended
 
 RUN = [
     "dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3",
@@ -43,14 +40,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top / "run"
 
 
-def test_the_checkpoint_holds_every_series_own_scaler(run: Path) -> None:
-    own = checkpoint.load(run).scaler.by_series
-    assert sorted(own) == sorted(SCALES)
-    for name, scaler in own.items():
-        rows = series(name)["load"][:280]
-        assert (scaler.center[0], scaler.scale[0]) == pytest.approx((rows.mean(), rows.std(ddof=0)))
-
-
 def test_original_units_are_those_of_each_series(run: Path, folder: Path) -> None:
     """The seasonal naive's error, by numpy over all test windows of all series."""
     done("eval", f"checkpoint={run}", "output=report", "plots=false")
@@ -67,14 +56,6 @@ def test_original_units_are_those_of_each_series(run: Path, folder: Path) -> Non
     scores = json.loads(Path("report/metrics.json").read_text())["scores"]["seasonal naive"]
     for units, each in errors.items():
         assert scores[units]["overall"]["mae"] == pytest.approx(np.mean(each), rel=1e-4)
-
-
-def test_a_series_of_training_and_a_new_one_come_back_in_their_units(run: Path, folder: Path) -> None:
-    for name, factor in (("south", 1.0), ("other", 7.0)):
-        series("south").assign(load=lambda frame, factor=factor: frame["load"] * factor).to_csv(f"{name}.csv")
-        done("predict", f"checkpoint={run}", f"input={name}.csv", "output=out", "plots=false")
-        forecast = pd.read_csv(f"out/{name}.forecast.csv")["load"]
-        assert forecast.between(3500 * factor, 6500 * factor).all()
 
 
 def test_one_long_file_gives_the_same_model(run: Path, folder: Path) -> None:
@@ -317,18 +298,6 @@ def test_series_that_end_at_many_times_are_all_forecast(folder: Path) -> None:
     shops(3).drop(columns="promo").to_csv("shops.csv", index=False)
     done("forecast", "shops.csv", "model=zero", "horizon=7", "dataset.series_col=shop", "output=o")
     assert pd.read_csv(next((folder / "o" / "forecasts").glob("*.csv")))["shop"].nunique() == 10
-
-
-def test_a_shop_is_closed_also_where_the_newest_rows_of_others_are_missing() -> None:
-    """Red if it counts as open because the others do not all end at once; half of them do."""
-    panel = [
-        series_from_frame(rows.drop(columns=["shop", "promo"]), DatasetConfig(), str(name))
-        for name, rows in shops(1, n_late=4).groupby("shop")
-    ]
-    kept, line = without_ended(panel, Ended.skip)
-    assert [series.name for series in kept] == [f"s{i}" for i in range(1, 10)]
-    assert "s0 (2023-06-19)" in line
-    assert without_ended(panel[:7], Ended.skip)[1] == ""
 
 
 def test_covariates_of_closed_shops_are_not_demanded(folder: Path) -> None:

@@ -95,18 +95,6 @@ def test_one_name_in_two_folders_or_with_two_endings(trained: Trained, tables: d
     assert len(pd.read_csv("out/summary.csv")) == 3
 
 
-def test_a_folder_is_its_tables(trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree) -> None:
-    run(trained)
-    Path("in/notes.md").write_text("no table")
-    assert (
-        call(
-            "predict", f"checkpoint={trained.run_dir}", "input=in", "output=whole", "digits=null", "batch_size=3"
-        ).status
-        == 1
-    )
-    assert tree(Path("whole")) == tree(Path("out"))
-
-
 def test_resuming_does_what_is_left(trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree) -> None:
     """Red if a file done is done again, or one that changed, failed, or lost its forecast is not."""
     run(trained)
@@ -236,22 +224,6 @@ def test_the_long_table_holds_what_the_files_hold(trained: Trained, tables: dict
         wide = rows.pivot(index=["date", "rolled"], columns="column", values="y").reset_index()
         expected = pd.read_csv(f"out/{name}.forecast.csv")
         pd.testing.assert_frame_equal(wide[expected.columns], expected, check_names=False)
-
-
-def test_parquet_has_types(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    run(trained)
-    run(trained, "format=parquet", "output=typed")
-    forecast = pd.read_parquet("typed/s5.forecast.parquet")
-    pd.testing.assert_frame_equal(
-        forecast, pd.read_csv("out/s5.forecast.csv", parse_dates=["date"]), check_dtype=False, rtol=1e-12
-    )
-    assert isinstance(forecast["date"].dtype, type(pd.Series(pd.to_datetime(["2020"])).dtype))
-
-
-@pytest.mark.slow
-def test_pictures_of_many_only_when_asked_for(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    run(trained, "plots=true")
-    assert {path.name for path in Path("out").glob("*.png")} == {f"{name}.forecast.png" for name in tables}
 
 
 def test_all_that_is_wrong_with_a_file_is_one_line_of_the_summary(trained: Trained, folder: Path) -> None:

@@ -253,35 +253,29 @@ else:
 
 
 @contextmanager
-def only_writer(folder: Path, setting: str) -> Iterator[None]:
-    """Hold the lock of a folder, created as needed; a created folder that stays empty is removed.
+def only_writer(folder: Path, setting: str, *, new: bool = False) -> Iterator[Path]:
+    """Hold the lock of a folder, created as needed, and yield its path; a created folder that stays empty is removed.
 
     Args:
         setting: the key that set the folder, for errors.
+        new: a folder that does not exist yet: `folder`, or `folder`_2, _3, ... if it does.
 
     Raises:
         InputError: another process holds the lock, or the folder cannot be written.
     """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
-        make_folder(folder)
+        if new:
+            folder = _made(folder)
+            missing = [folder, *missing]
+        else:
+            make_folder(folder)
         with _locked(folder, setting):
-            yield
+            yield folder
     finally:
-        _remove_empty(missing)
-
-
-@contextmanager
-def only_writer_of_new(folder: Path, setting: str) -> Iterator[Path]:
-    """Create and lock a new folder: `folder`, or `folder`_2, _3, ... if it exists; yields its path."""
-    missing = [place for place in folder.parents if not place.exists()]
-    try:
-        created = _made(folder)
-        missing.insert(0, created)
-        with _locked(created, setting):
-            yield created
-    finally:
-        _remove_empty(missing)
+        for place in dict.fromkeys(missing):
+            with suppress(OSError, ValueError):  # not empty, or its name contains a NUL
+                place.rmdir()
 
 
 def _made(folder: Path) -> Path:
@@ -292,12 +286,6 @@ def _made(folder: Path) -> Path:
             path.mkdir()
             return path
     raise AssertionError("the numbers do not end")
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    for folder in folders:
-        with suppress(OSError, ValueError):  # not empty, or its name contains a NUL
-            folder.rmdir()
 
 
 _held: set[Path] = set()

@@ -4,6 +4,7 @@ Datasets to forecast: a file, files that form one dataset, or files with separat
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -13,16 +14,16 @@ import numpy as np
 from informer.base.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.base.files import expanded
 from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import FeatureMode, Short, SplitConfig, SplitKind, repaired
+from informer.config.data import DatasetConfig, FeatureMode, Short, SplitConfig, SplitKind, repaired
 from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.config.overrides import shell_command
 from informer.config.training import TrainConfig
 from informer.data.diagnosis import Survey, in_words, seasons_of, series_column, survey_file
 from informer.data.history import Future, Futures, future_index, futures_of_table
-from informer.data.panel import series_names, without_ended
+from informer.data.panel import series_names
 from informer.data.seasonality import Season
-from informer.inference.job import match_futures, name_sources
+from informer.inference.job import name_sources
 from informer.inference.untrained import categories_ahead, columns_ahead
 from informer.members.regression import far_ahead
 from informer.read.checks import CONFIRM, ends_without
@@ -148,7 +149,8 @@ def _plan_without_target(survey: Survey, settings: ForecastConfig) -> str:
     frame = cells_of_file(Path(survey.path), settings.dataset).frame.select_dtypes("number")
     empty = [name for name in frame.columns if frame[name].isna().iloc[-1] and digits_format(frame[name]) is None]
     target = empty[0] if len(empty) == 1 else None
-    _, known, _ = _with_rows_ahead(replace(settings, input=survey.path, target=target, model=None))
+    asked = replace(settings, input=survey.path, target=target, model=None, future=None, future_covariates=[])
+    _, known, _ = with_future(asked)
     words = f"if the last rows, which have no {target}, are to be forecast with {listed(known, 3)}, add target={target}"
     return words if known else ""
 
@@ -296,63 +298,46 @@ def _rounded_up(share: float) -> float:
 
 
 def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], list[str]]:
-    """The settings, also of a file that continues with rows to forecast, the columns that may be known ahead (those
-    that the user names, or those that have values there), and notes.
+    """The settings, also of a file that continues with rows to forecast; the columns that may be known ahead, which are
+    those that the user names, or those that have values there; and notes. The first of several files says how they
+    are.
+
+    If the last rows of a file have no target but values in other columns, these columns are known ahead, and these rows
+    are the horizon.
 
     Raises:
         InputError: columns known ahead are named, but there are no values for the rows to forecast.
     """
-    if settings.future is None:
-        settings, known, notes = _with_rows_ahead(settings)
-        if settings.future_covariates and settings.future is None:
-            raise InputError(
-                "future_covariates: expected their values for the rows to forecast, in rows at the end without the "
-                "target, or in future=FILE, found none"
-            )
-        return settings, settings.future_covariates or known, notes
-    files = list_files("future", settings.future) or [expanded(settings.future)]
-    frame = cells_of_file(files[0], settings.dataset).frame
-    known = settings.future_covariates or [name for name in frame.columns if frame[name].notna().any()]
-    inputs = list_files("input", settings.input or "", settings.dataset.exclude_files)
-    try:
-        table = table_of_file(inputs[0] if inputs else expanded(settings.input or ""), settings.dataset)
-        key = settings.dataset.series_col or series_column(table, settings.dataset)
-    except (InputError, IndexError):  # reported with all other problems of the file
-        return settings, known, []
-    return _with_categories(settings, categories_ahead(table, known, key, settings.target)), known, []
-
-
-def _with_categories(settings: ForecastConfig, names: Sequence[str]) -> ForecastConfig:
-    """The settings with these columns as further categories."""
-    categorical = without([*dict.fromkeys([*settings.dataset.categorical, *names])], [settings.target or ""])
-    return replace(settings, dataset=replace(settings.dataset, categorical=categorical))
-
-
-def _with_rows_ahead(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], list[str]]:
-    """See `with_future`: if the last rows of a file have no target but values in other columns, these columns are known
-    ahead, and these rows are the horizon. Of several files, the first says whether they continue."""
     target, config = settings.target, replace(settings.dataset, target=settings.target)
-    if target is None or config.keeps_gaps:
-        return settings, [], []
+    known, texts, notes = [*settings.future_covariates], list[str](), list[str]()
     files = list_files("input", settings.input or "", config.exclude_files) or [expanded(settings.input or "")]
-    try:
-        if not ends_without(cells_of_file(files[0], config), target):
-            return settings, [], []
-        table = table_of_file(files[0], config)
-    except InputError:  # reported with all other problems of the file
-        return settings, [], []
-    known, texts, rows = columns_ahead(table, config, target, settings.future_covariates)
-    if not known:
-        return settings, [], []
-    notes = list[str]()
-    if settings.ahead is None:
-        settings = replace(settings, horizon=str(rows.min()))
-        if rows.min() < rows.max():
-            fewest = f"{rows.idxmin()} has no more ({listed(known, 3)}), another series has {rows.max()}"
-            notes.append(f"the horizon is {counted(rows.min(), 'row')}, since {fewest}")
-    if settings.model == "zero":
-        return settings, [], notes
-    return replace(_with_categories(settings, texts), future=settings.input), known, notes
+    if settings.future is not None:
+        ahead = list_files("future", settings.future) or [expanded(settings.future)]
+        frame = cells_of_file(ahead[0], settings.dataset).frame
+        known = known or [name for name in frame.columns if frame[name].notna().any()]
+    with suppress(InputError):  # reported with all other problems of the file
+        if settings.future is not None:
+            table = table_of_file(files[0], settings.dataset)
+            key = config.series_col or series_column(table, settings.dataset)
+            texts = categories_ahead(table, known, key, target)
+        elif target is not None and not config.keeps_gaps and ends_without(cells_of_file(files[0], config), target):
+            columns, texts, rows = columns_ahead(table_of_file(files[0], config), config, target, known)
+            if columns and settings.ahead is None:
+                settings = replace(settings, horizon=str(rows.min()))
+                if rows.min() < rows.max():
+                    fewest = f"{rows.idxmin()} has no more ({listed(columns, 3)}), another series has {rows.max()}"
+                    notes.append(f"the horizon is {counted(rows.min(), 'row')}, since {fewest}")
+            if columns and settings.model == "zero":
+                return settings, [], notes
+            if columns:
+                known, settings = known or columns, replace(settings, future=settings.input)
+    if known and settings.future is None:
+        raise InputError(
+            "future_covariates: expected their values for the rows to forecast, in rows at the end without the "
+            "target, or in future=FILE, found none"
+        )
+    categorical = without([*dict.fromkeys([*config.categorical, *texts])], [target or ""])
+    return replace(settings, dataset=replace(settings.dataset, categorical=categorical)), known, notes
 
 
 def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], series: Series) -> ForecastConfig:
@@ -371,41 +356,31 @@ def with_columns_ahead(settings: ForecastConfig, candidates: Sequence[str], seri
     return replace(settings, future_covariates=ahead)
 
 
-def check_future(subject: Survey, settings: ForecastConfig, horizon: int) -> list[str]:
-    """Raise an InputError before anything is trained if the columns known ahead do not reach to the end of the horizon;
-    returns notes on values far outside the history.
+def values_ahead(
+    panel: Sequence[Series], futures: Sequence[Future], settings: ForecastConfig, config: DatasetConfig, horizon: int
+) -> tuple[list[np.ndarray], list[str]]:
+    """Values of the columns known ahead in the rows to forecast of each series, and notes on those that are far outside
+    the history of all series.
 
-    Of one file; those of several files are checked when these are forecast.
+    Raises:
+        InputError: the columns do not reach to the end of the horizon.
     """
-    if settings.future is None or subject.n_files > 1 or list_files("future", settings.future) is not None:
-        return []
-    config = subject.dataset
-    table = with_series_names(table_of_file(expanded(settings.future), config), config.series_col)
-    futures = futures_of_table(table, config)
-    panel, names = (
-        without_ended(subject.panel, config.ended)[0],
-        without(settings.future_covariates, config.categorical),
-    )
-    times = [future_index(series, rows_ahead(series, settings, horizon)) for series in panel]
-    # categories are checked when they are forecast from, as codes
-    ahead = [futures(series).at(own, names) for series, own in zip(panel, times, strict=True)]
-    return notes_ahead(panel, names, ahead)
-
-
-def notes_ahead(panel: Sequence[Series], columns: Sequence[str], ahead: Sequence[np.ndarray]) -> list[str]:
-    """Notes on values of numeric columns known ahead that are far outside the history of all series."""
-    return far_ahead(
-        columns, np.concatenate([column_values(series, columns) for series in panel]), np.concatenate(ahead)
-    )
+    names, ahead = settings.future_covariates, list[np.ndarray]()
+    for series, future in zip(panel, futures, strict=True):
+        ahead.append(future.at(future_index(series, rows_ahead(series, settings, horizon)), names))
+    numeric = without(names, config.categorical)
+    history = np.concatenate([column_values(series, numeric) for series in panel])
+    return ahead, far_ahead(numeric, history, np.concatenate(ahead)[:, [*map(names.index, numeric)]])
 
 
 def futures_ahead(subject: Survey, panel: Sequence[Series], settings: ForecastConfig) -> list[Future]:
-    """The columns known ahead of each series.
+    """The columns known ahead of each series; none without such columns.
 
     Raises:
         InputError: a series without them, or text in columns of several files.
     """
-    assert settings.future is not None, "with columns known ahead"
+    if settings.future is None or settings.model == "zero":
+        return []
     config = subject.dataset
     texts = [name for name in settings.future_covariates if name in config.categorical]
     inputs = list_files("input", subject.path, config.exclude_files) or [expanded(subject.path)]
@@ -422,25 +397,15 @@ def futures_ahead(subject: Survey, panel: Sequence[Series], settings: ForecastCo
         table = with_series_names(table_of_file(path, config), config.series_col)
         return futures_of_table(coded(table, categories.labels), config)
 
-    paths = match_futures(settings.future, name_sources(inputs))
-    if isinstance(paths, Path) or subject.n_files == 1:
-        whole = read(paths if isinstance(paths, Path) else next(iter(paths.values())))
+    sources = name_sources(inputs, settings.future)
+    by_path = {path: read(path) for path in dict.fromkeys(source.future for source in sources) if path}
+    if len(by_path) == 1:
+        (whole,) = by_path.values()
         return [whole(series) for series in panel]
-    by_file = {name: read(path) for name, path in paths.items()}
+    by_file = {source.name: by_path[source.future] for source in sources if source.future}
     if lacking := [series.name for series in panel if series.name not in by_file]:
         raise InputError(f"future={settings.future}: found no file of {listed(lacking, 3)}; write all into one file")
     return [by_file[series.name](series) for series in panel]
-
-
-def with_horizon(settings: ForecastConfig, panel: Sequence[Series], futures: Sequence[Future]) -> ForecastConfig:
-    """The settings with a horizon: theirs, or the rows that are known ahead of every series."""
-    if settings.ahead is not None:
-        return settings
-    rows = [
-        (future.by_zone(series).unique() > series.timestamps[-1]).sum()
-        for series, future in zip(panel, futures, strict=True)
-    ]
-    return replace(settings, horizon=str(min(rows))) if min(rows) else settings  # without rows `Future.at` says so
 
 
 def targets_of(series: Series, settings: ForecastConfig) -> list[str]:

@@ -27,33 +27,30 @@ from informer.base.start import Interrupted
 from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
 from informer.commands.plan import (
     Failure,
-    check_future,
     find_subjects,
     futures_ahead,
     left_out,
-    notes_ahead,
     plan,
-    rows_ahead,
     rows_and_horizon,
     targets_of,
+    values_ahead,
     with_columns_ahead,
     with_future,
-    with_horizon,
 )
 from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import from_plain
-from informer.config.data import DatasetConfig, dataset_words
+from informer.config.data import DatasetConfig, dataset_words, regions_of
 from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
 from informer.data.diagnosis import Survey
-from informer.data.history import future_index
 from informer.data.panel import without_ended
 from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
 from informer.inference.model import Forecast, TrainedModel, interval_notes, log_forecasts
 from informer.inference.totals import Totals, held_out, held_out_untrained, totals, units_of
+from informer.inference.untrained import rows_known
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
@@ -68,11 +65,6 @@ from informer.scoring.intervals import NOTHING_LEARNED, Calibration, saved_calib
 from informer.scoring.scores import Scores
 from informer.scoring.tables import shown
 from informer.training.folder import RUNS, RunFolder
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
 
 MOST_NAMES, MOST_SEASONS, MOST_PROBLEMS = 6, 3, 3
 
@@ -251,9 +243,12 @@ def _forecast_trained(
     horizon, dataset = train_settings.pred_len, train_settings.dataset
     # without those of a few series or columns only
     clear = [lasting(each.period, frequency) for each in seasons if each.strength >= WEAKEST][:MOST_SEASONS]
-    season = f"repeats every {', '.join(clear)}" if clear else "none found"
-    _announce(subject, settings, season, console, title)
-    notes += check_future(subject, settings, horizon)
+    _announce(subject, settings, f"repeats every {', '.join(clear)}" if clear else "none found", console, title)
+    if subject.n_files == 1:  # files are forecast alone; what is known ahead is looked at before anything is trained
+        open_series, closed = without_ended(subject.panel, dataset.ended)
+        notes.append(closed)
+        if futures := futures_ahead(subject, open_series, settings):
+            notes += values_ahead(open_series, futures, settings, dataset, horizon)[1]
     quiet = Console(quiet=True)
     with _explained_how_to_continue(folder, subject, settings, console):
         if settings.overwrite:
@@ -276,55 +271,77 @@ def _forecast_trained(
             device=settings.device,
             plots=settings.plots,
         )
-        kept = list[Forecast]()
-        predict(job, quiet, kept, forecasting)
-        sums = _sums_of_run(saved, kept, settings, dataset, subject.path) if settings.sums else None
+        forecasts = list[Forecast]()
+        predict(job, quiet, forecasts, forecasting)
+        sums = _sums_of_run(saved, forecasts, settings, dataset, subject.path) if settings.sums else None
         if sums is not None:
             sums.save(run)
         progress.report("writing the report")
         page = report(ReportConfig(input=str(run)), quiet, saved)
-    trained = folder.settings()
-    scaler = saved.scaler
-    constant = scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets)))
+    trained, scaler = folder.settings(), saved.scaler
+    notes.append(scaler.constant_note(Columns(inputs=tuple(saved.inputs), targets=tuple(saved.targets))))
     problems = without(evaluation.problems, subject.log)
-    closed = without_ended(subject.panel, dataset.ended)[1] if subject.n_files == 1 else ""  # files are forecast alone
-    notes += [constant, closed, subject.repair_note, *problems[:MOST_PROBLEMS]]
+    notes += [subject.repair_note, *problems[:MOST_PROBLEMS]]
     notes += [f"{len(problems) - MOST_PROBLEMS} more in the report"] if len(problems) > MOST_PROBLEMS else []
     root = next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), None)
     model = saved.settings.model.family + (f" of {root}s" if root else "")
-    written = sorted((run / FORECASTS).rglob("*.forecast.csv"))
-    ahead = [rows_ahead(series, settings, horizon) for series in subject.panel]
-    last = max(future_index(series, n)[-1] for series, n in zip(subject.panel, ahead, strict=True))
-    what = f"{len(written)} files, " if len(written) > 1 else ""
-    where = written[0] if len(written) == 1 else run / FORECASTS
-    ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {run}"
-    summary = {
-        "Data": "; ".join(filter(None, notes)) or "no problems",
-        "Model": f"{model}, reads the last {lasting(trained.seq_len, frequency)}; {ready}",
-        "Quality": quality_line(evaluation),
-        **column_line(evaluation),
-        "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, calibration),
-        "Forecast": f"{where} ({what}{lasting(max(ahead), frequency)} ahead, to {frequency.text(last)})",
-        **_total(sums, run),
-        "Report": str(page),
-        "Repeat": repeat_command(subject, settings, horizon, dataset),
-        "New rows": _predict_command(run, subject.path, settings, levels),
-    }
-    return _told(
-        console,
-        summary,
-        interval_notes(forecasting, calibration, levels),
-        {"run": run, "forecast": where, "report": page, "horizon": horizon, "scores": evaluation.facts()},
+    return _summary(
+        *(subject, settings, folder, console),
+        began=began,
+        notes=notes,
+        model=f"{model}, reads the last {lasting(trained.seq_len, frequency)}",
+        quality={
+            "Quality": quality_line(evaluation),
+            **column_line(evaluation),
+            "Intervals": _interval_line(evaluation, trained, levels, settings.intervals, calibration),
+        },
+        forecasts=forecasts,
+        written=sorted((run / FORECASTS).rglob("*.forecast.csv")),
+        sums=sums,
+        repeat=repeat_command(subject, settings, horizon, dataset),
+        more={"New rows": _predict_command(run, subject.path, settings, levels)},
+        warnings=interval_notes(forecasting, calibration, levels),
+        facts={"report": page, "horizon": horizon, "scores": evaluation.facts()},
     )
 
 
-def _told(
-    console: Console, summary: Mapping[str, str], warnings: Sequence[str], facts: Mapping[str, Any]
+def _summary(
+    subject: Survey,
+    settings: ForecastConfig,
+    folder: RunFolder,
+    console: Console,
+    *,
+    began: float,
+    notes: Sequence[str],
+    model: str,
+    quality: Mapping[str, str],
+    forecasts: Sequence[Forecast],
+    written: Sequence[Path],
+    sums: Totals | None,
+    repeat: str,
+    more: Mapping[str, str],
+    warnings: Sequence[str],
+    facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Print the summary and the warnings; returns both and further facts, for programs."""
+    frequency, where, what = subject.panel[0].frequency, folder.path / FORECASTS, f"{len(written)} files, "
+    if len(written) == 1:
+        where, what = written[0], ""
+    longest = lasting(max(len(forecast.values) for forecast in forecasts), frequency)
+    last = frequency.text(max(forecast.timestamps[-1] for forecast in forecasts))
+    seconds = int(time.monotonic() - began)
+    summary = {
+        "Data": "; ".join(filter(None, notes)) or "no problems",
+        "Model": f"{model}; ready after {seconds // 60}:{seconds % 60:02d} minutes, in {folder.path}",
+        **quality,
+        "Forecast": f"{where} ({what}{longest} ahead, to {last})",
+    }
+    if sums is not None:  # the largest sum, its bias on the test part, and the tables
+        summary["Total"] = f"{sums.facts['headline']}; {', '.join(str(folder.path / name) for name in sums.names)}"
+    summary |= {"Report": str(facts["report"]), "Repeat": repeat, **more}
     for label, text in [*summary.items(), *(("Warning", note) for note in warnings)]:
         _line(console, label, text)
-    return {**facts, "summary": {**summary}, "warnings": [*warnings]}
+    return {"run": folder.path, "forecast": where, **facts, "summary": summary, "warnings": [*warnings]}
 
 
 def _forecast_untrained(
@@ -332,29 +349,26 @@ def _forecast_untrained(
 ) -> dict[str, Any]:
     """Forecast with the pretrained network and effects of columns known ahead, score it at earlier origins of the
     series, write the page, and print the summary. Arguments as in `_forecast_trained`."""
-    columns = targets_of(subject.panel[0], settings)
-    panel = [replace(series, series_col=subject.dataset.series_col) for series in subject.panel]
-    frequency, known = panel[0].frequency, None
-    open_series, closed = without_ended(panel, subject.dataset.ended) if subject.n_files == 1 else (panel, "")
-    futures = (
-        [] if settings.future is None or settings.model == "zero" else futures_ahead(subject, open_series, settings)
-    )
-    if futures:
-        settings = with_horizon(settings, open_series, futures)
-        names, holidays = tuple(settings.future_covariates), tuple(subject.dataset.holidays)
-        known = Known(names, tuple(name for name in names if name in subject.dataset.categorical), holidays)
+    columns, dataset = targets_of(subject.panel[0], settings), subject.dataset
+    panel = [replace(series, series_col=dataset.series_col) for series in subject.panel]
+    open_series, closed = without_ended(panel, dataset.ended) if subject.n_files == 1 else (panel, "")
+    seasons, known, ahead, far = network_seasons(panel, columns), None, list[np.ndarray](), list[str]()
+    if futures := futures_ahead(subject, open_series, settings):
+        if settings.ahead is None and (rows := rows_known(open_series, futures)):  # without rows `Future.at` says so
+            settings = replace(settings, horizon=str(rows))
+        names = tuple(settings.future_covariates)
+        categorical = tuple(name for name in names if name in dataset.categorical)
+        known = Known(names, categorical, regions_of(dataset.holidays))
     _, horizon = rows_and_horizon(subject, settings)
-    ahead = [
-        future.at(future_index(series, rows_ahead(series, settings, horizon)), settings.future_covariates)
-        for series, future in zip(open_series, futures, strict=False)
-    ]
+    if futures:
+        ahead, far = values_ahead(open_series, futures, settings, dataset, horizon)
     model = ZeroModel(settings.device, known)
-    seasons = network_seasons(panel, columns)
-    season = ", ".join(lasting(season, frequency) for season in seasons if season > 1) or "none"
+    season = ", ".join(lasting(season, panel[0].frequency) for season in seasons if season > 1) or "none"
     _announce(subject, settings, season, console, title)
     evaluation = model.evaluate(panel, columns, seasons, horizon=horizon, levels=settings.intervals)
-    how_far = settings.ahead or horizon
-    forecasts = model.forecast(open_series, columns, seasons, horizon=how_far, levels=settings.intervals, ahead=ahead)
+    forecasts = model.forecast(
+        open_series, columns, seasons, horizon=settings.ahead or horizon, levels=settings.intervals, ahead=ahead
+    )
     if settings.overwrite:
         folder.clear([Path(subject.path)])
     written = _write_zero(subject, forecasts, folder.path / FORECASTS, plots=settings.plots)
@@ -364,51 +378,46 @@ def _forecast_untrained(
     if settings.sums:
         held = held_out_untrained(model, open_series, columns, seasons, horizon=horizon)
         units = held.units[0]
-        sums = totals(
-            forecasts, settings, *held.halves(), units, np.full(units.shape, -np.inf), subject.dataset, subject.path
-        )
+        sums = totals(forecasts, settings, *held.halves(), units, np.full(units.shape, -np.inf), dataset, subject.path)
         sums.save(folder.path)
     what = f"{model.member.version}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
     if model.kind != NETWORK:
         part = "with the widths of" if model.kind == EFFECTS else "and what is left by"
         what = f"effects of {listed(settings.future_covariates, 4)} and the calendar, {part} {what}"
-    repeat = repeat_command(subject, settings, horizon, subject.dataset)
-    judged = {"Quality": f"not known: the series are too short for a test forecast of {horizon} rows"}
+    quality = {"Quality": f"not known: the series are too short for a test forecast of {horizon} rows"}
     if evaluation is not None:
         coverage = _coverage(evaluation, settings.intervals) or "none"
-        judged = {"Quality": quality_line(evaluation), **column_line(evaluation), "Intervals": coverage}
+        quality = {"Quality": quality_line(evaluation), **column_line(evaluation), "Intervals": coverage}
     if known is not None:
-        judged["Columns"] = model.gain
-    numeric = without(settings.future_covariates, subject.dataset.categorical)
-    places = [settings.future_covariates.index(name) for name in numeric]
-    far = notes_ahead(open_series, numeric, [rows[:, places] for rows in ahead]) if ahead else []
-    unused = [*left_out(subject, columns), *filter(None, [closed]), *far]
-    page = folder.path / PAGE
+        quality["Columns"] = model.gain
+    notes, repeat = [*left_out(subject, columns), closed, *far], repeat_command(subject, settings, horizon, dataset)
     content = untrained_content(
-        forecasts, judged["Quality"], title=subject.name, subtitle=what, command=repeat, model=model.name
+        forecasts, quality["Quality"], title=subject.name, subtitle=what, command=repeat, model=model.name
     )
-    content.problems = [*unused, *filter(None, [model.gain]), *subject.log]
+    content.problems = [*filter(None, [*notes, model.gain]), *subject.log]
     if evaluation is None:
         write_atomic(folder.path / METRICS_FILE, json.dumps({"model": model.name}) + "\n")
     else:
         evaluation.save(folder.path)
         add_scores(content, evaluation.to_dict())
     add_totals(content, folder.path)
+    page = folder.path / PAGE
     write_atomic(page, with_addresses(to_html(content)))
-    last, longest = max(forecast.timestamps[-1] for forecast in forecasts), max(len(each.values) for each in forecasts)
-    ready = f"ready after {_minutes(time.monotonic() - began)} minutes, in {folder.path}"
-    summary = {
-        "Data": "; ".join(filter(None, [*unused, subject.repair_note])) or "no problems",
-        "Model": f"{what}; {ready}",
-        **judged,
-        "Forecast": f"{written} ({lasting(longest, frequency)} ahead, to {frequency.text(last)})",
-        **_total(sums, folder.path),
-        "Report": str(page),
-        "Repeat": repeat,
-    }
     scores = {} if evaluation is None else evaluation.facts()
-    facts = {"run": folder.path, "forecast": written, "report": page, "horizon": horizon, "scores": scores}
-    return _told(console, summary, [*filter(None, [scores.get("warning")])], facts)
+    return _summary(
+        *(subject, settings, folder, console),
+        began=began,
+        notes=[*notes, subject.repair_note],
+        model=what,
+        quality=quality,
+        forecasts=forecasts,
+        written=[written],
+        sums=sums,
+        repeat=repeat,
+        more={},
+        warnings=[*filter(None, [scores.get("warning")])],
+        facts={"report": page, "horizon": horizon, "scores": scores},
+    )
 
 
 def _sums_of_run(
@@ -435,15 +444,6 @@ def _sums_of_run(
         history = model.scaler.of(forecast.series.name, rows).transform(rows)[None, :, positions]
         units.append(units_of(model, torch.from_numpy(history))[0])
     return totals(forecasts, settings, earlier, later, np.stack(units), floor, dataset, path)
-
-
-def _total(sums: Totals | None, folder: Path) -> dict[str, str]:
-    """The line about the largest sum, its bias on the test part, and the tables of sums, if they were asked for."""
-    return (
-        {}
-        if sums is None
-        else {"Total": f"{sums.facts['headline']}; {', '.join(str(folder / name) for name in sums.names)}"}
-    )
 
 
 def _write_zero(subject: Survey, forecasts: Sequence[Forecast], folder: Path, *, plots: bool) -> Path:

@@ -33,7 +33,7 @@ from informer.config.data import DatasetConfig
 from informer.data.history import Future
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
-from informer.inference.job import future_of, match_futures, name_sources
+from informer.inference.job import name_sources
 from informer.inference.model import Forecast, TrainedModel, decimals_for, key_columns, rounded
 from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, explanations, place_of
@@ -189,18 +189,11 @@ class _Trained:
         self, location: str | None, future: str | None, changes: Mapping[str, Change] | None = None
     ) -> Sequence[Forecast]:
         """The forecasts of some files with their sources."""
-        sources, settings = name_sources(self.files(location)), self._settings
-        paths, series, ahead = (
-            None if future is None else match_futures(future, sources),
-            list[Series](),
-            list[Future](),
-        )
-        for source in sources:
-            panel = self._model.reader.series(source.path, source.name, settings.dataset)
-            series += panel
-            if (futures := future_of(self._model, paths, source, settings.dataset)) is not None:
-                ahead += [futures(each) for each in panel]
-        return explanations(self._model, series, changed(ahead, changes or {}) or None, horizon=settings.horizon)
+        settings, series, futures = self._settings, list[Series](), list[Future]()
+        for path, name, ahead_in in name_sources(self.files(location), future):
+            panel, ahead = self._model.reader.read(path, name, settings.dataset, future=ahead_in, future_name=name)
+            series, futures = [*series, *panel], [*futures, *ahead]
+        return explanations(self._model, series, changed(futures, changes or {}) or None, horizon=settings.horizon)
 
 
 @final

@@ -14,7 +14,7 @@ from informer.checkpoint.format import Checkpoint
 from informer.config.data import DatasetConfig, InputFormat, Short
 from informer.config.fields import check
 from informer.data.calendar import mark_fields
-from informer.data.history import Futures, futures_of_table
+from informer.data.history import Future, Futures, futures_of_table
 from informer.data.panel import (
     LongTable,
     and_more,
@@ -113,6 +113,20 @@ class Reader:
             named=input_format.series_col is not None,
             lenient=isinstance(source, Path),
         )
+
+    def read(
+        self, source: Source, name: str, input_format: InputFormat | None = None, *, future: Source | None = None,
+        future_name: str = "future",
+    ) -> tuple[list[Series], list[Future]]:  # fmt: skip
+        """The series of a table, and the future covariates of each if there are any: those of `future`, or if the model
+        reads some, those of the rows at the end of the table itself, which have no target. Errors as in `series` and
+        `futures`, or a series has none."""
+        panel = self.series(source, name, input_format)
+        if future is None and not self._future:
+            return panel, []
+        given = (source, name) if future is None else (future, future_name)
+        futures = self.futures(*given, input_format)
+        return panel, [futures(series) for series in panel]
 
     def futures(self, source: Source, name: str, input_format: InputFormat | None = None) -> Futures:
         """Read future covariates; the last file is kept, since all batches of a job need it.

@@ -8,7 +8,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig, key_columns
+from informer.config.data import DatasetConfig, key_columns, regions_of
 from informer.data.diagnosis import series_column
 from informer.data.history import Future, future_index, futures_of_table
 from informer.data.panel import read_panel
@@ -60,6 +60,12 @@ def columns_ahead(
     return known, texts, rows
 
 
+def rows_known(panel: Sequence[Series], futures: Sequence[Future]) -> int:
+    """The rows after its end for which columns known ahead of every series have times; 0 without such columns."""
+    pairs = zip(panel, futures, strict=False)
+    return min((int((of.by_zone(series).unique() > series.timestamps[-1]).sum()) for series, of in pairs), default=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Untrained:
     """What is forecast.
@@ -91,11 +97,9 @@ class Untrained:
         """
         if horizon is not None:
             return horizon
-        pairs = zip(self.panel, self.futures, strict=False)
-        rows = [int((of.by_zone(series).unique() > series.timestamps[-1]).sum()) for series, of in pairs]
-        if not rows or not min(rows):
+        if not (rows := rows_known(self.panel, self.futures)):
             raise InputError('horizon: expected the rows to forecast, such as 24, or a span such as "2weeks"')
-        return min(rows)
+        return rows
 
     def steps(self, horizon: int | str | None) -> int:
         """The most rows that are forecast of a series."""
@@ -206,7 +210,7 @@ def untrained(
     return Untrained(
         panel=panel,
         columns=targets,
-        known=Known(names, categorical, tuple(config.holidays)),
+        known=Known(names, categorical, regions_of(config.holidays)),
         futures=[futures(series) for series in panel],
         categories=categories.labels,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from informer import checkpoint
 from informer.base.errors import InputError
-from informer.base.files import only_writer, only_writer_of_new, refuse_link, remove_temporary, write_atomic, writing
+from informer.base.files import only_writer, refuse_link, remove_temporary, write_atomic, writing
 from informer.base.runtime import process_rank
 from informer.checkpoint import paths
 from informer.config import conversion
@@ -68,7 +68,7 @@ class RunFolder:
         if process_rank() > 0:  # the first of several processes writes
             yield cls(path)
             return
-        with only_writer_of_new(path, "run_dir") as new_path:
+        with only_writer(path, "run_dir", new=True) as new_path:
             folder = cls(new_path)
             folder._is_claimed = True
             yield folder

@@ -8,17 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from entry_points import done
 from generated_tables import Writing, tables, writings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import read_series
 
 from informer import Forecaster
-from informer.config.commands import Format, PredictConfig
-from informer.config.data import DatasetConfig, InputFormat
-from informer.inference.job import InputFile, Job, forecast_files
+from informer.config.data import DatasetConfig
 from informer.inference.model import Forecast
-from informer.inference.writing import Writer, to_csv
+from informer.inference.writing import to_csv
 
 STEPS = ["h", "B", "ME"]
 TINY = {"model": "tiny", "seq_len": 12, "label_len": 5, "pred_len": 4, "device": "cpu"}
@@ -38,17 +37,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Forecaste
     return fitted
 
 
-def forecast_bytes(forecaster: Forecaster, checkpoint: Path, path: Path, named: dict[str, str]) -> bytes:
-    """Content of the file that a job writes for one file."""
-    job = Job(
-        checkpoint=checkpoint,
-        settings=PredictConfig(dataset=InputFormat(**named), batch_size=1),
-        writer=Writer(folder=path.parent / "out", format=Format.csv, plots=False),
-        has_many_inputs=False,
-    )
-    (row,), _ = forecast_files(forecaster.trained, job, [InputFile(path, "table")])
-    assert row.status == "ok", row.message
-    return (path.parent / "out" / row.output).read_bytes()
+def forecast_bytes(checkpoint: Path, path: Path, named: dict[str, str]) -> bytes:
+    """Content of the file that `informer predict` writes for one file."""
+    words = [f"dataset.{key}={value!r}" for key, value in named.items()]
+    done("predict", str(checkpoint), str(path), f"output={path.parent}/out", "digits=null", *words)
+    (written,) = (path.parent / "out").iterdir()
+    return written.read_bytes()
 
 
 @settings(max_examples=20, deadline=None)
@@ -68,7 +62,7 @@ def test_a_forecast_goes_through_a_file_unchanged(
     frame, step = drawn
     forecaster, checkpoint = saved[step]
     path = writing.write(frame, tmp_path_factory.mktemp("in"))
-    content = forecast_bytes(forecaster, checkpoint, path, writing.named)
+    content = forecast_bytes(checkpoint, path, writing.named)
 
     marks = {"sep": ",", "decimal": ".", "encoding": "utf-8"} if writing.ending == ".parquet" else writing.dialect
     text = content.decode(marks["encoding"])
@@ -82,7 +76,7 @@ def test_a_forecast_goes_through_a_file_unchanged(
     assert list(expected["date"]) == list(times)
 
     again = writing.write(frame.assign(besides="x")[order], tmp_path_factory.mktemp("reordered"))
-    assert forecast_bytes(forecaster, checkpoint, again, writing.named) == content
+    assert forecast_bytes(checkpoint, again, writing.named) == content
 
 
 @pytest.mark.parametrize(("unit", "places"), [("s", 0), ("ms", 3), ("us", 6)])

@@ -11,13 +11,16 @@ import torch
 from entry_points import done
 from sklearn.linear_model import LinearRegression
 from stores import one_series
-from test_family import HOURLY
+from test_family import DIMS, HOURLY
 
 from informer.config.data import Calendar
 from informer.config.model import CalendarEmbed, WindowSizes
 from informer.data.calendar import calendar_marks
 from informer.data.windows import DataUnits, Store, Windows
-from informer.members.effects import fit_known
+from informer.members.baselines import RidgeForecast
+from informer.members.effects import KnownEffects, fit_known
+from informer.members.linear import fold_known
+from informer.networks.models.linear import LinearMaps, LinearModelConfig
 
 ROWS, SEASON = 600, 24
 
@@ -55,6 +58,19 @@ def test_effects_are_those_of_least_squares_on_seasonal_changes() -> None:
     np.testing.assert_allclose(effects.weight[0], [0.7, -0.3], atol=0.08)
 
 
+def test_rows_without_a_value_do_not_count() -> None:
+    data = known_store()
+    holes = data.values.clone()
+    holes[100:130, 0], holes[200, 2] = torch.nan, torch.nan
+    parts = range(400), range(412, ROWS - 13)
+    effects, whole = (
+        fit_known(*(windows_of(one, part) for part in parts), [0, 1], columns=[2, 3], marks=[], codes=[], lag=SEASON)
+        for one in (replace(data, values=holes), data)
+    )
+    assert effects.nonzero == [0]
+    np.testing.assert_allclose(effects.weight, whole.weight, atol=0.1)
+
+
 def with_category(data: Store, *, seed: int = 0) -> tuple[Store, np.ndarray]:
     """With a sixth column of codes 1 to 3, of which 2 raises the targets by 0.5 and -0.2; code 0 late in the rows."""
     codes = np.random.default_rng(seed).choice([1, 2, 3], p=[0.2, 0.3, 0.5], size=ROWS)
@@ -82,6 +98,68 @@ def test_effects_of_categories_are_those_of_dummy_variables() -> None:
     rises = {code: effects(torch.tensor([[0.0, 0, 0, 0, 0, code]]), torch.zeros(1, 4))[0] for code in range(4)}
     for code, share in {0: 1 / 3, 1: 0, 2: 1, 3: 0}.items():
         np.testing.assert_allclose(rises[code], share * expected[:, 1], rtol=1e-4)
+
+
+def test_a_network_has_the_effects_of_categories() -> None:
+    """forecast = M (y - b x) + b x ahead in numpy, with b x looked up by code."""
+    rng = np.random.default_rng(2)
+    dims = replace(DIMS, enc_in=3, c_out=1, targets=(0,), known=(1, 2), regressors=(1,), known_codes=(2,),
+                   categories=(0, 0, 4), label_len=2, pred_len=4)  # fmt: skip
+    network = LinearMaps(LinearModelConfig(), dims).double()
+    own, numeric, by_code = rng.normal(size=(dims.seq_len, 4)), rng.normal(), np.array([0.3, 0, 1.5, -2, 0])
+    with torch.no_grad():
+        network.own.copy_(torch.from_numpy(own[None]))
+    codes = [(2, 2), (2, 3), (2, 0)]
+    weight = np.array([[numeric], *([by_code[code]] for _, code in codes)])
+    fold_known(KnownEffects([1], [], weight, codes), network)
+    enc_x, dec_x = (rng.normal(size=(5, rows, 3)) for rows in (dims.seq_len, 6))
+    for x in (enc_x, dec_x):
+        x[:, :, 2] = rng.integers(0, 5, x.shape[:2])
+    marks = [torch.zeros(5, rows, len(dims.mark_sizes), dtype=torch.float64) for rows in (dims.seq_len, 6)]
+    output = network(torch.from_numpy(enc_x), marks[0], torch.from_numpy(dec_x), marks[1]).detach()
+    effect, ahead = (numeric * x[:, :, 1] + by_code[x[:, :, 2].astype(int)] for x in (enc_x, dec_x))
+    np.testing.assert_allclose(output[:, :, 0], (enc_x[:, :, 0] - effect) @ own + ahead[:, 2:], rtol=1e-10)
+
+
+def test_maps_forecast_what_is_left_and_add_the_effects() -> None:
+    """forecast = M (y - b x) + b x ahead, in numpy."""
+    rng = np.random.default_rng(1)
+    marks = DIMS.mark_sizes
+    dims = replace(
+        DIMS, enc_in=4, c_out=2, targets=(0, 2), known=(1, 3), regressors=(1,), holidays=(0,), label_len=2, pred_len=4
+    )
+    network = LinearMaps(LinearModelConfig(), dims).double()
+    effects, own = rng.normal(size=(2, 2)), rng.normal(size=(2, dims.seq_len, 4))
+    with torch.no_grad():
+        assert network.effects is not None
+        network.effects[:, [0, 2]] = torch.from_numpy(effects)
+        network.own.copy_(torch.from_numpy(own))
+    enc_x, dec_x = (torch.from_numpy(rng.normal(size=(5, rows, 4))) for rows in (dims.seq_len, 6))
+    enc_mark, dec_mark = (torch.from_numpy(rng.normal(size=(5, rows, len(marks)))) for rows in (dims.seq_len, 6))
+    output = network(enc_x, enc_mark, dec_x, dec_mark).detach()
+
+    x, ahead = (np.stack([a[:, :, 1], b[:, :, 0]], axis=2) for a, b in ((enc_x, enc_mark), (dec_x, dec_mark)))
+    for place, column in enumerate((0, 2)):
+        left = enc_x[:, :, column].numpy() - x @ effects[:, place]
+        expected = left @ own[place]
+        np.testing.assert_allclose(output[:, :, place], expected + (ahead @ effects[:, place])[:, 2:], rtol=1e-10)
+
+
+def test_ridge_has_the_same_effects() -> None:
+    data = known_store()
+    effects = KnownEffects([2], [], np.array([[0.7, -0.3]]))
+    weight = torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4)))
+    batch = windows_of(data, range(3), label_len=2).batch(torch.arange(3))
+    for window in range(3):  # the promotion is known ahead
+        batch.dec_x[window, :, 2] = data.values[window + 7 : window + 13, 2]
+    predicted = RidgeForecast(weight, [0, 1], 1.0, known=effects)(batch).double().numpy()
+    values = data.values.double().numpy()
+    for window in range(3):
+        history, future = values[window : window + 9], values[window + 9 : window + 13]
+        for place, effect in enumerate((0.7, -0.3)):
+            left = history[:, place] - effect * history[:, 2]
+            expected = (left - left.mean()) @ weight.numpy() + left.mean() + effect * future[:, 2]
+            np.testing.assert_allclose(predicted[window, :, place], expected, atol=1e-5)
 
 
 def days(folder: Path) -> pd.DataFrame:

@@ -18,7 +18,6 @@ from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.config.data import DatasetConfig, InputFormat, settings_that
 from informer.inference import model as predictor
-from informer.inference.job import LONGEST, Row
 from informer.inference.reader import Reader
 from informer.read.limits import LIMITS, open_table
 from informer.read.table import read_table
@@ -142,7 +141,7 @@ def test_a_long_cell_does_not_break_resuming(good: Path, trained: Trained) -> No
     (good / "long.csv").write_bytes(b"\n".join(lines))
     arguments = [f"checkpoint={trained.run_dir}", "input=in", "output=out", "resume=true"]
     assert call("predict", *arguments).status == 1
-    assert len(summary()["long.csv"]["message"]) <= LONGEST
+    assert len(summary()["long.csv"]["message"]) <= 2000
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(
         [summary()["long.csv"][key] if key != "message" else "x" * 200_000 for key in summary()["long.csv"]]
@@ -152,13 +151,6 @@ def test_a_long_cell_does_not_break_resuming(good: Path, trained: Trained) -> No
     outcome = call("predict", *arguments)
     assert outcome.status == 1, outcome.err
     assert "(1 of them already done)" in outcome.out
-
-
-def test_a_message_in_the_summary_is_bounded() -> None:
-    row = Row(file="a.csv", size="", changed="", message="x" * 1000 + "\n" + "y" * 200_000)
-    assert len(row.summed_up) == LONGEST
-    assert row.summed_up.startswith("x" * 1000 + " | y")
-    assert row.summed_up.endswith("y...")
 
 
 @pytest.mark.parametrize("fault", [MemoryError, torch.OutOfMemoryError, RecursionError, ValueError])

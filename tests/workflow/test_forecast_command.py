@@ -18,9 +18,6 @@ from rich.console import Console
 from informer import checkpoint
 from informer.base import progress
 from informer.checkpoint.format import Checkpoint
-from informer.commands.plan import find_subjects, plan, split_for, usual_horizon
-from informer.config.commands import ForecastConfig, RepairMode
-from informer.config.data import SplitConfig
 from informer.report import run as report_run
 from informer.scoring.intervals import NOTHING_LEARNED, RECENT
 from informer.training import run as training_run
@@ -131,52 +128,37 @@ def test_columns_known_ahead_are_used_and_added_up(folder: Path) -> None:
 
 
 def test_a_file_that_continues_is_forecast_like_one_with_a_file_of_what_is_ahead(folder: Path) -> None:
-    """Against the same rows in two files, for one series and for two; red if rows without a target are filled, forecast
-    after, or not read as ahead. What to type is said without a target, and beyond the rows."""
+    """Against the same rows in two files; red if rows without a target are filled. What to type is said
+    without a target, and beyond the rows. Without training: tests/workflow/test_effects.py."""
     one = promoted()
-    two = pd.concat([one.assign(shop="a"), one.assign(shop="b", load=one["load"] + 5)])
-    for table, key, name in ((one, [], "one"), (two.sort_values(["time", "shop"]), ["shop"], "two")):
-        table.to_csv(f"{name}.csv", index=False)
-        Path("before").mkdir(exist_ok=True)
-        table[table["load"].notna()].to_csv(f"before/{name}.csv", index=False)
-        table[table["load"].isna()].drop(columns="load").to_csv(f"before/{name}_next.csv", index=False)
-        words = ["target=load", *(f"dataset.series_col={column}" for column in key)]
-        lines = sound(forecast(f"{name}.csv", "target=load", "output=out", "overwrite=true"))
-        sound(
-            forecast(f"before/{name}.csv", f"future=before/{name}_next.csv", "horizon=24", *words, f"output=as_{name}")
-        )
-        found = Path(f"out/forecasts/{name}.forecast.csv").read_bytes()
-        assert found == Path(f"as_{name}/forecasts/{name}.forecast.csv").read_bytes()
-        loads = pd.read_csv(f"out/forecasts/{name}.forecast.csv")["load"].to_numpy().reshape(-1, 24)
-        made = 100 + 10 * np.sin(2 * np.pi * np.arange(600, 624) / 24) + 30 * one["promo"][600:].to_numpy()
-        np.testing.assert_allclose(loads, np.add.outer(5.0 * np.arange(len(loads)), made), atol=4)
-        for label in ("Repeat", "New rows") if key else ():
-            command = shlex.split(lines[label])
-            done(command[1], *command[2:], f"output={label}", "overwrite=true")
-    assert Path("Repeat/forecasts/two.forecast.csv").read_bytes() == found
-    assert Path("New rows/two.forecast.csv").read_bytes() == found
-    words = one.assign(promo=one["promo"].map({0.0: "none", 1.0: "flyer"}))
-    words.to_csv("words.csv", index=False)
-    sound(forecast("words.csv", "target=load", "dataset.categorical=[promo]", "output=words"))
-    found = pd.read_csv("words/forecasts/words.forecast.csv")["load"]
-    np.testing.assert_allclose(found, pd.read_csv("as_one/forecasts/one.forecast.csv")["load"], atol=1)
+    one.to_csv("one.csv", index=False)
+    two = pd.concat([one.assign(shop="a"), one.assign(shop="b", load=one["load"] + 5)]).sort_values(["time", "shop"])
+    two.to_csv("two.csv", index=False)
+    Path("before").mkdir()
+    two[two["load"].notna()].to_csv("before/two.csv", index=False)
+    two[two["load"].isna()].drop(columns="load").to_csv("before/next.csv", index=False)
+    lines = sound(forecast("two.csv", "target=load", "output=out"))
+    words = ["before/two.csv", "future=before/next.csv", "horizon=24", "target=load", "dataset.series_col=shop"]
+    sound(forecast(*words, "output=as_two"))
+    found = Path("out/forecasts/two.forecast.csv").read_bytes()
+    assert found == Path("as_two/forecasts/two.forecast.csv").read_bytes()
+    for label, place in (("Repeat", "Repeat/forecasts/two.forecast.csv"), ("New rows", "New rows/two.forecast.csv")):
+        command = shlex.split(lines[label])
+        done(command[1], *command[2:], f"output={label}")
+        assert Path(place).read_bytes() == found
     far = call("forecast", "one.csv", "target=load", "horizon=30", "model=linear")
     assert far.err.endswith("; horizon=24 needs only what is there\n")
-    one.assign(load=np.nan).to_csv("empty.csv", index=False)
-    assert call("forecast", "empty.csv", "target=load", "model=linear").status == 2
     shops = [one[:600].assign(shop=name) for name in "abc"]
     shops[0].loc[599, "load"] = np.nan
     pd.concat(shops).to_csv("late.csv", index=False)  # the newest value of one shop is missing, which is no plan
-    sound(forecast("late.csv", "target=load", "dataset.series_col=shop", "output=late"))
+    done("forecast", "late.csv", "target=load", "dataset.series_col=shop", "output=late")
     first = pd.read_csv("late/forecasts/late.forecast.csv").groupby("shop")["time"].min()
     assert pd.to_datetime(first).tolist() == pd.to_datetime(one["time"][[599, 600, 600]]).tolist()
     two[(two["shop"] == "a") | (two["time"] < one["time"][620])].to_csv("uneven.csv", index=False)
-    lines = sound(forecast("uneven.csv", "target=load", "output=uneven"))
+    lines = sound(call("forecast", "uneven.csv", "target=load", "output=uneven"))
     assert "the horizon is 20 rows, since b has no more (promo), another series has 24" in lines["Data"]
     unnamed = call("forecast", "one.csv", "model=linear")
     assert unnamed.err.endswith("the last rows, which have no load, are to be forecast with promo, add target=load\n")
-    done("forecast", "one.csv", "target=load", "model=zero", "output=zero")
-    assert len(pd.read_csv("zero/forecasts/one.forecast.csv")) == 24
 
 
 @pytest.mark.parametrize(
@@ -291,15 +273,6 @@ def test_a_target_is_never_repaired_by_leaving_it_out(folder: Path) -> None:
     assert outcome.status == 2
     assert "row 52, column 'load'" in outcome.err
     assert "repair=auto cannot fix all of this" in outcome.err
-
-
-def test_a_column_that_names_series_is_found_and_its_names_kept(folder: Path) -> None:
-    long = pd.concat([hourly(400, 50 * i, i).assign(store=f"00{i}") for i in range(3)])
-    long.to_csv("long.csv", index=False)
-    lines = sound(forecast("long.csv", "target=load", "output=out"))
-    assert "3 series (column store)" in lines["Found"]
-    table = pd.read_csv("out/forecasts/long.forecast.csv", dtype={"store": str})
-    assert table.groupby("store").size().to_dict() == {"000": 24, "001": 24, "002": 24}
 
 
 def test_a_short_series_is_padded_and_named(folder: Path) -> None:
@@ -464,24 +437,6 @@ def test_the_names_of_models_contain_the_one_that_comes_trained(folder: Path) ->
     assert "tiny, zero, found 'nil'" in refusal("forecast", "my.csv", "model=nil")
 
 
-@pytest.mark.parametrize(
-    ("rows", "season", "expected"),
-    [
-        (20_000, 24, 48),  # hours: two days
-        (900, 7, 14),  # days: two weeks
-        (144, 12, 12),  # months: one year, of twelve
-        (30_000, 96, 96),  # quarters of an hour: one day
-        (30_000, 288, 96),  # 5 minutes: no more than 96
-        (60, 1, 6),  # years: a tenth of what there is
-        (48, 12, 12),  # months: a year of four, without training
-        (19, 1, 6),  # a short series of years
-        (5, 12, 1),
-    ],
-)
-def test_the_horizon_is_one_or_two_seasons(rows: int, season: int, expected: int) -> None:
-    assert usual_horizon(rows, season) == expected
-
-
 @pytest.mark.parametrize(("rows", "step"), [(48, "MS"), (200, "W")])
 def test_the_usual_horizon_of_a_model_that_is_trained_leaves_rows_for_training(
     rows: int, step: str, folder: Path
@@ -495,46 +450,36 @@ def test_the_usual_horizon_of_a_model_that_is_trained_leaves_rows_for_training(
     assert forecast.between(45, 55).all()
 
 
-def test_long_series_are_split_as_usual() -> None:
-    assert split_for(1000, 24) == SplitConfig()
+@pytest.mark.parametrize(
+    ("rows", "step", "model", "horizon"),
+    [
+        (900, "D", "zero", 14),  # two weeks
+        (144, "MS", "zero", 24),  # two years of twelve
+        (48, "MS", "zero", 12),  # a year of four
+        (19, "YE", "zero", 6),
+        (5, "MS", "zero", 1),
+        (900, "D", "linear", 14),
+        (100, "D", "linear", 7),  # a tenth of the rows, and another split than usual
+    ],
+)
+def test_the_usual_horizon_is_one_or_two_seasons_and_another_split_is_named(
+    rows: int, step: str, model: str, horizon: int, folder: Path
+) -> None:
+    days, noise = pd.date_range("1990-01-01", periods=rows, freq=step), np.random.default_rng(0).normal(size=rows)
+    pd.DataFrame({"date": days, "y": noise}).to_csv("my.csv", index=False)
+    lines = sound(call("forecast", "my.csv", f"model={model}", "output=out"))
+    assert len(pd.read_csv("out/forecasts/my.forecast.csv")) == horizon
+    assert ("since 100 rows are too few for the default" in lines["Data"]) == (rows == 100)
 
 
-@pytest.mark.parametrize(("rows", "is_named"), [(100, True), (1000, False)])
-def test_another_split_than_usual_is_named(rows: int, is_named: bool, tmp_path: Path) -> None:
-    path, days = tmp_path / "file.csv", pd.date_range("2020-01-01", periods=rows)
-    pd.DataFrame({"date": days, "y": np.random.default_rng(0).normal(size=rows)}).to_csv(path, index=False)
-    asked = ForecastConfig(input=str(path))
-    (subject,), _ = find_subjects(asked)
-    *_, notes = plan(subject, asked, run_dir=tmp_path / "run")
-    assert any(f"since {rows} rows are too few for the default" in note for note in notes) == is_named
-
-
-@pytest.mark.parametrize(("rows", "horizon"), [(144, 12), (100, 10), (60, 6), (300, 60), (40, 10)])
-def test_every_part_of_a_short_series_holds_a_window(rows: int, horizon: int) -> None:
-    """The borders are those of `data.split`: training and test are rounded down, validation takes the rest."""
-    split = split_for(rows, horizon)
-    shares = [float(part) for part in (split.train, split.val, split.test)]
-    train, test = int(rows * shares[0]), int(rows * shares[2])
-    val = rows - train - test
-    assert sum(shares) == pytest.approx(1)
-    assert min(train - 1, val, test) >= horizon
-    if rows >= 6 * horizon + 30:  # there is room for the windows that calibrate an interval
-        assert val // 2 - horizon + 1 >= 4
-
-
-@pytest.mark.parametrize("target", ["sales", None])
-def test_rows_without_a_target_at_the_end_are_named(target: str | None, tmp_path: Path) -> None:
-    """Rows of the future with what is planned in them, or a column that ends before another: forecasts begin after,
-    which is not what was wanted."""
+def test_rows_without_a_target_at_the_end_are_named(tmp_path: Path) -> None:
+    """Rows of the future with what is planned in them: forecasts begin after, which is not what was wanted."""
     days = pd.date_range("2024-01-01", periods=214, freq="D")
     sales = np.where(np.arange(214) < 200, np.random.default_rng(0).normal(size=214), np.nan)
     path = tmp_path / "file.csv"
     pd.DataFrame({"date": days, "sales": sales, "planned": range(214)}).to_csv(path, index=False)
-    asked = ForecastConfig(input=str(path), repair=RepairMode.auto)
-    (subject,), _ = find_subjects(asked)
-    asked.target = target
-    *_, notes = plan(subject, asked, run_dir=tmp_path / "run")
-    assert any("the last 14 rows have no sales: " in note for note in notes)
+    lines = sound(call("forecast", str(path), "repair=auto", f"output={tmp_path}/out", "horizon=7"))
+    assert "the last 14 rows have no sales: " in lines["Data"]
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -1,0 +1,159 @@
+"""The status of every file of a job: recorded while the job runs, so that it can be resumed, and written as a table."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, final
+
+from informer.base.errors import InputError, with_addresses
+from informer.base.files import csv_text, fingerprint, remove_temporary, write_atomic, writing
+from informer.checkpoint.paths import SUMMARY
+from informer.inference.reader import LEFT_OUT
+from informer.read.series import Series
+
+JOURNAL = f".{SUMMARY}.unfinished"
+OK, ERROR = "ok", "error"
+LONGEST = 2000
+"""Maximum length of a message in the summary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Status of one file.
+
+    Args:
+        file: its path.
+        status: OK or ERROR.
+        rows: number of rows.
+        origin: its last timestamp.
+        output: file of the forecast, relative to the output folder.
+        message: the problems, one line each; without problems, the repairs.
+        size, changed: size of the file when it was read, in bytes, and its time of change, in nanoseconds since 1970.
+    """
+
+    file: str
+    status: str = OK
+    rows: str = ""
+    origin: str = ""
+    output: str = ""
+    message: str = ""
+    size: str
+    changed: str
+
+    @classmethod
+    def of(cls, path: Path) -> "Row":
+        """The row of a file that is not read yet."""
+        size, changed = fingerprint(path)
+        return cls(file=str(path), size=size, changed=changed)
+
+    def read(self, panel: Sequence[Series]) -> "Row":
+        """With the row count, origin and repairs of the series that were read."""
+        origin = max(series.timestamps[-1] for series in panel)
+        repairs = "\n".join(line for series in panel for line in series.repairs)
+        return replace(self, rows=str(sum(series.n_rows for series in panel)), origin=str(origin), message=repairs)
+
+    @property
+    def summed_up(self) -> str:
+        """The message as one line of at most LONGEST characters."""
+        line = " | ".join(self.message.splitlines())
+        return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+
+    @property
+    def left_out(self) -> list[str]:
+        """Messages about series that were not forecast."""
+        return [line for line in self.message.splitlines() if line.startswith(LEFT_OUT)]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of its series were forecast."""
+        return self.status == OK and not self.left_out
+
+    def to_dict(self, folder: Path) -> dict[str, Any]:
+        """The file, its forecast in the output folder, and messages, as plain containers for JSON."""
+        output = str(folder / self.output) if self.output else None
+        return {"file": self.file, "status": self.status, "forecast": output, "messages": self.message.splitlines()}
+
+    def cells(self, job: str) -> list[str]:
+        """Cells of the summary in the order of HEADER, without line breaks."""
+        return [*(self.summed_up if name == "message" else getattr(self, name) for name in HEADER[:-1]), job]
+
+
+HEADER = (*(field.name for field in fields(Row)), "job")
+
+
+@final
+class Journal:
+    """The rows of a job: appended to a hidden file in the output folder, and finally written as the summary.
+
+    Args:
+        folder: existing output folder.
+        job: digest of the job.
+        outputs: all files that the job may write, relative to the folder.
+        resume: keep the rows of the same job.
+
+    Raises:
+        InputError: the folder has a summary not written by a job, or cannot be written.
+    """
+
+    def __init__(self, folder: Path, job: str, outputs: Iterable[str], *, resume: bool) -> None:
+        self._folder, self._job = folder, job
+        summary = folder / SUMMARY
+        if (before := _read(summary)) is None and summary.exists():
+            raise InputError(
+                f"{summary}: expected the summary of a job, found another file of that name; choose another output "
+                "folder"
+            )
+        remove_temporary(folder / output for output in (SUMMARY, JOURNAL, *outputs))
+        lines = [*(before or ()), *(_read(folder / JOURNAL) or ())] if resume else []
+        same = [line[:-1] for line in lines if line[len(HEADER) - 1 :] == [job]]
+        self._rows = {line[0]: Row(**dict(zip(HEADER, line, strict=False))) for line in same}
+        write_atomic(folder / JOURNAL, self._text(self._rows.values(), header=True))
+        with writing(summary):
+            summary.unlink(missing_ok=True)
+
+    def is_done(self, path: Path, outputs: Sequence[str]) -> bool:
+        """Whether the same file was forecast by the same job, and all its outputs exist.
+
+        Args:
+            outputs: files that the job would write for it, relative to the folder, the forecasts first.
+        """
+        row = self._rows.get(str(path))
+        return (
+            row is not None
+            and (row.status, row.output, row.size, row.changed) == (OK, outputs[0], *fingerprint(path))
+            and all((self._folder / output).exists() for output in outputs)
+        )
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Record the status of some files, after their forecasts were written."""
+        self._rows |= {row.file: row for row in rows}
+        with writing(path := self._folder / JOURNAL), path.open("ab") as file:
+            file.write(self._text(rows))
+
+    def finish(self, paths: Iterable[Path]) -> list[Row]:
+        """Write the summary with one row per file, in this order; returns the rows."""
+        rows = [self._rows[str(path)] for path in paths]
+        write_atomic(self._folder / SUMMARY, self._text(rows, header=True))
+        (self._folder / JOURNAL).unlink()
+        return rows
+
+    def _text(self, rows: Iterable[Row], *, header: bool = False) -> bytes:
+        """As UTF-8; file names that are not valid UTF-8 keep their bytes."""
+        text = csv_text([*([HEADER] if header else []), *(row.cells(self._job) for row in rows)])
+        return with_addresses(text).encode(errors="surrogateescape")
+
+
+def _read(path: Path) -> list[list[str]] | None:
+    """The rows of a summary or journal up to the first that cannot be read; None if it is neither."""
+    if not path.exists():
+        return None
+    rows = list[list[str]]()
+    with writing(path), path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        reader = csv.reader(file)
+        with suppress(csv.Error):  # of a killed job, or another file; those that are not read are forecast again
+            if next(reader, None) != [*HEADER]:
+                return None
+            rows.extend(reader)
+    return rows
