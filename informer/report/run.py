@@ -238,53 +238,28 @@ MOST_NAMED = 5
 IDLE = "the network adds nothing to the forecast that it starts from; its attention maps are left out"
 
 
-def run_content(path: Path, saved: Checkpoint | None = None) -> Content:
-    """Content of a page on a run.
+def _add_results(content: Content, folder: Path, saved: Checkpoint | None) -> None:
+    """Add the results in a folder, if it has some.
 
     Args:
-        path: a run directory, a checkpoint file, or the folder written by `informer.eval`.
-        saved: content of its checkpoint; None: it is read.
-
-    Raises:
-        InputError: no readable checkpoint, or a damaged file of results.
-    """
-    folder = path if path.is_dir() else path.parent
-    # the folder of an evaluation has no model, its parent has
-    is_evaluation = path.is_dir() and not (path / checkpoints.BEST).exists()
-    source = path.parent if is_evaluation and (path.parent / checkpoints.BEST).exists() else path
-    saved = saved or checkpoints.load(source)
-    content = described(folder, source, saved)
-    metrics = _metrics(folder)
-    _add_results(content, folder, metrics, saved)
-    if metrics is not None and metrics["breakdown"].get("is_idle"):
-        untrained = f"{IDLE}: no step of training reduced the validation loss"
-        content.remarks.append(IDLE if saved.progress.step else untrained)
-    return content
-
-
-def _metrics(folder: Path) -> dict[str, Any] | None:
-    """The saved metrics of a folder; None if there are none; an InputError for a damaged file."""
-    return with_nan(read_json(folder / METRICS_FILE)) if (folder / METRICS_FILE).exists() else None
-
-
-def _add_results(content: Content, folder: Path, metrics: Mapping[str, Any] | None, saved: Checkpoint | None) -> None:
-    """Add the results in a folder.
-
-    Args:
-        metrics: see `_metrics`; None: nothing is added.
         saved: content of the checkpoint; None for forecasts without training.
 
     Raises:
         InputError: a damaged file of results.
     """
-    if metrics is None:
+    if not (folder / METRICS_FILE).exists():
         return
     try:
+        metrics = with_nan(read_json(folder / METRICS_FILE))
         if saved is not None or "scores" in metrics:
             add_scores(content, metrics)
         add_totals(content, folder)
-        if saved is not None and (folder / TEST_FORECASTS).exists():
-            _add_tracks(content, folder, saved, metrics)
+        if saved is not None:
+            if (folder / TEST_FORECASTS).exists():
+                _add_tracks(content, folder, saved, metrics)
+            if metrics["breakdown"].get("is_idle"):
+                untrained = f"{IDLE}: no step of training reduced the validation loss"
+                content.remarks.append(IDLE if saved.progress.step else untrained)
         if (folder / ATTENTION).exists():
             attention = read_json(folder / ATTENTION)
             content.attention_window = str(attention["window"])
@@ -349,7 +324,7 @@ def _series_scores(folder: Path, metrics: Mapping[str, Any]) -> list[dict[str, A
 
 
 def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = None) -> Path:
-    """Write the page; returns its path. `saved`: see `run_content`.
+    """Write the page; returns its path. `saved`: content of the checkpoint of a run; None: it is read.
 
     Raises:
         InputError: no run, evaluation or forecasts, or they cannot be read.
@@ -368,26 +343,31 @@ def report(settings: ReportConfig, console: Console, saved: Checkpoint | None = 
 
 
 def _content(path: Path, settings: ReportConfig, saved: Checkpoint | None) -> Content:
-    is_run = path.is_dir() and (path / checkpoints.BEST).exists()  # a run directory may also contain forecasts
+    """Content of the page on a run, a model file, the folder of an evaluation, or forecasts; errors as of `report`."""
+    is_run = (path / checkpoints.BEST).exists()  # a run directory may also contain forecasts
     if written_forecasts(path) and not is_run:
-        metrics = _metrics(path) if path.is_dir() else None  # of forecasts without training
+        metrics = read_json(path / METRICS_FILE) if (path / METRICS_FILE).exists() else {}
         content = forecast_content(
             path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset,
-            model=(metrics or {}).get("model", MODEL),
+            model=metrics.get("model", MODEL),
         )  # fmt: skip
-        _add_results(content, path, metrics, None)
+        _add_results(content, path, None)
         return content
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
         raise InputError(
             f"input={path}: expected a run, an evaluation or forecasts, found another table; "
             f"{shell_command('forecast', str(path))} forecasts a file and writes a report"
         )
-    folder = path if path.is_dir() else path.parent
-    if not any((place / checkpoints.BEST).exists() for place in (folder, folder.parent)) and path.is_dir():
+    # the folder of an evaluation has no model, its parent has
+    source = path if path.is_file() or is_run else path.parent
+    if path.is_dir() and not (source / checkpoints.BEST).exists():
         if (path / CONFIG).exists():
             raise InputError(f"input={path}: interrupted before its first epoch ended; {resume_advice(path)}")
         raise InputError(
             f"input={path}: expected a run directory, the folder of an evaluation, or forecasts "
             f"(*.forecast.csv, *.rolling.csv, forecasts.csv), found none of them"
         )
-    return run_content(path, saved)
+    folder, saved = path if path.is_dir() else path.parent, saved or checkpoints.load(source)
+    content = described(folder, source, saved)
+    _add_results(content, folder, saved)
+    return content

@@ -321,30 +321,21 @@ class Scores:
             overall = self.values(name, units, "series")[metric][:, None]
             return np.hstack([overall, self.values(name, units, "pair")[metric]])[:, : len(columns)]
 
-        scaled = {name: {metric: means(name, SCALED, metric) for metric in ("mse", "mae")} for name in self.names}
-        rivals = np.min([values[self.metric] for name, values in scaled.items() if name != self.model], axis=0)
-        own = scaled[self.model][self.metric]
+        own, *others = (means(name, SCALED, self.metric) for name in self.names)
         worst = np.argsort(-own[:, 0], kind="stable")
         shown = worst[~np.isnan(own[worst, 0])]
         with np.errstate(divide="ignore", invalid="ignore"):
-            skill = 1 - own / rivals
-        parts = [
-            pd.DataFrame(
-                {
-                    "series": np.repeat(np.array(self.series, dtype=object)[shown], len(columns)),
-                    "column": np.tile(np.array(columns, dtype=object), len(shown)),
-                    "windows": np.repeat(self.windows_of_series[shown], len(columns)),
-                    "model": name,
-                    "mse_scaled": scaled[name]["mse"][shown].ravel(),
-                    "mae_scaled": scaled[name]["mae"][shown].ravel(),
-                    "mae": means(name, ORIGINAL, "mae")[shown].ravel(),
-                    "skill": skill[shown].ravel() if name == self.model else np.nan,
-                }
-            )
-            for name in self.names
-        ]
-        table = pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
-        return table.replace([np.inf, -np.inf], np.nan)
+            skill = 1 - own / np.min(others, axis=0)
+        unknown, names = np.full_like(skill, np.nan), [self.series[place] for place in shown]
+        keys = pd.MultiIndex.from_product([names, columns, self.names], names=["series", "column", "model"])
+        cells = {
+            f"{metric}_scaled" if units == SCALED else metric: [means(name, units, metric) for name in self.names]
+            for units, metric in ((SCALED, "mse"), (SCALED, "mae"), (ORIGINAL, "mae"))
+        } | {"skill": [skill, *([unknown] * len(others))]}
+        table = pd.DataFrame({key: np.stack(each, axis=2)[shown].ravel() for key, each in cells.items()}, index=keys)
+        table = table.reset_index().replace([np.inf, -np.inf], np.nan)
+        table.insert(2, "windows", np.repeat(self.windows_of_series[shown], len(columns) * len(self.names)))
+        return table
 
     def _worst_series(self) -> str:
         """One line: the series with the highest errors, and the number of series for which a baseline is better."""
