@@ -17,7 +17,8 @@ from informer import Forecaster, checkpoint
 from informer.config.commands import ServeConfig
 from informer.data.calendar import calendar_marks
 from informer.read.frequency import Frequency
-from informer.service.models import CSV, JSON, Trained
+from informer.service.models import CSV, JSON
+from informer.service.models import trained as trained_model
 from informer.service.schemas import Query
 from informer.service.serve import to_body
 
@@ -268,8 +269,8 @@ def has_quantiles(cell: Cell) -> None:
 def serves(cell: Cell) -> None:
     """The answer to a request with the table as JSON is what Python gives, and the description names the columns."""
     settings = ServeConfig(device="cpu")
-    model = Trained("mine", checkpoint.locate("run"), settings)
-    described = model.describe().model_dump()
+    model = trained_model("mine", checkpoint.locate("run"), settings)
+    described = model.description.model_dump()
     statics = [name for name in COLUMNS[cell.kind] if name in ("region", "size")]
     assert described["static_covariates"] == statics
     expected = {"region": ["hill", "sea"], "word": ["a", "b"]}

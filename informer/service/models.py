@@ -2,9 +2,8 @@
 
 import logging
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.message import Message
 from pathlib import Path
 from threading import Lock
@@ -65,31 +64,20 @@ Part = Callable[[slice], Sequence[Forecast]]
 """Forecasts some of the series of a request."""
 
 
-class Model(ABC):
-    """A model in use: reads tables and forecasts them.
+@final
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model in use.
 
     Args:
-        name: name in requests.
-        n_inputs: number of columns that it reads, in addition to which others may be sent; 0: all that are numbers.
-        least: rows of one pass.
+        description: what it needs and returns; other columns may be sent in addition to its inputs.
+        read: the series of a history and of a table known ahead, what forecasts some of them, and how many at once.
+        rows: number of rows to forecast after a series.
     """
 
-    def __init__(self, name: str, n_inputs: int, least: int) -> None:
-        self.name, self.n_inputs, self.least = name, n_inputs, least
-
-    @abstractmethod
-    def read(
-        self, frame: Source, future: Source | None, form: InputFormat, query: Query
-    ) -> tuple[Sequence[Series], Part, int]:
-        """The series of a request, the function that forecasts some of them, and how many of them at once."""
-
-    @abstractmethod
-    def rows(self, horizon: str | None, series: Series) -> int:
-        """Rows to forecast after a series."""
-
-    @abstractmethod
-    def describe(self) -> Description:
-        """What it needs and returns."""
+    description: Description
+    read: Callable[[Source, Source | None, InputFormat, Query], tuple[Sequence[Series], Part, int]]
+    rows: Callable[[str | None, Series], int]
 
     def answer(
         self, content: bytes, content_type: str, query: Query, settings: ServeConfig
@@ -99,11 +87,11 @@ class Model(ABC):
         Raises:
             InputError: an error the client can fix.
         """
-        tables = _sources(content, content_type, query.name or FRAME, settings, self.n_inputs)
+        n_inputs = len(self.description.inputs)
+        tables = _sources(content, content_type, query.name or FRAME, settings, n_inputs)
         series, forecast, at_once = self.read(*tables, query)
-        n_columns = self.n_inputs or len(series[0].columns)
         most = max(self.rows(query.horizon, each) for each in series)
-        check_values(settings, len(series), most, n_columns, self.least)
+        check_values(settings, len(series), most, n_inputs or len(series[0].columns), self.description.pred_len)
         yield []
         for first in range(0, len(series), at_once):
             yield [*forecast(slice(first, first + at_once))]
@@ -141,100 +129,75 @@ def _check_text(text: str, settings: ServeConfig, read: int) -> None:
     check_size(settings, 1 + longest, cells, read, "body")
 
 
-@final
-class Pretrained(Model):
+def pretrained(settings: ServeConfig) -> Model:
     """The pretrained network, for numeric columns of any table, with effects of those known ahead."""
-
-    def __init__(self, settings: ServeConfig) -> None:
-        self._device, self._most_series = settings.device, settings.max_series
-        self._model = ZeroModel(settings.device)
-        super().__init__(ZERO, 0, self._model.member.network.version.horizon)
+    model = ZeroModel(settings.device)
+    version, least = model.member.version, model.member.network.version.horizon
 
     def read(
-        self, frame: Source, future: Source | None, form: InputFormat, query: Query
+        frame: Source, future: Source | None, form: InputFormat, query: Query
     ) -> tuple[Sequence[Series], Part, int]:
-        """See `Model`."""
-        config = form.applied_to(DatasetConfig())
-        subject = untrained(frame, config, name=query.name or FRAME, future=future, most_series=self._most_series)
+        config, name, levels = form.applied_to(DatasetConfig()), query.name or FRAME, query.levels
+        subject = untrained(frame, config, name=name, future=future, most_series=settings.max_series)
         panel, columns, seasons = subject.panel, subject.columns, subject.seasons
         if subject.known is not None:  # effects are those of all series together
-            return panel, lambda _: subject.forecast(query.horizon, self._device, levels=query.levels), len(panel)
+            return panel, lambda _: subject.forecast(query.horizon, settings.device, levels=levels), len(panel)
 
         def forecast(part: slice) -> Sequence[Forecast]:
-            horizon = query.horizon or self.least
-            return self._model.forecast(panel[part], columns, seasons, horizon=horizon, levels=query.levels)
+            return model.forecast(panel[part], columns, seasons, horizon=query.horizon or least, levels=levels)
 
         return panel, forecast, AT_ONCE
 
-    def rows(self, horizon: str | None, series: Series) -> int:
-        """See `Model`."""
-        return series.frequency.rows_of(horizon or self.least, series.timestamps)
-
-    def describe(self) -> Description:
-        """See `Model`."""
-        version = self._model.member.version
-        return Description(
-            name=self.name, model=version, changed=version, seq_len=2, pred_len=self.least, intervals=list(LEVELS)
-        )
+    about = Description(name=ZERO, model=version, changed=version, seq_len=2, pred_len=least, intervals=list(LEVELS))
+    return Model(about, read, lambda horizon, series: series.frequency.rows_of(horizon or least, series.timestamps))
 
 
-@final
-class Trained(Model):
+def trained(name: str, path: Path, settings: ServeConfig) -> Model:
     """A trained model."""
-
-    def __init__(self, name: str, path: Path, settings: ServeConfig) -> None:
-        self.model = TrainedModel.load(path, device=settings.device)
-        self.model.reader.most_series = settings.max_series
-        super().__init__(name, len(self.model.columns.inputs), self.model.sizes.pred_len)
+    model = TrainedModel.load(path, device=settings.device)
+    reader, columns, calibration, checkpoint = model.reader, model.columns, model.calibration, model.checkpoint
+    reader.most_series = settings.max_series
 
     def read(
-        self, frame: Source, future: Source | None, form: InputFormat, query: Query
+        frame: Source, future: Source | None, form: InputFormat, query: Query
     ) -> tuple[Sequence[Series], Part, int]:
-        """See `Model`."""
-        reader, name, futures = self.model.reader, query.name or FRAME, None
-        series = reader.series(frame, name, form)
+        named, futures = query.name or FRAME, None
+        series = reader.series(frame, named, form)
         if future is not None:
             futures = reader.futures(future, FUTURE)
-        elif self.model.columns.future_covariates:
-            futures = reader.futures(frame, name, form)
-        check_futures(self.model.columns, has_futures=futures is not None)
+        elif columns.future_covariates:
+            futures = reader.futures(frame, named, form)
+        check_futures(columns, has_futures=futures is not None)
         ahead = [] if futures is None else [futures(each) for each in series]
 
         def forecast(part: slice) -> Sequence[Forecast]:
-            return self.model.forecast(
-                series[part], horizon=query.horizon, levels=query.levels, futures=ahead[part] or None
-            )
+            known = ahead[part] or None
+            return model.forecast(series[part], horizon=query.horizon, levels=query.levels, futures=known)
 
         return series, forecast, AT_ONCE
 
-    def rows(self, horizon: str | None, series: Series) -> int:
-        """See `Model`."""
-        return self.model.check_horizon(horizon, series)
-
-    def describe(self) -> Description:
-        """See `Model`."""
-        model, checkpoint, calibration = self.model, self.model.checkpoint, self.model.calibration
-        levels = [] if calibration is None else [level for level in LEVELS if calibration.supports(level)]
-        return Description(
-            name=self.name,
-            model=model.model.family,
-            changed=checkpoint.sha256[:12],
-            targets=list(model.columns.targets),
-            inputs=list(model.columns.inputs),
-            future_covariates=list(model.columns.future_covariates),
-            static_covariates=list(model.columns.static_covariates),
-            categories={name: list(labels)[:MOST_NAMES] for name, labels in checkpoint.categories.items()},
-            time_column=checkpoint.data.time_col,
-            series_column=checkpoint.settings.dataset.series_col,
-            series=checkpoint.series[:MOST_NAMES],
-            n_series=max(1, len(checkpoint.series)),
-            step=checkpoint.frequency,
-            seq_len=model.sizes.seq_len,
-            pred_len=model.sizes.pred_len,
-            quantiles=list(model.quantiles),
-            intervals=levels,
-            interval_notes=interval_notes(checkpoint, calibration, levels),
-        )
+    levels = [] if calibration is None else [level for level in LEVELS if calibration.supports(level)]
+    about = Description(
+        name=name,
+        model=model.model.family,
+        changed=checkpoint.sha256[:12],
+        targets=list(columns.targets),
+        inputs=list(columns.inputs),
+        future_covariates=list(columns.future_covariates),
+        static_covariates=list(columns.static_covariates),
+        categories={name: list(labels)[:MOST_NAMES] for name, labels in checkpoint.categories.items()},
+        time_column=checkpoint.data.time_col,
+        series_column=checkpoint.config["dataset"].get("series_col"),
+        series=checkpoint.series[:MOST_NAMES],
+        n_series=max(1, len(checkpoint.series)),
+        step=checkpoint.frequency,
+        seq_len=model.sizes.seq_len,
+        pred_len=model.sizes.pred_len,
+        quantiles=list(model.quantiles),
+        intervals=levels,
+        interval_notes=interval_notes(checkpoint, calibration, levels),
+    )
+    return Model(about, read, model.check_horizon)
 
 
 @final
@@ -244,7 +207,7 @@ class Run:
     def __init__(self, name: str, location: str, settings: ServeConfig) -> None:
         self.name, self._location, self._settings = name, location, settings
         self._loading, self._mark = Lock(), self._marked()
-        self._model = Trained(name, self._mark[0], settings)
+        self._model = trained(name, self._mark[0], settings)
 
     def current(self) -> Model:
         """The newest model; the one before, while another thread reads a newer one or if that cannot be read."""
@@ -255,7 +218,7 @@ class Run:
         if mark != self._mark and self._loading.acquire(blocking=False):
             try:
                 self._mark = mark
-                self._model = Trained(self.name, mark[0], self._settings)
+                self._model = trained(self.name, mark[0], self._settings)
                 log.info(f"model {self.name}: read again from {self._location}")
             except InputError as error:
                 log.warning(f"model {self.name}: not read again: {error}")
@@ -280,7 +243,7 @@ class Models:
                 raise InputError(f"models: expected NAME=RUN, such as models=[shops=runs/shops], found {name}{sign}")
             runs[name] = location
         self._runs = {name: Run(name, location, settings) for name, location in runs.items()}
-        self._zero = Pretrained(settings)
+        self._zero = pretrained(settings)
         self.names = [*self._runs, ZERO]
 
     def get(self, name: str) -> Model:

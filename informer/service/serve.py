@@ -57,6 +57,10 @@ ERRORS = {
     503: "Too many requests in progress.",
     504: "No response in time.",
 }
+REQUESTS = prometheus_client.Counter("informer_requests", "Answers.", ["path", "status"])
+SECONDS = prometheus_client.Histogram("informer_request_seconds", "Time to the answer.", ["path"])
+FORECASTS = prometheus_client.Counter("informer_forecasts", "Values that were forecast.", ["model"])
+IN_PROGRESS = prometheus_client.Gauge("informer_requests_in_progress", "Forecasts in progress.")
 TABLE = "A table with the history of the columns: CSV text, or JSON."
 
 
@@ -69,20 +73,8 @@ class App:
 
     def __init__(self, settings: ServeConfig) -> None:
         self.settings, self.models = settings, Models(settings)
-        self._pool, self._in_progress = ThreadPoolExecutor(settings.workers, "forecast"), 0
         # reading a table and forecasting a few series are parts; those of all requests take turns
-        self.registry = prometheus_client.CollectorRegistry()
-        labels = ["path", "status"]
-        self.requests = prometheus_client.Counter("informer_requests", "Answers.", labels, registry=self.registry)
-        self.seconds = prometheus_client.Histogram(
-            "informer_request_seconds", "Time to the answer.", ["path"], registry=self.registry
-        )
-        self._forecasts = prometheus_client.Counter(
-            "informer_forecasts", "Values that were forecast.", ["model"], registry=self.registry
-        )
-        prometheus_client.Gauge(
-            "informer_requests_in_progress", "Forecasts in progress.", registry=self.registry
-        ).set_function(lambda: self._in_progress)
+        self._pool, self._in_progress = ThreadPoolExecutor(settings.workers, "forecast"), 0
 
     def build(self) -> FastAPI:
         """The application."""
@@ -95,7 +87,7 @@ class App:
             status: {"model": schemas.Problem, "description": text} for status, text in ERRORS.items()
         }
         page = PAGE.read_text(encoding="utf-8")
-        policy = _policy(page)
+        headers = {"Content-Security-Policy": _policy(page)}
 
         @app.get("/health", summary="Whether the process answers")
         async def health() -> schemas.State:
@@ -109,12 +101,12 @@ class App:
 
         @app.get("/metrics", summary="Counters for Prometheus", response_class=Response)
         async def metrics() -> Response:
-            content = prometheus_client.generate_latest(self.registry)
-            return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
+            IN_PROGRESS.set(self._in_progress)
+            return Response(prometheus_client.generate_latest(), media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
         @app.get("/describe", summary="What the models need and return, and the limits on requests")
         def describe() -> schemas.Service:
-            described = [self.models.get(name).describe() for name in self.models.names]
+            described = [self.models.get(name).description for name in self.models.names]
             limits = schemas.limits_of(self.settings)
             return schemas.Service(version=informer.__version__, models=described, limits=limits)
 
@@ -128,11 +120,9 @@ class App:
             return Response(content, media_type=kind)
 
         for path in ("/", "/docs"):
-            app.get(path, include_in_schema=False)(
-                lambda: HTMLResponse(page, headers={"Content-Security-Policy": policy})
-            )
+            app.get(path, include_in_schema=False)(lambda: HTMLResponse(page, headers=headers))
         _answer_errors(app)
-        app.add_middleware(Entrance, service=self)
+        app.add_middleware(Entrance, names=[self.settings.host, *self.settings.hosts])
         return app
 
     async def _answer(self, request: Request, query: schemas.Query) -> tuple[bytes, str]:
@@ -152,7 +142,7 @@ class App:
                 # after the timeout there are no further parts
                 while (part := await self._in_pool(next, parts, None)) is not None:
                     forecasts += part
-                self._forecasts.labels(model.name).inc(sum(each.values.size for each in forecasts))
+                FORECASTS.labels(model.description.name).inc(sum(each.values.size for each in forecasts))
                 return await self._in_pool(to_body, forecasts, kind)
         except TimeoutError as error:
             if not received:
@@ -199,13 +189,11 @@ class Entrance:
 
     Args:
         app: the application.
-        service: counts the answers, and has the names of the service besides those of this machine.
+        names: names and addresses of the service besides those of this machine.
     """
 
-    def __init__(self, app: ASGIApp, service: App) -> None:
-        own = service.settings.host, *service.settings.hosts
-        self._app, self._service = app, service
-        self._names = sorted({"localhost", "127.0.0.1", "[::1]", *map(_name, own)})
+    def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
+        self._app, self._names = app, sorted({"localhost", "127.0.0.1", "[::1]", *map(_name, names)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, began, status = Headers(scope=scope), time.monotonic(), 500
@@ -228,8 +216,8 @@ class Entrance:
         finally:
             seconds = time.monotonic() - began
             path = getattr(scope.get("route"), "path", "other")  # no label of a client's choice
-            self._service.requests.labels(path, status).inc()
-            self._service.seconds.labels(path).observe(seconds)
+            REQUESTS.labels(path, status).inc()
+            SECONDS.labels(path).observe(seconds)
             facts = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": round(seconds, 4)}
             access.info("request", extra={"facts": facts | {"client": (scope.get("client") or ("",))[0]}})
 
