@@ -283,19 +283,11 @@ def _rows(table: Table) -> Tidy:
             f"{table.name}: expected a time column, or one row per series (its name, then its values), found columns "
             f"{listed(table.columns)}; name the time column, dataset.time_col=NAME"
         )
-    values = np.stack(list(_numbers(table, value_columns).values()), axis=1)
-    observed = ~np.isnan(values)
-    lengths = np.where(observed.any(axis=1), observed.shape[1] - observed[:, ::-1].argmax(axis=1), 0)
-    frame = pd.DataFrame(
-        {
-            "series": np.repeat(table.frame[first].astype(str).to_numpy(), lengths),
-            "column": "y",
-            "time": np.concatenate([np.arange(1, n + 1) for n in lengths]),
-            "origin": np.datetime64("NaT", "ns"),
-            "actual": np.nan,
-            "value": np.concatenate([row[:n] for row, n in zip(values, lengths, strict=True)]),
-        }
-    )
+    values, n = pd.DataFrame(_numbers(table, value_columns)), len(value_columns)
+    is_value = values.bfill(axis=1).notna().to_numpy().ravel()
+    keys = {"series": np.repeat(table.frame[first].astype(str).to_numpy(), n), "column": "y"}
+    times = {"time": np.tile(np.arange(1, n + 1), len(values)), "origin": np.datetime64("NaT", "ns")}
+    frame = pd.DataFrame({**keys, **times, "actual": np.nan, "value": values.to_numpy().ravel()})[is_value]
     return Tidy(name=table.name, frame=frame, timed=False)
 
 
