@@ -38,7 +38,7 @@ from informer.inference.sources import explanations
 from informer.inference.untrained import Untrained, untrained
 from informer.inference.writing import figure_of
 from informer.read.remote import copies
-from informer.read.series import Frame, Series, frame_of, keeping_cells, like, path_of, table_of_file
+from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
 from informer.read.shapes import prepared
 from informer.read.table import name_of, table_of_frame
 from informer.training.folder import NAME, RunFolder
@@ -170,7 +170,6 @@ class Forecaster:
             run_dir = Path(requested_dir or Path(folders.enter_context(TemporaryDirectory())) / "run")
             kept_at = saved_path(table.frame, run_dir) if requested_dir and table is not None else None
             settings, folder = table_settings(config, path or kept_at), RunFolder(run_dir)
-            folders.enter_context(keeping_cells())
             if (dataset := settings.dataset).series_col is None:  # found, as `predict` does
                 cells = prepared(table, dataset) if table is not None else table_of_file(Path(path or ""), dataset)
                 settings = replace(settings, dataset=replace(dataset, series_col=series_column(cells, dataset)))

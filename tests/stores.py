@@ -14,8 +14,9 @@ from informer.data.dataset import Data, lay_out, read_source
 from informer.data.history import Future, future_of_table
 from informer.data.panel import read_panel
 from informer.data.windows import DataUnits, Store
-from informer.read.series import Series, series_from_table, table_of_file
-from informer.read.table import name_of, table_of_frame
+from informer.read.checks import Report
+from informer.read.series import Reading, Series, table_of_file
+from informer.read.table import Table, name_of, table_of_frame
 
 STANDARD = {"scaler": ScalerConfig(), "calendar": Calendar(CalendarEmbed.timeF), "device": "cpu"}
 
@@ -59,7 +60,19 @@ def series_from_frame(
 ) -> Series:
     """A frame whose time is a column, or its DatetimeIndex."""
     table = table_of_frame(frame, name, config.time_col)
-    return series_from_table(table, config, name, history=history, trained_format=trained_format)
+    return series_from_table(table, config, name, trained_format, history=history)
+
+
+def series_from_table(
+    table: Table, config: DatasetConfig, name: str, trained_format: str | None = None, **how: Any
+) -> Series:
+    """The single series of a prepared table."""
+    return Reading.of(table, config, name, trained_format=trained_format).series(**how)
+
+
+def checked(frame: pd.DataFrame, config: DatasetConfig, name: str, **how: Any) -> tuple[Series | None, Report]:
+    """The series of a frame, None if it cannot be read, and all that is said about it."""
+    return Reading.of(table_of_frame(frame, name), config, name).check(**how)
 
 
 def read_written(table: pd.DataFrame | str, folder: Path, **settings: object) -> Series:

@@ -54,20 +54,31 @@ class InputError(ValueError):
 
     Args:
         repairs: settings that fix it.
-        column: the column it is in, if it is in one.
+        code: kind of a problem of a table; "" for other errors.
+        table: name of the table or series.
+        row, column: its first place there; None: the table as a whole.
     """
 
-    def __init__(self, line: str, *repairs: Repair, column: str | None = None) -> None:
+    def __init__(
+        self,
+        line: str,
+        *repairs: Repair,
+        code: str = "",
+        table: str = "",
+        row: int | None = None,
+        column: str | None = None,
+    ) -> None:
         super().__init__(printable(line, MOST_SIGNS))
-        self.repairs, self.column = repairs, column
+        self.repairs, self.code, self.table, self.row, self.column = repairs, code, table, row, column
 
 
 class ReportError(InputError):
-    """All problems of a file or table; each of `lines` is printed like the line of an InputError."""
+    """All problems of a file or table; each of `lines` is printed like the line of an InputError. `problems` are what
+    the lines of a table sum up."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[str], problems: Sequence[InputError] = ()) -> None:
         super().__init__("\n".join(lines))
-        self.lines = tuple(printable(line, MOST_SIGNS) for line in lines)
+        self.lines, self.problems = tuple(printable(line, MOST_SIGNS) for line in lines), tuple(problems)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -29,10 +29,10 @@ from informer.members.regression import far_ahead
 from informer.read.checks import CONFIRM, ends_without
 from informer.read.columns import CategoryReader, coded
 from informer.read.files import list_files
-from informer.read.series import Series, cells_of_file, column_values, table_of_file
+from informer.read.series import Series, column_values, table_of_file
 from informer.read.shapes import with_series_names
 from informer.read.split import WITHOUT_TRAINING, cut_rows, shortage
-from informer.read.table import without
+from informer.read.table import read_table, without
 from informer.read.time_columns import digits_format
 
 MOST_LINES = 20
@@ -146,7 +146,7 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
 
 def _plan_without_target(survey: Survey, settings: ForecastConfig) -> str:
     """What to do with rows at the end of a file that lack only one column; empty if there are none."""
-    frame = cells_of_file(Path(survey.path), settings.dataset).frame.select_dtypes("number")
+    frame = read_table(Path(survey.path), settings.dataset).frame.select_dtypes("number")
     empty = [name for name in frame.columns if frame[name].isna().iloc[-1] and digits_format(frame[name]) is None]
     target = empty[0] if len(empty) == 1 else None
     asked = replace(settings, input=survey.path, target=target, model=None, future=None, future_covariates=[])
@@ -313,14 +313,14 @@ def with_future(settings: ForecastConfig) -> tuple[ForecastConfig, list[str], li
     files = list_files("input", settings.input or "", config.exclude_files) or [expanded(settings.input or "")]
     if settings.future is not None:
         ahead = list_files("future", settings.future) or [expanded(settings.future)]
-        frame = cells_of_file(ahead[0], settings.dataset).frame
+        frame = read_table(ahead[0], settings.dataset).frame
         known = known or [name for name in frame.columns if frame[name].notna().any()]
     with suppress(InputError):  # reported with all other problems of the file
         if settings.future is not None:
             table = table_of_file(files[0], settings.dataset)
             key = config.series_col or series_column(table, settings.dataset)
             texts = categories_ahead(table, known, key, target)
-        elif target is not None and not config.keeps_gaps and ends_without(cells_of_file(files[0], config), target):
+        elif target is not None and not config.keeps_gaps and ends_without(read_table(files[0], config), target):
             columns, texts, rows = columns_ahead(table_of_file(files[0], config), config, target, known)
             if columns and settings.ahead is None:
                 settings = replace(settings, horizon=str(rows.min()))

@@ -56,7 +56,7 @@ from informer.inference.zero import ZeroModel
 from informer.members.zero import network_seasons
 from informer.networks.ops.zero_inputs import HISTORY
 from informer.read.frequency import adjective, lasting
-from informer.read.series import column_values, keeping_cells
+from informer.read.series import column_values
 from informer.read.table import name_of, without
 from informer.report.forecasts import add_totals, untrained_content
 from informer.report.page import to_html
@@ -164,7 +164,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
         InputError: an error the user can fix; problems in the data are listed with their repairs.
         Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
-    with progress.shown(console), keeping_cells():
+    with progress.shown(console):
         began = time.monotonic()
         progress.report(f"reading {with_addresses(settings.input or '')}")
         if settings.output is not None:

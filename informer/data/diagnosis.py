@@ -6,7 +6,7 @@ Problems of the data of a run: drift, constant columns, repeated values, outlier
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from informer.config.commands import InspectConfig
 from informer.config.data import DatasetConfig, Duplicates, Fill, Short, key_columns, repaired, union_of
 from informer.config.model import WindowSizes
 from informer.config.overrides import changed_settings, shell_command, to_display
-from informer.data.panel import LongTable, panel_tables, series_reader
 from informer.data.scaler import standard_deviation
 from informer.data.seasonality import Season, find_seasons
 from informer.read import checks
@@ -33,11 +32,10 @@ from informer.read.columns import (
     is_text,
     repeated_text,
     separating_column,
-    text_columns,
 )
 from informer.read.files import list_files
 from informer.read.frequency import Frequency, adjective, lasting
-from informer.read.series import Series, inspect_table, reads_the_same, table_of_file
+from informer.read.series import Reading, Series, table_of_file
 from informer.read.shapes import with_series_names
 from informer.read.split import cut_rows, shortage
 from informer.read.table import Table, name_of
@@ -45,6 +43,9 @@ from informer.read.time_columns import find_time_column, looks_dated, repeats_ca
 
 if TYPE_CHECKING:
     from informer.data.dataset import Data  # imports torch
+
+MOST_READINGS = 4
+"""Number of readings of a file with different settings that are kept at once."""
 
 ROUNDS = 5
 """Maximum rounds of repairs; a repair may reveal further problems, such as gaps after sorting."""
@@ -73,32 +74,95 @@ class Diagnosis:
     def dropped(self) -> list[str]:
         """Columns with problems that the repairs leave out."""
         columns = () if self.repaired is None else self.repaired.columns
-        affected = (problem.column for problem in self.report.problems if problem.column is not None)
-        return [name for name in dict.fromkeys(affected) if name not in columns]
+        affected = (problem.column for problem in self.report.problems if problem.code in checks.OF_CELLS)
+        return [name for name in dict.fromkeys(affected) if name is not None and name not in columns]
 
 
-def diagnose(table: Table, config: DatasetConfig, name: str, *, sizes: WindowSizes | None = None) -> Diagnosis:
-    """Read a series, and find the repairs with which it can be read; arguments as in `inspect_table`."""
-    series, report = _read(table, config, name, sizes)
-    repairs: list[Repair] = []
-    read, found = (series, report) if sizes is None else _read(table, config, name)
-    for _ in range(ROUNDS):
-        if read is not None and not found.problems:
-            return Diagnosis(series, report, repairs, read)
-        proposed = [repair for problem in found.problems for repair in problem.repairs]
-        if repaired(config, proposed) == config:
-            break
-        repairs += [repair for repair in proposed if repair not in repairs]
-        config = repaired(config, proposed)
-        read, found = _read(table, config, name)
-    return Diagnosis(series, report, None, None)
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A file that was read, and the diagnosis of each of its series.
+
+    Args:
+        table: its cells, prepared.
+        dataset: the settings; with the column of series names, which is found unless it is set.
+        name: name of the file, and of the series if it has one.
+        names, diagnoses: of each series.
+    """
+
+    table: Table
+    dataset: DatasetConfig
+    name: str
+    names: list[str] = field(default_factory=list)
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    _kept: dict[str, Reading] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: Path, dataset: DatasetConfig, sizes: WindowSizes | None = None) -> "Examined":
+        """Read a file, and find the repairs with which each series can be read.
+
+        Args:
+            sizes: for training, sizes of a window, for which each series must be long enough; None: any length.
+
+        Raises:
+            InputError: the file cannot be read as a table.
+        """
+        table = table_of_file(path, dataset)
+        key = None if dataset.series_col else series_column(table, dataset)
+        if key is not None:
+            dataset, keys = replace(dataset, series_col=key), key_columns(key)
+            if all(key in table.columns and is_text(table, key) and not table.frame[key].hasnans for key in keys):
+                table = with_series_names(table, key)
+            else:
+                table = table_of_file(path, dataset)  # read again, so that names such as 001 and NA are text
+        found = cls(table, dataset, name_of(path))
+        found.names.extend(found.read(dataset).names)
+        like = None
+        for k in range(len(found.names)):
+            diagnosis = found._diagnosis(k, like, sizes)
+            found.diagnoses.append(diagnosis)
+            like = like if diagnosis.report.problems else diagnosis.series
+        return found
+
+    def read(self, dataset: DatasetConfig) -> Reading:
+        """The rows as read with other settings; the last readings are kept, since many series need the same ones."""
+        key = repr(dataset)
+        if key not in self._kept:
+            for other in [*self._kept][1 : 1 - MOST_READINGS]:
+                del self._kept[other]
+            self._kept[key] = Reading.of(self.table, dataset, self.name, categories=CategoryReader())
+        return self._kept[key]
+
+    def repaired(self, repairs: Sequence[Repair]) -> Iterator[tuple[Series | None, checks.Report]]:
+        """All series with these repairs."""
+        reading, like = self.read(repaired(self.dataset, repairs)), None
+        for k in range(len(reading.names)):
+            series, report = _checked(reading, k, like)
+            like = like if report.problems else series
+            yield series, report
+
+    def _diagnosis(self, k: int, like: Series | None, sizes: WindowSizes | None) -> Diagnosis:
+        config, repairs = self.dataset, list[Repair]()
+        series, report = read, found = _checked(self.read(config), k, like, sizes)
+        for _ in range(ROUNDS):
+            problems = [problem for problem in found.problems if problem.code != checks.SHORT]
+            if read is not None and not problems:
+                return Diagnosis(series, report, repairs, read)
+            every = [repair for problem in problems for repair in problem.repairs]
+            # codes first: their column then has no text and no empty cells
+            proposed = [repair for repair in every if repair.setting == "categorical"] or every
+            if repaired(config, proposed) == config:
+                break
+            repairs += [repair for repair in proposed if repair not in repairs]
+            config = repaired(config, proposed)
+            read, found = _checked(self.read(config), k)
+        return Diagnosis(series, report, None, None)
 
 
-def _read(
-    table: Table, config: DatasetConfig, name: str, sizes: WindowSizes | None = None
+def _checked(
+    reading: Reading, k: int, like: Series | None = None, sizes: WindowSizes | None = None
 ) -> tuple[Series | None, checks.Report]:
-    """As `inspect_table`, with outliers as problems."""
-    series, report = inspect_table(table, config, name, sizes=sizes)
+    """As `Reading.check`, with outliers as problems."""
+    series, report = reading.check(k, like=like, sizes=sizes)
     report.problems += report.outliers
     return series, report
 
@@ -165,67 +229,42 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     Raises:
         InputError: the file cannot be read as a table.
     """
-    table = table_of_file(path, dataset)
-    series_col = None if dataset.series_col else series_column(table, dataset)
-    if series_col is not None:
-        before, dataset = dataset, replace(dataset, series_col=series_col)
-        keys = key_columns(series_col)
-        if all(key in table.columns and is_text(table, key) and not table.frame[key].hasnans for key in keys):
-            reads_the_same(path, before, dataset)
-            table = with_series_names(table, series_col)
-        else:
-            table = table_of_file(path, dataset)  # read again, so that names such as 001 and NA are text
-    rows, config = panel_tables(table, name_of(path), dataset)
-    diagnoses = list(_diagnosed(rows, config))
-    problems = [problem for diagnosis in diagnoses for problem in diagnosis.report.problems]
-    codes = [repair for problem in problems for repair in problem.repairs if repair.setting == "categorical"]
-    if codes:  # with which the cells are read as text
-        coded = survey_file(path, repaired(dataset, codes))
-        log = [*dict.fromkeys(_without_rows(path.name, codes)), *coded.log]
-        return replace(coded, repairs=[*codes, *coded.repairs], problems=checks.grouped(problems), log=log)
-    repairs = [repair for diagnosis in diagnoses for repair in diagnosis.repairs or ()]
-    with_far = [diagnosis.report for diagnosis in diagnoses if diagnosis.report.far]
-    far = union_of([report.far for report in with_far])
-    warnings = [line for report in with_far for line in report.warnings if "dataset.missing_values=" in line]
-    panel = [diagnosis.repaired for diagnosis in diagnoses]
-    log = [line for diagnosis in diagnoses for line in diagnosis.report.repairs]
+    return _survey(path, Examined.of(path, dataset))
+
+
+def _survey(path: Path, found: Examined) -> Survey:
+    problems = [each for one in found.diagnoses for each in one.report.problems if each.code != checks.SHORT]
+    repairs = list[Repair]()
+    for diagnosis in found.diagnoses:
+        repairs += [repair for repair in diagnosis.repairs or () if repair not in repairs]
+    panel = [diagnosis.repaired for diagnosis in found.diagnoses]
+    log = [line for diagnosis in found.diagnoses for line in diagnosis.report.repairs]
     if repairs:
-        readings = [_read(each, repaired(config, repairs), name) for each, name in rows.tables()]
+        readings = [*found.repaired(repairs)]
         if None not in panel:
             problems += [problem for _, report in readings for problem in report.problems]
         panel = [series if not report.problems else None for series, report in readings]
         log = [*_without_rows(path.name, repairs), *(line for _, report in readings for line in report.repairs)]
     read = [series for series in panel if series is not None]
     read = read if len(read) == len(panel) else []
+    with_far = [diagnosis.report for diagnosis in found.diagnoses if diagnosis.report.far]
+    far = union_of([report.far for report in with_far])
+    warnings = [line for report in with_far for line in report.warnings if "dataset.missing_values=" in line]
     return Survey(
         path=str(path),
-        name=name_of(path),
-        format_note=table.dialect.uncommon(),
-        dataset=repaired(dataset, repairs),
+        name=found.name,
+        format_note=found.table.dialect.uncommon(),
+        dataset=repaired(found.dataset, repairs),
         repairs=repairs,
         panel=read,
         problems=checks.grouped(problems),
         asks=any(checks.CONFIRM in problem.repairs for problem in problems),
         log=log,
-        unused=_unused(table, dataset, read),
-        dropped=list(dict.fromkeys(name for diagnosis in diagnoses for name in diagnosis.dropped)) if read else [],
+        unused=_unused(found.table, found.dataset, read),
+        dropped=list(dict.fromkeys(name for each in found.diagnoses for name in each.dropped)) if read else [],
         warnings=[f"{line}{checks.count_note(len(warnings), 'such series')}" for line in warnings[:1]],
         far=Repair("missing_values", far) if far else None,
     )
-
-
-def _diagnosed(long: LongTable, config: DatasetConfig) -> Iterator[Diagnosis]:
-    """The series of a table; those without anything to report, like the first of these, at once."""
-    found: dict[int, Diagnosis] = {}
-
-    def read(k: int) -> Series | None:
-        found[k] = diagnose(long.table(k), config, long.names[k])
-        return None if found[k].report.problems else found[k].series
-
-    reader = series_reader(long, config, read)
-    for k in range(len(long.names)):
-        series = reader(k)
-        yield found.get(k) or Diagnosis(series, checks.Report(), [], series)
 
 
 def _without_rows(name: str, repairs: Sequence[Repair]) -> Iterator[str]:
@@ -462,79 +501,95 @@ class Finding:
 
 def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_single: bool) -> Iterator[Finding]:
     """Findings on a file, or on each of its series; if `is_single`, an unreadable file raises InputError."""
-    dataset = settings.dataset
+    dataset = replace(settings.dataset, target=settings.target or settings.dataset.target)
     try:
         with logging_to(console):
-            table = table_of_file(path, dataset)
-        table, dataset = CategoryReader().coded(table, dataset)
-        settings = replace(settings, dataset=dataset)
-        if dataset.series_col is None:
-            yield _finding(path, table, name_of(path), settings, console)
-            return
-        proposed = proposals(table, dataset, settings.target)
-        with logging_to(console):
-            table = table.without(text_columns([table], dataset))
-        tables = list(LongTable.of(table, dataset.series_col).tables())
+            found = Examined.of(path, dataset, settings.sizes)
     except InputError as error:
         if is_single:
             raise
         yield Finding(name=path.name, lines=[f"file:     {path.name}", "problems: 1", *str(error).splitlines()])
         return
-    for rows, name in tables:
-        yield replace(_finding(None, rows, name, settings, console), proposed=proposed)
+    proposed = proposals(found.table, found.dataset, settings.target)
+    if settings.dataset.series_col is None and found.dataset.series_col is not None:
+        yield _long(path, found, proposed, settings)
+        return
+    for k, diagnosis in enumerate(found.diagnoses):
+        yield _finding(path if settings.dataset.series_col is None else None, found, k, diagnosis, proposed, settings)
 
 
-def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig, console: Console) -> Finding:
-    """Findings on a table; `path` is its file if that has a single series."""
-    dataset, target = settings.dataset, settings.target
-    key = None if path is None else series_column(table, dataset)
-    keys = key_columns(key)
-    with logging_to(console):
-        rows = table if key is None else table.without(keys)
-        read = replace(dataset, target=target or dataset.target, series_col=key or dataset.series_col)
-        diagnosis = diagnose(rows, read, name, sizes=settings.sizes)
-    series, report = diagnosis.series, diagnosis.report
-    several = series is not None and len(series.columns) > 1
-    is_long = key is not None and series is not None
-    proposed = proposals(table, replace(dataset, series_col=key) if is_long else dataset, target)
+def _long(path: Path, found: Examined, proposed: Sequence[Repair], settings: InspectConfig) -> Finding:
+    """Findings on a file of several series, whose column of names was found."""
+    survey, key = _survey(path, found), found.dataset.series_col
+    first = next((each.series for each in found.diagnoses if each.series is not None), None)
+    columns = () if first is None else first.columns
+    keys, long = _columns_of(key_columns(key)), repaired(replace(settings.dataset, series_col=key), proposed)
+    lines = [
+        *_facts(found.table, found.table.name, len(found.table.frame), first, None),
+        *(f"warning:  {line}" for line in survey.warnings),
+        f"problems: {len(survey.problems) + 1}",
+        f"{found.table.name}: times repeat, once for each series of {keys}; set dataset.series_col={key}",
+        *survey.problems,
+        *_calendar_lines(proposed),
+        f"series:   {len(found.names):,}, separated by {keys}",
+        *_forecast_lines(path, long, settings.target, several=len(columns) > 1),
+        "inspect:  each of them",
+        f"  {shell_command('inspect', str(path), *_settings(long))}",
+    ]
+    return Finding(
+        name=found.table.name,
+        lines=lines,
+        n_rows=len(found.table.frame),
+        n_problems=len(survey.problems) + 1,
+        span=() if first is None else (*_ends(first.timestamps, first.frequency), first.frequency.code),
+        columns=columns,
+        proposed=proposed,
+    )
+
+
+def _finding(
+    path: Path | None,
+    found: Examined,
+    k: int,
+    diagnosis: Diagnosis,
+    proposed: Sequence[Repair],
+    settings: InspectConfig,
+) -> Finding:
+    """Findings on a series; `path` is its file if that has a single series."""
+    dataset, target, report, series = settings.dataset, settings.target, diagnosis.report, diagnosis.series
+    reading = found.read(found.dataset)
     finding = Finding(
-        name=table.name,
+        name=reading.label(k),
         lines=[],
-        n_rows=len(table.frame),
+        n_rows=len(found.table.frame) if dataset.series_col is None else reading.lengths[k],
+        n_problems=len(report.problems),
         span=() if series is None else (*_ends(series.timestamps, series.frequency), series.frequency.code),
         columns=() if series is None else series.columns,
         proposed=proposed,
     )
-    conclusion: list[str]
-    if key is not None and is_long:
-        report.problems = _within_series(table, key, report)
-        long = repaired(replace(dataset, series_col=key), proposed)
-        conclusion = [
-            f"series:   {len(table.frame[keys].drop_duplicates()):,}, separated by {_columns_of(keys)}",
-            *_forecast_lines(path or Path(), long, target, several=several),
-            "inspect:  each of them",
-            f"  {shell_command('inspect', str(path), *_settings(long))}",
-        ]
-    else:
-        finding, conclusion = _with_advice(finding, table, diagnosis, settings, path)
-        if finding.repairs is not None and path is not None:
-            whole = _configured(dataset, [*finding.repairs], proposed)
-            conclusion += commands(path, whole, finding.sizes, target=target, several=several)
+    finding, conclusion = _with_advice(finding, reading.table, diagnosis, settings, path)
+    if finding.repairs is not None and path is not None:
+        whole = _configured(dataset, [*finding.repairs], proposed)
+        several = series is not None and len(series.columns) > 1
+        conclusion += commands(path, whole, finding.sizes, target=target, several=several)
     lines = [
-        *_facts(table, series, dataset.categorical, seasons=not is_long),
+        *_facts(reading.table, finding.name, finding.n_rows, series, reading.config.categorical),
         *(f"repaired: {line}" for line in report.repairs),
         *(f"warning:  {line}" for line in report.warnings),
         f"problems: {len(report.problems) or 'none'}",
         *checks.grouped(report.problems),
         *_gap_lines(diagnosis, dataset),
-        *(
-            f"calendar: {listed(each.value)} repeat the time; dataset.exclude={to_display(each.value)} leaves them out"
-            for each in proposed
-            if each.setting == "exclude"
-        ),
+        *(_calendar_lines(proposed) if path is not None else ()),
         *conclusion,
     ]
-    return replace(finding, lines=lines, n_problems=len(report.problems))
+    return replace(finding, lines=lines)
+
+
+def _calendar_lines(proposed: Sequence[Repair]) -> Iterator[str]:
+    for each in proposed:
+        if each.setting == "exclude":
+            excluded = to_display(each.value)
+            yield f"calendar: {listed(each.value)} repeat the time; dataset.exclude={excluded} leaves them out"
 
 
 def _configured(dataset: DatasetConfig, repairs: Sequence[Repair], proposed: Sequence[Repair]) -> DatasetConfig:
@@ -557,19 +612,6 @@ def _gap_lines(diagnosis: Diagnosis, dataset: DatasetConfig) -> Iterator[str]:
 
 def _columns_of(keys: Sequence[str]) -> str:
     return f"column {keys[0]!r}" if len(keys) == 1 else f"columns {listed(keys)}"
-
-
-def _within_series(table: Table, key: str, report: checks.Report) -> list[InputError]:
-    """Problems of a file of several series: one for its repeated times, and those of its columns."""
-    columns = _columns_of(key_columns(key))
-    line = f"{table.name}: times repeat, once for each series of {columns}; set dataset.series_col={key}"
-    of_times = {"duplicates", "sort"}
-    others = [
-        problem
-        for problem in report.problems
-        if not of_times & {repair.setting for repair in problem.repairs} and "duplicate timestamp" not in str(problem)
-    ]
-    return [InputError(line), *others]
 
 
 def _summary(findings: Sequence[Finding]) -> RichTable:
@@ -620,8 +662,11 @@ def _advice_for_all(path: Path, findings: Sequence[Finding], settings: InspectCo
         yield from commands(path, dataset, sizes, target=settings.target, several=len(findings[0].columns) > 1)
 
 
-def _facts(table: Table, series: Series | None, categorical: Sequence[str], *, seasons: bool) -> Iterator[str]:
-    yield f"file:     {table.name}, {counted(len(table.frame), 'row')}, {counted(len(table.columns), 'column')}"
+def _facts(
+    table: Table, name: str, n_rows: int, series: Series | None, categorical: Sequence[str] | None
+) -> Iterator[str]:
+    """Lines on a series of a table; `categorical`: its columns without seasons, None: no lines on these."""
+    yield f"file:     {name}, {counted(n_rows, 'row')}, {counted(len(table.columns), 'column')}"
     if table.dialect.uncommon():
         yield f"format:   {table.dialect.uncommon()}"
     if series is None:
@@ -630,7 +675,7 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str], *, s
     yield f"time:     {series.time_col}, {span}, {adjective(step)} (step {step.code})"
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
-    if seasons:
+    if categorical is not None:
         yield from season_lines([column for column in columns if column[0] not in categorical], step)
 
 

@@ -19,13 +19,13 @@ from informer.base.errors import InputError, listed
 from informer.config.data import Calendar, DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns
-from informer.data.panel import LongTable, left_padded
+from informer.data.panel import left_padded
 from informer.data.scaler import PanelScaler
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.read.checks import Report, check_cells, check_doubts, check_times, read_cells
 from informer.read.frequency import Frequency
-from informer.read.series import Series
+from informer.read.series import Series, series_codes
 from informer.read.table import Table
 from informer.read.time_columns import find_time_column
 from informer.read.times import check_zones, find_format, parse_timestamps
@@ -43,6 +43,11 @@ class Future:
     time_col: str
     timestamps: pd.DatetimeIndex
     until: pd.Timestamp | None = None
+
+    def take(self, rows: np.ndarray, name: str) -> "Future":
+        """These rows, those of one series."""
+        table = replace(self.table, name=name, frame=self.table.frame.iloc[rows])
+        return replace(self, table=table, timestamps=self.timestamps[rows])
 
     def by_zone(self, series: Series) -> pd.DatetimeIndex:
         """Its times; an InputError if they have a zone and those of the series have none, or the reverse."""
@@ -93,8 +98,14 @@ def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | 
     if config.series_col not in table.columns:
         shared = future_of_table(table, config, trained_format)
         return lambda series: shared
-    pieces = LongTable.of(table, config.series_col).tables()
-    by_series = {key: future_of_table(piece, config, trained_format) for piece, key in pieces}
+    assert config.series_col is not None, "its name is a column"
+    codes, names = series_codes(table, config.series_col)
+    order = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    whole = future_of_table(table.without([config.series_col]), config, trained_format, codes)
+    by_series = {
+        name: whole.take(rows, f"{table.name}, {config.series_col} {name}")
+        for name, rows in zip(names, order, strict=True)
+    }
 
     def of(series: Series) -> Future:
         if series.name not in by_series:
@@ -104,8 +115,11 @@ def futures_of_table(table: Table, config: DatasetConfig, trained_format: str | 
     return of
 
 
-def future_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Future:
-    """Future covariates from a table in the format of `config`; for `trained_format` see `find_format`.
+def future_of_table(
+    table: Table, config: DatasetConfig, trained_format: str | None = None, codes: np.ndarray | None = None
+) -> Future:
+    """Future covariates from a table in the format of `config`; for `trained_format` see `find_format`, for `codes`,
+    numbers of the series, `parse_timestamps`.
 
     Raises:
         InputError: the table has no times.
@@ -113,7 +127,7 @@ def future_of_table(table: Table, config: DatasetConfig, trained_format: str | N
     configured = config.time_col if config.time_col in table.columns else None
     time_col = find_time_column(table, configured)
     time_format = find_format(table, time_col, config.time_format, trained_format=trained_format)
-    timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone)
+    timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone, groups=codes)
     report = Report()
     check_times(table, time_col, timestamps, time_format, report)
     report.refuse()

@@ -15,21 +15,14 @@ from informer.config.data import DatasetConfig, InputFormat, Short
 from informer.config.fields import check
 from informer.data.calendar import mark_fields
 from informer.data.history import Future, Futures, futures_of_table
-from informer.data.panel import (
-    LongTable,
-    and_more,
-    left_padded,
-    series_reader,
-    timed,
-    without_ended,
-)
+from informer.data.panel import and_more, left_padded, without_ended
 from informer.data.windows import NOT_READ, sparse_history
 from informer.read.checks import Report
 from informer.read.columns import coded, unknown
 from informer.read.frequency import Frequency
-from informer.read.series import Series, cells_of_file, column_values, series_from_table
+from informer.read.series import Reading, Series, column_values
 from informer.read.shapes import prepared
-from informer.read.table import Table, cells_of_content, table_of_frame
+from informer.read.table import Table, cells_of_content, read_table, table_of_frame
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +143,7 @@ class Reader:
 
         def read(config: DatasetConfig) -> Table:
             if isinstance(source, Path):
-                return cells_of_file(source, config)
+                return read_table(source, config)
             if isinstance(source, bytes):
                 return cells_of_content(source, name, config)
             return table_of_frame(source, name, config.time_col)
@@ -179,49 +172,35 @@ class Reader:
         Of several series, those that are too short are padded with short=pad, and left out with short=skip or if
         `lenient`; the repairs of the first series then name them.
         """
-        table = self._coded(table)
-        history, series_col = self._seq_len if ahead is None else None, config.series_col
-        if series_col is None or (series_col not in table.columns and not named):
-            series = series_from_table(
-                table,
-                config,
-                name,
-                history=history,
-                trained_format=self._time_format,
-            )
+        table, series_col = self._coded(table), config.series_col
+        history = self._seq_len if ahead is None else None
+        is_single = series_col is None or (series_col not in table.columns and not named)
+        config = replace(config, series_col=None) if is_single else config
+        reading = Reading.of(table, config, name, trained_format=self._time_format)
+        if is_single:
+            series = reading.series(history=history)
             if line := self._sparse(series, config) if ahead is None else None:
                 raise InputError(line)
             return [self._checked(series)]
         panel, report, sparse = list[Series](), Report(), list[str]()
-        # from all rows: the dates of one series may be ambiguous
-        table, config = timed(table, config, self._time_format)
-        least, pads = self._seq_len + (ahead or 0), config.short is Short.pad
-        long = LongTable.of(table, series_col)
-
-        def read(k: int) -> Series:
-            return series_from_table(long.table(k), config, long.names[k], history=history)
-
-        reader = series_reader(long, config, read, least=history or 0)
-        counts = np.diff(long.ends, prepend=0).tolist()
+        least, pads, counts = self._seq_len + (ahead or 0), config.short is Short.pad, reading.lengths
         if self.most_series is not None and len(counts) > self.most_series:
             raise InputError(
                 f"{table.name}: expected at most {self.most_series} series, found {len(counts)}; send fewer"
             )
         enough = (ahead or 0) + 1 if pads else least if lenient or config.short is Short.skip else 0
         long_enough = [k for k, n in enumerate(counts) if n >= enough]
-        short = [f"{key} ({n} rows)" for key, n in zip(long.names, counts, strict=True) if n < enough]
+        short = [f"{key} ({n} rows)" for key, n in zip(reading.names, counts, strict=True) if n < enough]
         for k in long_enough or range(len(counts)):
             with report.gathering():
-                found = reader(k)
-                assert found is not None, "read raises an error"
-                series = self._checked(found.end(history))
+                series = self._checked(reading.series(k, like=panel[-1] if panel else None, history=history))
                 series = left_padded(series, least - len(series)) if pads and long_enough else series
                 if line := self._sparse(series, config) if ahead is None else None:
                     sparse.append(line)
                 else:
                     panel.append(replace(series, series_col=series_col))
         if sparse and not (panel and (lenient or config.short is Short.skip)):
-            report.add(and_more(sparse))
+            report.problems.append(InputError(and_more(sparse)))
         report.refuse()
         lines = [and_more(sparse)] if sparse else []
         if long_enough and short:

@@ -29,7 +29,6 @@ from informer.config.commands import PERIODS, ForecastConfig
 from informer.config.conversion import without_nan
 from informer.config.data import DatasetConfig
 from informer.data.dataset import Data
-from informer.data.panel import series_codes
 from informer.data.scaler import powered
 from informer.data.windows import Windows
 from informer.inference.model import Forecast, TrainedModel
@@ -37,7 +36,7 @@ from informer.inference.zero import ZeroModel
 from informer.networks.forecast_model import ForecastModel, model_output
 from informer.read.columns import label
 from informer.read.frequency import lasting
-from informer.read.series import Series, column_values, table_of_file
+from informer.read.series import Series, column_values, series_codes, table_of_file
 from informer.scoring.intervals import differences
 
 Panel = Float64[np.ndarray, "w s h n"]

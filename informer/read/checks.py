@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,13 +51,14 @@ class Rows:
     def __len__(self) -> int:
         return len(self.timestamps)
 
-    def take(self, rows: slice | np.ndarray) -> "Rows":
+    def take(self, rows: slice | np.ndarray, name: str | None = None) -> "Rows":
         """The selected rows, in this order."""
-        return replace(self, timestamps=self.timestamps[rows], values=self.values[rows], lines=self.lines[rows])
+        times, values, lines = self.timestamps[rows], self.values[rows], self.lines[rows]
+        return Rows(name or self.name, self.time_col, self.columns, times, values, lines)
 
-    def end(self, n: int) -> "Rows":
-        """The last n rows, or all if there are fewer."""
-        return self if len(self) <= n else self.take(slice(-n, None))
+    def end(self, n: int | None) -> "Rows":
+        """The last n rows, or all if there are fewer; None: all."""
+        return self if n is None or len(self) <= n else self.take(slice(-n, None))
 
     def positions(self, names: Sequence[str]) -> list[int]:
         """Indices of the columns with these names."""
@@ -70,6 +72,10 @@ class Rows:
     def at(self, row: int, column: str | None = None) -> str:
         """Location of a cell for error messages; without `column`, of the timestamp."""
         return f"{self.name}, row {self.lines[row]}, column {self.time_col if column is None else column!r}"
+
+    def place(self, row: int, column: str | None = None) -> dict[str, Any]:
+        """The same for programs, see `InputError`."""
+        return {"table": self.name, "row": int(self.lines[row]), "column": column or self.time_col}
 
     @property
     def is_increasing(self) -> bool:
@@ -85,7 +91,8 @@ class Rows:
 
 
 FEW_ALIKE, MOST_ALIKE = 4, 6
-"""Maximum number of problems of the same kind that are listed; of more, maximum number of columns that are named."""
+"""Maximum number of problems of the same kind that are listed; of more, maximum number of columns or series that are
+named."""
 
 MOST_LINES = 50
 """Maximum number of problems listed; the rest are counted."""
@@ -103,9 +110,9 @@ class Report:
     far: list[str] = field(default_factory=list)
     """Numbers far from the others that may mean a missing value, see `check_far`."""
 
-    def add(self, line: str, *repairs: Repair, column: str | None = None) -> None:
-        """Record a problem; see `InputError`."""
-        self.problems.append(InputError(line, *repairs, column=column))
+    def add(self, code: str, line: str, *repairs: Repair, **place: Any) -> None:
+        """Record a problem; `place`: its table, row and column, see `InputError`."""
+        self.problems.append(InputError(line, *repairs, code=code, **place))
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
@@ -113,9 +120,9 @@ class Report:
         try:
             yield
         except ReportError as error:
-            self.problems += map(InputError, error.lines)
+            self.problems += error.problems or map(InputError, error.lines)
         except InputError as error:
-            self.add(str(error), *error.repairs)  # without the traceback, which would keep the rows in memory
+            self.problems.append(InputError(str(error), *error.repairs))  # its traceback would keep the rows in memory
 
     def warn(self) -> None:
         """Log the warnings."""
@@ -129,29 +136,28 @@ class Report:
             ReportError: one line per problem.
         """
         lines = grouped(self.problems)
-        # one more line is as long as its count, and the report of a file becomes lines of its folder's
-        if len(lines) > MOST_LINES + 1:
+        if len(lines) > MOST_LINES + 1:  # one more line is as long as its count
             lines[MOST_LINES:] = [f"and {len(lines) - MOST_LINES} more problems"]
         if lines:
-            raise ReportError(lines)
+            raise ReportError(lines, self.problems)
 
 
 def grouped(problems: Sequence[InputError]) -> list[str]:
-    """Lines of problems; if many columns of a table have the same repair, the first and the names of the others."""
+    """Lines of problems; of many alike, in columns of a table or in series, the first, and where the others are."""
     alike: dict[object, list[InputError]] = {}
     for index, problem in enumerate(problems):
-        is_of_column = any(repair.setting in ("fill", "missing_values", "outliers") for repair in problem.repairs)
-        where = str(problem).partition(", row ")[0]
-        alike.setdefault((where, str(problem.repairs)) if is_of_column and problem.column else index, []).append(
-            problem
-        )
+        # what leaves out its column has another cure in each
+        cures = [repair for repair in problem.repairs if repair.setting != "columns"]
+        kind = (problem.code, str(cures), None if cures else problem.column)
+        alike.setdefault(kind if problem.code else index, []).append(problem)
     lines: list[str] = []
     for group in alike.values():
         few = len(group) <= FEW_ALIKE
         lines += map(str, group if few else group[:1])
         if not few:
-            names = listed([str(problem.column) for problem in group[1:]], MOST_ALIKE)
-            lines.append(f"the same in {len(group) - 1} more columns: {names}")
+            tables = dict.fromkeys(each.table.rpartition(", ")[2] for each in group if each.table != group[0].table)
+            names, what = ([*tables], "series") if tables else ([str(each.column) for each in group[1:]], "columns")
+            lines.append(f"the same in {len(names)} more {what}: {listed(names, MOST_ALIKE)}")
     return lines
 
 
@@ -159,6 +165,9 @@ def count_note(n: int, noun: str) -> str:
     """ " (3 such cells)" for n = 3; empty for n = 1. Follows a sentence about the first."""
     return f" ({n} {noun})" if n > 1 else ""
 
+
+OF_CELLS, SHORT = ("text", "infinite", "large", "empty", "outlier"), "short"
+"""Codes of problems of the values of a column, and of a series without a window in each part."""
 
 LARGEST = 1e30
 """Maximum magnitude of a value; larger ones, scaled by a training scaler, could overflow float32."""
@@ -208,23 +217,55 @@ MOST_NEW = 10
 """Maximum number of inserted rows per existing row; larger gaps are probably wrong dates."""
 
 
+def check_names(table: Table, used: Sequence[str] | None, report: Report) -> None:
+    """Check that no two columns have the same name; `used`: only of these columns."""
+    if repeated := [name for name in table.repeated if used is None or name in used]:
+        line = f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them"
+        report.add("names", line, table=table.name, row=1)
+
+
+def from_date(times: pd.DatetimeIndex, date: str, name: str) -> Bool[np.ndarray, " t"]:
+    """Which times are from a date on, or missing.
+
+    Raises:
+        InputError: there are none.
+    """
+    is_old = np.asarray(times.tz_localize(None) < pd.Timestamp(date).tz_localize(None))
+    if is_old.all():
+        raise InputError(f"dataset.since={date}: {name} ends before, at {times.max()}")
+    return ~is_old
+
+
 def check_times(
-    table: Table, column: str, times: pd.DatetimeIndex, time_format: str | None, report: Report
+    table: Table,
+    column: str,
+    times: pd.DatetimeIndex,
+    time_format: str | None,
+    report: Report,
+    name: str | None = None,
+    places: Int[np.ndarray, " t"] | None = None,
 ) -> Int[np.ndarray, " k"]:
     """Check that every cell of the time column is a time; returns the row numbers of the others.
 
     Args:
         times: what was read with `time_format`.
+        name, places: of one of several series, its name and its positions in the table.
     """
-    unread = table.cells(column, np.flatnonzero(times.isna()))
+    positions = np.flatnonzero(times.isna())
+    unread = table.cells(column, positions if places is None else places[positions])
     if len(unread):
         formats = date_formats(str(unread.iloc[0]).strip())
         other = next((each for each in formats if parse_timestamps(table, column, each).notna().all()), None)
         expected = f" like {time_format}" if time_format not in (None, "ISO8601") else ""
+        name, row = name or table.name, int(unread.index[0])
         report.add(
-            f"{table.name}, row {unread.index[0]}, column {column!r}: expected a date{expected}, "
-            f"found {shown(unread.iloc[0])}{count_note(len(unread), 'such cells')}; "
-            f"{'fix the cell' if other is None else f'set dataset.time_format={other!r}'}"
+            "time",
+            f"{name}, row {row}, column {column!r}: expected a date{expected}, found {shown(unread.iloc[0])}"
+            f"{count_note(len(unread), 'such cells')}; "
+            f"{'fix the cell' if other is None else f'set dataset.time_format={other!r}'}",
+            table=name,
+            row=row,
+            column=column,
         )
     return unread.index.to_numpy()
 
@@ -268,9 +309,11 @@ def check_order(rows: Rows, config: DatasetConfig, report: Report) -> bool:
     if len(end := misplaced_end(rows)):
         row, latest = int(end[0]), rows.timestamps.max()
         report.add(
+            "end",
             f"{rows.at(row)}: expected a time after {latest}, found {rows.timestamps[row]}, "
             f"{(latest - rows.timestamps[row]).days} days before, as with a wrong year or month"
-            f"{count_note(len(end), 'such rows at the end of the times')}; fix the dates, or remove the rows"
+            f"{count_note(len(end), 'such rows at the end of the times')}; fix the dates, or remove the rows",
+            **rows.place(row),
         )
         return False
     repeated = rows.timestamps.duplicated()
@@ -281,9 +324,11 @@ def check_order(rows: Rows, config: DatasetConfig, report: Report) -> bool:
     if len(back):
         before, row = int(once[back[0]]), int(once[back[0] + 1])
         report.add(
+            "order",
             f"{rows.at(row)}: expected a time after {rows.timestamps[before]}, found {rows.timestamps[row]}"
             f"{count_note(len(back), 'rows go back in time')}; sort the rows by time, or set dataset.sort=true",
             Repair("sort", True),
+            **rows.place(row),
         )
     return True
 
@@ -293,9 +338,11 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, " t"], config: Datase
     place, first = f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}", Repair("duplicates", Duplicates.first)
     if may_drop(n, len(rows), config):
         report.add(
+            "duplicate",
             f"{place}{count_note(n, 'rows repeat a time')}; keep one row per time, or set dataset.duplicates=first, "
             "mean or sum, or, for a file of several series, dataset.series_col",
             first,
+            **rows.place(row),
         )
         return
     alike = 0.0
@@ -306,10 +353,12 @@ def _add_duplicates(rows: Rows, repeated: Bool[np.ndarray, " t"], config: Datase
     sums = f"for sums, {_settings_of(Duplicates.sum, rows)}; " if n >= MANY_MISSING * len(rows) else ""
     kept = (config.duplicates or Duplicates.first).value
     report.add(
+        "duplicate",
         f"{place} ({n} of {len(rows)} rows repeat a time{likeness}); keep one row per time, or, for a file "
         f"of several series, set dataset.series_col; for times of day in another column, dataset.clock_col; {sums}"
         f"to drop {'this row' if n == 1 else 'these rows'}, dataset.duplicates={kept} dataset.confirm=[duplicates]",
         *((first, CONFIRM) if alike >= MOSTLY or n < MANY_MISSING * len(rows) else ()),
+        **rows.place(row),
     )
 
 
@@ -339,7 +388,8 @@ def check_clock_changes(rows: Rows, report: Report) -> bool:
     else:
         row = int(times.duplicated().argmax())
         problem = f"local time {times[row]} occurs twice, as when clocks are set back"
-    report.add(f"{rows.at(row)}: {problem}; {zone_advice(zone)}", Repair("timezone", zone))
+    line = f"{rows.at(row)}: {problem}; {zone_advice(zone)}"
+    report.add("clock", line, Repair("timezone", zone), **rows.place(row))
     return True
 
 
@@ -419,9 +469,11 @@ def check_steps(
             note = _fill_advice(config, [*Fill] if fills else [])
         rows_missing = "1 row is missing" if missing == 1 else f"{missing} rows are missing"
         report.add(
+            "gap",
             f"{_unexpected(rows, frequency, int(gaps[0]) + 1)}: {rows_missing}"
             f"{f' in {len(gaps)} gaps' if len(gaps) > 1 else ''}; {note}",
             *([Repair("fill", fill)] if fills and config.fill is None else []),
+            **rows.place(int(gaps[0]) + 1),
         )
     if len(uneven):
         line = f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}"
@@ -429,7 +481,7 @@ def check_steps(
         if not has_step:
             line += f", or set {_settings_of(Duplicates.sum, rows)}, or, for means, such as of readings, "
             line += _settings_of(Duplicates.mean, rows)
-        report.add(line)
+        report.add("uneven", line, **rows.place(int(uneven[0]) + 1))
     return missing
 
 
@@ -486,7 +538,21 @@ def with_zeros(rows: Rows, text: Mapping[str, pd.Series]) -> Rows:
 
 def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, " c"]:
     """Whether all values of each column are numbers in range; does not copy the values."""
-    return (values.max(axis=0, initial=0.0) <= LARGEST) & (values.min(axis=0, initial=0.0) >= -LARGEST)
+    return in_range(*extremes(values, np.array([0])))[0]
+
+
+def extremes(
+    values: Float64[np.ndarray, "t c"], starts: Int[np.ndarray, " s"]
+) -> tuple[Float64[np.ndarray, "s c"], Float64[np.ndarray, "s c"]]:
+    """The least and the largest value of each column in groups of rows that begin there; NaN where one is missing."""
+    if not len(values):
+        return np.zeros((1, values.shape[1])), np.zeros((1, values.shape[1]))
+    return np.minimum.reduceat(values, starts, axis=0), np.maximum.reduceat(values, starts, axis=0)
+
+
+def in_range(low: Float64[np.ndarray, "*n"], high: Float64[np.ndarray, "*n"]) -> Bool[np.ndarray, "*n"]:
+    """Whether values between these, which are NaN where one is missing, are numbers of at most LARGEST."""
+    return (high <= LARGEST) & (low >= -LARGEST)
 
 
 def _check_column(
@@ -499,7 +565,9 @@ def _check_column(
     others = [name for name in rows.columns if name != column]
     leave_out = ", or exclude the column with dataset.exclude" if others else ""
     without = [Repair("columns", others)] if others else []
-    for bad, expected in ((worded, "a number"), (infinite, "a number"), (huge, f"a number of at most {LARGEST:g}")):
+    most = f"a number of at most {LARGEST:g}"
+    kinds = ("text", worded, "a number"), ("infinite", infinite, "a number"), ("large", huge, most)
+    for code, bad, expected in kinds:
         if bad.any():
             row, n_bad = int(bad.argmax()), int(bad.sum())
             if bad is worded:  # of columns that became rows, several have the same line
@@ -512,10 +580,11 @@ def _check_column(
                 cure = Repair("categorical", [column])  # such as 0 for no holiday, a and b for two kinds
                 advice += f", if all cells are names of categories dataset.categorical={to_display([column])}"
             report.add(
+                code,
                 f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(n_bad, 'such cells')}; "
                 f"{advice if words else mark_advice(cell[1:-1])}{leave_out}",
                 *([cure] if words else without),
-                column=column,
+                **rows.place(row, column),
             )
     if empty.any() and not config.keeps_gaps:
         is_kept = config.fill is None and fill is not None and not empty.all()
@@ -524,10 +593,11 @@ def _check_column(
         advice = _fill_advice(config, fills) if is_kept or config.fill is not None else "fix the file"
         few = not (ends.any() and empty.mean() > MOST_EMPTY)
         report.add(
+            "empty",
             f"{rows.at(int(empty.argmax()), column)}: expected a number, found an empty cell or NaN"
             f"{count_note(int(empty.sum()), 'such cells')}; {advice}{leave_out}",
             *([Repair("fill", fill)] if is_kept and few else without),
-            column=column,
+            **rows.place(int(empty.argmax()), column),
         )
 
 
@@ -560,7 +630,7 @@ def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
             f"dataset.decimal='{mark}'"
         )
         if table.dialect.separator != ",":
-            report.add(line)
+            report.add("marks", line, table=table.name, row=row + table.first_row, column=column)
         else:
             values = table.frame[column].dropna().to_numpy()
             if are_smoother_as_thousands(values, values != np.floor(values)):
@@ -569,9 +639,10 @@ def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
 
 def constant_columns(rows: Rows, may_be: Sequence[str] = ()) -> list[str]:
     """A warning for each constant column, except those in `may_be`."""
-    # NaN for a column without values
-    low, high = np.fmin.reduce(rows.values), np.fmax.reduce(rows.values)
-    still = low == high if len(rows) > 1 else []
+    if len(rows) < 2:
+        return []
+    low, high = (each.reduceat(rows.values, [0], axis=0)[0] for each in (np.fmin, np.fmax))  # NaN without values
+    still = low == high
     return [
         f"{rows.name}, column {rows.columns[position]!r}: {low[position]:g} in every row; "
         "exclude it with dataset.exclude unless it will change"
@@ -665,7 +736,8 @@ def check_outliers(rows: Rows, config: DatasetConfig, report: Report) -> None:
             f"{count_note(len(far), 'such cells')}; if it is wrong, set dataset.outliers=missing"
             f"{'' if config.fill else ' with dataset.fill=mask or ffill'}, if it is right, dataset.outliers=keep"
         )
-        report.outliers.append(InputError(line, Repair("outliers", Outliers.missing), column=column))
+        place = rows.place(int(far[0]), column)
+        report.outliers.append(InputError(line, Repair("outliers", Outliers.missing), code="outlier", **place))
 
 
 def _without_outliers(rows: Rows, config: DatasetConfig, report: Report) -> Rows:
@@ -943,6 +1015,8 @@ def until_observed(rows: Rows, text: Mapping[str, pd.Series], config: DatasetCon
     the last with a target if a column has values in all later ones; and a line about the others, "" without any. Text
     counts as a value."""
     target = None if config.keeps_gaps else config.target
+    if not len(rows) or (not np.isnan(rows.values[-1]).any() and rows.is_increasing):
+        return rows, ""
     is_observed = ~np.isnan(rows.values)
     for column, cells in text.items():
         is_observed[:, rows.columns.index(column)] |= np.isin(rows.lines, cells.index)

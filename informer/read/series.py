@@ -1,35 +1,32 @@
-"""Read a file or frame as a `Series`; used for training, evaluation and prediction alike.
+"""Read a file or frame as `Series`, for training, evaluation, prediction and reports on files alike.
 
 A file has a time column with equal steps (any pandas offset) and numbers without gaps in every other used column.
 Anything else is an InputError with a line for each problem. Repairs are made only on request, and reported.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64, Int
 
 from informer.base.errors import InputError, listed
-from informer.base.files import fingerprint
-from informer.config.data import STEP, DatasetConfig, Fill, Short, settings_that
+from informer.config.data import STEP, DatasetConfig, Duplicates, Fill, Outliers, Short
 from informer.config.model import WindowSizes
 from informer.read import checks, time_columns
-from informer.read.cells import key_cells
-from informer.read.columns import value_columns
+from informer.read.cells import is_encoded, key_cells
+from informer.read.columns import CategoryReader, numbers, value_columns
 from informer.read.dialect import COMMON, Dialect
-from informer.read.files import is_partitioned
 from informer.read.frequency import Frequency, on_grid
 from informer.read.limits import LIMITS
 from informer.read.remote import is_remote, local_path
 from informer.read.shapes import prepared, with_missing_values
-from informer.read.split import split_rows
+from informer.read.split import cut_rows, remedy, shortage
 from informer.read.table import Table, are_dates, read_table
 from informer.read.times import times_of
 
@@ -166,173 +163,278 @@ def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "
 
 
 def table_of_file(path: Path, config: DatasetConfig) -> Table:
-    """The table of a file, prepared; errors as in `cells_of_file` and `prepared`."""
-    return prepared(cells_of_file(path, config), config)
+    """The table of a file, prepared; errors as in `read_table` and `prepared`."""
+    return prepared(read_table(path, config), config)
 
 
-def cells_of_file(path: Path, config: DatasetConfig) -> Table:
-    """The cells of a file, read with the settings of `config`; errors as in `read_table`."""
-    if (kept := _kept.get()) is None or is_partitioned(path):
-        return read_table(path, config)
-    key = _kept_as(path, config)
-    if key in kept:
-        return kept[key]
-    table = read_table(path, config)
-    others = list(dict.fromkeys(other for other, *_ in kept if other != key[0]))
-    for entry in [entry for entry in kept if entry[0] not in others[-1:]]:
-        del kept[entry]
-    if int(key[1] or 0) <= MOST_KEPT:
-        kept[key] = table
-    return table
-
-
-def _kept_as(path: Path, config: DatasetConfig) -> tuple[Any, ...]:
-    return path.resolve(), *fingerprint(path), repr([getattr(config, name) for name in settings_that(of_cells=True)])
-
-
-def reads_the_same(path: Path, before: DatasetConfig, now: DatasetConfig) -> None:
-    """Let `cells_of_file` know that the cells of a file are the same with other settings."""
-    kept = _kept.get()
-    if kept and (table := kept.get(_kept_as(path, before))) is not None:
-        kept[_kept_as(path, now)] = table
-
-
-MOST_KEPT = 64 * 10**6
-"""Size of the largest file whose cells are kept, in bytes."""
-
-_kept: ContextVar[dict[tuple[Any, ...], Table] | None] = ContextVar("kept", default=None)
-
-
-@contextmanager
-def keeping_cells() -> Iterator[None]:
-    """Within it the cells of the last two files, of data and of what is known ahead of them, are kept for
-    `cells_of_file`, which need not open them again."""
-    before = _kept.set({})
-    try:
-        yield
-    finally:
-        _kept.reset(before)
-
-
-def series_from_table(table: Table, config: DatasetConfig, name: str, **how: Any) -> Series:
-    """The checked series of a file or frame; warnings and repairs are logged. Arguments as of `inspect_table`.
+def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, " t"], list[str]]:
+    """The series number of each row, and the names of the series in the order in which they begin.
 
     Raises:
-        InputError: one line for each problem.
+        InputError: no such column, an empty cell in it, or no rows.
     """
-    series, report = inspect_table(table, config, name, **how)
-    for line in report.repairs:
-        log.info(line)
-    report.refuse()
-    report.warn()
-    assert series is not None  # else there are problems
-    return replace(series, repairs=tuple(report.repairs))
+    if column not in table.columns:
+        raise table.missing("dataset.series_col", column)
+    if not len(table.frame):
+        raise table.without_rows()
+    codes, texts = _factorized(table.frame[column])
+    names = [str(name) for name in texts]
+    empty = codes < 0 if "" not in names else (codes < 0) | (codes == names.index(""))
+    if empty.any():
+        raise InputError(f"{table.at(int(empty.argmax()), column)}: expected the name of a series, found an empty cell")
+    return codes, names
 
 
-def from_date(times: pd.DatetimeIndex, date: str, name: str) -> Bool[np.ndarray, " t"]:
-    """Which times are from a date on, or missing.
+def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, " t"], Sequence[object]]:
+    """The number of each cell's text in the order of their first rows, and the texts."""
+    if is_encoded(cells):  # numbered in this order already, unless these are a part of the rows
+        codes, texts = np.asarray(cells.array.codes), list(cells.cat.categories)
+        firsts = np.maximum.accumulate(codes[np.append(True, codes[1:] != codes[:-1])])
+        numbered = np.unique(firsts[firsts >= 0])
+        if len(numbered) == len(texts) and (np.diff(firsts, prepend=-1) <= 1).all():
+            return codes, texts
+    codes, uniques = pd.factorize(cells)
+    return codes, list(uniques)
 
-    Raises:
-        InputError: there are none.
-    """
-    is_old = np.asarray(times.tz_localize(None) < pd.Timestamp(date).tz_localize(None))
-    if is_old.all():
-        raise InputError(f"dataset.since={date}: {name} ends before, at {times.max()}")
-    return ~is_old
 
-
-def inspect_table(
-    table: Table,
-    config: DatasetConfig,
-    name: str,
-    *,
-    sizes: WindowSizes | None = None,
-    history: int | None = None,
-    trained_format: str | None = None,
-) -> tuple[Series | None, checks.Report]:
-    """Read, repair and check the rows: the series, None if it cannot be read, and all problems, warnings and repairs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The rows of a table as numbers at times, one series below the other, before they are checked.
 
     Args:
-        table, config, name: the cells, settings of the dataset, and name of the series.
-        sizes: for training, sizes of a window; each part of the split must contain at least one.
-        history: for prediction, number of rows needed from the end. Of older rows only the times are read and checked.
-        trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
+        table, config: the table, and how it was read.
+        report: problems of the table as a whole, of its names, number marks and times.
+        rows: the rows, grouped by series, and their positions in the table.
+        text: cells of columns of numbers that are text, by series and column, indexed by row number.
+        time_format: format of the times; None if they were timestamps.
+        is_timed: whether the times could be read; otherwise the rows are those of one series.
+        names, ends: name of each series, and the end of its rows.
+        low, high: least and largest value of each column of each series; NaN where one is missing.
     """
-    report, last = checks.Report(), history
-    with report.gathering():
+
+    table: Table
+    config: DatasetConfig
+    report: checks.Report
+    rows: checks.Rows
+    places: Int[np.ndarray, " t"]
+    text: Mapping[int, Mapping[str, pd.Series]]
+    time_format: str | None
+    is_timed: bool
+    names: Sequence[str]
+    ends: Int[np.ndarray, " s"]
+    low: Float64[np.ndarray, "s c"]
+    high: Float64[np.ndarray, "s c"]
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        config: DatasetConfig,
+        name: str,
+        *,
+        categories: CategoryReader | None = None,
+        trained_format: str | None = None,
+    ) -> "Reading":
+        """Read the cells of all series of a table.
+
+        Args:
+            table, config: the table, prepared, and the settings of its dataset.
+            name: name of the series if there is one.
+            categories: numbers the texts of categorical columns; None: they are numbers already.
+            trained_format: for prediction, time format of the training data, which resolves ambiguous dates.
+
+        Raises:
+            InputError: no rows, no column of series names, an empty cell in it, or none before `dataset.since`.
+        """
         if not len(table.frame):
             raise table.without_rows()
+        if categories is not None:
+            table, config = categories.coded(table, config)
+        report, names, codes = checks.Report(), [name], np.zeros(len(table.frame), dtype=np.int64)
+        if config.series_col is not None:
+            codes, names = series_codes(table, config.series_col)
+            table = table.without([config.series_col])
         table = with_missing_values(table, config)
-        time_col = time_columns.find_time_column(table, config.time_col)
-        if repeated := [
-            name for name in table.repeated if config.columns is None or name in (time_col, *config.columns)
-        ]:
-            report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
-        columns = value_columns(table, time_col, config)
-        checks.check_doubts(table, columns, report)
-        # repairs may move rows, or fill from older ones
-        reads_all = last is None or config.repairs_rows or config.since is not None
-        reads_all |= checks.ends_without(table, config.target)
-        reads_all |= all(checks.ends_without(table, name) for name in columns)
-        n = len(table.frame) if reads_all else min(last or 0, len(table.frame))
+        time_col, columns, time_format, times = "", tuple[str, ...](), None, None
         with report.gathering():
-            # from all rows, since the last ones may be ambiguous
-            time_format, times = times_of(table, time_col, config, trained_format, None)
-            step, is_numbered = Frequency.parse(config.frequency) if config.frequency else None, time_format == STEP
-            joins = checks.joins_rows(times, config)
-            if not is_numbered and not joins and (rounded := on_grid(times, step)) is not None:
-                times, note = rounded
-                report.repairs.append(f"{table.name}: {note}")
-            rows, text = checks.read_cells(table, time_col, columns, times[len(times) - n :])
-            rows = rows if config.since is None else rows.take(from_date(rows.timestamps, config.since, table.name))
-            if joins:  # a row with text has no row of its own any more
-                checks.check_cells(rows, text, replace(config, fill=Fill.mask), report)
-                rows, text = checks.with_zeros(rows, text), {}
-            rows, ahead = checks.until_observed(rows, text, config)
-            if ahead:
-                report.repairs.append(f"{table.name}: {ahead}")
-            read = checks.repair(rows.timed, config, report, is_numbered=is_numbered)
-            unread = checks.check_times(table, time_col, times, time_format, report)
-            # the last rows are the latest only if all are sorted
-            lines = rows.lines if len(rows) == len(times) else table.lines
-            all_rows = checks.Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
-            every = read if n == len(times) else all_rows.timed
-            has_steps = not checks.check_clock_changes(every, report) and checks.check_order(every, config, report)
-            read = read if last is None else read.end(last)
-            ordered, frequency, missing, n_rows = read.in_order(), None, 0, len(read) + len(unread)
+            time_col = time_columns.find_time_column(table, config.time_col)
+            checks.check_names(table, None if config.columns is None else (time_col, *config.columns), report)
+            columns = value_columns(table, time_col, config)
+            checks.check_doubts(table, columns, report)
+            with report.gathering():  # from all rows, since those of one series may be ambiguous
+                groups = codes if config.timezone is not None and len(names) > 1 else None
+                time_format, times = times_of(table, time_col, config, trained_format, groups)
+        is_timed, places = times is not None, np.arange(len(table.frame))
+        if times is None:
+            times, names, codes = pd.DatetimeIndex(np.full(len(codes), "NaT", "datetime64[s]")), [name], 0 * codes
+        values, words = numbers(table, columns)
+        rows = checks.Rows(table.name, time_col, tuple(columns), times, values, table.lines)
+        if is_timed and config.since is not None:
+            places = np.flatnonzero(checks.from_date(times, config.since, table.name))
+            codes, kept = pd.factorize(codes[places])
+            names = [names[k] for k in kept]
+        if np.count_nonzero(np.diff(codes)) >= len(names):  # not one series after the other
+            order = np.argsort(codes, kind="stable")
+            places, codes = places[order], codes[order]
+        text = dict[int, dict[str, pd.Series]]()
+        for column, positions in words.items():
+            of_cells = pd.Series(codes, index=places).reindex(positions).dropna()
+            for k, cells in of_cells.groupby(of_cells):
+                text.setdefault(int(k), {})[column] = table.cells(column, cells.index.to_numpy())
+        if len(places) < len(rows) or (np.diff(places) != 1).any():
+            rows = rows.take(places)
+        ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+        low, high = checks.extremes(rows.values, np.append(0, ends[:-1]))
+        return cls(
+            table=table,
+            config=config,
+            report=report,
+            rows=rows,
+            places=places,
+            text=text,
+            time_format=time_format,
+            is_timed=is_timed,
+            names=names,
+            ends=ends,
+            low=low,
+            high=high,
+        )
+
+    @property
+    def lengths(self) -> list[int]:
+        """Number of rows of each series."""
+        return [int(n) for n in np.diff(self.ends, prepend=0)]
+
+    def label(self, k: int) -> str:
+        """Name of the table, and of one of several series, for messages."""
+        key = self.config.series_col
+        return self.table.name if key is None or not self.is_timed else f"{self.table.name}, {key} {self.names[k]}"
+
+    def series(self, k: int = 0, **how: Any) -> Series:
+        """A checked series; its warnings and repairs are logged. Arguments as of `check`.
+
+        Raises:
+            ReportError: one line for each problem.
+        """
+        series, report = self.check(k, **how)
+        for line in report.repairs:
+            log.info(line)
+        report.refuse()
+        report.warn()
+        assert series is not None  # else there are problems
+        return replace(series, repairs=tuple(report.repairs)) if report.repairs else series
+
+    def check(
+        self,
+        k: int = 0,
+        *,
+        like: Series | None = None,
+        step: str | None = None,
+        sizes: WindowSizes | None = None,
+        history: int | None = None,
+    ) -> tuple[Series | None, checks.Report]:
+        """Repair and check the rows of a series: the series, None if it cannot be read, and all problems, warnings and
+        repairs, for the first series also those of the table.
+
+        Args:
+            k: its number.
+            like: another series, in whose step this one probably is.
+            step: the step that it must have; None: that of the settings.
+            sizes: for training, sizes of a window; each part of the split must contain at least one.
+            history: for prediction, number of rows needed from the end. Of older rows only the times are checked.
+        """
+        config = self.config
+        report = deepcopy(self.report) if k == 0 else checks.Report()
+        own, text = slice(int(self.ends[k - 1]) if k else 0, int(self.ends[k])), self.text.get(k, {})
+        rows = self.rows.take(own, name=self.label(k))
+        if not self.is_timed:
+            checks.check_cells(rows, text, config, report, checks.fill_for(rows, 0) if rows.columns else None)
+            return None, report
+        frequency, missing, n_unread = None, 0, 0
+        may_be_constant = True
+        if like is not None and not text and (times := self._regular(k, rows, like)) is not None:
+            read = ordered = replace(rows, timestamps=times).end(history)
+            frequency, may_be_constant = like.frequency, bool((self.low[k] == self.high[k]).any())
+        else:
+            config = config if step is None else replace(config, frequency=step)
+            read, text, unread, has_steps = self._repaired(rows, text, self.places[own], config, report)
+            read, n_unread = read.end(history), len(unread)
+            ordered = read.in_order()
             with report.gathering():
                 if len(ordered):
-                    frequency = checks.choose_step(ordered, config.frequency, is_numbered=is_numbered)
+                    frequency = checks.choose_step(ordered, config.frequency, is_numbered=self.time_format == STEP)
                     if has_steps and (config.fill is None or read.is_increasing):  # others are not filled
                         missing = checks.check_steps(ordered, frequency, unread, config, report)
             is_sound = not len(ordered) or checks.are_sound(ordered.values).all()
             fill = Fill.linear if is_sound else checks.fill_for(ordered, missing)
             checks.check_cells(read, text, config, report, fill)
-            checks.check_outliers(read, config, report)
-            if history is not None and n_rows < history and config.short is not Short.pad:
-                report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {n_rows}")
-            if frequency is None:
-                return None, report
-            if history is None:
-                checks.check_far(ordered, config, report)
-                fixed = [*config.categorical, *config.static_covariates, *text]
-                report.warnings += checks.constant_columns(ordered, fixed)
-            if sizes is not None:
-                with report.gathering():
-                    grid = frequency.grid(ordered.timestamps[0], n_rows)
-                    split_rows(grid, frequency, config.split, sizes=sizes, name=name)
-            series = Series(
-                name=name,
-                timestamps=ordered.timestamps,
-                values=ordered.values,
-                columns=ordered.columns,
-                frequency=frequency,
-                time_col=time_col,
-                time_format=time_format,
-                dialect=table.dialect,
-                n_rows=len(table.frame),
-            )
-            return series, report
-        rows, text = checks.read_cells(table, time_col, columns, pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]")))
-        checks.check_cells(rows, text, config, report, checks.fill_for(rows, 0) if len(rows) else None)
-    return None, report
+        checks.check_outliers(read, config, report)
+        if history is not None and len(read) + n_unread < history and config.short is not Short.pad:
+            line = f"{rows.name}: expected at least seq_len={history} rows of history, found {len(read) + n_unread}"
+            report.add("history", line, table=rows.name)
+        if frequency is None:
+            return None, report
+        if history is None:
+            checks.check_far(ordered, config, report)
+            fixed = [*config.categorical, *config.static_covariates, *text]
+            report.warnings += checks.constant_columns(ordered, fixed) if may_be_constant else []
+        if sizes is not None:
+            with report.gathering():
+                n_rows = len(read) + n_unread
+                times = ordered.timestamps if n_rows == len(ordered) else frequency.grid(ordered.timestamps[0], n_rows)
+                split = cut_rows(times, frequency, config.split)
+                lacking = shortage(split, len(times), config.split, sizes=sizes, name=self.names[k])
+                if lacking is not None:
+                    report.add(checks.SHORT, lacking + remedy(sizes), table=rows.name)
+        series = Series(
+            name=self.names[k],
+            timestamps=ordered.timestamps,
+            values=ordered.values,
+            columns=ordered.columns,
+            frequency=frequency,
+            time_col=rows.time_col,
+            time_format=self.time_format,
+            dialect=self.table.dialect,
+            n_rows=own.stop - own.start,
+        )
+        return series, report
+
+    def _regular(self, k: int, rows: checks.Rows, like: Series) -> pd.DatetimeIndex | None:
+        """The times of a series with numbers in all cells and the step of another one, in which nothing can be
+        repaired; None for other series."""
+        times, are_alike = rows.timestamps, (self.time_format == STEP) == like.frequency.is_numbered
+        is_sound = checks.in_range(self.low[k], self.high[k]).all()
+        if not are_alike or not is_sound or self.config.duplicates is Duplicates.sum:
+            return None
+        if self.config.outliers is Outliers.missing and any(len(checks.outliers(x)) for x in rows.values.T):
+            return None
+        if times.equals(like.timestamps):  # as most series
+            return like.timestamps
+        is_rising = times.dtype == like.timestamps.dtype and not times.hasnans and rows.is_increasing
+        return times if is_rising and (like.frequency.strides(times) == 1).all() else None
+
+    def _repaired(
+        self,
+        rows: checks.Rows,
+        text: Mapping[str, pd.Series],
+        places: np.ndarray,
+        config: DatasetConfig,
+        report: checks.Report,
+    ) -> tuple[checks.Rows, Mapping[str, pd.Series], Int[np.ndarray, " k"], bool]:
+        """Rows of a series at rounded times, with the requested repairs, and the text that they still have; row numbers
+        of cells that are no times; and whether the others are in order, so that their steps can be checked."""
+        times, is_numbered = rows.timestamps, self.time_format == STEP
+        step, joins = Frequency.parse(config.frequency) if config.frequency else None, checks.joins_rows(times, config)
+        if not is_numbered and not joins and (rounded := on_grid(times, step)) is not None:
+            rows = replace(rows, timestamps=rounded[0])
+            report.repairs.append(f"{rows.name}: {rounded[1]}")
+        if joins:  # a row with text has no row of its own any more
+            checks.check_cells(rows, text, replace(config, fill=Fill.mask), report)
+            rows, text = checks.with_zeros(rows, text), {}
+        unread = checks.check_times(self.table, rows.time_col, times, self.time_format, report, rows.name, places)
+        rows, ahead = checks.until_observed(rows, text, config)
+        if ahead:
+            report.repairs.append(f"{rows.name}: {ahead}")
+        read = checks.repair(rows.timed, config, report, is_numbered=is_numbered)
+        is_clock_change = checks.check_clock_changes(read, report)
+        return read, text, unread, not is_clock_change and checks.check_order(read, config, report)

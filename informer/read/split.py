@@ -36,30 +36,13 @@ class Split:
         return Split(*(range(min(rows.start, n) + shift, min(rows.stop, n) + shift) for rows in parts))
 
 
-def split_rows(
-    timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig, *, sizes: WindowSizes, name: str = "series"
-) -> Split:
-    """Split a series.
+def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig) -> Split:
+    """Split a series without checking lengths, see `shortage`; rows and months may end after the last row.
 
     Args:
         timestamps: timestamp of every row.
         frequency: step of the series, needed for months.
         config: kind and bounds of the split.
-        sizes: each part must have room for one window of these sizes.
-        name: name of the series in errors.
-
-    Raises:
-        InputError: invalid bounds, or a part is too short; the message gives the rows needed and found.
-    """
-    split = cut_rows(timestamps, frequency, config)
-    lacking = shortage(split, len(timestamps), config, sizes=sizes, name=name)
-    if lacking:
-        raise InputError(lacking + remedy(sizes))
-    return split
-
-
-def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig) -> Split:
-    """Split a series without checking lengths; rows and months may end after the last row.
 
     Raises:
         InputError: invalid bounds.
@@ -72,7 +55,10 @@ def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitCo
 def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, name: str) -> str | None:
     """A message with the rows needed and found if a series of n rows is too short for one window per part, else None.
 
-    Args: See `split_rows`.
+    Args:
+        split, config: the split, and how it was made.
+        sizes: each part must have room for one window of these sizes.
+        name: name of the series.
     """
     ranges = [("train", split.train), ("val", split.val), ("test", split.test)]
     short = [

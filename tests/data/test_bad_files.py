@@ -13,14 +13,11 @@ from stores import read_series, read_written, series_from_frame
 
 from informer.base.errors import InputError, ReportError
 from informer.config.data import DatasetConfig
-from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read.checks import MOST_LINES
-from informer.read.frequency import Frequency
 
 GOOD = "date,a,b\n2020-01-01 00:00,1,2\n2020-01-01 01:00,3,4\n2020-01-01 02:00,5,6\n2020-01-01 03:00,7,8\n"
-AMBIGUOUS = "date,a\n01/02/2010,1\n02/02/2010,2\n03/02/2010,3\n"
 
 
 def changed(old: str, new: str) -> str:
@@ -55,74 +52,6 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "a web page": ("<!DOCTYPE html>\n<html><h1>404</h1></html>\n", "found a web page or XML"),
     "a packed file cut short": (gzip.compress(GOOD.encode())[:40], "cannot be read"),
     "parquet cut short": (b"PAR1" + bytes(40), "cannot be read as parquet"),
-    "no time column": (
-        "x,y\n1,2\n3,4\n",
-        r"no time column found among x, y; name it with dataset.time_col \(=x if it numbers the rows\); if",
-    ),
-    "text in a number column": (changed("5", "n-a"), "f.csv, row 4, column 'a': expected a number, found 'n-a'"),
-    "not available": (changed("5", "n/a"), "f.csv, row 4, column 'a': expected a number, found an empty cell or NaN"),
-    "empty cell": (changed("5", ""), "f.csv, row 4, column 'a': expected a number, found an empty cell"),
-    "nan": (
-        changed("5", "nan"),
-        "f.csv, row 4, column 'a': expected a number, found an empty cell or NaN; set dataset.fi",
-    ),
-    "inf": (changed("8", "inf"), "f.csv, row 5, column 'b': expected a number, found 'inf'"),
-    "overflow": (changed("8", "1e999"), "f.csv, row 5, column 'b': expected a number, found '(inf|1e999)'"),
-    "decimal comma": (
-        changed("5,6", '"5,5",6'),
-        "row 4, column 'a': .* found '5,5'; if the comma is its decimal mark, set",
-    ),
-    "decimal commas": (
-        'date,a,b\n2020-01-01,"1,5",1\n2020-01-02,"2,5",2\n',
-        "row 2, column 'a': .* set dataset.decimal=','",
-    ),
-    "empty column": (
-        "date,a,b\n2020-01-01,1,\n2020-01-02,2,\n",
-        "row 2, column 'b': expected a number, found an empty",
-    ),
-    "short row": (changed("5,6", "5"), "f.csv, row 4, column 'b': expected a number, found an empty cell"),
-    "long row": (
-        changed("5,6", "5,6,7"),
-        "row 4: expected 3 cells as in the header, found 4 in '2020-01-01 02:00,5,6,7'",
-    ),
-    "all rows long": ("date,a\n2020-01-01,1,2\n2020-01-02,3,4\n", "row 2: expected 2 cells as in the header, found 3"),
-    "open quotation": (changed("5,6", '"5,6'), "row 4: a quotation mark has no partner"),
-    "impossible date": (changed("2020-01-01 02:00", "2020-02-30 02:00"), "row 4, column 'date': .*'2020-02-30 02:00'"),
-    "no date": (changed("2020-01-01 02:00", "later"), "row 4, column 'date': expected a date, found 'later'"),
-    "first date is none": (changed("2020-01-01 00:00", "first"), "row 2, column 'date': expected a date.*'first'"),
-    "twice": (
-        GOOD + "2020-01-01 03:00,9,9\n",
-        "row 6, column 'date': duplicate timestamp 2020-01-01 03:00:00 .1 of 5 rows repeat a time.; keep one row",
-    ),
-    "back": (
-        GOOD + "2019-12-31 23:00,9,9\n",
-        "row 6, column 'date': expected a time after .*03:00:00, found .*23:00:00; sort the rows",
-    ),
-    "gap": (
-        changed("03:00", "04:00"),
-        r"row 5, column 'date': expected 2020-01-01 03:00:00 \(step h\), found .* 04:00:00: 1 row is missing; set",
-    ),
-    "no numbers": ("date,a\n2020-01-01,x\n2020-01-02,y\n", "no numeric column next to 'date', found a"),
-    "time only": ("date\n2020-01-01\n2020-01-02\n", "no numeric column next to 'date', found none"),
-    "repeated names": (changed("date,a,b", "date,a,a"), "row 1: column names repeat: 'a'"),
-    "unnamed numbers": (",date,a\n0,2020-01-01,1\n2,2020-01-02,2\n1,2020-01-03,2\n", "row 1: a column has no name"),
-    "unnamed at the end": ("date,a,\n2020-01-01,1,0\n2020-01-02,2,1\n", "row 1: a column has no name"),
-    "units": ("date,a\n2020-01-01,3 kW\n2020-01-02,4 MW\n", r"found a \(text such as '3 kW'\); write plain numbers"),
-    "ambiguous day": (
-        AMBIGUOUS,
-        r"year is ambiguous in all rows, such as '01/02/2010'; set dataset.time_format='%d/%m/%Y' or '%m/%d/%Y'",
-    ),
-    "mixed day and month": (
-        "date,a\n13/01/2010,1\n01/14/2010,2\n",
-        "row 3, column 'date': day and month are swapped, '01/14/2010' against '13/01/2010' in row 2; use one order",
-    ),
-    "two-digit year": ("date,a\n13/01/10,1\n14/01/10,2\n", "year is ambiguous in all rows, such as '13/01/10'"),
-    "years as numbers": ("date,a\n2010,1\n2011,2\n", "expected dates, found numbers such as 2010; set dataset.time_f"),
-    "zones that change": (
-        "date,a\n2020-03-29 01:00+01:00,1\n2020-03-29 03:00,2\n2020-03-29 04:00+02:00,2\n",
-        "row 3, column 'date': expected an offset from UTC as in other rows, found '2020-03-29 03:00'",
-    ),
-    "one row": ("date,a\n2020-01-01,1\n", "one row does not determine a step; add rows, or forecast without training"),
 }
 
 
@@ -135,88 +64,6 @@ def test_a_bad_file_is_one_line(what: str, tmp_path: Path) -> None:
         read_series(path, DatasetConfig())
     assert "\n" not in str(error.value)
     assert "f.csv" in str(error.value)
-
-
-# settings -> part of the error, for the good file
-SETTINGS: list[tuple[DatasetConfig, str]] = [
-    (DatasetConfig(time_col="when"), "dataset.time_col=when: f.csv has no such column, its columns are date, a, b"),
-    (DatasetConfig(columns=["b", "x", "y"]), "f.csv: columns missing: x, y; its value columns are a, b"),
-    (DatasetConfig(columns=[]), "columns missing: dataset.columns lists none"),
-    (
-        DatasetConfig(time_format="%d.%m.%Y"),
-        "row 2, column 'date': expected a date like %d.%m.%Y, found '2020-01-01 00:00'",
-    ),
-    (DatasetConfig(frequency="D"), "expected steps of D, found steps of h"),
-    (DatasetConfig(frequency="30min"), "expected steps of 30min, found steps of h"),
-    (DatasetConfig(frequency="hourly"), "frequency 'hourly': expected a pandas offset"),
-    (DatasetConfig(encoding="no-such"), "dataset.encoding: expected a text encoding"),
-    (DatasetConfig(encoding="utf-16"), "not utf-16 text.*set dataset.encoding"),
-    (DatasetConfig(separator=";"), "no numeric column|no time column"),
-    (DatasetConfig(separator="\\s+"), "dataset.separator: expected one character"),
-    (DatasetConfig(decimal=""), "dataset.decimal: expected one of"),
-    (DatasetConfig(columns=["a", "b", "a"]), "dataset.columns: a is given twice"),
-]
-
-
-@pytest.mark.parametrize(("config", "message"), SETTINGS)
-def test_a_setting_that_does_not_fit(config: DatasetConfig, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "f.csv"
-    path.write_text(GOOD)
-    with pytest.raises(InputError, match=message):
-        read_series(path, check(config))
-
-
-@pytest.mark.parametrize(
-    ("cells", "found"), [("1.250 2,5", r"row 2, .* found '1.250'"), ("1,5 x 2,5", r"row 3, .* found 'x'; fix the cell")]
-)
-def test_with_decimal_commas_neither_a_point_nor_text_is_a_number(cells: str, found: str, tmp_path: Path) -> None:
-    path = tmp_path / "f.csv"
-    path.write_text("date;a\n" + "".join(f"2020-01-0{day};{cell}\n" for day, cell in enumerate(cells.split(), 1)))
-    with pytest.raises(InputError, match=f"f.csv, {found}"):
-        read_series(path, DatasetConfig(separator=";", decimal=","))
-
-
-def test_many_columns_are_not_all_listed() -> None:
-    frame = pd.DataFrame(1.0, index=pd.date_range("2020-01-01", periods=3), columns=[f"c{i}" for i in range(99)])
-    with pytest.raises(InputError, match=r"columns missing: x; its value columns are c0, .*, c11 and 87 more$"):
-        series_from_frame(frame, DatasetConfig(columns=["x"]), "mine")
-
-
-def test_what_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent.csv: no such file"):
-        read_series(tmp_path / "absent.csv", DatasetConfig())
-    with pytest.raises(InputError, match="cannot be read"):
-        read_series(tmp_path, DatasetConfig())
-
-
-def test_months_missing_and_business_days_missing_are_seen_in_their_own_step(tmp_path: Path) -> None:
-    for code, missing in (("MS", "2020-06-01 00:00:00"), ("B", "2020-01-08 00:00:00"), ("ME", "2020-06-30 00:00:00")):
-        dates = pd.date_range("2020-01-01", periods=24, freq=code)
-        frame = pd.DataFrame({"date": dates, "a": 1.0})[dates != missing]
-        with pytest.raises(InputError, match=rf"row 7, .*expected {missing} \(step {code}\)"):
-            read_written(frame, tmp_path)
-
-
-def test_a_frame_is_checked_as_a_file_is() -> None:
-    dates = pd.date_range("2020-01-01", periods=5, freq="D")
-    for values, found in (([1, 2, np.nan, 4, 5], "an empty cell"), ([1, 2, -np.inf, 4, 5], "'-inf'")):
-        with pytest.raises(InputError, match=f"mine, row 2, column 'a': expected a number, found {found}"):
-            series_from_frame(pd.DataFrame({"date": dates, "a": values}), DatasetConfig(), "mine")
-    with pytest.raises(InputError, match="mine: column names repeat: 'a'"):
-        series_from_frame(pd.DataFrame([[1, 2]] * 5, index=dates, columns=["a", "a"]), DatasetConfig(), "mine")
-    with pytest.raises(InputError, match=r"mine, row 3, column 'date': duplicate timestamp"):
-        series_from_frame(pd.DataFrame({"a": 1.0}, index=dates[[0, 1, 2, 2]]), DatasetConfig(), "mine")
-    broken = dates.to_series().reset_index(drop=True).where(lambda date: date != dates[1])
-    with pytest.raises(InputError, match="mine, row 1, column 'date': expected a date, found an empty cell"):
-        series_from_frame(pd.DataFrame({"date": broken, "a": 1.0}), DatasetConfig(), "mine")
-
-
-@pytest.mark.parametrize(("wanted", "found"), [("h", "2h"), ("W", "SMS")])
-def test_another_step_of_the_same_unit_is_another_step(wanted: str, found: str) -> None:
-    """Fails if office hours are accepted as hourly data, or half-months as weeks."""
-    frame = pd.DataFrame({"date": pd.date_range("2021-01-04", periods=60, freq=found), "a": range(60)})
-    with pytest.raises(InputError, match=f"expected steps of {wanted}.*, found steps of {Frequency.parse(found).code}"):
-        series_from_frame(frame, DatasetConfig(frequency=wanted), "mine")
 
 
 SIZES = WindowSizes(seq_len=24, label_len=5, pred_len=8)
@@ -267,36 +114,6 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_values_are_checked_where_dates_cannot_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "f.csv"
-    path.write_text("date,a\n01/02/2010,1\n02/02/2010,x\n03/02/2010,\n")
-    places = [line.partition(":")[0] for line in told(path)]
-    assert places == ["f.csv, column 'date'", "f.csv, row 3, column 'a'", "f.csv, row 4, column 'a'"]
-
-
-def test_a_gap_around_a_time_that_cannot_be_read_is_no_second_problem(tmp_path: Path) -> None:
-    frame = made(40).astype({"date": str})
-    frame.loc[[10, 11], "date"] = "?"
-    frame = frame.drop(index=20)
-    first, second = told(write(frame, tmp_path / "f.csv"))
-    assert "row 12, column 'date': expected a date, found '?' (2 such cells)" in first
-    assert "row 22, column 'date': expected 2020-01-01 20:00:00" in second
-    assert "1 row is missing;" in second
-
-
-def test_repeated_names_matter_where_they_are_used(tmp_path: Path) -> None:
-    path = write(made(30), tmp_path / "f.csv")
-    path.write_text(path.read_text().replace("a,b,c", "a,b,b", 1))
-    assert told(path) == ["f.csv, row 1: column names repeat: 'b'; rename them"]
-    assert read_series(path, DatasetConfig(columns=["a"])).columns == ("a",)
-
-
-def test_columns_without_a_name_and_without_cells_are_nothing(tmp_path: Path) -> None:
-    path = write(made(30), tmp_path / "f.csv")
-    path.write_text("".join(f"{line},,\n" for line in path.read_text().splitlines()))
-    assert read_series(path, DatasetConfig()).columns == ("a", "b", "c")
-
-
 def test_constant_columns_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     frame = made(30).assign(flag=2.5)
     series = read_written(frame, tmp_path)
@@ -310,9 +127,17 @@ def test_constant_columns_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_more_problems_than_can_be_read_are_counted(tmp_path: Path) -> None:
-    paths = [write(made(30).assign(a=np.nan), tmp_path / f"f{place:02}.csv") for place in range(MOST_LINES + 7)]
+    """Red if the same problem of many files is a line for each, or problems of different kinds have no end."""
+    alike = [write(made(30).assign(a=np.nan), tmp_path / f"f{place:02}.csv") for place in range(57)]
     with pytest.raises(ReportError) as error:
-        read_panel(paths, DatasetConfig(), None)
+        read_panel(alike, DatasetConfig(), None)
+    first, others = error.value.lines
+    assert first.startswith("f00.csv, row 2, column 'a': expected a number, found an empty cell or NaN (30 such cells)")
+    assert others == "the same in 56 more series: f01.csv, f02.csv, f03.csv, f04.csv, f05.csv, f06.csv and 50 more"
+    for place, path in enumerate(alike):
+        path.write_text(f"date,{'x' * (place + 1)}\n2024-01-01,1\n")
+    with pytest.raises(ReportError) as error:
+        read_panel(alike, DatasetConfig(), None)
     assert len(error.value.lines) == MOST_LINES + 1
     assert error.value.lines[-1] == "and 7 more problems"
 
@@ -347,14 +172,6 @@ def test_only_the_history_that_is_needed_is_checked(tmp_path: Path) -> None:
             else:
                 with pytest.raises(ReportError, match=r"mine, row 4[01], column"):
                     series_from_frame(frame, DatasetConfig(), "mine", history=20)
-
-
-def test_the_order_of_day_and_month_comes_from_the_whole_file() -> None:
-    """Fifteen days, so that only rows before the last ones decide the order of day and month."""
-    frame = made(15, "D", start="2020-01-25")
-    written = frame.assign(date=frame["date"].dt.strftime("%d/%m/%Y"))
-    series = series_from_frame(written, DatasetConfig(), "mine", history=6)
-    assert list(series.timestamps) == list(frame["date"].iloc[-6:])
 
 
 def test_too_little_history_is_told_with_the_rest() -> None:

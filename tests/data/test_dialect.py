@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
-from stores import read_series, read_written
+from stores import read_series
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
@@ -63,18 +63,6 @@ def test_what_was_found_is_logged_where_it_is_not_common(tmp_path: Path, caplog:
     assert caplog.messages == ["f.csv: separator ';', decimal mark ',', encoding latin-1"]
 
 
-@pytest.mark.parametrize("index", [None, "date", "when"])
-def test_parquet(index: str | None, tmp_path: Path) -> None:
-    frame = made(40)
-    stored = (
-        frame if index is None else frame.set_index(pd.DatetimeIndex(frame["date"], name=index)).drop(columns="date")
-    )
-    stored.to_parquet(tmp_path / "f.parquet")
-    series = read_series(tmp_path / "f.parquet", DatasetConfig())
-    same(series, frame)
-    assert (series.name, series.time_col) == ("f", index or "date")
-
-
 DAYS = [f"2024-01-{day:02d}" for day in range(1, 31)]
 AMOUNTS = {
     "${:,.2f}": "$", "-${:,.2f}": "$", "$ {:,.0f}": "$", "({:,.2f})": "brackets", "(${:,.0f})": "$", "{:.2f}%": "%",
@@ -101,20 +89,6 @@ def test_amounts_are_numbers(written: str, european: bool, tmp_path: Path, caplo
     expected = np.where(np.arange(24) == 20, np.nan, -numbers if negative else numbers)
     np.testing.assert_allclose(series.values[:, 0], expected)
     assert AMOUNTS[written] in caplog.text
-
-
-@pytest.mark.parametrize(
-    "written", ["R{:.0f}", "{:.0f}K", "SKU{:.0f}", "{:.0f} AM", "no {:.0f}", "{:.0f}. of May", "#{}"]
-)
-def test_labels_are_no_amounts(written: str, tmp_path: Path) -> None:
-    """Red if names become numbers."""
-    cells = [written.format(number % 9) for number in range(24)]
-    assert read_written(pd.DataFrame({"date": DAYS[:24], "y": range(24), "z": cells}), tmp_path).columns == ("y",)
-    pd.DataFrame({"date": DAYS[:24], "z": [f"{i} {'kWMW'[i % 2 * 2 :][:2]}" for i in range(24)]}).to_csv(
-        tmp_path / "f.csv", index=False
-    )
-    with pytest.raises(InputError, match=r"no numeric column .* found z \(text such as '0 kW'\)"):
-        read_series(tmp_path / "f.csv", DatasetConfig())
 
 
 def test_the_command_for_empty_cells_between_blanks_works(tmp_path: Path) -> None:

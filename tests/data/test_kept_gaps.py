@@ -1,18 +1,12 @@
 """Gaps that are kept: which values are read, which windows are used and how columns are scaled, against pandas and
 loops."""
 
-import logging
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
-from dataset_cases import made, write
-from stores import read_series, series_from_frame
+from dataset_cases import made
+from stores import series_from_frame
 
-from informer.base.errors import InputError, ReportError
 from informer.config.data import DatasetConfig, Fill, ScalerConfig, ScalerKind
-from informer.config.fields import check
 from informer.config.model import WindowSizes
 from informer.data.panel import training_rows
 from informer.data.scaler import PanelScaler, Scaler
@@ -20,62 +14,6 @@ from informer.data.windows import are_observed, masks_of, observed_rows
 from informer.read.split import Split
 
 MASK = DatasetConfig(fill=Fill.mask)
-
-
-def test_gaps_are_read_as_they_are(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    frame = made(60)
-    frame.loc[[0, 7, 59], "b"] = np.nan
-    path = write(frame.drop(index=[20, 21]), tmp_path / "f.csv")
-    with caplog.at_level(logging.INFO):
-        series = read_series(path, MASK)
-    grid = frame.set_index("date")
-    grid.iloc[20:22] = np.nan
-    np.testing.assert_allclose(series.values, grid, rtol=1e-12)
-    assert series.repairs == (
-        "f.csv: fill=mask inserted 2 missing rows, first 2020-01-01 20:00:00 before row 22",
-        "f.csv: fill=mask keeps 3 empty cells missing, first row 2, column 'b'",
-    )
-
-
-@pytest.mark.parametrize("fill", [Fill.mask, Fill.zero])
-def test_text_and_infinity_are_no_gaps(fill: Fill) -> None:
-    frame = made(60).astype({"a": object})
-    frame.loc[7, "a"] = "x"
-    frame.loc[9, "b"] = np.inf
-    frame.loc[11, "c"] = np.nan
-    with pytest.raises(ReportError) as error:
-        series_from_frame(frame, DatasetConfig(fill=fill), "mine")
-    assert [line.split(":")[0] for line in error.value.lines] == ["mine, row 7, column 'a'", "mine, row 9, column 'b'"]
-
-
-def test_a_constant_column_with_gaps_is_constant(caplog: pytest.LogCaptureFixture) -> None:
-    frame = made(60).assign(a=2.0)
-    frame.loc[3, "a"] = np.nan
-    series_from_frame(frame, MASK, "mine")
-    assert "mine, column 'a': 2 in every row" in caplog.text
-
-
-def test_static_columns_and_codes_have_no_gaps() -> None:
-    """A static column has its one value in a missing row, a column of codes the code of an unknown category."""
-    frame = made(60).assign(a=2.0).drop(index=[0, 30]).reset_index(drop=True)
-    config = DatasetConfig(fill=Fill.mask, static_covariates=["a"], categorical=["b"])
-    values = series_from_frame(frame, config, "mine").values
-    assert (values[:, 0] == 2.0).all()
-    assert values[29, 1] == 0
-    assert np.isnan(values[29, 2])
-
-
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ({"fill": Fill.mask, "max_gap": 3}, "max_gap: expected none with dataset.fill=mask"),
-        ({"min_observed": 0.0}, "min_observed: expected more than 0, found 0.0"),
-        ({"min_observed": 1.5}, "min_observed: expected at most 1, found 1.5"),
-    ],
-)
-def test_settings_out_of_range(config: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        check(DatasetConfig(**config))
 
 
 @pytest.mark.parametrize("least", [0.1, 0.5, 0.7, 1.0])

@@ -8,22 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import SMALL, call, done, refusal
-from stores import read_series, series_from_frame
+from stores import checked, read_series
 
 from informer import Forecaster
 from informer.base.errors import ReportError
 from informer.commands.plan import find_subjects
 from informer.config.commands import ForecastConfig, RepairMode
 from informer.config.data import DatasetConfig, Fill
-from informer.config.model import WindowSizes
-from informer.data.panel import read_panel
 from informer.read.checks import missing_words
-from informer.read.series import inspect_table
-from informer.read.table import table_of_frame
-
-WORDS = ["closed", "off line", "-999"]
-CONFIG = DatasetConfig(fill=Fill.mask, missing_values=WORDS)
-SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=2)
 
 
 def frames(n: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -36,64 +28,6 @@ def frames(n: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
     worded.loc[[3, 4, 50], "y"] = ["closed", "off line", "closed"]
     worded["z"] = worded["z"].fillna(-999).astype(int)
     return empty, worded
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
-def test_files_read_words_like_empty_cells(suffix: str, tmp_path: Path) -> None:
-    """Red when a word stays text in some kind of file, or a value next to one changes."""
-    empty, worded = frames()
-    path = tmp_path / f"a{suffix}"
-    if suffix == ".csv":
-        worded.to_csv(path, index=False)
-    elif suffix == ".xlsx":
-        worded.to_excel(path, index=False)
-    else:
-        worded.astype({"y": str}).to_parquet(path)
-    np.testing.assert_array_equal(read_series(path, CONFIG).values, empty[["y", "z"]])
-    if suffix == ".csv":
-        with pytest.raises(ReportError, match="'closed'"):
-            read_series(path, DatasetConfig(fill=Fill.mask))
-
-
-def test_a_frame_is_read_alike_and_not_changed() -> None:
-    """Red when words in a table of Python users are reported, or their table is written to."""
-    empty, worded = frames()
-    before = worded.copy()
-    np.testing.assert_array_equal(series_from_frame(worded, CONFIG, "t").values, empty[["y", "z"]])
-    pd.testing.assert_frame_equal(worded, before)
-
-
-def test_names_and_categories_keep_the_words(tmp_path: Path) -> None:
-    """Red when a series named "closed" loses its name, or a category becomes an empty cell."""
-    empty, worded = frames()
-    parts = [worded.assign(id=name, state="closed") for name in ("closed", "open")]
-    pd.concat(parts).to_csv(tmp_path / "a.csv", index=False)
-    config = DatasetConfig(fill=Fill.mask, missing_values=WORDS, series_col="id", categorical=["state"])
-    panel = read_panel([tmp_path / "a.csv"], config, SIZES)
-    assert [series.name for series in panel] == ["closed", "open"]
-    for series in panel:
-        assert series.columns == ("y", "z", "state")
-        np.testing.assert_array_equal(series.values[:, :2], empty[["y", "z"]])
-        assert set(series.values[:, 2]) == {1.0}
-
-
-def test_series_of_numbers_only_are_read_alike(tmp_path: Path) -> None:
-    """Red when the fast way of reading many series takes -999 as a value."""
-    empty, worded = frames()
-    many = pd.concat([worded.assign(y=worded["z"], id=name) for name in "abc"])
-    many.to_parquet(tmp_path / "a.parquet")
-    config = DatasetConfig(fill=Fill.mask, missing_values=["-999"], series_col="id")
-    for series in read_panel([tmp_path / "a.parquet"], config, SIZES):
-        np.testing.assert_array_equal(series.values, empty[["z", "z"]])
-
-
-def test_numbers_next_to_words_stay_ambiguous(tmp_path: Path) -> None:
-    """Red when 1.011, which may be 1011, is guessed because a cell of the column is a word with a point."""
-    times = pd.date_range("2024-01-01", periods=4).astype(str)
-    rows = [f"{time};{cell}" for time, cell in zip(times, ["1.011", "n.a.", "1.012", "1.015"], strict=True)]
-    (tmp_path / "a.csv").write_text("\n".join(["date;y", *rows]) + "\n")
-    with pytest.raises(ReportError, match=r"'1\.011' may be 1011 or 1\.011"):
-        read_series(tmp_path / "a.csv", DatasetConfig(fill=Fill.mask, missing_values=["n.a."]))
 
 
 @pytest.mark.parametrize(
@@ -216,5 +150,5 @@ def test_ordinary_numbers_are_not_named(what: str, folder: Path) -> None:
 def test_several_codes_of_missing_values_are_named_together() -> None:
     values = USUAL.copy()
     values[:5], values[10:15], values[20:30] = -9999, -8888, 999
-    _, report = inspect_table(table_of_frame(hourly(values), "mine"), DatasetConfig(), "mine")
+    _, report = checked(hourly(values), DatasetConfig(), "mine")
     assert sorted(report.far) == ["-8888", "-9999", "999"]

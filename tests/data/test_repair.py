@@ -7,16 +7,14 @@ import pandas as pd
 import pytest
 from dataset_cases import SIZES, made, write
 from entry_points import call, done
-from stores import read_series, series_from_frame
+from stores import checked, series_from_frame
 
-from informer.base.errors import InputError, Repair, ReportError
+from informer.base.errors import Repair, ReportError
 from informer.config.data import DatasetConfig, Duplicates, Fill, Outliers, repaired
 from informer.data.columns import Roles
 from informer.data.dataset import read_source
-from informer.data.diagnosis import diagnose, in_words, survey_file
+from informer.data.diagnosis import Examined, in_words, survey_file
 from informer.read.checks import outliers
-from informer.read.series import inspect_table
-from informer.read.table import table_of_frame
 
 COLUMNS = ["a", "b", "c"]
 
@@ -29,78 +27,6 @@ def holed(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(index=[10, 20, 21, 22, 23])
 
 
-@pytest.mark.parametrize("fill", Fill)
-@pytest.mark.parametrize("freq", ["h", "B", "MS", "W-WED", "15min"])
-@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-def test_holes_are_filled_as_pandas_fills_them(freq: str, fill: Fill, zone: str | None, tmp_path: Path) -> None:
-    frame = made(60, freq)
-    frame["date"] = frame["date"].dt.tz_localize(zone)
-    grid = holed(frame).set_index("date").reindex(frame["date"])
-    fills = {Fill.ffill: grid.ffill, Fill.linear: grid.interpolate, Fill.zero: lambda: grid.fillna(0)}
-    oracle = {**fills, Fill.mask: lambda: grid}[fill]()
-    series = series_from_frame(holed(frame), DatasetConfig(fill=fill), "mine")
-    assert (series.timestamps == pd.DatetimeIndex(frame["date"])).all()
-    np.testing.assert_allclose(series.values, oracle, rtol=1e-12)
-
-
-@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-def test_rows_before_a_date_are_ignored_whatever_they_contain(zone: str | None, tmp_path: Path) -> None:
-    """Against a file without these rows, also of series that end before; red if an old gap is a problem, or kept."""
-    frame = made(60)
-    frame["date"] = frame["date"].dt.tz_localize(zone)
-    broken = holed(frame).drop(index=[40, 41])
-    since = str(frame["date"].dt.tz_localize(None)[45])
-    series = series_from_frame(broken, DatasetConfig(since=since), "mine")
-    assert len(series) == 15
-    np.testing.assert_array_equal(series.values, frame[COLUMNS][45:])
-    two = pd.concat([broken.assign(name="a"), frame[:20].assign(name="b"), frame.assign(name="c")])
-    path = write(two, tmp_path / "two.csv")
-    survey = survey_file(path, DatasetConfig(series_col="name", since=since))
-    assert [(one.name, len(one)) for one in survey.panel] == [("a", 15), ("c", 15)]
-    late = DatasetConfig(since="2031-01-01")
-    with pytest.raises(InputError, match=r"dataset\.since=2031-01-01: mine ends before, at 2020-01-03 11:00"):
-        series_from_frame(frame, late, "mine")
-
-
-def test_longer_holes_than_allowed_stay() -> None:
-    frame = holed(made(60))
-    with pytest.raises(ReportError) as error:
-        series_from_frame(frame, DatasetConfig(fill=Fill.linear, max_gap=2), "mine")
-    assert error.value.lines == (
-        "mine, row 19, column 'date': expected 2020-01-01 20:00:00 (step h), found 2020-01-02 00:00:00: 4 rows are "
-        "missing; dataset.fill=linear cannot fill it within dataset.max_gap=2: fix the file",
-    )
-    assert len(series_from_frame(frame, DatasetConfig(fill=Fill.linear, max_gap=4), "mine")) == 60
-    # an empty cell and the missing row after it are one hole: rows 9 and 10 of column c
-    with pytest.raises(ReportError, match=r"row 9, column 'c': .* within dataset.max_gap=1"):
-        series_from_frame(frame.iloc[:17], DatasetConfig(fill=Fill.zero, max_gap=1), "mine")
-
-
-def test_there_is_nothing_to_fill_from_at_the_ends() -> None:
-    frame = made(60)
-    frame.loc[[0, 1, 59], "b"] = np.nan
-    assert series_from_frame(frame, DatasetConfig(fill=Fill.zero), "mine").values[[0, 1, 59], 1].tolist() == [0, 0, 0]
-    for fill, left in ((Fill.ffill, 2), (Fill.linear, 3)):
-        with pytest.raises(
-            ReportError, match=rf"row 0, column 'b'.*\({left} such cells\); dataset.fill={fill.value} cannot"
-        ):
-            series_from_frame(frame, DatasetConfig(fill=fill), "mine")
-
-
-@pytest.mark.parametrize("duplicates", Duplicates)
-def test_rows_of_one_time_become_one(duplicates: Duplicates) -> None:
-    frame = made(40)
-    twice = pd.concat([frame, frame.iloc[[3, 17]].assign(a=100.0, b=np.nan)]).sort_values("date", kind="stable")
-    fill = Fill.mask if duplicates is Duplicates.sum else None
-    config = DatasetConfig(duplicates=duplicates, confirm=["duplicates"], fill=fill)
-    series = series_from_frame(twice.reset_index(drop=True), config, "mine")
-    groups = twice.groupby("date")[COLUMNS]
-    oracle = getattr(groups, duplicates.value)()
-    if duplicates is Duplicates.sum:
-        oracle.loc[frame["date"].iloc[[3, 17]], "b"] = np.nan  # sums are missing where a cell is
-    np.testing.assert_allclose(series.values, oracle)
-
-
 def everything_wrong() -> tuple[pd.DataFrame, pd.DataFrame]:
     """A valid table that can be interpolated, and its damaged copy."""
     sound = made(80).assign(a=np.arange(80.0), b=np.arange(80.0) * -2, c=7.0)
@@ -108,27 +34,6 @@ def everything_wrong() -> tuple[pd.DataFrame, pd.DataFrame]:
     broken.loc[12, "b"] = np.nan
     broken = pd.concat([broken, broken.loc[[44, 70]]]).sample(frac=1, random_state=3)
     return sound, broken
-
-
-def test_all_repairs_together_and_what_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "informer")
-    sound, broken = everything_wrong()
-    path = write(broken, tmp_path / "f.csv")
-    config = DatasetConfig(
-        sort=True, duplicates=Duplicates.mean, confirm=["duplicates"], fill=Fill.linear, max_gap=3, columns=["a", "b"]
-    )
-    np.testing.assert_allclose(read_series(path, config).values, sound[["a", "b"]])
-    lines = path.read_text().splitlines()
-    times = [line.partition(",")[0] for line in lines]
-    back = next(i for i in range(2, len(times)) if times[i] < times[i - 1])
-    again = next(i for i in range(1, len(times)) if times[i] in times[1:i] and times[i] == str(sound["date"][44]))
-    row = {hour: times.index(str(sound["date"][hour])) + 1 for hour in (12, 32)}
-    assert caplog.messages == [
-        f"f.csv: sort=true moved rows, the first out of order is row {back + 1}",
-        f"f.csv: duplicates=mean dropped 2 rows, first row {again + 1}",
-        f"f.csv: fill=linear inserted 3 missing rows, first 2020-01-02 06:00:00 before row {row[32]}",
-        f"f.csv: fill=linear filled 1 empty cells, first row {row[12]}, column 'b'",
-    ]
 
 
 def test_prediction_repairs_before_it_takes_the_last_rows() -> None:
@@ -144,19 +49,6 @@ def test_prediction_repairs_before_it_takes_the_last_rows() -> None:
     series_from_frame(broken, config, "mine", history=30)
     with pytest.raises(ReportError, match="'x'"):
         series_from_frame(broken, config, "mine", history=79)
-
-
-def test_a_date_in_another_age_is_not_filled_up_to() -> None:
-    frame = made(40)
-    frame["date"] = frame["date"].astype("datetime64[s]")
-    frame.loc[39, "date"] = pd.Timestamp("2999-01-01")
-    with pytest.raises(ReportError, match=r"rows are missing; dataset.fill=ffill cannot fill it: fix the file"):
-        series_from_frame(frame, DatasetConfig(fill=Fill.ffill), "mine")
-
-
-def test_the_longest_gap_is_at_least_a_row() -> None:
-    with pytest.raises(InputError, match="max_gap: expected at least 1, found 0"):
-        DatasetConfig(max_gap=0)
 
 
 def test_one_setting_repairs_all_series() -> None:
@@ -208,17 +100,17 @@ def test_a_number_among_names_is_a_category(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("freq", "n"), [("D", 500), ("D", 200), ("h", 9000), ("W", 120), ("MS", 60), ("B", 300)])
 @pytest.mark.parametrize("shift", [pd.DateOffset(years=1), pd.DateOffset(years=-1)])
 def test_no_repair_loses_rows_with_a_wrong_year(
-    shift: pd.DateOffset, freq: str, n: int, n_wrong: int, step: int
+    shift: pd.DateOffset, freq: str, n: int, n_wrong: int, step: int, tmp_path: Path
 ) -> None:
     """Fails if the newest rows, written with another year, are dropped, moved to the past or left a year ahead."""
     frame = made(n, freq, start="2020-03-01").astype({"date": "datetime64[s]"})
     frame.loc[n - n_wrong :, "date"] += shift
-    table = table_of_frame(frame[::step].reset_index(drop=True), "mine")
-    diagnosis = diagnose(table, DatasetConfig(), "mine")
+    frame = frame[::step].reset_index(drop=True)
+    (diagnosis,) = Examined.of(write(frame, tmp_path / "mine.csv"), DatasetConfig()).diagnoses
     assert diagnosis.repairs is None
     assert any("wrong year" in str(problem) for problem in diagnosis.report.problems) or freq in ("W", "B")
     asked = DatasetConfig(sort=True, duplicates=Duplicates.mean, confirm=["duplicates"])
-    _, report = inspect_table(table, asked, "mine")
+    _, report = checked(frame, asked, "mine")
     assert report.problems
     if shift.years < 0:
         assert not report.repairs
@@ -226,10 +118,10 @@ def test_no_repair_loses_rows_with_a_wrong_year(
 
 @pytest.mark.parametrize("rows", [[*range(400), 7], [*range(400), *range(398, 400)], [*range(200, 400), *range(200)],
                                   [*range(300), *range(301, 400), 300]])  # fmt: skip
-def test_copies_and_late_rows_at_the_end_are_repaired(rows: list[int]) -> None:
+def test_copies_and_late_rows_at_the_end_are_repaired(rows: list[int], tmp_path: Path) -> None:
     """Fails if every row that goes back in time is taken for one with a wrong year."""
     frame = made(400)
-    diagnosis = diagnose(table_of_frame(frame.iloc[rows].reset_index(drop=True), "mine"), DatasetConfig(), "mine")
+    (diagnosis,) = Examined.of(write(frame.iloc[rows], tmp_path / "mine.csv"), DatasetConfig()).diagnoses
     assert diagnosis.repaired is not None
     np.testing.assert_array_equal(diagnosis.repaired.values, frame[COLUMNS])
 
@@ -279,8 +171,8 @@ def ailing() -> dict[str, pd.DataFrame]:
 @pytest.mark.parametrize("kind", ailing())
 def test_a_proposed_cure_cures(kind: str) -> None:
     """Fails if a problem remains with the settings that its line proposes; each value of `fill` is tried."""
-    table = table_of_frame(ailing()[kind].reset_index(drop=True), "mine")
-    problems = inspect_table(table, DatasetConfig(), "mine")[1].problems
+    frame = ailing()[kind].reset_index(drop=True)
+    problems = checked(frame, DatasetConfig(), "mine")[1].problems
     assert problems
     for problem in problems:
         cause, _, advice = str(problem).partition("; ")
@@ -289,7 +181,7 @@ def test_a_proposed_cure_cures(kind: str) -> None:
             words = advice.partition("dataset.fill=")[2].partition(", which keeps gaps")[0]
             cures += [DatasetConfig(fill=fill) for fill in Fill if fill.value in words]
         for cure in cures:
-            remaining = [str(other).partition("; ")[0] for other in inspect_table(table, cure, "mine")[1].problems]
+            remaining = [str(other).partition("; ")[0] for other in checked(frame, cure, "mine")[1].problems]
             assert cause not in remaining
     if kind in ("one row", "only an empty column", "uneven", "far date"):
         assert not any(problem.repairs for problem in problems)

@@ -8,13 +8,15 @@ from informer.config.compose import settings_of
 from informer.config.data import DatasetConfig, SplitConfig, SplitKind
 from informer.config.model import WindowSizes
 from informer.read.frequency import Frequency
-from informer.read.split import split_rows
+from informer.read.split import cut_rows, shortage
 
 SMALL = WindowSizes(seq_len=3, label_len=1, pred_len=2)
 
 
 def cut(n: int, freq: str, config: SplitConfig, sizes: WindowSizes = SMALL) -> list[tuple[int, int]]:
-    split = split_rows(pd.date_range("2020-01-01", periods=n, freq=freq), Frequency.parse(freq), config, sizes=sizes)
+    split = cut_rows(pd.date_range("2020-01-01", periods=n, freq=freq), Frequency.parse(freq), config)
+    if lacking := shortage(split, n, config, sizes=sizes, name="series"):
+        raise InputError(lacking)
     return [(part.start, part.stop) for part in (split.train, split.val, split.test)]
 
 
@@ -46,7 +48,7 @@ def test_rows_and_dates() -> None:
 
 def test_dates_of_a_zone() -> None:
     timestamps = pd.date_range("2020-01-01", periods=100, freq="D", tz="Asia/Tokyo")
-    split = split_rows(timestamps, Frequency.parse("D"), config("dates", "2020-02-01", "2020-03-01", None), sizes=SMALL)
+    split = cut_rows(timestamps, Frequency.parse("D"), config("dates", "2020-02-01", "2020-03-01", None))
     assert split.train == range(31)
 
 
@@ -54,7 +56,7 @@ def test_a_date_that_names_its_zone() -> None:
     """Red if the zone is dropped: 2020-01-31 15:00 in UTC is February in Tokyo."""
     timestamps = pd.date_range("2020-01-01", periods=100, freq="D", tz="Asia/Tokyo")
     dates = config("dates", "2020-01-31T15:00:00Z", "2020-03-01T00:00+09:00", None)
-    split = split_rows(timestamps, Frequency.parse("D"), dates, sizes=SMALL)
+    split = cut_rows(timestamps, Frequency.parse("D"), dates)
     assert split.train == range((timestamps < pd.Timestamp("2020-01-31T15:00:00Z")).sum()) == range(31)
     assert split.val == range(31, 60)
     with pytest.raises(InputError, match="found '2020-01-31T15:00:00Z', expected a date without a time zone"):
@@ -64,7 +66,7 @@ def test_a_date_that_names_its_zone() -> None:
 def test_a_date_that_a_clock_change_leaves_out() -> None:
     """In Santiago 8 September 2024 began at 1:00."""
     timestamps = pd.date_range("2024-09-01", periods=600, freq="h", tz="America/Santiago")
-    split = split_rows(timestamps, Frequency.parse("h"), config("dates", "2024-09-08", "2024-09-20", None), sizes=SMALL)
+    split = cut_rows(timestamps, Frequency.parse("h"), config("dates", "2024-09-08", "2024-09-20", None))
     assert timestamps[split.val.start] == pd.Timestamp("2024-09-08T01:00-03:00")
 
 

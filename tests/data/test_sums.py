@@ -7,14 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import call, done
-from stores import read_written
+from stores import checked, read_written
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Duplicates, Fill
 from informer.data.panel import read_panel
 from informer.read.frequency import Frequency
-from informer.read.series import inspect_table
-from informer.read.table import table_of_frame
 
 
 def sales(n: int = 1500, days: int = 200) -> pd.DataFrame:
@@ -52,15 +50,6 @@ def test_means_of_readings(code: str, tmp_path: Path) -> None:
     found = read(frame, tmp_path, duplicates=Duplicates.mean, frequency=code, fill=Fill.mask)
     oracle = frame.set_index("sold").resample(code).mean()
     pd.testing.assert_frame_equal(found, oracle, check_freq=False, check_names=False)
-
-
-def test_regular_readings_keep_their_times(tmp_path: Path) -> None:
-    """Red if hourly rows at half past move to the full hour, or one that is there twice is not averaged."""
-    times = pd.date_range("2024-01-01 00:30", periods=48, freq="h")
-    frame = pd.DataFrame({"time": times.insert(7, times[7]), "y": np.arange(49.0)})
-    found = read(frame, tmp_path, duplicates=Duplicates.mean, frequency="h", confirm=["duplicates"])
-    np.testing.assert_array_equal(found["y"], frame.groupby("time")["y"].mean())
-    assert (found.index == times).all()
 
 
 def test_sums_of_dates_in_any_order(tmp_path: Path) -> None:
@@ -103,7 +92,7 @@ def test_an_unfinished_period_is_named(tmp_path: Path) -> None:
     for last, n in (("2023-12-14", 1), ("2023-11-30", 0), ("2023-11-29", 0)):
         frame = pd.DataFrame({"date": days, "sold": 1.5})[days <= last]
         config = DatasetConfig(duplicates=Duplicates.sum, frequency="MS")
-        _, report = inspect_table(table_of_frame(frame, "f"), config, "f")
+        _, report = checked(frame, config, "f")
         assert sum("the last sum, 2023-12-01, is of rows up to 2023-12-14" in line for line in report.warnings) == n
         assert sum("the last sum" in line for line in report.warnings) == n
 

@@ -2,7 +2,6 @@
 
 import io
 import zipfile
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,10 @@ import openpyxl
 import pandas as pd
 import pytest
 from entry_points import Trained, done
-from stores import read_series
+from stores import read_series, series_from_table
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
-from informer.read.series import series_from_table
 from informer.read.table import read_table
 
 TIMES = pd.date_range("2024-02-28", periods=40, freq="h")
@@ -40,17 +38,6 @@ def serials() -> list[float]:
     return ((TIMES - pd.Timestamp("1899-12-30")) / pd.Timedelta(days=1)).tolist()
 
 
-@pytest.mark.parametrize("kind", ["dates", "serials", "text"])
-def test_dates_numbers_of_days_and_text_are_times(kind: str, tmp_path: Path) -> None:
-    times = {"dates": [time.to_pydatetime() for time in TIMES], "serials": serials(), "text": list(map(str, TIMES))}
-    series = read_series(save(tmp_path / "a.xlsx", table(times[kind]), others=2), DatasetConfig())
-    assert series.time_format == {"serials": "excel", "dates": "ISO8601", "text": "ISO8601"}[kind]
-    assert list(series.timestamps) == list(TIMES)
-    assert series.columns == ("load",)
-    np.testing.assert_array_equal(series.values[:, 0], VALUES)
-    assert series.name == "a"
-
-
 def test_numbers_that_may_be_something_else_are_asked_for(tmp_path: Path) -> None:
     """Fails if years, digits of dates or seconds are read as spreadsheet days, or days in a text file are guessed."""
     for first in (2_020, 20_240_131, 1.7e9, 73_050):
@@ -60,58 +47,8 @@ def test_numbers_that_may_be_something_else_are_asked_for(tmp_path: Path) -> Non
     pd.DataFrame({"date": serials(), "load": VALUES}).to_csv(text, index=False)
     with pytest.raises(InputError, match=r"starting at 2024-02-28 00:00:00, set dataset\.time_format=excel"):
         read_series(text, DatasetConfig())
-    history = series_from_table(read_table(text), DatasetConfig(frequency="h"), "a", history=9, trained_format="excel")
+    history = series_from_table(read_table(text), DatasetConfig(frequency="h"), "a", "excel", history=9)
     assert list(history.timestamps) == list(TIMES[-9:])
-
-
-@pytest.mark.parametrize("wanted", ["b", "2", "3"])
-def test_a_chosen_sheet_by_name_or_number(wanted: str, tmp_path: Path) -> None:
-    """Sheets a, b, 2: a name comes before a number."""
-    book = openpyxl.Workbook()
-    book.active.title = "a"
-    for factor, name in enumerate(("a", "b", "2")):
-        sheet = book["a"] if name == "a" else book.create_sheet(name)
-        for row in table(list(map(str, TIMES))):
-            sheet.append([row[0], row[1] if row[1] == "load" else row[1] + factor])
-    book.save(tmp_path / "a.xlsx")
-    series = read_series(tmp_path / "a.xlsx", DatasetConfig(sheet=wanted))
-    np.testing.assert_allclose(series.values[:, 0], VALUES + {"b": 1, "2": 2, "3": 2}[wanted])
-
-
-@pytest.mark.parametrize("wanted", ["c", "3", "0", "-1", "00000000000001", "x\x1b[31m" + "y" * 500])
-def test_a_sheet_that_is_not_there_is_one_line(wanted: str, tmp_path: Path) -> None:
-    path = save(tmp_path / "a.xlsx", [["a", "b"]], others=1)
-    with pytest.raises(
-        InputError, match=r"dataset\.sheet=.*one of its sheets \(Sheet, other 0\) or a number up to 2"
-    ) as caught:
-        read_table(path, DatasetConfig(sheet=wanted))
-    assert len(str(caught.value)) < 400
-
-
-def test_title_pages_and_merged_names(tmp_path: Path) -> None:
-    """Red if a first sheet without rows of numbers is read, or two lines of names with merged cells are not joined."""
-    book = openpyxl.Workbook()
-    for line in ("Report", "Author: us", "Sheet data"):
-        book.active.append([line, "see there"])
-    sheet = book.create_sheet("data")
-    days = pd.date_range("2024-01-01", periods=40)
-    for row in (["Date", "North", None, "South", None], [None, *["Qty", "Price"] * 2]):
-        sheet.append(row)
-    for place, day in enumerate(days):
-        sheet.append([day.to_pydatetime(), place, 1.5, place + 2, 2.5])
-    book.save(tmp_path / "a.xlsx")
-    series = read_series(tmp_path / "a.xlsx", DatasetConfig())
-    assert series.columns == ("North Qty", "North Price", "South Qty", "South Price")
-    assert list(series.timestamps) == list(days)
-    np.testing.assert_array_equal(series.values[:, 2], np.arange(40) + 2)
-
-
-def test_days_and_names_with_zeros_stay(tmp_path: Path) -> None:
-    days = [datetime(2024, 1, 1 + day) for day in range(20)]
-    rows = [["day", "store", "y"], *([day, "007", value] for day, value in zip(days, VALUES[:20], strict=True))]
-    read_back = read_table(save(tmp_path / "a.xlsx", rows), DatasetConfig(categorical=["store"]))
-    assert set(read_back.frame["store"]) == {"007"}
-    assert read_back.dialect.uncommon() == ""
 
 
 @pytest.mark.parametrize("above", [0, 3])
@@ -126,20 +63,6 @@ def test_errors_name_the_row_of_the_sheet(above: int, tmp_path: Path) -> None:
     rows[11][1] = None
     with pytest.raises(InputError, match=rf"a\.xlsx, row {12 + above}, column 'load'.*empty"):
         read_series(save(path, [[]] * above + rows), DatasetConfig())
-
-
-def test_formulas_without_values_are_named(tmp_path: Path) -> None:
-    """openpyxl writes formulas and no values of them: to be read as missing values, they would be filled."""
-    rows = table([time.to_pydatetime() for time in TIMES])
-    rows[7][1] = "=B7+1"
-    with pytest.raises(InputError, match=r"row 8, column 2: the formula =B7\+1 has no saved value"):
-        read_table(save(tmp_path / "f.xlsx", rows))
-
-
-@pytest.mark.parametrize("rows", [[], [[None, None]]])
-def test_a_sheet_without_cells_is_one_line(rows: list[list[Any]], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a\.xlsx: the first sheet is empty"):
-        read_table(save(tmp_path / "a.xlsx", rows))
 
 
 def changed(path: Path, part: str, content: bytes) -> None:
@@ -157,15 +80,6 @@ def sheet(cells: str) -> bytes:
 
 
 SHEET = "xl/worksheets/sheet1.xml"
-
-
-def test_what_unpacks_to_more_than_the_limit_is_not_read(tmp_path: Path) -> None:
-    """Four megabytes of blanks in a file of a few kilobytes."""
-    path = save(tmp_path / "a.xlsx", [["a", "b"]])
-    changed(path, SHEET, sheet(" " * 4_000_000))
-    assert path.stat().st_size < 20_000
-    with pytest.raises(InputError, match=r"a\.xlsx: more than 1 MB uncompressed"):
-        read_table(path, DatasetConfig(max_file_mb=1.0))
 
 
 def test_cells_far_away_are_counted_with_those_between(tmp_path: Path) -> None:

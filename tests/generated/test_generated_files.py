@@ -10,14 +10,14 @@ from dialects import Written, draw
 from examples import examples
 from hypothesis import given, note
 from hypothesis import strategies as st
-from stores import read_series
+from stores import read_series, series_from_table
 
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
 from informer.read.cells import key_cells
-from informer.read.series import Series, series_from_table, table_of_file
+from informer.read.series import Series, table_of_file
 
 SEEDS = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
@@ -42,7 +42,7 @@ def test_any_dialect_gives_what_was_written_or_a_question(rng: np.random.Generat
         series = series_from_table(table, DatasetConfig(), "written")
         assert_read(series, written)
         last, config = int(rng.integers(2, len(written.times) + 1)), DatasetConfig(frequency=series.frequency.code)
-        later = series_from_table(table.end(last), config, "written", history=last, trained_format=series.time_format)
+        later = series_from_table(table.end(last), config, "written", series.time_format, history=last)
         # rows that are all equally late are regular
         assert_read(later, written, last, int(written.late[-1]) if np.ptp(written.late[-last:]) == 0 else 0)
 

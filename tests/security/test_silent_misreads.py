@@ -9,7 +9,7 @@ from stores import read_series
 from informer.base.errors import InputError
 from informer.config.data import DatasetConfig
 from informer.config.fields import problems_of
-from informer.read.series import Series, inspect_table
+from informer.read.series import Reading, Series
 from informer.read.table import read_table
 
 DAYS = [f"2024-03-{day:02}" for day in range(1, 31)]
@@ -34,11 +34,11 @@ def read(path: Path, **config: str) -> Series:
 def test_points_among_whole_numbers_between_commas_are_doubtful(tmp_path: Path) -> None:
     """Red if it is an error, or there is no warning; values that are smoother as decimals give none."""
     path = counts(tmp_path / "f.csv", ".", ",")
-    series, report = inspect_table(read_table(path), DatasetConfig(), "f")
+    series, report = Reading.of(read_table(path), DatasetConfig(), "f").check()
     assert series is not None
     assert [line for line in report.warnings if "may be 1011 or 1.011" in line] == report.warnings[:1]
     write(path, [[day, "1" if i % 3 else "1.125"] for i, day in enumerate(DAYS)], ",")
-    assert inspect_table(read_table(path), DatasetConfig(), "f")[1].warnings == []
+    assert Reading.of(read_table(path), DatasetConfig(), "f").check()[1].warnings == []
 
 
 @pytest.mark.parametrize(
