@@ -16,7 +16,6 @@ from informer.config.hydra_compose import composed
 from informer.config.training import TrainConfig
 from informer.data.dataset import build_data, read_dataset
 from informer.networks.forecast_model import model_output
-from informer.networks.models.base import ModelDims
 from informer.training.optim import build_loss, build_optimizer
 from informer.training.run import with_transform
 
@@ -91,16 +90,3 @@ def test_what_is_saved_comes_back() -> None:
     assert (saved["dataset"].pop("file"), saved["dataset"].pop("packaged")) == ("sample.csv", True)
     settings.dataset = replace(settings.dataset, file=None, packaged=False)  # places do not come back
     assert conversion.from_plain(saved) == settings
-
-
-def test_the_experiment_is_the_papers_text() -> None:
-    settings = composed(["experiment=paper_text", "attn.factor=3", "seq_len=99"])
-    prob = {"factor": 3, "sample_factor": 1, "rounding": "ln", "mean": "zero_fill", "zero_in_max": True}
-    assert prob.items() <= settings.attn.items()
-    assert not settings.model.distil_norm
-    assert settings.model.decoder_layers == 2
-    attentions = dict.fromkeys(("attn", "decoder_attn"), settings.attn)
-    dims = ModelDims(enc_in=1, c_out=1, mark_sizes=(1,), seq_len=99, label_len=settings.label_len, pred_len=24)
-    model = build_model(settings.model, dims, **attentions, cross_attn=settings.cross_attn)
-    assert not any(isinstance(module, torch.nn.BatchNorm1d) for module in model.modules())
-    assert [stack.out_length for stack in model.network.encoder.stacks] == [25, 25]

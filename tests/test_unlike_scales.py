@@ -2,21 +2,18 @@
 
 import logging
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from entry_points import refusal
 
-from informer.config.data import ScalerConfig, ScalerKind
+from informer.config.data import ScalerKind
 from informer.data.diagnosis import _of_column
-from informer.data.scaler import PanelScaler, Scaler
+from informer.data.scaler import Scaler
 from informer.data.seasonality import find_seasons
 from informer.forecaster import Forecaster
 from informer.inference.model import decimals_for, rounded
-from informer.networks.forecast_model import constants_held
 
 NOISE = np.random.default_rng(5).normal(size=(400, 9))
 SPREADS = [1e-3, 1.0, 1e12, 1e-9, 1e-307, 1e-14, 1.0, 1e28, 1e-3]
@@ -98,27 +95,6 @@ def test_constants_come_back(model: str, more: dict[str, object], caplog: pytest
     assert forecast[ends].isna().all(axis=None)
     assert np.abs(forecast["load"] - 1e6).max() < 10
     assert len(ends) == (2 if "loss" in more else 0)
-
-
-def test_only_the_constant_series_of_a_panel_is_held() -> None:
-    rows = {"a": np.full((9, 1), 4.0), "b": np.arange(9.0)[:, None]}
-    scaler = PanelScaler.fit(ScalerConfig(), rows)
-    assert [scaler.of(name, rows[name]).constant.tolist() for name in rows] == [[True], [False]]
-    # a new series is judged by its own rows
-    assert scaler.of("new", np.zeros((5, 1))).constant.tolist() == [True]
-
-
-@pytest.mark.parametrize("quantiles", [(), (3,)])
-def test_constants_are_held_at_the_last_observed_value(quantiles: tuple[int, ...]) -> None:
-    class Windows:
-        enc_x = torch.tensor([[1.0, 5.0, 9.0], [2.0, torch.nan, 9.0]])[None].repeat(2, 1, 1)
-        units = SimpleNamespace(constant=torch.tensor([[True, False], [False, False]]))
-
-    output = torch.zeros(2, 4, 2, *quantiles)
-    held = constants_held(output, Windows, targets=[1, 0])
-    expected = output.clone()
-    expected[0, :, 0] = 5.0
-    assert torch.equal(held, expected)
 
 
 def test_seasons_of_small_variations() -> None:

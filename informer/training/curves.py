@@ -8,27 +8,27 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
 import torch
 from rich.console import Console
+from torch import Tensor
 
 from informer.base import progress
 from informer.base.console import step_bar
 from informer.config.training import Extra, TrainConfig, TrainerConfig
 from informer.data.dataset import Data
+from informer.data.windows import Batch
 from informer.inference.rescore import attention_maps
 from informer.members.baselines import FittedBaseline
 from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
 from informer.networks.models.base import point
-from informer.scoring.evaluate import cells_of, paths_of
 from informer.scoring.intervals import REPORTED_LEVELS
 from informer.scoring.quantiles import band_cells
 from informer.scoring.residuals import residuals_of
-from informer.scoring.scores import Scores
-from informer.training.optim import build_loss, observed_share, pinball
+from informer.training.optim import build_loss, mean_loss, pinball
 from informer.training.sinks import Sink, Values, draws
 
 if TYPE_CHECKING:
@@ -233,38 +233,26 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
     if not quantiles and calibration is None:
         return {}
     levels = [level for level in REPORTED_LEVELS if calibration is not None and calibration.supports(level)]
-    scores, losses, n = Scores(data.targets), dict.fromkeys(map(str, levels), 0.0), 0.0
+    sums = dict[str, Tensor]()  # and numbers, by tag
     for batch in data.val.thinned(MOST_WINDOWS).batches(batch_size):
-        output = model_output(model, batch).float()
-        history = batch.enc_x[:, :, data.columns.positions(data.targets)]
+        output, history = model_output(model, batch).float(), batch.enc_x[:, :, data.columns.positions(data.targets)]
+        forecast, constant = point(output, quantiles), batch.units.constant
         halves = {
-            level: calibration.half_width(level, history, constant=batch.units.constant, series=batch.series)
+            level: calibration.half_width(level, history, forecast.shape[1], constant=constant, series=batch.series)
             for level in levels
             if calibration is not None
         }
-        forecast, counted = point(output, quantiles), observed_share(batch.target)
-        rows = np.arange(forecast[:, :, 0].numel()).reshape(forecast.shape[:2])
-        paths = paths_of(
-            forecast, batch.target, batch.units, columns=data.targets, series=[""] * len(rows), times=rows,
-            change=np.full((len(rows), len(data.targets)), np.nan),
-        )  # fmt: skip
-        scores.add("", paths, cells_of(band_cells(output, batch.target, quantiles, halves, batch.units)))
-        n += counted
-        observed = ~batch.target.isnan()
-        for level in levels:
-            assert calibration is not None
-            half = calibration.half_width(level, history, forecast.shape[1], series=batch.series).to(forecast)
+        cells = band_cells(output, batch.target, quantiles, halves, batch.units)
+        for level, half in halves.items():
+            half = half.to(forecast).masked_fill(~half.isfinite().to(forecast.device), torch.nan)
             ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
-            has_ends = observed & half.isfinite()
-            both = sum(pinball(end, batch.target, share)[has_ends].mean() for end, share in ends)
-            losses[str(level)] += float(both) / 2 * counted
-    curves: dict[str, float] = {}
-    for name in scores.intervals:
-        overall = scores.overall("", name)
-        curves |= {f"val/coverage_{name}": overall["coverage"], f"val/width_{name}": overall["width"]}
-        if name in losses:
-            curves[f"val/pinball_{name}"] = losses[name] / n
-    return curves | {f"val/pinball_{name}": scores.overall("", name)["pinball"] for name in scores.quantiles}
+            low, high = (pinball(end, batch.target, share) for end, share in ends)
+            cells[str(level)]["pinball"] = (low + high) / 2
+        for name, each in cells.items():
+            for metric in each if "width" in each else ("pinball",):
+                tag, found = f"val/{metric}_{name}", each[metric].double()
+                sums[tag] = sums.get(tag, 0.0) + torch.stack([found.nansum(), (~found.isnan()).double().sum()])
+    return {tag: float(total / n) for tag, (total, n) in sums.items()}
 
 
 @torch.inference_mode()
@@ -288,18 +276,14 @@ def reference_losses(baselines: Sequence[FittedBaseline], data: Data, settings: 
     with the likelihood of a distribution, which a single forecast does not have."""
     if settings.loss.kind.is_distribution:
         return {}
-    sums, n = dict.fromkeys((tag_of(baseline.name) for baseline in baselines), 0.0), 0.0
-    has_gaps, n_quantiles = data.val.store.has_gaps, len(settings.loss.quantiles)
-    loss = build_loss(settings.loss, has_gaps=has_gaps)
-    for batch in data.val.batches(settings.trainer.eval_batch_size):
-        counted = observed_share(batch.target) if has_gaps else len(batch.target)
-        n += counted
-        for baseline in baselines:
-            forecast = baseline(batch)
-            if n_quantiles:
-                forecast = forecast.unsqueeze(-1).expand(*forecast.shape, n_quantiles)
-            sums[tag_of(baseline.name)] += float(loss(forecast.float(), batch.target)) * counted
-    return {name: value / n for name, value in sums.items()}
+    loss, n_quantiles = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), len(settings.loss.quantiles)
+
+    def as_quantiles(baseline: FittedBaseline, batch: Batch) -> Tensor:
+        forecast = baseline(batch)
+        return forecast.unsqueeze(-1).expand(*forecast.shape, n_quantiles) if n_quantiles else forecast
+
+    size = settings.trainer.eval_batch_size
+    return {tag_of(each.name): mean_loss(partial(as_quantiles, each), data.val, loss, size) for each in baselines}
 
 
 def tag_of(name: str) -> str:

@@ -8,6 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf, isinf
 from typing import Any, final
 
@@ -24,12 +25,11 @@ from informer.data.windows import Windows
 from informer.networks.forecast_model import ForecastModel, model_output
 from informer.training.curves import Tracker, track_epoch
 from informer.training.optim import (
-    Loss,
     autocast,
     build_loss,
     gradient_norm,
     learning_rate,
-    observed_share,
+    mean_loss,
 )
 from informer.training.processes import Processes
 from informer.training.state import State
@@ -302,40 +302,13 @@ def validate(session: Session) -> float:
         if session.is_due(together=False):
             session.save()
 
-    session.processes.share_buffers(session.state.scored)
+    model = session.state.scored.eval()
+    session.processes.share_buffers(model)
     with autocast(session.settings.precision, session.device):
         return mean_loss(
-            session.state.scored, session.data.val, session.val_loss, session.settings.trainer.eval_batch_size,
-            processes=session.processes, pause=pause,
+            partial(model_output, model, for_loss=True), session.data.val, session.val_loss,
+            session.settings.trainer.eval_batch_size, processes=session.processes, pause=pause,
         )  # fmt: skip
-
-
-@torch.inference_mode()
-def mean_loss(
-    model: nn.Module,
-    windows: Windows,
-    loss: Loss,
-    batch_size: int,
-    *,
-    processes: Processes,
-    pause: Callable[[], None] = lambda: None,
-) -> float:
-    """Loss in eval mode with equal weight per observed value; `pause` is called between batches.
-
-    Each process evaluates some of the batches; the result is bit-identical for any number of processes.
-    """
-    model.eval()
-    batches = torch.arange(len(windows)).split(batch_size)
-    sums = torch.zeros(len(batches), device=windows.starts.device)
-    counts = torch.zeros_like(sums)
-    for i in range(processes.rank, len(batches), processes.size):
-        batch = windows.batch(batches[i])
-        counted = observed_share(batch.target) if windows.store.has_gaps else len(batches[i])
-        counts[i] = counted
-        sums[i] = loss(model_output(model, batch, for_loss=True).float(), batch.target) * counted
-        pause()
-    n = processes.sum(counts).sum().item() if windows.store.has_gaps else len(windows)
-    return processes.sum(sums).sum().item() / n
 
 
 def divergence(session: Session, step: int, loss: float, norm: float, windows: Tensor) -> InputError:

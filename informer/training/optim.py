@@ -16,7 +16,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.config.training import LossConfig, LossKind, OptimConfig, OptimKind, Precision, Schedule
+from informer.data.windows import Batch, Windows
 from informer.networks.layers.distribution_head import LIKELIHOODS
+from informer.training.processes import Processes
 
 
 @final
@@ -132,6 +134,32 @@ def observed_loss(
 def observed_share(actual: Float[Tensor, "b pred_len n"]) -> float:
     """Number of windows of a batch, each weighted by the share of its actual values that is observed."""
     return float((~actual.isnan()).sum()) / actual[0].numel()
+
+
+@torch.inference_mode()
+def mean_loss(
+    forecast: Callable[[Batch], Tensor],
+    windows: Windows,
+    loss: Loss,
+    batch_size: int,
+    *,
+    processes: Processes = Processes(),  # noqa: B008 (it cannot change)
+    pause: Callable[[], None] = lambda: None,
+) -> float:
+    """Loss with equal weight per observed value; `pause` is called between batches.
+
+    Each process evaluates some of the batches; the result is bit-identical for any number of processes.
+    """
+    batches = torch.arange(len(windows)).split(batch_size)
+    sums = torch.zeros(len(batches), device=windows.starts.device)
+    counts = torch.zeros_like(sums)
+    for i in range(processes.rank, len(batches), processes.size):
+        batch = windows.batch(batches[i])
+        counts[i] = observed_share(batch.target) if windows.store.has_gaps else len(batches[i])
+        sums[i] = loss(forecast(batch).float(), batch.target) * counts[i]
+        pause()
+    n = processes.sum(counts).sum().item() if windows.store.has_gaps else len(windows)
+    return processes.sum(sums).sum().item() / n
 
 
 def spectral(

@@ -8,10 +8,8 @@ from stores import series_from_frame
 
 from informer.config.data import DatasetConfig, Fill, ScalerConfig, ScalerKind
 from informer.config.model import WindowSizes
-from informer.data.panel import training_rows
 from informer.data.scaler import PanelScaler, Scaler
-from informer.data.windows import are_observed, masks_of, observed_rows
-from informer.read.split import Split
+from informer.data.windows import are_observed, observed_rows
 
 MASK = DatasetConfig(fill=Fill.mask)
 
@@ -40,14 +38,6 @@ def test_windows_need_observed_rows(least: float, offset: int) -> None:
     assert starts[found].tolist() == wanted
 
 
-def test_masks_are_of_columns_with_gaps_in_training() -> None:
-    frame = made(60)
-    frame.loc[5, "b"] = frame.loc[50, "c"] = np.nan
-    series = series_from_frame(frame, MASK, "mine")
-    split = Split(range(40), range(40, 50), range(50, 60))
-    assert masks_of(training_rows([series], [split]), keeps_gaps=True, trained=None) == (1,)
-
-
 @pytest.mark.parametrize("kind", [kind for kind in ScalerKind if kind is not ScalerKind.none])
 def test_scalers_count_observed_values(kind: ScalerKind) -> None:
     """Compared with each column as a separate table without gaps."""
@@ -71,8 +61,3 @@ def test_a_series_without_a_value_has_the_scale_of_all() -> None:
     assert scaler.by_series["b"].center[1] == pytest.approx(training["a"][:, 1].mean())
     assert scaler.by_series["b"].center[0] == pytest.approx(training["b"][:, 0].mean())
     assert np.isfinite(PanelScaler.model_validate(scaler.state()).of("new", np.full((5, 2), np.nan)).center).all()
-
-
-def test_small_values_are_scaled_as_without_gaps() -> None:
-    values = np.array([1e-9, 3e-9, np.nan, 2e-9])[:, None]
-    assert Scaler.fit(ScalerKind.standard, [values]).center == pytest.approx([2e-9])
