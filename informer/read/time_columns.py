@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 from pandas.api.types import (
+    is_bool_dtype,
     is_datetime64_any_dtype,
     is_float_dtype,
     is_integer_dtype,
@@ -35,37 +36,24 @@ log = logging.getLogger(__name__)
 YEARS = range(1000, 9000)
 """Years for which pandas can compute steps in both directions; near the years 1 and 9999 its offsets fail."""
 
-PART_NAMES = {
-    "year": {
-        *("year", "yr", "yyyy", "jahr", "annee", "année", "año", "anno", "ano", "jaar", "år", "年"),
-        *("isoyear", "meldejahr"),
-    },
-    "quarter": {"quarter", "qtr", "quartal", "trimestre", "kwartaal", "kvartal"},
-    "month": {"month", "mnth", "mon", "mo", "mm", "monat", "mois", "mes", "mês", "mese", "maand", "måned", "月"},
-    "day": {"day", "dd", "dy", "tag", "jour", "dia", "día", "giorno", "dag", "dayofmonth", "日"},
-    "week": {
-        *("week", "wk", "kw", "isoweek", "weeknumber", "weeknum", "weekofyear", "woche", "kalenderwoche", "meldewoche"),
-        *("semaine", "semana", "settimana", "uge", "uke", "vecka"),
-    },
-    "day of year": {"dayofyear", "doy", "yday", "julianday", "jday"},
-    "hour": {"hour", "hr", "hours", "hh", "stunde", "heure", "hora", "ora", "uur"},
-    "minute": {"minute", "minutes"},
-    "second": {"second", "seconds"},
+PARTS = {
+    "year": (YEARS, "year yr yyyy jahr annee année año anno ano jaar år 年 isoyear meldejahr"),
+    "quarter": (range(1, 5), "quarter qtr quartal trimestre kwartaal kvartal"),
+    "month": (range(1, 13), "month mnth mon mo mm monat mois mes mês mese maand måned 月"),
+    "day": (range(1, 32), "day dd dy tag jour dia día giorno dag dayofmonth 日"),
+    "week": (
+        range(1, 54),
+        "week wk kw isoweek weeknumber weeknum weekofyear woche kalenderwoche meldewoche semaine semana settimana uge "
+        "uke vecka",
+    ),
+    "day of year": (range(1, 367), "dayofyear doy yday julianday jday"),
+    "hour": (range(24), "hour hr hours hh stunde heure hora ora uur"),
+    "minute": (range(60), "minute minutes"),
+    "second": (range(60), "second seconds"),
 }
-"""Names of columns for each part of a time, as `_plain` has them."""
+"""The parts of a time: their values, and names of their columns as `_plain` has them."""
 
-RANGES = {
-    "year": YEARS,
-    "quarter": range(1, 5),
-    "month": range(1, 13),
-    "day": range(1, 32),
-    "week": range(1, 54),
-    "day of year": range(1, 367),
-    "hour": range(24),
-    "minute": range(60),
-    "second": range(60),
-}
-"""Values of each part."""
+_PART_OF = {name: part for part, (_, names) in PARTS.items() for name in names.split()}
 
 _DAYS = {
     ("month", "day"): ("%Y%m%d", "%Y-%m-%d"),
@@ -172,7 +160,7 @@ def repeats_calendar(column: str, cells: pd.Series) -> bool:
     part = _part(column)
     if part is None or part in ("minute", "second") or not is_integer_dtype(cells):
         return False
-    return bool(cells.between(RANGES[part].start, RANGES[part].stop - 1).all())
+    return bool(cells.between(PARTS[part][0].start, PARTS[part][0].stop - 1).all())
 
 
 def calendar_parts(columns: Sequence[str]) -> list[str]:
@@ -183,7 +171,7 @@ def calendar_parts(columns: Sequence[str]) -> list[str]:
 def month_columns(columns: Sequence[str]) -> list[str]:
     """The columns named after the twelve months, if there is one for each in their order; else none."""
     months = [column for column in columns if month_of(column)]
-    return months if [*map(month_of, months)] == list(RANGES["month"]) else []
+    return months if [*map(month_of, months)] == list(range(1, 13)) else []
 
 
 def hour_columns(columns: Sequence[str]) -> tuple[list[str], list[int | str]]:
@@ -270,20 +258,19 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
 
 def _part(column: str) -> str | None:
     """The part of a time that a column is named after."""
-    name = _plain(column)
-    return next((part for part, names in PART_NAMES.items() if name in names), None)
+    return _PART_OF.get(_plain(column))
 
 
 def _marked_part(cells: pd.Series) -> str | None:
     """The part of a time that all cells are, each with its mark; None if there is none, or only one number."""
     texts = distinct(cells).dropna().astype("str").drop_duplicates().str.strip().str.lower()
     found = (part for part, pattern in _MARKED.items() if texts.str.fullmatch(pattern).all())
-    return next(found, None) if 1 < len(texts) <= RANGES["week"].stop else None
+    return next(found, None) if 1 < len(texts) <= 53 else None
 
 
 def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, " t"]:
     """The cells of a part as whole numbers; names of months and numbers with a mark, such as Q1, are numbers too."""
-    cells, allowed = decoded(table.frame[column]), RANGES[part]
+    cells, allowed = decoded(table.frame[column]), PARTS[part][0]
     if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:
         cells = text_of(cells).str.strip().str.lower()
         if part in _MARKED:
@@ -321,7 +308,7 @@ _HOUR_NAME = re.compile(
 CLOCK_NAMES = {
     *("time", "clock", "timeofday", "zeit", "uhrzeit", "tijd", "tid", "klockslag", "interval", "he", "hourending"),
     *("settlementperiod", "tradingperiod", "period"),
-    *PART_NAMES["hour"],
+    *PARTS["hour"][1].split(),
 }
 """Names of columns for a time of day, as `_plain` has them; the one right after the dates may have any name."""
 
@@ -429,10 +416,8 @@ def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
         is_named: whether its name says so, which numbers of hours need. Hours from 1 to 24 are numbers of intervals,
             the first of which begins at midnight.
     """
-    if is_integer_dtype(cells):
+    if is_numeric_dtype(cells) and not is_bool_dtype(cells):
         return _hours(cells) if is_named else None
-    if is_float_dtype(cells):
-        return _points(cells) if is_named else None
     if not _is_text(cells):
         return None
     text = text_of(cells).str.strip().astype(object)  # not all engines of pandas 3.0 know lookaheads
@@ -447,34 +432,31 @@ def _clocks(cells: pd.Series, *, is_named: bool) -> pd.Series | None:
     return None
 
 
-def _points(numbers: pd.Series) -> pd.Series | None:
-    """Times of day with a point, as text: with minutes, as in 13.00, 13.15, 13.30, 13.45, or with parts of an hour, as
-    in 13.0, 13.25, 13.5, 13.75; None for others."""
-    if numbers.isna().any() or not len(numbers) or not numbers.between(0, 25, inclusive="left").all():
-        return None
-    hundredths = (numbers * 100).round().astype("int64")
-    hours, parts = hundredths // 100, np.unique(hundredths % 100)
-    for whole in (60, 100):
-        if np.array_equal(parts * len(parts), np.arange(len(parts)) * whole):
-            minutes = (hundredths % 100 * 60 // whole).map(":{:02d}".format)
-            return None if (starts := _hours(hours)) is None else starts.str.removesuffix(":00") + minutes
-    return None
-
-
 def _hours(numbers: pd.Series) -> pd.Series | None:
-    """Hours 0 to 23, 1 to 24, 0 to 2300, 100 to 2400 or 0 to 230000, and halves or quarters of an hour from 1 to 48 or
-    96, as text; None for other numbers. A day may have 25 hours."""
+    """Numbers of times of day as text: hours 0 to 23, 1 to 24, 0 to 2300, 100 to 2400 or 0 to 230000; halves or
+    quarters of an hour from 1 to 48 or 96; hours with minutes or parts, as in 13.00, 13.15, 13.30 or 13.0, 13.25, 13.5.
+    None for other numbers. A day may have 25 hours."""
     if numbers.isna().any() or not len(numbers):
         return None
+    minutes = pd.Series(0, index=numbers.index)
+    if is_float_dtype(numbers):
+        hundredths = (numbers.clip(-1, 1e9) * 100).round().astype("int64")
+        numbers, ends = hundredths // 100, np.unique(hundredths % 100)
+        steps = [whole for whole in (60, 100) if np.array_equal(ends * len(ends), np.arange(len(ends)) * whole)]
+        if not steps or not numbers.between(0, 24).all():
+            return None
+        minutes = hundredths % 100 * 60 // steps[0]
     if (parts := parts_of_hour(numbers)) > 1:
-        minutes = (numbers - 1) * (60 // parts)
-        return (minutes // 60).map("{:02d}:".format) + (minutes % 60).map("{:02d}".format)
-    if (numbers % 100 == 0).all() and numbers.max() > 2400:  # and seconds
-        numbers = numbers // 100
-    hours = numbers // 100 if (numbers % 100 == 0).all() and numbers.max() > 24 else numbers
-    last = 24 if hours.max() == 25 and hours.shift()[hours == 25].isin((24, 25)).all() else 23
-    hours = hours - 1 if hours.max() == last + 1 and hours.min() > 0 else hours
-    return hours.map("{:02d}:00".format).astype("str") if hours.between(0, last).all() else None
+        hours, minutes = (numbers - 1) // parts, (numbers - 1) % parts * (60 // parts)
+    else:
+        if (numbers % 100 == 0).all() and numbers.max() > 2400:  # and seconds
+            numbers = numbers // 100
+        hours = numbers // 100 if (numbers % 100 == 0).all() and numbers.max() > 24 else numbers
+        last = 24 if hours.max() == 25 and hours.shift()[hours == 25].isin((24, 25)).all() else 23
+        hours = hours - 1 if hours.max() == last + 1 and hours.min() > 0 else hours
+        if not hours.between(0, last).all():
+            return None
+    return (hours.map("{:02d}:".format) + minutes.map("{:02d}".format)).astype("str")
 
 
 def parts_of_hour(numbers: pd.Series) -> int:
@@ -696,20 +678,18 @@ def _advice(table: Table) -> str:
             "pandas.to_timedelta(frame['date'].str.extract(r'(\\d+)$')[0].astype(int), 'D'))"
             ".to_csv('steps.csv', index=False) with your first day"
         )
-    for column in table.columns:
-        cell = str(table.frame[column].iloc[0]).strip() if len(table.frame) else ""
-        if not is_numeric_dtype(table.frame[column]) and _SHORT_YEAR.fullmatch(cell):
+    for column, cells in table.frame.items():
+        cell = str(cells.iloc[0]).strip() if len(cells) else ""
+        if not is_numeric_dtype(cells) and _SHORT_YEAR.fullmatch(cell):
             return (
                 f"times such as {shown(cell)} in column {column!r} have no year of four digits: write 2001-01 for the "
                 "first month of the first year"
             )
-    for column in table.columns:
-        cells = table.frame[column]
-        step = cells.diff().median() if is_float_dtype(cells) and cells.between(YEARS.start, YEARS.stop).all() else 0
-        if 0.9 < 12 * step < 1.1:
+        are_years = is_float_dtype(cells) and cells.between(YEARS.start, YEARS.stop).all()
+        if are_years and 0.9 < 12 * cells.diff().median() < 1.1:
             month = f"{int(cells.iloc[0])}-{int(cells.iloc[0] % 1 * 12) + 1:02d}"
             return (
-                f"years such as {cells.iloc[0]} in column {column!r} need months: frame[{column!r}] = "
+                f"years such as {cell} in column {column!r} need months: frame[{column!r}] = "
                 f"pandas.date_range('{month}', periods=len(frame), freq='MS')"
             )
     parts = calendar_parts(table.columns)
