@@ -1,13 +1,11 @@
-"""The step of a series: any pandas offset in old or new spelling, set or inferred, and its properties.
+"""The step of a series: any pandas offset, in old or new spelling, of numbers of rows, or within opening hours.
 
-Steps as pandas offsets: spellings, lengths, and candidates for given timestamps.
-
-Steps and numbers of steps in words: `hourly rows`, `48 hours`.
+It is set or inferred from the times, counts and continues them, has seasons and words (`hourly`, `48 hours`), and moves
+times with jitter to the grid that they are near.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
@@ -119,7 +117,8 @@ class Unit(Enum):
     """Rows with numbers instead of times."""
 
 
-_FIXED = {Unit.second: SECOND, Unit.minute: 60 * SECOND, Unit.hour: 3600 * SECOND}
+_FIXED = {Unit.week: 7 * DAY, Unit.day: DAY, Unit.hour: 3600 * SECOND, Unit.minute: 60 * SECOND, Unit.second: SECOND}
+_BELOW_A_DAY = (Unit.hour, Unit.minute, Unit.second)
 
 # prefix of the code -> unit, steps in a season; half-months carry a day of the month, as weeks do
 _CALENDAR = {
@@ -358,15 +357,25 @@ class Frequency:
         Raises:
             InputError: they are beyond the range of the unit of `last`, the year 2262 for nanoseconds.
         """
-        end, zone = self._clock(last, like=like)
-        with _countable(last):  # n + 2, because pandas 3.0 makes no range of one from some offsets
-            return _in_zone(self._range(end + self.offset, n=n + 2), zone)[:n]
+        return self._beyond(last, like, lambda end: {"start": end + self.offset, "n": n + 2})[:n]
 
     def past(self, first: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
         """The n timestamps before `first`; `like` and errors as in `future`."""
-        start, zone = self._clock(first, like=like)
-        with _countable(first):
-            return _in_zone(self._range(end=start, n=n + 2), zone)[-n - 1 : -1]
+        return self._beyond(first, like, lambda begin: {"end": begin, "n": n + 2})[-n - 1 : -1]
+
+    def _beyond(
+        self, row: pd.Timestamp, like: pd.Timestamp | None, limits: Callable[[pd.Timestamp], dict[str, Any]]
+    ) -> pd.DatetimeIndex:
+        """A range whose `limits` depend on a row; n + 2 times, because pandas 3.0 makes no range of one from some
+        offsets."""
+        clock, zone = self._clock(row, like=like)
+        try:
+            return _in_zone(self._range(**limits(clock)), zone)
+        except pd.errors.OutOfBoundsDatetime as error:
+            raise InputError(
+                f"{row}: too close to the end of the range of times in {row.unit}; check the year, or use a coarser "
+                "unit"
+            ) from error
 
     def _range(
         self, start: pd.Timestamp | None = None, end: pd.Timestamp | None = None, n: int | None = None
@@ -400,7 +409,7 @@ class Frequency:
 
     def _clock(self, row: pd.Timestamp, *, like: pd.Timestamp | None = None) -> tuple[pd.Timestamp, tzinfo | None]:
         """The start for counting steps: the row, or for calendar steps its local time, and its zone."""
-        if row.tz is None or (self.unit in _FIXED and self.hours is None):
+        if row.tz is None or (self.unit in _BELOW_A_DAY and self.hours is None):
             return row, None
         wall = row.tz_localize(None)
         if like is not None:
@@ -466,23 +475,12 @@ class Frequency:
     @property
     def unit(self) -> Unit:
         """The coarsest unit of which the step is a multiple; fractions of a second count as seconds."""
-        nanos = nanos_of(self.offset)
-        if nanos is None:
-            return self._calendar[0]
-        if self.is_numbered:
-            return Unit.step
-        if nanos % DAY == 0:
-            return Unit.week if nanos % (7 * DAY) == 0 else Unit.day
-        return next((unit for unit in (Unit.hour, Unit.minute) if nanos % _FIXED[unit] == 0), Unit.second)
+        return self._measure[0]
 
     @property
     def multiple(self) -> int:
         """Units in a step: 15 for 15min, and 1 for steps below a second."""
-        nanos = nanos_of(self.offset)
-        if nanos is None:
-            return self.offset.n // _MONTHS_IN[self.unit] if self._on_a_day else self.offset.n
-        sizes = _FIXED | {Unit.day: DAY, Unit.week: 7 * DAY, Unit.step: SECOND}
-        return max(1, nanos // sizes[self.unit])
+        return self._measure[1]
 
     @property
     def season(self) -> int:
@@ -492,17 +490,25 @@ class Frequency:
         otherwise a year. If the step does not divide it, it is the shortest multiple that does (2D: 7 rows, two weeks).
         With opening hours it is a day, or a week if these differ from day to day; numbered rows have none.
         """
+        return self._measure[2] if self.hours is None else self.seasons[0]
+
+    @property
+    def _measure(self) -> tuple[Unit, int, int]:
+        """Unit, its number in a step, and rows of a season without opening hours."""
+        nanos, n = nanos_of(self.offset), self.offset.n
         if self.is_numbered:
-            return 1
-        if self.hours is not None:
-            return self.seasons[0]
-        nanos = nanos_of(self.offset)
-        if nanos is None:
-            return _rows(self.offset.n, self._calendar[1])
-        if self.unit is Unit.week:
-            return _rows(self.multiple, 52)
-        cycle = 7 * DAY if self.unit is Unit.day else 3600 * SECOND if self.unit is Unit.second else DAY
-        return _rows(nanos, cycle)
+            return Unit.step, (nanos or 0) // SECOND, 1
+        if nanos is not None:
+            unit = next((unit for unit, size in _FIXED.items() if nanos % size == 0), Unit.second)
+            multiple = max(1, nanos // _FIXED[unit])
+            cycle = {Unit.week: 364 * DAY, Unit.day: 7 * DAY, Unit.second: 3600 * SECOND}.get(unit, DAY)
+            return unit, multiple, _rows(nanos, cycle)
+        if self._on_a_day:
+            unit, months = next((unit, months) for unit, months in _MONTHS_IN.items() if n % months == 0)
+            return unit, n // months, _rows(n, 12)
+        rule, _, days = self.code.lstrip("0123456789").partition("-")
+        unit, in_season = (Unit.business_day, len(days) // len("Mon")) if rule == "C" and days else _CALENDAR[rule]
+        return unit, n, _rows(n, in_season)
 
     def rows_of(self, span: int | str, after: pd.DatetimeIndex | None = None) -> int:
         """Number of rows in a span of time such as 2w, 1day or 3months, or up to a date; numbers are those of rows.
@@ -526,7 +532,7 @@ class Frequency:
             raise InputError(f"{setting}={span}: expected a number of rows, since the data have no times")
         before = pd.DatetimeIndex(["2001-01-01"]) if after is None else after[-2:]
         first, nanos = self.future(before[-1], 1, like=before[0])[0], nanos_of(self.offset)
-        if nanos is None or self.unit not in _FIXED or self.hours is not None:  # counted by the clock
+        if nanos is None or self.unit not in _BELOW_A_DAY or self.hours is not None:  # counted by the clock
             first = first.tz_localize(None)
         length: dict[str, Any] = {} if is_date else {SPANS[unit]: number}
         try:
@@ -581,25 +587,6 @@ class Frequency:
     def _on_a_day(self) -> bool:
         """Whether it is a step of months on a day of the month."""
         return type(self.offset) is DateOffset
-
-    @property
-    def _calendar(self) -> tuple[Unit, int]:
-        """Unit, and its number in a season."""
-        rule, _, days = self.code.lstrip("0123456789").partition("-")
-        if self._on_a_day:
-            return next(unit for unit, months in _MONTHS_IN.items() if self.offset.n % months == 0), 12
-        return (Unit.business_day, len(days) // len("Mon")) if rule == "C" and days else _CALENDAR[rule]
-
-
-@contextmanager
-def _countable(row: pd.Timestamp) -> Iterator[None]:
-    """Turn timestamps out of the range of a row's unit into an InputError."""
-    try:
-        yield
-    except pd.errors.OutOfBoundsDatetime as error:
-        raise InputError(
-            f"{row}: too close to the end of the range of times in {row.unit}; check the year, or use a coarser unit"
-        ) from error
 
 
 def _in_zone(wall: pd.DatetimeIndex, zone: tzinfo | None) -> pd.DatetimeIndex:
