@@ -38,6 +38,7 @@ ROWS, HEADS, WIDTH = 64, 1, 16
 USES = {
     "additive": "Short sequences and one query at a time, as in recurrent decoders; slow on long ones.",
     "auto": "The default choice when lengths vary: full attention where it is cheap, ProbSparse where it is not.",
+    "autocorrelation": "Periodic series: whole periods are compared instead of rows; no causal form.",
     "bigbird": "Long encoders that need a few distant rows: neighbours, random keys and global rows.",
     "bigbird_etc": "The same with learned global tokens instead of global rows.",
     "bilinear": "A learned metric between queries and keys, at the cost of full attention.",
@@ -45,7 +46,9 @@ USES = {
     "efficient": "Linear cost with a softmax over features; fast at any length.",
     "em": "A few prototypes per head summarise the sequence; no causal form.",
     "etc": "Long encoders with a neighbourhood and a learned global summary.",
+    "fourier": "Encoders of a fixed length whose series are made of a few frequencies; no causal form.",
     "full": "The reference. Fastest up to a few hundred rows.",
+    "gated_delta": "Linear cost and a recurrent form that forgets and overwrites; decoders, and series read in order.",
     "hard": "One key per query; mainly for study.",
     "linear": "Linear cost and a recurrent form of constant size.",
     "linformer": "Encoders of a fixed length; keys are mixed along time, so there is no causal form.",

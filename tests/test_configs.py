@@ -59,11 +59,6 @@ def step(settings: TrainConfig) -> None:
     assert all(weight.isfinite().all() for weight in model.parameters())
 
 
-@pytest.mark.parametrize("attention", options("attn"))
-def test_attention(attention: str) -> None:
-    step(composed(["dataset=sample", *SMALL, f"attn={attention}"]))
-
-
 @pytest.mark.parametrize(("group", "option"), [(group, option) for group in GROUPS for option in options(group)])
 def test_option(group: str, option: str) -> None:
     counts = ["targets=[visitors]", "past_covariates=[price]"] if option == "negative_binomial" else []

@@ -1,7 +1,6 @@
 """Figures: what is drawn, at which times, the column that matters most among many, and the same bytes each time."""
 
 import io
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import ROOT, SMALL, TENSORBOARD, done, refusal
-from matplotlib.dates import num2date
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer.base.plots import (
@@ -56,16 +54,6 @@ def test_losses_are_curves_and_baselines_are_levels():
     assert (axes.get_ylabel(), axes.get_xlabel()) == ("MSE, scaled", "epoch (of a test)")
     assert axes.get_yscale() == "linear"
     assert plot_losses({1: 9.0}, {1: 0.1}, {}, units="").axes[0].get_yscale() == "log"
-
-
-def test_times_with_a_zone_are_drawn_at_their_instant_and_labelled_in_the_zone():
-    history = frame("2020-03-28", 48, ["y"], tz="Europe/Berlin")
-    forecast = frame(history.index[-1] + pd.Timedelta("1h"), 4, ["y"])
-    figure = plot_forecast(history, forecast)
-    axes = figure.axes[0]
-    first = num2date(axes.convert_xunits(lines(axes)["forecast"].get_xdata()[0]))
-    assert first == forecast.index[0]
-    assert str(axes.xaxis.get_major_formatter()._tz) == "Europe/Berlin"
 
 
 def test_many_columns_are_cut_and_the_heading_says_so():
@@ -135,42 +123,9 @@ def without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
-def test_pyplot_is_never_loaded():
-    program = "import sys, informer.base.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
-
-
-def test_an_interval_of_one_step_has_an_extent():
-    """Red if it is drawn as an area, which has no width there."""
-    history, ahead = frame("2024-01-01", 20, ["a"]), frame("2024-01-01 20:00", 1, ["a"])
-    axes = plot_forecast(history, ahead, bands={"interval": (ahead - 1, ahead + 1)}).axes[0]
-    (bar,) = [one for one in axes.collections if one.get_label() == "interval"]
-    ((_, low), (_, high)) = bar.get_segments()[0]
-    assert (low, high) == (ahead["a"].iloc[0] - 1, ahead["a"].iloc[0] + 1)
-
-
 def test_signs_without_a_font_are_one_line_of_the_log(tmp_path, caplog):
     """Two signs of the private range, which no font has, in a title and a column's name."""
     history, ahead = frame("2024-01-01", 20, ["\ue123"]), frame("2024-01-01 20:00", 3, ["\ue123"])
     save_figure(plot_forecast(history, ahead, title="\ue124"), tmp_path / "plot.png")
     (line,) = [record.getMessage() for record in caplog.records]
     assert "\ue123\ue124" in line
-
-
-COLUMNS = [*(f"c{i}" for i in range(19)), "sales"]
-
-
-@pytest.fixture(scope="module", params=[None, "c15"])
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A run on 20 columns, and the target: the last where none is given."""
-    folder = tmp_path_factory.mktemp("wide")
-    values = np.random.default_rng(0).normal(size=(300, 20)).cumsum(axis=0)
-    frame = pd.DataFrame(values, columns=COLUMNS)
-    frame.insert(0, "date", pd.date_range("2024-01-01", periods=300, freq="h").astype(str))
-    frame.to_csv(folder / "wide.csv", index=False)
-    target = [] if request.param is None else [f"target={request.param}"]
-    done(
-        "train", str(folder / "wide.csv"), "model=tiny", "features=M", *target, "seq_len=24", "label_len=12",
-        "pred_len=4", "trainer.max_steps=2", f"run_dir={folder / 'run'}",
-    )  # fmt: skip
-    return folder / "run", request.param or "sales"

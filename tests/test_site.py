@@ -5,7 +5,7 @@ import re
 import pytest
 from entry_points import ROOT, script
 
-from informer.checkpoint.network import attention_names
+from informer.checkpoint.network import attention_names, attention_node
 from informer.config.fields import keys_of
 from informer.config.training import TrainConfig
 
@@ -23,12 +23,23 @@ def test_every_key_is_in_the_reference() -> None:
     assert {key for key in rows if not key.startswith("model.")} - keys <= {"attn"}
 
 
-def test_every_mechanism_is_in_the_gallery() -> None:
+def test_every_mechanism_is_in_the_gallery(monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a mechanism lacks its section, or a sentence stays of one that is gone; one's own is described by its
     class."""
     page = site_pages.gallery_page()
     assert re.findall(r"^## (\w+)$", page, re.M) == attention_names()
     assert set(site_pages.USES) <= set(attention_names())
+    monkeypatch.delitem(site_pages.USES, "full")
+    assert "## full\n\nEvery query attends to every allowed key.\n" in site_pages.gallery_page()
+
+
+def test_mechanisms_are_counted() -> None:
+    """Red if one is added and a document has the old number: names, classes, and the one that dispatches."""
+    classes = {attention_node(name)["_target_"] for name in attention_names()}
+    counted = f"{len(attention_names())} attention mechanisms ({len(classes)} classes; auto chooses between two)"
+    places = "README.md", "CITATION.cff", "pyproject.toml", "docs/index.md", "docs/attention.md", "informer/__init__.py"
+    texts = {place: (ROOT / place).read_text(encoding="utf-8").replace("`", "") for place in places}
+    assert [place for place, text in texts.items() if counted not in " ".join(text.split())] == []
 
 
 def test_links_that_leave_the_site_are_text() -> None:

@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -72,28 +71,6 @@ def test_the_log_holds_what_was_printed(trained: Trained) -> None:
     assert set(log) <= set(trained.out.splitlines())
     assert log[0].startswith(f"sample: 6000 rows at h, 4 columns in, 4 out; windows {N_TRAIN} train")
     assert sum(line.split()[0] in ("1", "2") and len(line.split()) >= 6 for line in log) == 2
-
-
-@pytest.mark.parametrize(
-    ("tag", "steps"),
-    [
-        ("train/loss", [1, 2]),
-        ("val/loss", [1, 2]),
-        ("train/learning_rate", [1, 2]),
-        ("train/samples_per_second", [1, 2]),
-        ("val/loss_ridge", [1, 2]),
-        ("val/loss_seasonal_naive", [1, 2]),
-        ("val/coverage_80", [1, 2]),
-        ("val/pinball_80", [1, 2]),
-        ("test/mse_ridge", [2]),
-        ("train/gradient_norm", list(range(1, 2 * STEPS + 1))),
-        ("train/loss_step", list(range(1, 2 * STEPS + 1))),
-    ],
-)
-def test_curves(events: EventAccumulator, tag: str, steps: list[int]) -> None:
-    points = events.Scalars(tag)
-    assert [point.step for point in points] == steps
-    assert all(math.isfinite(point.value) and point.value > 0 for point in points)
 
 
 def test_curves_agree_with_each_other(events: EventAccumulator, trained: Trained) -> None:
@@ -197,50 +174,6 @@ def test_several_jobs_have_a_folder_each_and_nothing_else(folder: Path) -> None:
             "%",
         ]
     assert closing.index(f"seed={best.name[-1]}") < closing.index(f"seed={other.name[-1]}")
-
-
-def test_a_folder_called_latest_is_left_alone(folder: Path) -> None:
-    Path("latest").mkdir()
-    run(*SAMPLE, "trainer.max_steps=1")
-    assert Path("latest").is_dir()
-    assert not list(Path("latest").iterdir())
-
-
-def series(frequency: str, rows: int = 320) -> pd.DataFrame:
-    random = np.random.default_rng(3)
-    values = {name: random.normal(loc, 2.0, rows).round(3) for name, loc in (("a", 5), ("b", -40), ("c", 900))}
-    return pd.DataFrame({"when": pd.date_range("1700-01-01", periods=rows, freq=frequency, unit="s"), **values})
-
-
-KINDS = [
-    pytest.param(frequency, embed, features, target, marks=[] if i % 4 == j else pytest.mark.slow)
-    for i, frequency in enumerate(["h", "D", "W-MON", "MS", "YE", "15min", "s"])
-    for j, embed in enumerate(["timeF", "fixed", "learned", "none"])
-    if (i + j) % 2 == 0  # each frequency with two embeddings, each embedding with all kinds of roles
-    for features, target in [[("M", "c"), ("S", "a"), ("MS", "b")][(i + j) % 3]]
-]
-
-
-@pytest.mark.parametrize(("frequency", "embed", "features", "target"), KINDS)
-def test_every_kind_of_series_goes_all_the_way(
-    frequency: str, embed: str, features: str, target: str, folder: Path
-) -> None:
-    frame = series(frequency)
-    frame.to_csv("mine.csv", index=False)
-    run(
-        "dataset=csv", "dataset.path=mine.csv", *SMALL, "trainer.max_steps=2", f"model.embed={embed}",
-        f"features={features}", f"target={target}", "dataset.time_col=when",
-    )  # fmt: skip
-    for entry, arguments in [("eval", ["checkpoint=run"]), ("predict", ["checkpoint=run", "input=mine.csv"])]:
-        done(entry, *arguments, "plots=false")
-    forecast = pd.read_csv("forecasts/mine.forecast.csv", parse_dates=["when"])
-    assert list(forecast.columns) == ["when", *(["a", "b", "c"] if features == "M" else [target])]
-    expected = pd.date_range(frame["when"].iloc[-1], periods=7, freq=frequency, unit="s")[1:]
-    assert list(forecast["when"]) == list(expected)
-    assert np.isfinite(forecast.drop(columns="when").to_numpy()).all()
-    report = json.loads(Path("run/eval/metrics.json").read_text())
-    assert report == json.loads(Path("run/metrics.json").read_text())
-    shutil.rmtree("run")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A family of networks from outside the package, as a user writes one: a file for the tests of the protocol."""
+"""A family of networks and an attention mechanism as users write them, outside the package."""
 
 MODULE = '''
 """One linear map from history to forecast, the same for all columns."""
@@ -39,4 +39,37 @@ family: toy
 embed: timeF
 skip: none
 hidden: 8
+"""
+
+ATTENTION = '''
+"""Attention to the mean of all keys, less by a share."""
+
+from informer.networks.attention.base import Attention
+
+
+class Mean(Attention):
+    """The mean of the values, times `share`."""
+
+    CAUSAL = False
+    COST = "O(L) time and memory"
+    unread = ("query", "key")
+
+    def __init__(self, spec, *, share=1.0):
+        super().__init__(spec)
+        self.share = share
+
+    def forward(self, q, k, v):
+        return self.share * v.mean(dim=2, keepdim=True).expand(-1, -1, q.shape[2], -1)
+
+    def weights(self, q, k):
+        return q.new_full((*q.shape[:3], k.shape[2]), self.share / k.shape[2])
+'''
+
+ENTRY_POINTS = """
+[informer.attention]
+mean = means:Mean
+missing = means:Median
+
+[informer.models]
+packed = toys:Toy
 """

@@ -2,12 +2,15 @@
 
 import importlib
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 
 from informer.base.errors import InputError, one_of, reason_of
+from informer.base.extensions import OPTION, loaded
 from informer.base.runtime import resource
 from informer.config.conversion import read_saved_yaml
 from informer.config.model import LinearSkip, ModelConfig
@@ -37,14 +40,18 @@ def attention_node(name: str) -> dict[str, Any]:
 
 
 def attention_class(target: str) -> type[Attention]:
-    """The class named by a `_target_`; only this package's own mechanisms are accepted."""
+    """The class named by a `_target_`: of this package, or of a module that is already imported."""
     module, _, name = str(target).rpartition(".")
-    if not module.startswith(ATTENTION_PACKAGE):
-        raise InputError(f"attention _target_: expected a class below {ATTENTION_PACKAGE[:-1]}, found {target!r}")
-    try:
-        mechanism = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"attention _target_: {target!r} does not exist ({error})") from error
+    if module.startswith(ATTENTION_PACKAGE):
+        with suppress(ImportError):
+            importlib.import_module(module)
+    elif module not in sys.modules:
+        raise InputError(
+            f"attention _target_: expected a class below {ATTENTION_PACKAGE[:-1]}, found {target!r}; if you trust it, "
+            f"import its module: {OPTION}{module}"
+        )
+    if (mechanism := loaded(module, name)) is None:
+        raise InputError(f"attention _target_: {target!r} does not exist")
     if not (inspect.isclass(mechanism) and issubclass(mechanism, Attention)):
         raise InputError(f"attention _target_: {target!r} is not an Attention")
     return mechanism

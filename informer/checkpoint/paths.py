@@ -52,15 +52,10 @@ _LONGEST_NAME = 255
 
 def named_run(path: Path) -> str | None:
     """The run named by a file `latest`; None if it is something else."""
-    if path.is_symlink() or not path.is_file():
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > _LONGEST_NAME + 1:
         return None
-    with path.open("rb") as file:
-        content = file.read(_LONGEST_NAME + 2)
-    try:
-        name = content.decode().removesuffix("\n")
-    except UnicodeDecodeError:
-        return None
-    return name if name.isprintable() and is_plain_name(name) and len(content) <= _LONGEST_NAME + 1 else None
+    name = path.read_bytes().decode(errors="replace").removesuffix("\n")
+    return name if name.isprintable() and is_plain_name(name) and "\ufffd" not in name else None
 
 
 def point_latest(path: Path, name: str) -> bool:

@@ -41,6 +41,7 @@ Commands:
 {commands}
 
 Settings are written key=value: informer forecast my.csv target=sales horizon=48
+With classes of your own file: --import=my_file, from the current folder.
 For programs: --json prints the answer of a command as one JSON object.
 Keys of a command: informer COMMAND --help
 """
@@ -84,9 +85,12 @@ def run(name: str) -> None:
 
 def _run(name: str, answers: "list[Answer]") -> None:
     """Append the answers of the command, one for each job; `sys.argv` gets keys before paths, as a run records it."""
-    from informer.config.compose import groups, run_command, settings_words
+    from informer.base.extensions import import_words
+    from informer.config.compose import groups, refusing, run_command, settings_words
     from informer.config.fields import keys_of
 
+    with refusing():
+        sys.argv[1:] = import_words(sys.argv[1:])
     schema, further = settings_class(name), [*groups(), "horizon"] if name == "train" else []
     sys.argv[1:] = with_keys(name, settings_words(sys.argv[1:], [*keys_of(schema), *further]))
     if name == "train":

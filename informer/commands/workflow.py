@@ -39,7 +39,7 @@ from informer.commands.plan import (
 )
 from informer.config.commands import EvalDataset, ForecastConfig, Format, PredictConfig, ReportConfig
 from informer.config.conversion import from_plain
-from informer.config.data import DatasetConfig, dataset_words, regions_of
+from informer.config.data import DatasetConfig, dataset_words
 from informer.config.overrides import Word, shell_command
 from informer.config.training import TrainConfig
 from informer.data.columns import Columns
@@ -358,7 +358,7 @@ def _forecast_untrained(
             settings = replace(settings, horizon=str(rows))
         names = tuple(settings.future_covariates)
         categorical = tuple(name for name in names if name in dataset.categorical)
-        known = Known(names, categorical, regions_of(dataset.holidays))
+        known = Known(names, categorical, tuple(dataset.holidays))
     _, horizon = rows_and_horizon(subject, settings)
     if futures:
         ahead, far = values_ahead(open_series, futures, settings, dataset, horizon)

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from informer.base.errors import InputError
 from informer.base.runtime import device_problems
@@ -144,14 +147,16 @@ class ForecastConfig(WithHorizon, WithOutput, WithDevice):
 
 
 class Plots(Enum):
-    """Plots of an evaluation; false and true mean none and standard. standard: error by step. attention: also the
-    attention of every layer and head."""
+    """Plots of an evaluation. standard: error by step. attention: also the attention of every layer and head."""
 
     none = "none"
     standard = "standard"
     attention = "attention"
-    false = none
-    true = standard
+
+
+def _plots(value: Any) -> Any:
+    """false and true mean none and standard."""
+    return {False: Plots.none, True: Plots.standard}[value] if isinstance(value, bool) else value
 
 
 @settings
@@ -188,19 +193,9 @@ class EvalConfig(WithCheckpoint, WithOutput, WithDevice):
     )
     model: EvalModel = setting(EvalModel)
     batch_size: int = setting(256, "Windows per batch.", ge=1)
-    plots: str = setting(
-        "none", "Pictures by matplotlib: none, standard (error by step), attention (also every layer)."
+    plots: Annotated[Plots, BeforeValidator(_plots)] = setting(
+        Plots.none, "Pictures by matplotlib: none, standard (error by step), attention (also every layer)."
     )
-
-    @property
-    def pictures(self) -> Plots:
-        """The plots to make."""
-        return Plots[self.plots.lower()]
-
-    def problems(self) -> Iterator[str]:
-        """See `Checked`."""
-        if self.plots.lower() not in Plots.__members__:
-            yield f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}"
 
 
 class Mode(Enum):

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from informer.base.console import refuse, refuse_os_error, writable_output
 from informer.base.errors import InputError, ReportError, is_out_of_memory
+from informer.base.extensions import installed
 from informer.base.runtime import resource
 from informer.base.start import EXIT_INTERRUPTED, end_quietly, interrupt
 from informer.config.conversion import node_of, read_saved_yaml, to_plain
@@ -158,8 +159,8 @@ def no_setting(word: str, keys: Sequence[str]) -> str:
 
 
 def options_of(group: str) -> list[str]:
-    """Options of a config group: the names of the yaml files in `conf/<group>`."""
-    return sorted(path.stem for path in (resource("conf") / group).glob("*.yaml"))
+    """Options of a config group: the names of the yaml files in `conf/<group>`, and those of installed packages."""
+    return sorted({*(path.stem for path in (resource("conf") / group).glob("*.yaml")), *installed(group)})
 
 
 def groups() -> list[str]:
@@ -180,10 +181,10 @@ def help_of(schema: type[Checked], *, with_groups: bool = False) -> str:
             text = f"{group}: {', '.join(options_of(group))}"
             lines += wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
         lines += ["", "Parameters of mechanisms, such as attn.factor=3:"]
-        for name in options_of("attn"):
-            node = read_saved_yaml(resource("conf/attn") / f"{name}.yaml")
+        for path in sorted(resource("conf/attn").glob("*.yaml")):
+            node = read_saved_yaml(path)
             words = [f"{key}={to_display(value)}" for key, value in node.items() if key != "_target_"]
-            lines += wrap(f"{name}: {' '.join(words)}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+            lines += wrap(f"{path.stem}: {' '.join(words)}", WIDTH, initial_indent="  ", subsequent_indent="    ")
         lines.append("")
     lines.append("Keys, as key=value:")
     by_class = [vars(parent).get("__annotations__", {}) for parent in schema.__mro__]
@@ -211,7 +212,7 @@ def choices_of(hint: Any) -> list[str]:
     if get_origin(hint) in (UnionType, list):
         return [word for option in get_args(hint) for word in choices_of(option)]
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return [name for name in hint.__members__ if name not in ("true", "false")]
+        return [*hint.__members__]
     return ["true", "false"] if hint is bool else []
 
 

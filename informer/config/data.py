@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import Enum
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BeforeValidator
 
 from informer.base.errors import InputError, Repair, listed
 from informer.config.fields import Checked, facts_of, fields_of, setting, settings
@@ -209,19 +211,9 @@ def field_problems(fields: Sequence[str]) -> Iterator[str]:
         yield f"dataset.calendar: a field is given twice in {listed(fields)}"
 
 
-def regions_of(holidays: Any) -> tuple[str, ...]:
-    """The value of `dataset.holidays`, one country or several, as a tuple; the elements are not checked."""
-    if holidays is None:
-        return ()
-    return tuple(holidays) if isinstance(holidays, list | tuple) else (holidays,)
-
-
-def holiday_problems(holidays: Any) -> Iterator[str]:
+def holiday_problems(regions: Sequence[str]) -> Iterator[str]:
     """Problems of `dataset.holidays`: unknown or repeated countries, or the package for holidays is missing."""
-    regions = regions_of(holidays)
-    if not all(isinstance(region, str) for region in regions):
-        yield f"dataset.holidays: expected a country or a list of them, such as [DE,FR], found {str(holidays)[:80]}"
-    elif len(set(regions)) < len(regions):
+    if len(set(regions)) < len(regions):
         yield f"dataset.holidays: a country is given twice in {listed(regions)}"
     elif regions and importlib.util.find_spec("holidays") is None:
         yield "dataset.holidays needs the package holidays: pip install holidays"
@@ -453,6 +445,11 @@ class InputFormat(Checked):
             yield f"dataset.thousands: must differ from dataset.decimal={self.decimal!r}"
 
 
+def _listed(value: Any) -> Any:
+    """A list of one word, which stands for itself; null for none."""
+    return [] if value in (None, "null") else [value] if isinstance(value, str) else value
+
+
 @settings
 class DatasetConfig(InputFormat):
     """The node `dataset`: where the data are, how to read, repair and split them."""
@@ -475,11 +472,10 @@ class DatasetConfig(InputFormat):
         f"Marks of each row, of {', '.join(FIELDS)}; null: those that change from row to row.",
         check=field_problems,
     )
-    holidays: str | list[str] | None = setting(
-        None,
-        "Countries or their parts, DE or [DE-BY,FR], with one mark each for public holidays.",
+    holidays: Annotated[list[str], BeforeValidator(_listed)] = setting(
+        list, "Countries or their parts, DE or [DE-BY,FR], with one mark each for public holidays.",
         check=holiday_problems,
-    )
+    )  # fmt: skip
     columns: list[str] | None = setting(None, "Value columns, in this order; null: all numeric ones.", repair=in_all)
     exclude: list[str] = setting(list, "Columns to ignore.", repair=union_of)
     exclude_files: list[str] = setting(list, "Names of files in path to ignore.")
@@ -498,7 +494,7 @@ class DatasetConfig(InputFormat):
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
         """The calendar marks of each row, encoded as `kind`."""
-        return Calendar(kind, tuple(self.calendar or ()), regions_of(self.holidays))
+        return Calendar(kind, tuple(self.calendar or ()), tuple(self.holidays))
 
     @property
     def repairs_rows(self) -> bool:

@@ -4,11 +4,13 @@ The schema, all keys with their defaults, is made from the classes and registere
 contain what differs. The composed result is checked by the classes.
 """
 
+import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
@@ -21,6 +23,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from informer.base.errors import InputError
+from informer.base.extensions import GROUPS, import_named, installed
 from informer.base.runtime import resource
 from informer.config.compose import help_of, no_setting, options_of, refusing
 from informer.config.conversion import node_of, to_plain
@@ -52,9 +55,38 @@ def register() -> None:
     OmegaConf.register_new_resolver("half", lambda rows: int(rows) // 2, replace=True)
 
 
+def add_installed(words: Sequence[str]) -> None:
+    """Register the settings of classes of other packages that the words choose, such as attn=NAME.
+
+    Raises:
+        InputError: an entry point names no class of its kind.
+    """
+    for key, _, value in (word.partition("=") for word in words):
+        group = key.partition("@")[0]
+        if group not in GROUPS or all((CONF / group / f"{name}.yaml").exists() for name in value.split(",")):
+            continue
+        for name, point in installed(group).items():
+            if name not in value.split(","):
+                continue
+            try:
+                chosen = point.load()
+                parameters = inspect.signature(chosen).parameters
+                own = {"_target_": f"{chosen.__module__}.{chosen.__qualname__}"} | {
+                    key: parameter.default for key, parameter in parameters.items() if key != "spec"
+                }
+                node = own if group == "attn" else escaped(to_plain(chosen.CONFIG()))
+            except (ImportError, AttributeError, TypeError) as error:
+                raise InputError(f"{group}={name}: expected a class at {point.value} ({error})") from error
+            ConfigStore.instance().store(group=group, name=name, node=node)
+
+
 def to_typed(composed: Any) -> TrainConfig:
     """The checked settings of a composed configuration; keys added with `+key=` are refused."""
     plain = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+    for node in (plain["model"], *(plain[slot] for slot in SLOTS)):  # named by the command, so they may be imported
+        if (module := str((node or {}).get("_target_", "")).rpartition(".")[0]) and not module.startswith("informer."):
+            import_named(module)
+    plain["model"].pop("_target_", None)  # its family names it
     return check(node_of(TrainConfig, plain))
 
 
@@ -74,6 +106,7 @@ def compose(settings: Mapping[str, Any]) -> TrainConfig:
 def composed(overrides: Sequence[str]) -> TrainConfig:
     """The settings of a run from words in Hydra's grammar, see `train_words`. Errors as in `compose`."""
     register()
+    add_installed(overrides)
     check_groups(overrides)
     try:
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
@@ -139,8 +172,14 @@ def train_words(words: Sequence[str]) -> list[str]:
     if {"horizon", "pred_len"} <= {*names}:
         raise InputError("pred_len: expected none with horizon, which says the same; leave one out")
     words = [f"pred_len={word.partition('=')[2]}" if word.startswith("horizon=") else word for word in words]
+    add_installed(words)
     check_groups(words)
     is_sweep = bool({"-m", "--multirun"} & {*options})
+    if is_sweep and "hydra/launcher=submitit_slurm" in words and which("srun") is None:
+        raise InputError(
+            "hydra/launcher=submitit_slurm: expected a machine of a slurm cluster, found no srun; use "
+            "hydra/launcher=submitit_local or joblib"
+        )
     return [*options, *(for_hydra(word, keys, is_sweep=is_sweep) for word in words)]
 
 

@@ -1,13 +1,11 @@
 """Sizes and parts of the network, the node `model`, and lengths of a window; model families by name.
 
-A family is a module of `informer.networks.models`, or is defined by a module that the user has imported or named in
-INFORMER_MODELS; it is imported only when it is chosen. A configuration may come from an untrusted checkpoint, so it
-names a family and never a module.
+A family is a module of `informer.networks.models`, imported only when it is chosen, or is defined by a module that has
+been imported (`informer.base.extensions`). A configuration may come from an untrusted checkpoint, so it names a family
+and never a module.
 """
 
 import importlib
-import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from informer.base.errors import InputError, one_of
+from informer.base.extensions import OPTION
 from informer.config.fields import Checked, Count, default_of, fields_of, setting, settings
 
 LONGEST = 10_000_000
@@ -228,6 +227,7 @@ class InformerConfig(ModelConfig):
         EmbedPadding.circular, "Rows that the embedding of a row reads: with causal, none after it."
     )
     mix: bool = setting(False, "Merge the heads of decoder self-attention in transposed order, as the authors' code.")
+    gate: bool = setting(False, "Gate the output of every attention layer, by a sigmoid of the rows that ask.")
     activation_checkpointing: bool = setting(
         False, "Store only the input of every layer and compute it again backward: less memory, slower."
     )
@@ -266,9 +266,6 @@ class InformerConfig(ModelConfig):
         return problems
 
 
-VARIABLE = "INFORMER_MODELS"
-"""Environment variable with comma-separated modules that define further families."""
-
 FOLDER = Path(__file__).parents[1] / "networks" / "models"
 
 _configs: dict[str, type[ModelConfig]] = {"informer": InformerConfig}
@@ -289,7 +286,7 @@ def config_class(family: Any) -> type[ModelConfig]:
     """The class of settings of a family.
 
     Raises:
-        InputError: unknown family, or a module of INFORMER_MODELS cannot be imported.
+        InputError: unknown family.
     """
     if not isinstance(family, str) or family not in _configs:
         load_family(family)
@@ -301,14 +298,8 @@ def load_family(family: Any) -> None:
     if family in package_families():
         importlib.import_module(f"informer.networks.models.{family}")
         return
-    for module in filter(None, re.split(r"[\s,]+", os.environ.get(VARIABLE, ""))):
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise InputError(f"{VARIABLE}: expected modules that can be imported, found {module} ({error})") from error
-    if not isinstance(family, str) or family not in _configs:
-        setting = f"model.family (for one outside the package, name its module in {VARIABLE})"
-        raise one_of(setting, family, sorted({*package_families(), *_configs}))
+    setting = f"model.family (for one of another module: {OPTION}MODULE)"
+    raise one_of(setting, family, sorted({*package_families(), *_configs}))
 
 
 def family_of(node: Any) -> Any:

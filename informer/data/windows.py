@@ -3,15 +3,7 @@
 A window has `seq_len` rows of history, `offset` rows that no batch contains, and `pred_len` rows to forecast. The
 decoder reads the last `label_len` rows of the history (the start token), then the horizon, where targets and past
 covariates are zero and future covariates have their known values. A batch is one gather of row indices, without Python
-code per sample.
-
-Conversion of scaled values to data units, with or without a power transform.
-
-Missing values (dataset.fill=mask): which columns get a mask column, which windows have enough observed rows.
-
-Missing values stay NaN in the series, the store and the batches.
-
-Windows of the training, validation and test part over one store.
+code per sample. Missing values (dataset.fill=mask) stay NaN; windows with too few observed rows are left out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -111,8 +103,6 @@ class Batch(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """The rows of all series, concatenated.
-
-    All tensors are on the device, except values and marks that are memory maps: those are on the CPU.
 
     Args:
         values: scaled columns.
@@ -226,7 +216,7 @@ class Windows:
 
 def _gather(table: Float[Tensor, "rows c"], rows: Int[Tensor, "b l"]) -> Float[Tensor, "b l c"]:
     # index_select copies whole rows and is 2 to 20 times as fast as advanced indexing (7 and 321 columns, CPU)
-    return table.index_select(0, rows.flatten().to(table.device)).unflatten(0, rows.shape).to(rows.device)
+    return table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 
 def _columns(selected: Sequence[int], values: Tensor) -> Tensor | None:

@@ -320,7 +320,7 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
     Raises:
         InputError: no readable checkpoint, it was fitted on the test part, or its data is missing or has other columns.
     """
-    if settings.pictures is not Plots.none:  # refused before the data is read if matplotlib is missing
+    if settings.plots is not Plots.none:  # refused before the data is read if matplotlib is missing
         from informer.base.plots import plot_error_by_step, save_figure
     path = checkpoint.locate(Path(settings.checkpoint))
     saved = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model)
@@ -346,10 +346,10 @@ def rescore(settings: EvalConfig, console: Console) -> Scores:
         evaluation = score(model, data, batch_size=settings.batch_size, calibration=calibration)
         make_folder(output)
         save_results(evaluation, saved, data, output)
-        if settings.pictures is not Plots.none:
+        if settings.plots is not Plots.none:
             by_step = {name: evaluation.values(name, "scaled", "step")["mse"].tolist() for name in evaluation.names}
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
-        if settings.pictures is Plots.attention:
+        if settings.plots is Plots.attention:
             _draw_attention(model, data.test, output)
     console.print(evaluation.table())
     for line in [*evaluation.remarks, f"{evaluation.model}: {evaluation.verdict}", f"report: {output}"]:

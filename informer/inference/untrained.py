@@ -8,7 +8,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from informer.base.errors import InputError, listed
-from informer.config.data import DatasetConfig, key_columns, regions_of
+from informer.config.data import DatasetConfig, key_columns
 from informer.data.diagnosis import series_column
 from informer.data.history import Future, future_index, futures_of_table
 from informer.data.panel import read_panel
@@ -210,7 +210,7 @@ def untrained(
     return Untrained(
         panel=panel,
         columns=targets,
-        known=Known(names, categorical, regions_of(config.holidays)),
+        known=Known(names, categorical, tuple(config.holidays)),
         futures=[futures(series) for series in panel],
         categories=categories.labels,
     )

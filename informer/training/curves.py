@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-TRAINING_ACTIVITY = "training"
-
 WARM, MEASURED = 5, 20
 """Warm-up steps, and measured steps, before the time of a run is estimated."""
 SOON = 5.0
@@ -56,11 +54,10 @@ class Tracker(AbstractContextManager["Tracker"]):
     """Writes the curves of one run and shows its progress.
 
     Args:
-        sinks: receive the curves; empty for trials and in all processes but the first.
+        sinks: receive the curves; empty in all processes but the first.
         n_steps: steps of the whole run, for the progress bar's estimate.
         console: for the progress bar, which is only shown in a terminal.
         done: steps of a resumed run before it was stopped.
-        activity: name of the activity in progress reports.
         clock: time in seconds.
     """
 
@@ -73,10 +70,9 @@ class Tracker(AbstractContextManager["Tracker"]):
         n_steps: int,
         console: Console,
         done: int = 0,
-        activity: str = TRAINING_ACTIVITY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.activity, self._n_steps, self._done, self._first = activity, n_steps, done, done
+        self._n_steps, self._done, self._first = n_steps, done, done
         self._clock, self._is_piped = clock, not console.is_terminal and not console.quiet
         self._spoke = self._began = clock()
         self._warm: int | None = None
@@ -123,7 +119,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         self.progress.advance(self.task)
         self._done += 1
         self._speak()
-        progress.report(f"{self.activity}, step {self._done} of {self._n_steps}")
+        progress.report(f"training, step {self._done} of {self._n_steps}")
 
     def _speak(self) -> None:
         """Warn once if the run will take long; without a terminal, log the step every `EVERY` seconds."""
@@ -135,7 +131,7 @@ class Tracker(AbstractContextManager["Tracker"]):
             if measured >= MEASURED or now - self._began >= SOON:
                 self._is_estimated = True
                 hours = (now - self._began) / measured * (self._n_steps - self._done) / 3600
-                if hours > LONG and self.activity == TRAINING_ACTIVITY:
+                if hours > LONG:
                     log.warning(
                         f"training may take up to about {hours:.1f} hours; trainer.max_minutes=10 "
                         "stops it, trainer.steps_per_epoch=500 shortens epochs"

@@ -99,10 +99,7 @@ LAYOUT = {
 }
 """Charts of several curves, in the tab Custom Scalars: category, title, kind and patterns of tags."""
 
-IGNORED = (
-    "run_dir", "data_dir", "resume", "init_from", "search", "decoder_attn_reason", "device", "compile", "engine",
-    "workers",
-)  # fmt: skip
+IGNORED = ("run_dir", "data_dir", "resume", "init_from", "decoder_attn_reason", "device", "compile")
 """Keys left out of the table of hyper-parameters."""
 SHOWN = ("attn", "dataset", "model.family", "pred_len", "seq_len")
 """Hyper-parameters in the table at first. TensorBoard shows five: those marked as different between runs, by name."""

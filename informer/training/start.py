@@ -4,7 +4,7 @@ Fit the linear part of a model before its network is trained.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from informer.members.baselines import RidgeForecast, fit_ridge
 from informer.members.linear import MOST_WINDOWS, fit_model, held_out_blocks
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import MOST_COUNT
-from informer.networks.models.linear import LinearMaps
 from informer.networks.models.zero import ZeroConfig, ZeroNetwork
 from informer.pretrained.weights import load
 from informer.scoring.evaluate import scored_at_once
@@ -66,38 +65,35 @@ def calibration_errors(model: ForecastModel, settings: TrainConfig, data: Data) 
     if data.calibration is None and not settings.trainer.calibration:
         return None
     errors_of = residuals_of(data, scored_at_once(model, settings.trainer.eval_batch_size, data))
-    maps, calibration, n_blocks = model.maps, data.calibration, settings.trainer.calibration_blocks
-    if n_blocks and maps is not None and settings.trainer.max_steps == 0:
+    if (fits := fits_on_blocks(model, settings, data)) is not None:
         most = max(MOST_WINDOWS, min(WINDOWS_EACH * len(data.panel), MOST_OF_PANEL))
-        fits = fits_on_blocks(maps, settings, data)
-        errors = joined_errors([errors_of(fitted, held_out, most=most // n_blocks) for fitted, held_out in fits])
-    elif calibration:
-        errors = errors_of(model, calibration)
+        most //= settings.trainer.calibration_blocks
+        errors = joined_errors([errors_of(fitted, held_out, most=most) for fitted, held_out in fits])
+    elif data.calibration:
+        errors = errors_of(model, data.calibration)
     else:
         return None
     # without an error at some step of some target there are no intervals
     return errors if bool(errors.errors.isfinite().any(dim=0).all()) else None
 
 
-def fits_on_blocks(maps: LinearMaps, settings: TrainConfig, data: Data) -> Iterator[tuple[ForecastModel, Windows]]:
-    """Maps fitted without each block of the rows before the test part, and the block's windows.
-
-    Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`.
-    """
-    n_blocks = settings.trainer.calibration_blocks
-    for fitted, held_out in held_out_blocks(maps, data, n_blocks=n_blocks):
-        yield ForecastModel.of_maps(fitted), held_out
+Fits = Iterable[tuple[ForecastModel, Windows]]
+"""Models, and windows on which they were not fitted."""
 
 
-def held_out_fits(model: ForecastModel, settings: TrainConfig, data: Data) -> Iterator[tuple[ForecastModel, Windows]]:
-    """Windows before the test part with a model that was not fitted on them: `fits_on_blocks` of maps, and the model
-    itself on the validation part otherwise."""
-    blocks, maps = settings.trainer.calibration_blocks, model.maps
-    if blocks and maps is not None and settings.trainer.max_steps == 0:
-        yield from fits_on_blocks(maps, settings, data)
-    else:
-        parts = [part.starts for part in (data.val, data.calibration) if part is not None]
-        yield model, data.val.at(torch.cat(parts))
+def fits_on_blocks(model: ForecastModel, settings: TrainConfig, data: Data) -> Fits | None:
+    """Linear maps fitted without each block of the rows before the test part, and the block's windows; None for other
+    models. Every block yields the same maps, with new weights; the arguments are those of `calibration_errors`."""
+    n_blocks, maps = settings.trainer.calibration_blocks, model.maps
+    if not n_blocks or maps is None or settings.trainer.max_steps != 0:
+        return None
+    return ((ForecastModel.of_maps(fitted), held) for fitted, held in held_out_blocks(maps, data, n_blocks=n_blocks))
+
+
+def held_out_fits(model: ForecastModel, settings: TrainConfig, data: Data) -> Fits:
+    """`fits_on_blocks` of maps, and any other model itself on the validation part."""
+    parts = [part.starts for part in (data.val, data.calibration) if part is not None]
+    return fits_on_blocks(model, settings, data) or [(model, data.val.at(torch.cat(parts)))]
 
 
 def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 Array = np.ndarray
 
@@ -158,6 +158,44 @@ def vq(attn, given, head, q, k, allowed):
     return of_scores(scaled(q, nearest), allowed)
 
 
+def autocorrelation(attn, given, head, q, k, allowed):
+    length, matrix = len(q), np.zeros(allowed.shape)
+    r = np.array([sum(q[i] @ k[i - t] for i in range(length)) / q.shape[1] for t in range(length)])
+    delays = np.argsort(-r)[: max(1, math.floor(given.get("factor", 3) * math.log(length)))]
+    for t, share in zip(delays, softmax(r[delays]), strict=True):
+        for i in range(length):
+            matrix[i, (i + t) % length] = share
+    return matrix
+
+
+def fourier(attn, given, head, q, k, allowed):
+    """Column j is the inverse transform of what a value of 1 at key j, and 0 elsewhere, becomes."""
+    f, g, matrix = attn.modes_q.numpy(), attn.modes_k.numpy(), np.zeros(allowed.shape)
+
+    def at(x, modes):
+        return np.array([sum(row * np.exp(-2j * np.pi * m * i / len(x)) for i, row in enumerate(x)) for m in modes])
+
+    shares = softmax(np.abs(at(q, f) @ at(k, g).T) / math.sqrt(len(q) * k.size), axis=1)
+    for j in range(len(k)):
+        spectrum = np.zeros(len(q) // 2 + 1, dtype=complex)
+        spectrum[f] = shares @ np.exp(-2j * np.pi * g * j / len(k))
+        matrix[:, j] = np.fft.irfft(spectrum, n=len(q)) * len(q) / len(k)
+    return matrix
+
+
+def gated_delta(attn, given, head, q, k, allowed):
+    """The rule of the paper with a one-hot value for each key."""
+    write, forget, keep = (own(attn, name, head) for name in ("write", "forget", "keep"))
+    state, rows, one = np.zeros((len(k), q.shape[1])), [], np.eye(q.shape[1])
+    q = q / np.linalg.norm(q, axis=1, keepdims=True)
+    for t, key in enumerate(k):
+        unit = key / np.linalg.norm(key)
+        a, b = expit(forget @ key + keep), expit(write @ key)
+        state = a * state @ (one - b * np.outer(unit, unit)) + b * np.outer(np.eye(len(k))[t], unit)
+        rows.append(state @ q[t] if attn.spec.causal else None)
+    return np.stack(rows) if attn.spec.causal else q @ state.T
+
+
 def ahead(q, k):
     """j - i."""
     return np.arange(len(k)) - np.arange(len(q))[:, None]
@@ -295,8 +333,9 @@ def auto(attn, given, head, q, k, allowed):
 
 
 FORMULAS = {
-    "additive": additive, "auto": auto, "bigbird": bigbird, "bigbird_etc": bigbird_etc, "bilinear": bilinear,
-    "dot": dot, "efficient": efficient, "em": em, "etc": etc, "full": full, "hard": hard, "linear": linear,
+    "additive": additive, "auto": auto, "autocorrelation": autocorrelation, "bigbird": bigbird,
+    "bigbird_etc": bigbird_etc, "bilinear": bilinear, "dot": dot, "efficient": efficient, "em": em, "etc": etc,
+    "fourier": fourier, "full": full, "gated_delta": gated_delta, "hard": hard, "linear": linear,
     "linformer": linformer, "log_sparse": log_sparse, "longformer": longformer, "performer": performer,
     "performer_trig": performer, "pooled": pooled, "prob": prob, "reformer": reformer, "relu": relu,
     "sparse_fixed": sparse, "sparse_strided": sparse, "synthesizer": synthesizer,

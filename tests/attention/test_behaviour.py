@@ -58,6 +58,8 @@ REFUSED = [
     *(("pooled", params, "expected") for params in ({"ratio": 0}, {"kind": "max"}, {"pyramid": [2], "kind": "conv"})),
     *(("pooled", {"pyramid": counts}, "pyramid: expected") for counts in ([], [0], [1, 0])),
     *(("em", params, next(iter(params))) for params in ({"n_bases": 0}, {"n_steps": 0}, {"momentum": 1.5})),
+    ("autocorrelation", {"factor": 0}, "factor: expected a finite number above 0"),
+    *(("fourier", {key: -1}, key) for key in ("n_modes", "seed")),
     *(("vq", params, next(iter(params))) for params in ({"n_codes": 0}, {"momentum": -0.1})),
     *(("performer", params, next(iter(params))) for params in ({"n_features": 0}, {"kind": "sin"}, {"radii": "unit"})),
     ("performer", {"redraw_every": -1}, "redraw_every"),
@@ -158,7 +160,12 @@ def test_pieces_leave_the_random_stream_alone_and_keep_only_their_operands():
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "drawn_as"), [("bigbird", {}, "random_keys"), ("reformer", {"n_buckets": 4}, "rotations")]
+    ("name", "params", "drawn_as"),
+    [
+        ("bigbird", {}, "random_keys"),
+        ("reformer", {"n_buckets": 4}, "rotations"),
+        ("fourier", {"n_modes": 9}, "modes_q"),
+    ],
 )
 def test_what_is_drawn_depends_on_seed_and_layer_alone(name, params, drawn_as):
     """Red if it is drawn from the global generator."""
@@ -664,7 +671,7 @@ def test_sums_in_a_fixed_order_are_running_sums(n):
 STEPS = [
     *(("linear", {"feature_map": name}) for name in ("elu", "relu", "exp", "softmax")),
     ("performer", {}), ("performer_trig", {"n_features": 40}), ("taylor", {}),
-    *(("efficient", {"normaliser": name}) for name in ("feature", "row")),
+    ("gated_delta", {}), *(("efficient", {"normaliser": name}) for name in ("feature", "row")),
 ]  # fmt: skip
 
 
@@ -684,7 +691,7 @@ def test_steps_give_the_rows_of_the_whole_sequence(name, params, ramp):
     """S_i and z_i one position at a time. Red if a sum, a unit or the normaliser of `step` is off."""
     attn, (q, k, v) = made(name, params, N131, causal=True), drawn(N131, scale=0.5 if ramp else 1.5)
     k = k * torch.linspace(*ramp, 131).double()[:, None] if ramp else k
-    largest = max(1.0, float(attn.weights(q, k).abs().max()))  # sines and cosines may cancel
+    largest = max(1.0, float(attn.weights(q, k).detach().abs().max()))  # sines and cosines may cancel
     torch.testing.assert_close(by_steps(attn, q, k, v), attn(q, k, v), rtol=1e-10, atol=1e-10 * largest)
 
 

@@ -29,14 +29,20 @@ CLASSES = {name: attention_class(attention_node(name)["_target_"]) for name in N
 BOTH = [(name, causal) for name in NAMES for causal in (False, True) if CLASSES[name].CAUSAL or not causal]
 SUBQUADRATIC = [name for name in NAMES if not CLASSES[name].COST.startswith("O(L^2")]
 
+UNLIKE_SHARES = {
+    "fourier": "frequencies are mixed, not rows",
+    "gated_delta": "what is stored is replaced and forgotten",
+}
 EXCEPTIONS = {
-    "rows sum to 1": {"relu": "1e-6 in the denominator: sums lie below 1", "linformer": "F mixes values freely"},
+    "rows sum to 1": {"relu": "1e-6 in the denominator: sums lie below 1", "linformer": "F mixes values freely"}
+    | UNLIKE_SHARES,
     "rows are not negative": {
         "performer_trig": "an estimate by sines and cosines",
         "linformer": "F mixes values freely",
-    },
+    }
+    | UNLIKE_SHARES,
     "float32 oracle": dict.fromkeys(
-        ("prob", "topk", "hard", "reformer", "vq"), "selects: two roundings may differ in a near tie"
+        ("autocorrelation", "prob", "topk", "hard", "reformer", "vq"), "selects: two roundings may differ in a near tie"
     ),
     "gradcheck": dict.fromkeys(("hard", "vq"), "its gradient is straight-through, not that of its output"),
     "gradients in bfloat16": {"performer_trig": "its normaliser may come near 0, which magnifies rounding"},

@@ -66,14 +66,6 @@ def test_a_series_own_scaler_sees_its_rows_alone_and_survives_plain_text(kind: S
         np.testing.assert_allclose(own.of("new", VALUES).transform(VALUES), expected(kind, VALUES), atol=1e-12)
 
 
-def test_a_series_alone_gives_its_scaler_to_all() -> None:
-    """Red if a file of another name than that of training is scaled by its own last rows."""
-    fitted = PanelScaler.fit(ScalerConfig(per_series=True), {"my": VALUES})
-    scaled = fitted.of("newer", VALUES[:3]).transform(VALUES)
-    np.testing.assert_allclose(scaled, expected(ScalerKind.standard, VALUES), atol=1e-12)
-    assert not fitted.is_new("newer")
-
-
 def test_constants_are_named_with_their_series() -> None:
     parts = {name: np.full((9, 1), 2.0) for name in "abcd"} | {"e": VALUES[:9, :1]}
     note = PanelScaler.fit(ScalerConfig(per_series=True), parts).constant_note(Columns(inputs=("y",), targets=("y",)))
@@ -106,14 +98,6 @@ def test_small_values_are_no_constant(kind: ScalerKind, size: float) -> None:
     np.testing.assert_allclose(small.transform(unit * size / 500), usual.transform(unit), rtol=1e-9, atol=1e-9)
 
 
-def test_values_of_common_size_are_fitted_as_they_are() -> None:
-    """Next to a column of small numbers, bit for bit."""
-    both = Scaler.fit(ScalerKind.standard, [np.column_stack([VALUES, VALUES[:, 0] * 1e-200])])
-    alone = Scaler.fit(ScalerKind.standard, [VALUES])
-    assert both.center[:3].tolist() == alone.center.tolist()
-    assert both.scale[:3].tolist() == alone.scale.tolist()
-
-
 RNG = np.random.default_rng(5)
 COUNTS = RNG.poisson(9.0, (80, 1)).astype(float)
 ROOTED = np.hstack([COUNTS, RNG.normal(3.0, 2.0, (80, 1)), RNG.gamma(2.0, size=(80, 1))])
@@ -143,14 +127,6 @@ def test_values_below_zero_after_training_come_back() -> None:
     np.testing.assert_allclose(units.original(torch.from_numpy(scaler.transform(later))[None])[0], later, atol=1e-12)
     root = scaler.transform(later)[0, 0] * scaler.scale[0] + scaler.center[0]
     assert root == pytest.approx(-2.0)
-
-
-def test_without_a_column_to_transform_nothing_is_kept() -> None:
-    """Such a scaler equals one from before roots existed, in memory and in a checkpoint."""
-    scaler = PanelScaler.fit(ScalerConfig(transform=Transform.sqrt), {"x": -ROOTED[:, :1]}, targets=[0])
-    plain = PanelScaler.fit(ScalerConfig(), {"x": -ROOTED[:, :1]})
-    assert scaler.state() == plain.state()
-    assert "power" not in scaler.state()["shared"]
 
 
 def test_series_have_their_own_scales_and_one_transform() -> None:

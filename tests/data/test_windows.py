@@ -11,7 +11,7 @@ from stores import one_series
 from informer.base.errors import InputError
 from informer.config.model import WindowSizes
 from informer.data.windows import Batch, Store, Windows
-from informer.members.baselines import SeasonalNaive, fit_ridge
+from informer.members.baselines import fit_ridge
 
 
 def over(
@@ -43,29 +43,8 @@ def test_windows_are_slices(seq_len: int, label_len: int, pred_len: int, targets
         np.testing.assert_array_equal(batch.target[i], horizon[targets])
 
 
-@pytest.mark.parametrize(
-    ("most", "expected"), [(1, [0]), (4, [0, 11, 22, 33]), (5, [0, 9, 18, 27, 36]), (99, range(43))]
-)
-def test_thinned_windows_are_spread_over_all(most: int, expected: list[int]) -> None:
-    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[0])
-    thin = windows.thinned(most)
-    assert len(thin) <= most
-    assert thin.starts.tolist() == [windows.starts[i] for i in expected]
-    assert len(windows) == 43
-
-
 def tensors(batch: Batch) -> list[torch.Tensor]:
     return [part for part in (*batch, *batch.units) if isinstance(part, torch.Tensor)]
-
-
-def test_batches_hold_every_window_once() -> None:
-    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[0])
-    whole = windows.batch(torch.arange(43))
-    for batch_size in (1, 8, 43, 512):
-        batches = list(windows.batches(batch_size))
-        assert [len(batch.target) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
-        for parts, part in zip(zip(*map(tensors, batches), strict=True), tensors(whole), strict=True):
-            assert torch.equal(torch.cat(parts), part)
 
 
 @pytest.mark.cuda
@@ -121,14 +100,6 @@ def test_targets_stay_in_their_part() -> None:
     assert SIZES.least_rows(2) == 10
     assert len(SIZES.starts(range(2, 12))) == 1
     assert len(SIZES.starts(range(2, 11))) == 0
-
-
-def test_the_season_goes_on_through_the_offset() -> None:
-    season = 3
-    values = torch.arange(30).remainder(season).float()[:, None]
-    batch = shifted_over(30, range(19), values).batch(torch.arange(19))
-    forecast = SeasonalNaive((season,), [0], offset=4)(batch)
-    assert torch.equal(forecast, batch.target)
 
 
 def test_ridge_is_fitted_on_the_rows_that_are_forecast() -> None:

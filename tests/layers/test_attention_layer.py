@@ -39,3 +39,19 @@ def test_only_the_last_rows_are_computed_and_are_the_same(mix: bool) -> None:
     torch.manual_seed(0)
     attend, x = layer(2, 6, 7, mix=mix), torch.randn(2, 7, 6, dtype=torch.float64)
     torch.testing.assert_close(attend(x, x, 3), attend(x, x)[:, -3:], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mix", [False, True])
+def test_the_gate_scales_what_the_heads_return_by_the_row_that_asks(mix: bool) -> None:
+    """Red if it comes after the output projection, reads the memory, or reads other rows than those that are kept."""
+    torch.manual_seed(0)
+    spec = AttentionSpec(2, 3, 7, 9)
+    gated, bare = (
+        AttentionLayer(6, build_attention("full", spec), mix=mix, gate=gate).double() for gate in (True, False)
+    )
+    bare.load_state_dict({name: x for name, x in gated.state_dict().items() if not name.startswith("gate.")})
+    x, memory = (torch.randn(2, n, 6, dtype=torch.float64) for n in (7, 9))
+    bare.out, out = torch.nn.Identity(), bare.out
+    expected = out(bare(x, memory) * torch.sigmoid(x @ gated.gate.weight.T + gated.gate.bias))
+    torch.testing.assert_close(gated(x, memory), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(gated(x, memory, 3), expected[:, -3:], rtol=0, atol=1e-12)

@@ -1,4 +1,4 @@
-"""A family of networks is one file and one yaml, also outside the package; only what the user names is imported."""
+"""Families of networks and attention mechanisms from outside the package: only what the command names is imported."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from entry_points import SMALL, assert_same_weights, call, done, killed, refusal
-from toy_family import MODULE, YAML
+from toy_family import ATTENTION, ENTRY_POINTS, MODULE, YAML
 
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
@@ -19,25 +19,97 @@ from informer.config import model as families
 from informer.config.model import InformerConfig
 from informer.networks.models import base
 
-TOY = ["--config-dir=conf", "dataset=sample", *SMALL[1:], "model=toy", "trainer.max_epochs=2"]
+BRIEF = ["dataset=sample", *SMALL[1:], "trainer.max_epochs=2"]
+TOY = ["--config-dir=conf", *BRIEF, "model=toy"]
+MEAN = ["--config-dir=conf", *BRIEF, "model=tiny", "attn=own", "attn.share=0.5"]
+SAMPLE = f"input={resource('data/sample.csv')}"
 
 
-@pytest.fixture
-def toy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The family in a module of the folder, named in the environment."""
-    (folder / "toys.py").write_text(MODULE)
-    (folder / "conf" / "model").mkdir(parents=True)
-    (folder / "conf" / "model" / "toy.yaml").write_text(YAML)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("INFORMER_MODELS", "toys")
-    yield
+def forget() -> None:
+    """As in a new process: the modules of the folder are not imported."""
     families._configs.pop("toy", None)
     for config in [config for config in base._networks if config.__name__ == "ToyConfig"]:
         del base._networks[config]
-    sys.modules.pop("toys", None)
+    for module in ("toys", "means"):
+        sys.modules.pop(module, None)
 
 
-@pytest.mark.usefixtures("toy")
+@pytest.fixture
+def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Modules of the user in the current folder, and yaml files that name their classes."""
+    for name, text in {
+        "toys.py": MODULE,
+        "means.py": ATTENTION,
+        "conf/model/toy.yaml": f"_target_: toys.Toy\n{YAML}",
+        "conf/attn/own.yaml": "_target_: means.Mean\nshare: 1.0",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    monkeypatch.syspath_prepend(str(folder / "site"))  # also restores the path
+    yield folder
+    forget()
+
+
+@pytest.fixture
+def package(own: Path) -> None:
+    """The same modules in an installed package, without yaml files."""
+    facts = own / "site" / "own-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(ENTRY_POINTS)
+    for module in ("toys.py", "means.py"):
+        (own / module).rename(own / "site" / module)
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    ("group", "option", "words", "saved"),
+    [
+        ("attn", "mean", ["model=tiny", "attn=mean", "attn.share=0.5"], {"_target_": "means.Mean", "share": 0.5}),
+        ("model", "packed", ["model=packed", "model.hidden=3"], {"family": "toy", "hidden": 3}),
+    ],
+)
+def test_an_installed_package_adds_options(group: str, option: str, words: list[str], saved: dict[str, object]) -> None:
+    """Red if entry points are not found, their parameters are no settings, or a model file imports them."""
+    assert option in call("train", "--help").out.partition(f"  {group}: ")[2].partition(":")[0]
+    assert not {"means", "toys"} & {*sys.modules}
+    done("train", *BRIEF, *words, "run_dir=run")
+    assert saved.items() <= checkpoint.load(Path("run")).config[group].items()
+    forget()
+    assert "--import=" in refusal("predict", "checkpoint=run", SAMPLE)
+    assert not {"means", "toys"} & {*sys.modules}
+    done("predict", "--import=means", "--import=toys", "checkpoint=run", SAMPLE, "plots=false")
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["model=tiny", "attn=missing"], "attn=missing: expected a class at means:Median"),
+        (["model=tiny", "attn=median"], "attn: expected one of additive, "),
+        (["model=tiny", "attn=mean", "attn.width=3"], "unknown key 'attn.width': expected a parameter of Mean: share"),
+        (["model=tiny", "attn=full", "attn._target_=no_such.Thing"], "'no_such': expected a module of the current"),
+        (["model=tiny", "--import=no such"], "'no such': expected a module of the current folder or of an installed"),
+    ],
+)
+def test_what_is_not_there_is_named(words: list[str], says: str) -> None:
+    assert refusal("train", *BRIEF, *words).startswith(f"error: {says}")
+
+
+@pytest.mark.usefixtures("own")
+def test_a_file_is_enough_for_a_mechanism() -> None:
+    """Red if `_target_` of a yaml that the command names is not imported from the current folder."""
+    done("train", *MEAN, "run_dir=run")
+    done("eval", "checkpoint=run", "plots=attention")
+    assert checkpoint.load(Path("run")).config["attn"] == {"_target_": "means.Mean", "share": 0.5}
+    forget()
+    line = refusal("eval", "checkpoint=run", "output=again")
+    assert "found 'means.Mean'; if you trust it, import its module: --import=means" in line
+    done("eval", "--import=means", "checkpoint=run", "output=again")
+    assert Path("again/metrics.csv").read_bytes() == Path("run/eval/metrics.csv").read_bytes()
+
+
+@pytest.mark.usefixtures("own")
 def test_a_family_from_outside_goes_through_every_command(folder: Path) -> None:
     """Red if training, scoring, prediction, resuming, freezing, compiling or exporting asks for an Informer's parts."""
     checked = partial(call, checked=True)
@@ -59,22 +131,22 @@ def test_a_family_from_outside_goes_through_every_command(folder: Path) -> None:
 
     with killed():
         call("train", *TOY, "run_dir=cut")
-    assert checked("train", "resume=cut").status == 0
+    assert checked("train", "--import=toys", "resume=cut").status == 0
     assert_same_weights("cut", "whole")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("toy")
+@pytest.mark.usefixtures("own")
 def test_its_saved_configuration_makes_the_same_run(folder: Path) -> None:
     done("train", *TOY, "trainer.freeze=[inner]", "loss=quantile", "run_dir=one")
-    done("train", "--config-dir=one", "--config-name=config", "run_dir=two")
+    done("train", "--import=toys", "--config-dir=one", "--config-name=config", "run_dir=two")
     assert_same_weights("one", "two")
     done("train", *TOY, "loss=quantile", "trainer.max_steps=1", "init_from=one", "run_dir=three")
     line = refusal("train", *TOY, "loss=quantile", "features=S", "target=price", "init_from=one", "run_dir=four")
     assert "init_from: expected the columns of the checkpoint, found others; model.family=toy does not say" in line
 
 
-@pytest.mark.usefixtures("toy")
+@pytest.mark.usefixtures("own")
 @pytest.mark.parametrize(
     ("argument", "says"),
     [
@@ -91,41 +163,18 @@ def test_its_configuration_is_typed_and_checked(argument: str, says: str) -> Non
     assert line.startswith(says), line
 
 
-@pytest.mark.usefixtures("toy")
-def test_a_checkpoint_imports_nothing_that_the_user_has_not_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if a family that a file names is looked for beyond the package and INFORMER_MODELS."""
+@pytest.mark.usefixtures("own")
+def test_a_model_file_imports_nothing() -> None:
+    """Red if a family that a file names is looked for beyond the package and what is imported."""
     done("train", *TOY, "trainer.max_steps=1", "run_dir=run")
     saved = checkpoint.load(Path("run"))
-    families._configs.pop("toy")
-    sys.modules.pop("toys")
-    monkeypatch.delenv("INFORMER_MODELS")
-    for name in (
-        "toy",
-        "toys",
-        "base",
-        "__init__",
-        "../informer",
-        "os",
-        "informer.networks.models.informer",
-        3,
-        None,
-        [1],
-    ):
-        model = saved.config["model"] | {"family": name}
+    forget()
+    for name in ("toy", "toys", "base", "__init__", "../informer", "os", "toys.Toy", 3, None, [1]):
+        model = saved.config["model"] | {"family": name, "_target_": "toys.Toy"}
         forged = saved.model_copy(update={"config": saved.config | {"model": model}})
         with pytest.raises(InputError, match=r"model\.family .*expected one of .*informer"):
             restore_model(forged)
     assert "toys" not in sys.modules
-    line = refusal("predict", "checkpoint=run", f"input={resource('data/sample.csv')}")
-    assert "name its module in INFORMER_MODELS" in line
-
-
-def test_modules_that_cannot_be_imported_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INFORMER_MODELS", "no_such_module")
-    with pytest.raises(InputError, match="expected modules that can be imported, found no_such_module"):
-        families.config_class("mine")
 
 
 def test_two_families_do_not_share_a_name() -> None:

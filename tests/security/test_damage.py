@@ -156,7 +156,8 @@ def test_deeply_nested_settings_are_refused(small: Path, tmp_path: Path) -> None
         ({"config.model.n_heads": 3}, "expected a multiple of model.n_heads=3"),
         ({"config.attn.surplus": 5}, "no parameter 'surplus'"),
         ({"config.attn._target_": "informer.networks.attention.base.AttentionSpec"}, "is not an Attention"),
-        ({"config.attn._target_": "os.system"}, "expected a class below informer.networks.attention, found"),
+        ({"config.attn._target_": "os.system"}, "'os.system' is not an Attention"),
+        ({"config.attn._target_": "antigravity.fly"}, "expected a class below informer.networks.attention, found"),
         ({"config.dataset": {"${oc.env:SECRET}": 1}}, "unknown key 'dataset.${oc.env:SECRET}'"),
     ],
 )

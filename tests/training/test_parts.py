@@ -11,8 +11,8 @@ from torch import nn
 
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
-from informer.config.training import LossConfig, LossKind, OptimConfig, OptimKind
-from informer.training.optim import GuardedAdam, build_loss, build_optimizer
+from informer.config.training import OptimConfig, OptimKind
+from informer.training.optim import GuardedAdam, build_optimizer
 
 
 def network() -> nn.Sequential:
@@ -36,31 +36,6 @@ def test_adam_by_its_formula(kind: OptimKind) -> None:
         w = w - 0.01 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
         optimizer.step()
         np.testing.assert_allclose(weight.detach(), w, rtol=1e-4, atol=1e-6)
-
-
-def test_losses_by_their_formulas() -> None:
-    forecast, actual = torch.tensor([[0.0, 1.0], [5.0, 2.0]]), torch.tensor([[0.5, 1.0], [2.0, 4.0]])
-    expected = {
-        LossKind.mse: (0.25 + 0 + 9 + 4) / 4,
-        LossKind.mae: (0.5 + 0 + 3 + 2) / 4,
-        LossKind.huber: (0.125 + 0 + 2.5 + 1.5) / 4,
-    }
-    values = {kind: build_loss(LossConfig(kind=kind))(forecast, actual).item() for kind in expected}
-    assert values == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("rows", [1, 5, 8])
-def test_the_spectral_loss_by_sums_of_cosines_and_sines(rows: int) -> None:
-    rng = np.random.default_rng(rows)
-    forecast, actual = rng.normal(size=(2, 4, rows, 3))
-    error, sizes = forecast - actual, []
-    for k in range(rows // 2 + 1):
-        turns = 2 * np.pi * k * np.arange(rows)[:, None] / rows
-        real, imaginary = (error * np.cos(turns)).sum(axis=1), (error * np.sin(turns)).sum(axis=1)
-        sizes.append(np.hypot(real, imaginary) / np.sqrt(rows))
-    loss = build_loss(LossConfig(kind=LossKind.spectral, alpha=0.3))
-    value = loss(torch.from_numpy(forecast), torch.from_numpy(actual)).item()
-    assert value == pytest.approx(np.abs(error).mean() + 0.3 * np.mean(sizes))
 
 
 SAMPLE = ["dataset=sample", *SMALL, CSV, "run_dir=run"]

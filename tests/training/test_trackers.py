@@ -100,17 +100,6 @@ def test_losses_are_a_table_and_a_picture(tracked: Path) -> None:
     assert (tracked / "losses.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_quantile_models_have_their_pinball_loss_in_the_table(folder: Path) -> None:
-    more = ["loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "model.skip=ridge", "run_dir=run"]
-    done("train", *TRAIN, *more)
-    table = pd.read_csv("run/losses.csv", index_col="epoch")
-    assert [*table.index] == [0, 1, 2]  # 0: the ridge map, before the first step
-    assert table["train_loss"].isna().tolist() == [True, False, False]
-    assert table["val_loss"].notna().all()
-    done("report", "input=run")
-    assert "pinball loss, mean of 0.1, 0.5, 0.9, scaled" in Path("run/report.html").read_text()
-
-
 def test_a_damaged_table_of_losses_is_one_line(tracked: Path, folder: Path) -> None:
     shutil.copytree(tracked, "run")
     for content in ("a,b\n", "", "epoch,train_loss,val_loss\n1,x,2\n", "epoch,train_loss,val_loss\n1.5,1,2\n"):

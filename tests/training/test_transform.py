@@ -108,10 +108,3 @@ def test_relative_errors_may_not_cost_squared_ones(
     chosen, note = choose(scores)
     assert chosen is expected
     assert f"scaler.transform={expected.value}" in note
-
-
-@pytest.mark.parametrize("errors", [[], [1.0], [1.0, 0.0], [1.0, np.nan]])
-def test_no_root_without_errors_to_compare(errors: list[float]) -> None:
-    """A single block, forecasts without an error, undefined MASE: no warning of a division either."""
-    scores = dict.fromkeys((Transform.sqrt, Transform.fourth_root), np.full((3, len(errors)), 1e-3))
-    assert choose({Transform.none: np.tile(errors, (3, 1)), **scores})[0] is Transform.none

@@ -22,7 +22,7 @@ from torch import Tensor
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, attend, band, gathered, pattern_weights
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
-from informer.networks.attention.parameters import at_least, fixed_lengths
+from informer.networks.attention.parameters import at_least, fixed_lengths, stream
 from informer.networks.attention.summary_tokens import SummaryAttention
 from informer.networks.ops.fast import is_shape_only
 
@@ -130,11 +130,9 @@ def draw_keys(spec: AttentionSpec, reach: int, where: Tensor, n_random: int, see
     Uses Floyd's algorithm on the ranks of the candidate keys; never forms an array of all pairs.
     """
     at_least("n_random", n_random, 0)
+    generator = stream(seed, spec.layer_index)
     if is_shape_only():
-        at_least("seed", seed, 0)
         return torch.empty(spec.n_heads, spec.len_q, min(n_random, spec.len_k - len(where)), dtype=torch.int64)
-    # One random stream per (seed, layer_index); the seed of torch's generator has 64 bits.
-    generator = torch.Generator().manual_seed(((at_least("seed", seed, 0) << 20) + spec.layer_index) % 2**64)
     drawable = torch.ones(spec.len_k, dtype=torch.bool)
     drawable[where] = False
     keys = drawable.to(torch.uint8).argsort(descending=True, stable=True)[: spec.len_k - len(where)]

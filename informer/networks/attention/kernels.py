@@ -130,6 +130,14 @@ def promote_half(*operands: Tensor) -> tuple[Tensor, ...]:
     return tuple(x.to(torch.promote_types(x.dtype, torch.float32)) for x in operands)
 
 
+def unit_vectors(x: Tensor) -> Tensor:
+    """x scaled to length 1 along the last axis; 0 stays 0."""
+    # Divide by the largest element first, so that squares neither overflow nor underflow; this cancels.
+    largest = x.detach().abs().amax(dim=-1, keepdim=True)
+    x = x / largest.masked_fill(largest == 0, 1)
+    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).masked_fill(largest == 0, 1)
+
+
 def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[State, tuple[Tensor, ...]]:
     """Carry `state` along segments of positions, and concatenate the rows of the segments.
 

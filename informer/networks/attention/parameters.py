@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import Tensor
 
 from informer.networks.attention.base import AttentionSpec
@@ -65,6 +66,16 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{name}: expected true or false, found {value!r}")
     return value
+
+
+def stream(seed: object, layer_index: int) -> torch.Generator:
+    """A stream of random numbers of its own for each seed and layer.
+
+    Raises:
+        ValueError: the seed is no whole number of at least 0.
+    """
+    # the seed of torch's generator has 64 bits
+    return torch.Generator().manual_seed(((at_least("seed", seed, 0) << 20) + layer_index) % 2**64)
 
 
 def fixed_lengths(spec: AttentionSpec, q: Tensor, k: Tensor) -> None:

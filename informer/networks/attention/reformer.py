@@ -30,7 +30,7 @@ from torch import Tensor
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, Softmax, attend, pattern_weights
 from informer.networks.attention.full import FullAttention
-from informer.networks.attention.parameters import at_least
+from informer.networks.attention.parameters import at_least, stream
 from informer.networks.ops import fast
 from informer.networks.ops.chunks import map_gathers, rows_per_chunk
 from informer.networks.ops.fast import int_hint, is_shape_only
@@ -45,14 +45,6 @@ and the position of each key within its block."""
 Tiles = tuple[Tensor, Tensor, Tensor]
 """Groups of queries with the same block number: the sequence of each tile [t 1], the positions of its queries [t r],
 and those of the keys that they attend to [t w]; a position equal to l means none."""
-
-
-def draw_rotations(e: int, n_buckets: int, n_hashes: int, seed: int, layer_index: int) -> Tensor:
-    """Random rotations [n_hashes e n_buckets/2] in float64, one stream per (seed, layer_index)."""
-    if is_shape_only():
-        return torch.empty(n_hashes, e, n_buckets // 2, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(((seed << 20) + layer_index) % 2**64)
-    return torch.randn(n_hashes, e, n_buckets // 2, generator=generator, dtype=torch.float64)
 
 
 @torch.no_grad()
@@ -180,8 +172,10 @@ class ReformerAttention(Attention):
         if self.n_buckets > 1 and self.n_buckets % 2:
             raise ValueError(f"n_buckets: expected 1 or an even number, found {n_buckets}")
         self.n_hashes = at_least("n_hashes", n_hashes, 1)
-        seed = at_least("seed", seed, 0)
-        rotations = draw_rotations(spec.d_head, self.n_buckets, self.n_hashes, seed, spec.layer_index)
+        shape, generator = (self.n_hashes, spec.d_head, self.n_buckets // 2), stream(seed, spec.layer_index)
+        rotations = (
+            torch.empty(shape) if is_shape_only() else torch.randn(shape, generator=generator, dtype=torch.float64)
+        )
         self.rotations: Tensor
         self.register_buffer("rotations", rotations.to(torch.get_default_dtype()))
         self.full = FullAttention(spec) if self.n_buckets == 1 else None

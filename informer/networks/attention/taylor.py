@@ -14,18 +14,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from informer.networks.attention.base import Keys, Matrix, Queries
-from informer.networks.attention.kernels import FeatureMap, Features, KernelAttention, kernel_weights, promote_half
-
-
-def _unit(x: Tensor) -> Tensor:
-    # Divide by the largest element first, so that squares neither overflow nor underflow; this cancels.
-    largest = x.detach().abs().amax(dim=-1, keepdim=True)
-    x = x / largest.masked_fill(largest == 0, 1)
-    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).masked_fill(largest == 0, 1)
+from informer.networks.attention.kernels import (
+    FeatureMap,
+    Features,
+    KernelAttention,
+    kernel_weights,
+    promote_half,
+    unit_vectors,
+)
 
 
 def _features(x: Tensor) -> Features:
-    return Features(F.pad(_unit(x), (0, 1), value=1.0))
+    return Features(F.pad(unit_vectors(x), (0, 1), value=1.0))
 
 
 @final
@@ -49,5 +49,5 @@ class TaylorAttention(KernelAttention):
 
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """1 + cosine, divided by the row sums."""
-        scores = 1 + torch.einsum("bhle,bhse->bhls", *(_unit(x) for x in promote_half(q, k)))
+        scores = 1 + torch.einsum("bhle,bhse->bhls", *(unit_vectors(x) for x in promote_half(q, k)))
         return kernel_weights(scores, causal=self.spec.causal, floor=self.floor(q)).to(q.dtype)

@@ -23,6 +23,8 @@ class AttentionLayer(nn.Module):
         mix: merge the heads in transposed order, which interleaves time and heads, as in the authors' decoder.
         project_values: if False, rows of the memory are used as values and their weighted sum is the output; the total
             width of all heads must then be d_model.
+        gate: multiply what the heads return by sigmoid(W x + b) of the row x that asks, element by element, before the
+            output projection (Qiu et al. 2025, "Gated Attention for Large Language Models").
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class AttentionLayer(nn.Module):
         *,
         mix: bool = False,
         project_values: bool = True,
+        gate: bool = False,
     ) -> None:
         super().__init__()
         self.n_heads = attention.spec.n_heads
@@ -40,6 +43,7 @@ class AttentionLayer(nn.Module):
         self.key = Linear(d_model, inner)
         self.value = Linear(d_model, inner) if project_values else nn.Identity()
         self.out = Linear(inner, d_model) if project_values else nn.Identity()
+        self.gate = Linear(d_model, inner) if gate else None
         self.attention = attention
         self.mix = mix
         for name in attention.unread:  # otherwise distributed training would wait for gradients that never arrive
@@ -87,7 +91,9 @@ class AttentionLayer(nn.Module):
             raise ValueError(f"{type(self.attention).__name__} takes no mask of keys: choose full attention")
         masks = () if mask is None else (mask,)
         merged = self.merge(self.attention(self.split(self.query(x)), keys, values, *masks))
-        return self.out(merged if n_last is None else merged[:, -n_last:])
+        if n_last is not None:
+            x, merged = x[:, -n_last:], merged[:, -n_last:]
+        return self.out(merged if self.gate is None else merged * self.gate(x).sigmoid())
 
     @torch.no_grad()
     def received(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b s"]:

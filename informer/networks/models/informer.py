@@ -41,7 +41,7 @@ class Informer(Network):
         self, config: InformerConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
     ) -> None:
         super().__init__(config, dims, attentions, quantiles)
-        d_model, recompute = config.d_model, config.activation_checkpointing
+        d_model, gate, recompute = config.d_model, config.gate, config.activation_checkpointing
 
         def embedding(length: int) -> Embedding:
             return Embedding(
@@ -61,16 +61,16 @@ class Informer(Network):
             mechanism = attentions.encoder(spec(len_q, len_k, index))
             if config.global_tokens:
                 mechanism = with_tokens(mechanism, config.global_tokens)
-            attention = AttentionLayer(d_model, mechanism)
+            attention = AttentionLayer(d_model, mechanism, gate=gate)
             return EncoderLayer(attention, feed_forward(), d_model=d_model, dropout=config.dropout)
 
         def decoder_layer(index: int) -> DecoderLayer:
             # the last layer computes only the rows of the forecast
             cross_rows = dims.pred_len if index == config.decoder_layers - 1 else dims.dec_len
-            self_attention = attentions.decoder(spec(dims.dec_len, dims.dec_len, index, causal=True))
-            cross_attention = attentions.cross(spec(cross_rows, self.encoder.out_length, index))
+            masked = attentions.decoder(spec(dims.dec_len, dims.dec_len, index, causal=True))
+            cross = attentions.cross(spec(cross_rows, self.encoder.out_length, index))
             return DecoderLayer(
-                AttentionLayer(d_model, self_attention, mix=config.mix), AttentionLayer(d_model, cross_attention),
+                AttentionLayer(d_model, masked, mix=config.mix, gate=gate), AttentionLayer(d_model, cross, gate=gate),
                 feed_forward(), d_model=d_model, dropout=config.dropout,
             )  # fmt: skip
 
