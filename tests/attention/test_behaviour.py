@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from formulas import softmax, sparsity
+from formulas import softmax
 from mechanisms import assert_gradients, drawn, made, matrix
 from scipy import stats
 from torch import Tensor
@@ -22,7 +22,7 @@ from informer.networks.attention.global_local import GlobalLocalAttention
 from informer.networks.attention.kernels import running_sums
 from informer.networks.attention.parameters import MOST, at_least, choice, flag, positive
 from informer.networks.attention.performer import chi_quantiles, random_directions
-from informer.networks.attention.prob import ProbAttention, probsparse
+from informer.networks.attention.prob import ProbAttention
 from informer.networks.attention.running_sums import ordered_sum
 from informer.networks.ops import fast
 from informer.networks.ops.recompute import over_pieces
@@ -500,8 +500,10 @@ def test_the_authors_arrays(name):
         q, k, v, index, context = (torch.from_numpy(stored[x]) for x in ("q", "k", "v", "sample_index", "context"))
         n_top, causal = int(stored["n_top"]), bool(stored["causal"])
     options = {"mean": "zero_fill", "context": "cumsum", "causal_selection": False}
-    output = probsparse(q, k, v, sample_index=index, n_top=n_top, causal=causal, **options)
-    torch.testing.assert_close(output, context, rtol=0, atol=1e-12)
+    spec = AttentionSpec(q.shape[1], q.shape[3], q.shape[2], k.shape[2], causal)
+    attn = ProbAttention(spec, sampling="per_query", **options).eval()
+    attn.eval_index, attn.n_top = index, n_top
+    torch.testing.assert_close(attn(q, k, v), context, rtol=0, atol=1e-12)
 
 
 def test_keys_in_eval_are_evenly_spaced_and_no_part_of_the_state():
@@ -526,19 +528,6 @@ def test_training_draws_from_the_global_generator(sampling, authors_draw):
     assert not torch.equal(attn(q, k, v), attn(q, k, v))
 
 
-@pytest.mark.parametrize("causal_selection", [False, True])
-def test_the_measure_sees_future_keys_only_without_causal_selection(causal_selection):
-    """Rows before key 3, the first that is sampled, are lazy with causal selection."""
-    q, k, _ = drawn(N31)
-    seen = np.tril(np.ones((31, 31), dtype=bool)) if causal_selection else np.ones((31, 31), dtype=bool)
-    measure = sparsity(q[0, 0].numpy(), k[0, 0].numpy(), np.tile([3, 30, 17], (31, 1)), seen=seen)
-    assert np.isneginf(measure[:3]).all() == causal_selection
-    options = {"mean": "sample", "context": "mean", "causal_selection": causal_selection}
-    out = probsparse(q, k, k, sample_index=torch.tensor([3, 30, 17]), n_top=28, causal=True, **options)
-    means = k[:, :, :3].cumsum(2) / torch.arange(1, 4)[:, None]
-    assert torch.allclose(out[0, 0, :3], means[0, 0]) == causal_selection
-
-
 @pytest.mark.parametrize("causal", [False, True])
 def test_dropout_of_prob_acts_on_the_active_rows_only(causal):
     q, k, v = drawn(N31)
@@ -554,14 +543,6 @@ def test_dropout_of_prob_acts_on_the_active_rows_only(causal):
     assert 0.3 < gone[exact[active] > 0].double().mean() < 0.7
     published = made("prob", {"sampling": "all", "row_dropout": False}, N31, dropout=0.5)
     assert torch.equal(published.train()(q, k, v), published.eval()(q, k, v))
-
-
-@pytest.mark.parametrize("wrong", [{"mean": "sum"}, {"context": "last"}])
-def test_the_function_refuses_too(wrong):
-    q, k, v = drawn(N7)
-    options = {"mean": "sample", "context": "mean"} | wrong
-    with pytest.raises(ValueError, match="expected one of"):
-        probsparse(q, k, v, sample_index=torch.arange(3), n_top=2, causal=False, causal_selection=True, **options)
 
 
 # Performer: its directions

@@ -91,6 +91,16 @@ def test_cross_forward_is_weights_times_values(name, len_q, len_k):
     assert_oracle(attn, *draw(attn))
 
 
+@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if CLASSES[x[0]].LAST_ROWS])
+def test_the_last_rows_alone_are_those_of_all(name, causal):
+    """Red if a row is masked as the first ones are, or sees no key before the first of these rows."""
+    attn = build(name, causal=causal)
+    q, k, v = draw(attn)
+    with fast.forms(whole=3000, cached=1500):
+        torch.testing.assert_close(attn(q[:, :, -31:], k, v), attn(q, k, v)[:, :, -31:], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(attn.weights(q[:, :, -31:], k), attn.weights(q, k)[:, :, -31:], rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("length", [48, 150])
 def test_other_lengths_are_right_or_refused(name, length):

@@ -52,7 +52,7 @@ def test_tokens_persist_from_layer_to_layer() -> None:
     net = network().eval()
     x, memory = torch.randn(2, 26, 6, dtype=torch.float64), []
     for stack in net.network.encoder.stacks:
-        tokens, rows = stack.globals.tokens.expand(2, -1, -1), x[:, -stack.length :]
+        tokens, rows = stack.tokens.expand(2, -1, -1), x[:, -stack.length :]
         for i, layer in enumerate(stack.layers):
             added = attended(layer.attention, tokens, rows)
             sides = [layer.norm1(one + more) for one, more in zip((tokens, rows), added, strict=True)]

@@ -13,8 +13,7 @@ from informer.config.model import InformerConfig, Shortening
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.layers.encoder import Distil, distilled_length, stack_lengths
-from informer.networks.layers.shortening import Eliminate, make_shortening
+from informer.networks.layers.encoder import Distil, Eliminate, distilled_length, make_shortening, stack_lengths
 from informer.networks.models.base import ModelDims
 from informer.networks.ops import fast
 from informer.networks.ops.pooling import halve

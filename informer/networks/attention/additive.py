@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.scores import hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 from informer.networks.ops.fast import normal
@@ -31,6 +30,7 @@ class AdditiveAttention(Attention):
     """
 
     COST = "O(L^2 e) time, O(L) memory"
+    LAST_ROWS = True
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__(spec)
@@ -46,11 +46,11 @@ class AdditiveAttention(Attention):
 
     def _attend(self, p: float, q: Tensor, k: Tensor, v: Tensor, weight: Tensor, start: int) -> Tensor:
         hidden = (q.unsqueeze(4) + k.transpose(-1, -2).unsqueeze(2)).sigmoid_()
-        scores = hide_future(self.spec, (weight.unsqueeze(3) @ hidden).squeeze(3), start)
+        scores = self.hide_future((weight.unsqueeze(3) @ hidden).squeeze(3), start)
         return dropout_product(scores.softmax(dim=-1), v, p)
 
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(w . tanh(q + k))."""
         hidden = torch.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
         scores = torch.einsum("bhlse,he->bhls", hidden, self.weight.to(q.dtype))
-        return up_to_row(self.spec, scores).softmax(dim=-1)
+        return self.up_to_row(scores).softmax(dim=-1)

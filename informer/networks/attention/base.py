@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -80,6 +81,8 @@ class Attention(nn.Module, ABC):
     """Parameters with which it equals full attention at any length, or None."""
     KEY_MASK: ClassVar[bool] = False
     """Whether `forward` and `weights` take `mask`, the keys that exist; every query needs one that it may use."""
+    LAST_ROWS: ClassVar[bool] = False
+    """Whether each row is computed by itself, so that `forward` and `weights` also take the last queries alone."""
     MOVED: ClassVar[tuple[str, ...]] = ()
     """Buffers that training updates; a warm start copies them even if other parameters of the mechanism differ."""
 
@@ -112,3 +115,35 @@ class Attention(nn.Module, ABC):
     @abstractmethod
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """Dense attention matrix in eval mode, for plots and tests; may take O(l s)."""
+
+    def check_lengths(self, q: Queries, k: Keys) -> None:
+        """Check the lengths of a call, for mechanisms with parameters or a sample for given positions.
+
+        Raises:
+            ValueError: the lengths differ from those for which the mechanism was built.
+        """
+        if (q.shape[2], k.shape[2]) != (self.spec.len_q, self.spec.len_k):
+            raise ValueError(
+                f"expected {self.spec.len_q} queries and {self.spec.len_k} keys, the lengths it was built for, "
+                f"found {q.shape[2]} and {k.shape[2]}"
+            )
+
+    def scaled_scores(self, q: Queries, k: Keys, start: int) -> Matrix:
+        """e^-0.5 q k^T of rows start, start + 1, ...; causal: -inf at keys after the row."""
+        return self.hide_future((q * self.spec.d_head**-0.5) @ k.transpose(-1, -2), start)
+
+    def hide_future(self, scores: Float[Tensor, "*b c s"], start: int) -> Float[Tensor, "*b c s"]:
+        """Scores of rows start, start + 1, ...; causal: -inf at keys after the row."""
+        if not self.spec.causal:
+            return scores
+        n_rows, n_keys = scores.shape[-2:]
+        rows = torch.arange(start, start + n_rows, device=scores.device)
+        return scores.masked_fill(torch.arange(n_keys, device=scores.device) > rows[:, None], float("-inf"))
+
+    def up_to_row(self, scores: Matrix) -> Matrix:
+        """Scores of the last rows; causal: -inf at keys after the row. For `weights`, which shares no code with
+        `forward`."""
+        if not self.spec.causal:
+            return scores
+        after = 1 + scores.shape[-1] - scores.shape[-2]
+        return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(after), float("-inf"))

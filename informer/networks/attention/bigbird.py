@@ -22,7 +22,7 @@ from torch import Tensor
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, attend, band, gathered, pattern_weights
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
-from informer.networks.attention.parameters import at_least, fixed_lengths, stream
+from informer.networks.attention.parameters import at_least, stream
 from informer.networks.attention.summary_tokens import SummaryAttention
 from informer.networks.ops.fast import is_shape_only
 
@@ -69,7 +69,7 @@ class BigBirdAttention(Attention):
         Raises:
             ValueError: the length differs from the one for which the random keys were drawn.
         """
-        fixed_lengths(self.spec, q, k)
+        self.check_lengths(q, k)
         causal = self.spec.causal
         scaled = q * self.spec.d_head**-0.5
         pieces = _window_and_random(scaled, k, v, self.p, self.reach, causal, self.random_keys)
@@ -116,7 +116,7 @@ class BigBirdETC(SummaryAttention):
 
     def local_pieces(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
         """See `SummaryAttention`."""
-        fixed_lengths(self.spec, q, k)
+        self.check_lengths(q, k)
         return _window_and_random(q, k, v, self.p, self.reach, False, self.random_keys)
 
     def local_pattern(self, q: Tensor) -> Bool[Tensor, "h l l"]:

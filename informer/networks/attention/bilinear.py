@@ -14,7 +14,6 @@ from torch import nn
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
-from informer.networks.attention.scores import up_to_row
 from informer.networks.ops.fast import is_shape_only
 
 
@@ -27,6 +26,7 @@ class BilinearAttention(Attention):
     """
 
     COST = "O(L^2) time, O(L) memory"
+    LAST_ROWS = True
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__(spec)
@@ -43,4 +43,4 @@ class BilinearAttention(Attention):
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """softmax(q W k^T)."""
         scores = torch.einsum("bhle,hef,bhsf->bhls", q, self.weight.to(q.dtype), k)
-        return up_to_row(self.spec, scores).softmax(dim=-1)
+        return self.up_to_row(scores).softmax(dim=-1)

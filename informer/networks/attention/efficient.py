@@ -16,13 +16,11 @@ it equal to full attention.
 
 The causal form of normaliser=feature exponentiates k_jc - unit_c, so that its sums are matrix products. Between chunks
 unit_c is the largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. If keys grow so much
-within a chunk that this would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its own
-unit instead: the largest value up to the border between key and row, so that no exponent is above 0 for any k. With
-t_i = max(k_1, .., k_i), row 4 of a chunk of four reads
+within a chunk that this would leave the range of exp, chunks are short, and in them each pair of a row and a key has
+the unit of its row, t_i = max(k_1, .., k_i): no exponent is above 0 for any k. Row 3 of the chunk of rows 2 and 3 reads
 
-  key 4          exp(k_4 - t_4)
-  key 3          exp(t_3 - t_4) exp(k_3 - t_3)                   border after 3, of the block 3 4
-  keys 1 and 2   exp(t_2 - t_4) exp(k_j - t_2)                   border after 2, of the block 1 2 3 4
+  keys 2 and 3    exp(k_j - t_3)
+  key 1           exp(t_1 - t_3) exp(k_1 - t_1)         from the sum before the chunk, whose unit is t_1
 """
 
 from typing import Any, final
@@ -49,8 +47,9 @@ from informer.networks.attention.linear import dense_weights, exp_key, softmax_o
 from informer.networks.attention.parameters import choice
 from informer.networks.attention.running_sums import running_max, running_sum
 
-CALM = 40
-"""Largest growth of the largest key within a chunk (as an exponent) for which one unit per chunk is enough."""
+CALM, SHORT = 40, 16
+"""Largest growth of the largest key within a chunk (as an exponent) for which one unit per chunk is enough; rows of a
+chunk where it is not."""
 
 
 @final
@@ -134,22 +133,25 @@ class EfficientAttention(KernelAttention):
 
 def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, tuple[Tensor, ...]]:
     """One segment, after keys whose sums of exp(k_jc) [v_j, 1] are given in units of the largest exp(k_jc)."""
-    length = q.shape[2]
-    chunk = min(CHUNK, 1 << (length - 1).bit_length())
-    total, start = state
-    mix, k, v1 = fold(q.softmax(dim=-1), chunk), fold(k, chunk, float("-inf")), fold(F.pad(v, (0, 1), value=1.0), chunk)
-    # Units cancel, so they take no gradient.
-    ends = torch.maximum(running_max(k.detach().amax(dim=3), dim=2), start)
-    borders = torch.cat([start, ends], dim=2)
-    units = torch.maximum(borders[:, :, :-1], k.detach()[:, :, :, 0])
+    length, (total, start) = q.shape[2], state
+    mix, v1 = q.softmax(dim=-1), F.pad(v, (0, 1), value=1.0)
+
+    def cut(chunk: int) -> tuple[Tensor, ...]:
+        """The largest keys before each chunk and after the last, which cancel and take no gradient, and the chunks."""
+        folded = fold(mix, chunk), fold(k, chunk, float("-inf")), fold(v1, chunk)
+        ends = torch.maximum(running_max(folded[1].detach().amax(dim=3), dim=2), start)
+        return torch.cat([start, ends], dim=2), *folded
+
+    borders, mixes, keys, values = cut(min(CHUNK, length))
+    units = torch.maximum(borders[:, :, :-1], keys.detach()[:, :, :, 0])
     # A graph being recorded cannot check the range, so it takes the general form.
     if torch.compiler.is_compiling():
-        total, rows = _any_chunks(total, borders, mix, k, v1)
-    elif bool((ends - units).max() < CALM):
-        total, rows = _calm_chunks(total, borders, units, mix, k, v1)
-    else:  # recomputed in the backward pass, because it has many factors
-        total, rows = checkpoint(_any_chunks, total, borders, mix, k, v1, use_reentrant=False)
-    return (total, ends[:, :, -1:]), (rows.flatten(2, 3)[:, :, :length],)
+        total, rows = _any_chunks(total, *cut(SHORT))
+    elif bool((borders[:, :, 1:] - units).max() < CALM):
+        total, rows = _calm_chunks(total, borders, units, mixes, keys, values)
+    else:  # recomputed in the backward pass, because it has a factor for each pair and feature
+        total, rows = checkpoint(_any_chunks, total, *cut(SHORT), use_reentrant=False)
+    return (total, borders[:, :, -1:]), (rows.flatten(2, 3)[:, :, :length],)
 
 
 def _calm_chunks(
@@ -165,45 +167,12 @@ def _calm_chunks(
 
 
 def _any_chunks(total: Tensor, borders: Tensor, mix: Tensor, k: Tensor, v1: Tensor) -> tuple[Tensor, Tensor]:
-    """Like `_calm_chunks`, with one unit per half of each block."""
+    """Like `_calm_chunks`, with one unit per row."""
     tops, _ = running_tops(k, borders[:, :, :1])
     before, total = running_sums(total, (k - tops[..., -1:, :]).exp().transpose(-1, -2) @ v1, borders)
-    from_border, itself, halves = (borders[:, :, :-1].unsqueeze(3) - tops).exp(), (k - tops).exp(), _halves(k, tops)
-    share = mix / (from_border * before[..., -1].unsqueeze(3) + _inside_sums(itself, halves))
-    return total, (share * from_border) @ before[..., :-1] + _inside_scores(share, itself, halves) @ v1[..., :-1]
-
-
-Halves = list[tuple[Tensor, Tensor]]
-
-
-def _halves(k: Tensor, tops: Tensor) -> Halves:
-    """For blocks of 2, 4, .. positions: factors of rows in second halves and of keys in first halves [.. n half e]."""
-    halves = []
-    half = 1
-    while half < k.shape[3]:
-        k_first = k.unflatten(3, (-1, 2, half))[..., 0, :, :]
-        top_first, top_second = tops.unflatten(3, (-1, 2, half)).unbind(dim=-3)
-        border = top_first[..., -1:, :]
-        halves.append(((border - top_second).exp(), (k_first - border).exp()))
-        half *= 2
-    return halves
-
-
-def _inside_sums(itself: Tensor, halves: Halves) -> Tensor:
-    """Sums over the chunk's keys up to each row [.. c e]."""
-    sums = itself.unsqueeze(-2)
-    for row, key in halves:
-        first, second = sums.unflatten(-3, (-1, 2)).unbind(dim=-3)
-        sums = torch.cat([first, second + row * key.sum(dim=-2, keepdim=True)], dim=-2)
-    return sums.squeeze(-3)
-
-
-def _inside_scores(share: Tensor, itself: Tensor, halves: Halves) -> Tensor:
-    """The chunk's own block of A [.. c c]: the diagonal, then pairs across the halves of larger and larger blocks."""
-    scores = (share * itself).sum(dim=-1)[..., None, None]
-    for row, key in halves:
-        half = row.shape[-2]
-        across = (share.unflatten(-2, (-1, 2, half))[..., 1, :, :] * row) @ key.transpose(-1, -2)
-        first, second = scores.unflatten(-3, (-1, 2)).unbind(dim=-3)
-        scores = torch.cat([F.pad(first, (0, half)), torch.cat([across, second], dim=-1)], dim=-2)
-    return scores.squeeze(-3)
+    from_border = (borders[:, :, :-1].unsqueeze(3) - tops).exp()
+    up_to = k.new_ones(k.shape[3], k.shape[3]).tril().unsqueeze(2)
+    inside = (k.unsqueeze(3) - tops.unsqueeze(4)).clamp(max=0).exp() * up_to  # [b h n row key e]
+    share = mix / (from_border * before[..., -1].unsqueeze(3) + inside.sum(dim=4))
+    scores = (inside @ share.unsqueeze(5)).squeeze(5)
+    return total, (share * from_border) @ before[..., :-1] + scores @ v1[..., :-1]

@@ -24,7 +24,7 @@ from torch.fft import irfft, rfft
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.kernels import promote_half
-from informer.networks.attention.parameters import at_least, fixed_lengths, stream
+from informer.networks.attention.parameters import at_least, stream
 from informer.networks.ops.fast import is_shape_only
 
 
@@ -59,7 +59,7 @@ class FourierAttention(Attention):
 
     def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """The inverse transform of P V."""
-        fixed_lengths(self.spec, q, k)
+        self.check_lengths(q, k)
         length, dtype = q.shape[2], v.dtype
         q, k, v = promote_half(q, k, v)
         of_q = rfft(q * q.shape[3] ** -0.5, dim=2, norm="ortho").index_select(2, self.modes_q)

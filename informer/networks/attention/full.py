@@ -17,7 +17,6 @@ from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.parameters import positive
-from informer.networks.attention.scores import future_keys, hide_future, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
@@ -33,31 +32,27 @@ class FullAttention(Attention):
 
     COST = "O(L^2) time, O(L) memory"
     KEY_MASK = True
+    LAST_ROWS = True
     FULL_WHEN = {"scale": None}  # noqa: RUF012 (a class constant of the contract)
 
     def __init__(self, spec: AttentionSpec, *, scale: float | None = None) -> None:
         super().__init__(spec)
         self.scale = spec.d_head**-0.5 if scale is None else positive("scale", scale)
 
-    def forward(
-        self,
-        q: Queries,
-        k: Keys,
-        v: Values,
-        mask: Bool[Tensor, "b s"] | None = None,
-    ) -> Outputs:
+    def forward(self, q: Queries, k: Keys, v: Values, mask: Bool[Tensor, "b s"] | None = None) -> Outputs:
         """softmax(scale q k^T) v over the keys in `mask` (None: all), with dropout on the weights in training."""
-        allowed, causal = None, self.spec.causal
+        allowed, causal, before = None, self.spec.causal, k.shape[2] - q.shape[2]
         if mask is not None:
             allowed = mask[:, None, None, :].expand(-1, -1, q.shape[2], -1)
-            if causal:
-                allowed, causal = allowed & ~future_keys(0, q.shape[2], k.shape[2], q.device), False
+        if causal and (mask is not None or before):
+            past = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril(before)
+            allowed, causal = past if allowed is None else allowed & past, False
         if mask is not None or q.is_cuda or (self.p == 0.0 and q.shape[-1] == v.shape[-1]):
             return F.scaled_dot_product_attention(q, k, v, allowed, self.p, causal, scale=self.scale)
         return map_rows(partial(self._attend, self.p), q, k, v, width=k.shape[2], causal=self.spec.causal)
 
     def _attend(self, p: float, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
-        scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
+        scores = self.hide_future((q * self.scale) @ k.transpose(-1, -2), start)
         return dropout_product(scores.softmax(dim=-1), v, p)
 
     def weights(self, q: Queries, k: Keys, mask: Bool[Tensor, "b s"] | None = None) -> Matrix:
@@ -65,4 +60,4 @@ class FullAttention(Attention):
         scores = torch.einsum("bhle,bhse->bhls", q, k) * self.scale
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
-        return up_to_row(self.spec, scores).softmax(dim=-1)
+        return self.up_to_row(scores).softmax(dim=-1)

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.parameters import flag, positive
-from informer.networks.attention.scores import scaled_scores, up_to_row
 from informer.networks.ops.chunks import map_rows
 
 LEAST = 1e-6
@@ -38,6 +37,7 @@ class HardAttention(Attention):
     """
 
     COST = "O(L^2) time, O(L) memory"
+    LAST_ROWS = True
 
     def __init__(self, spec: AttentionSpec, *, temperature: float = 1.0, gumbel: bool = True) -> None:
         super().__init__(spec)
@@ -50,7 +50,7 @@ class HardAttention(Attention):
         return map_rows(partial(self._attend, noisy), q, k, v, width=k.shape[2], causal=self.spec.causal)
 
     def _attend(self, noisy: bool, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
-        scores = scaled_scores(self.spec, q, k, start)
+        scores = self.scaled_scores(q, k, start)
         if noisy:
             scores = scores + gumbel_noise(scores)
         best = scores.argmax(dim=-1, keepdim=True)
@@ -63,7 +63,7 @@ class HardAttention(Attention):
 
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """One-hot rows at the largest s q.k, without noise."""
-        scores = up_to_row(self.spec, torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
+        scores = self.up_to_row(torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
         return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(q.dtype)
 
 

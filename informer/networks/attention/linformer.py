@@ -17,7 +17,7 @@ from torch import nn
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
-from informer.networks.attention.parameters import at_least, fixed_lengths, flag
+from informer.networks.attention.parameters import at_least, flag
 from informer.networks.ops.fast import normal
 
 
@@ -44,7 +44,7 @@ class LinformerAttention(Attention):
 
     def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax(s q (E k)^T) (F v), with dropout on the softmax in training."""
-        fixed_lengths(self.spec, q, k)
+        self.check_lengths(q, k)
         return self.attend(q, self.proj_k.to(k.dtype) @ k, self.proj_v.to(v.dtype) @ v)
 
     def weights(self, q: Queries, k: Keys) -> Matrix:

@@ -19,7 +19,7 @@ from torch import Tensor
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.blocks import Piece, attend, band, pattern_weights
 from informer.networks.attention.global_positions import global_columns, place_globals, with_global_rows
-from informer.networks.attention.parameters import at_least, fixed_lengths
+from informer.networks.attention.parameters import at_least
 
 
 @final
@@ -62,7 +62,7 @@ class LongformerAttention(Attention):
             ValueError: the length differs from the one for which the global positions were placed.
         """
         if len(self.where):
-            fixed_lengths(self.spec, q, k)
+            self.check_lengths(q, k)
         scaled = q * self.spec.d_head**-0.5
         runs = [(dilation, len([*heads])) for dilation, heads in groupby(self.dilations)]
         parts = (x.split([n for _, n in runs], dim=1) for x in (scaled, k, v))

@@ -1,11 +1,8 @@
-"""Checks of hyper-parameters and lengths, before anything is built or computed."""
+"""Checks of hyper-parameters, before anything is built."""
 
 import math
 
 import torch
-from torch import Tensor
-
-from informer.networks.attention.base import AttentionSpec
 
 MOST = 2**60
 """Largest whole number; larger ones, or sums of them, overflow in torch."""
@@ -76,16 +73,3 @@ def stream(seed: object, layer_index: int) -> torch.Generator:
     """
     # the seed of torch's generator has 64 bits
     return torch.Generator().manual_seed(((at_least("seed", seed, 0) << 20) + layer_index) % 2**64)
-
-
-def fixed_lengths(spec: AttentionSpec, q: Tensor, k: Tensor) -> None:
-    """Check the lengths of a call, for mechanisms with one parameter per position.
-
-    Raises:
-        ValueError: the lengths differ from those for which the mechanism was built.
-    """
-    if (q.shape[2], k.shape[2]) != (spec.len_q, spec.len_k):
-        raise ValueError(
-            f"expected {spec.len_q} queries and {spec.len_k} keys, the lengths it was built for, "
-            f"found {q.shape[2]} and {k.shape[2]}"
-        )

@@ -25,16 +25,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.parameters import at_least, choice, fixed_lengths, flag
+from informer.networks.attention.parameters import at_least, choice, flag
 from informer.networks.attention.running_sums import causal_mean, running_sum
 from informer.networks.ops import fast
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
-
-SAMPLINGS = ("shared", "per_query", "all", "lse")
-MEANS = ("sample", "zero_fill")
-CONTEXTS = ("mean", "cumsum")
-ROUNDINGS = ("ceil_ln", "ln")
 
 PRODUCTS_UP_TO = 2048
 """Largest number of keys for which all products and a selection are faster than gathering keys for each query."""
@@ -47,147 +42,6 @@ def log_count(factor: int, length: int, rounding: str = "ceil_ln") -> int:
     """factor * ceil(ln length), or ceil(factor * ln length) for `ln`; at least 1 and at most `length`."""
     count = factor * math.ceil(math.log(length)) if rounding == "ceil_ln" else math.ceil(factor * math.log(length))
     return max(1, min(length, count))
-
-
-def sparsity(
-    q: Queries,
-    k: Keys,
-    *,
-    sample_index: Int[Tensor, " u"] | Int[Tensor, "l u"] | None,
-    causal: bool,
-    mean: str,
-    zero_in_max: bool = False,
-) -> Float[Tensor, "b h l"]:
-    """M of every query, computed in chunks of queries; arguments as in `probsparse`.
-
-    If `causal`, only keys up to the row's own count (M is -inf if none is sampled, or 0 with `zero_in_max`).
-    """
-    n_keys = k.shape[2]
-    products, keys, width = _products(k, sample_index)
-    sampled = torch.arange(n_keys, device=q.device) if sample_index is None else sample_index
-    peak = torch.logsumexp if sample_index is None else torch.amax
-    zero_counts = None
-    if zero_in_max and sample_index is not None:
-        zero_counts = ~fully_sampled(sample_index, q.shape[2], n_keys, causal=causal)
-
-    def largest(scores: Tensor, start: int) -> Tensor:
-        top = peak(scores, -1)
-        if zero_counts is None:
-            return top
-        return torch.where(zero_counts[start : start + top.shape[2]], top.clamp(min=0), top)
-
-    def score(rows: Tensor, keys: Tensor, start: int) -> Tensor:
-        scores = products(rows, keys, start)
-        if not causal:
-            centre = scores.sum(-1) / (n_keys if mean == "zero_fill" else scores.shape[-1])
-            return largest(scores, start) - centre
-        positions = torch.arange(start, start + rows.shape[2], device=q.device)
-        index = sampled if sampled.ndim == 1 else sampled[start : start + rows.shape[2]]
-        future = index > positions[:, None]
-        count = n_keys if mean == "zero_fill" else (~future).sum(-1).clamp(min=1)
-        top = largest(scores.masked_fill(future, -math.inf), start)
-        return top - scores.masked_fill(future, 0.0).sum(-1) / count
-
-    return map_rows(score, q, keys, width=width, max_elements=fast.cached(q))  # reduced while still in the cache
-
-
-def fully_sampled(
-    sample_index: Int[Tensor, " u"] | Int[Tensor, "l u"], n_queries: int, n_keys: int, *, causal: bool
-) -> Bool[Tensor, " l"]:
-    """Whether the sample of each query contains all of its keys: every key, or if causal all keys up to its own."""
-    rows = torch.arange(n_queries, device=sample_index.device)
-    index = sample_index.expand(n_queries, -1).sort(dim=-1).values
-    last = rows if causal else torch.full_like(rows, n_keys - 1)
-    new = torch.ones_like(index, dtype=torch.bool)
-    new[:, 1:] = index[:, 1:] != index[:, :-1]
-    return (new & (index <= last[:, None])).sum(-1) == last + 1
-
-
-def _products(k: Tensor, sample_index: Tensor | None) -> tuple[Products, Tensor, int]:
-    """A function for the products of rows with their sampled keys, its keys, and the elements needed per row."""
-    keys, index = k.transpose(-1, -2), sample_index
-    if index is None:
-        return lambda rows, keys, start: (rows * k.shape[3] ** -0.5) @ keys, keys, k.shape[2]
-    if index.ndim == 1:
-        return lambda rows, keys, start: rows @ keys, keys[..., index], len(index)
-
-    def pick(rows: Tensor, keys: Tensor, start: int) -> Tensor:
-        products = rows @ keys
-        return products.gather(-1, index[start : start + rows.shape[2]].expand(*products.shape[:2], -1, -1))
-
-    def gather(rows: Tensor, k: Tensor, start: int) -> Tensor:
-        of_rows = index[start : start + rows.shape[2]]
-        return (k.index_select(2, of_rows.flatten()).unflatten(2, of_rows.shape) @ rows[..., None]).squeeze(-1)
-
-    return (pick, keys, k.shape[2]) if k.shape[2] <= PRODUCTS_UP_TO else (gather, k, index.shape[1] * k.shape[3])
-
-
-def probsparse(
-    q: Queries,
-    k: Keys,
-    v: Values,
-    *,
-    sample_index: Int[Tensor, " u"] | Int[Tensor, "l u"] | None,
-    n_top: int,
-    causal: bool,
-    mean: str,
-    context: str,
-    causal_selection: bool,
-    zero_in_max: bool = False,
-    dropout: float = 0.0,
-) -> Outputs:
-    """ProbSparse attention for a given sample of keys.
-
-    Args:
-        q, k, v: queries, keys and values.
-        sample_index: keys to score on, shared by all queries [u] or one set per query [l u]; None scores on every key
-            with eq. 2 itself (log-sum-exp of the scaled products instead of their maximum).
-        n_top: number of active rows.
-        causal: whether row i uses only values j <= i.
-        mean: the term subtracted in M: `sample`, the mean over the sampled keys; `zero_fill`, their sum over s.
-        context: causal lazy rows: `mean` or `cumsum` of v_j over j <= i.
-        causal_selection: in the causal case, count only sampled keys j <= i in M_i (M_i = -inf if there are none).
-        zero_in_max: take the maximum in M over all keys of the row, with 0 for keys that were not sampled.
-        dropout: probability of dropping a softmax weight of an active row.
-
-    Raises:
-        ValueError: invalid `mean` or `context`.
-    """
-    choice("mean", mean, MEANS)
-    choice("context", context, CONTEXTS)
-    masked = causal and causal_selection
-    with torch.no_grad():
-        measure = sparsity(q, k, sample_index=sample_index, causal=masked, mean=mean, zero_in_max=zero_in_max)
-        active = measure.topk(n_top, dim=-1, sorted=False).indices
-    rows = _attend_active(q, k, v, active, causal=causal, dropout=dropout)
-    index = active[..., None].expand_as(rows)
-    if causal:
-        lazy = running_sum(v, dim=2) if context == "cumsum" else causal_mean(v)
-        # in place, since nothing else uses it; under autocast the rows have lower precision than the sums
-        return lazy.scatter_(2, index, rows.to(lazy.dtype))
-    # Adding differences to sum / s, because the backward of a mean and a scatter would write arrays as large as v
-    lazy = v.sum(dim=2, keepdim=True) / v.shape[2]
-    return lazy.expand(-1, -1, q.shape[2], -1).scatter_add(2, index, rows.to(lazy.dtype) - lazy)
-
-
-def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: bool, dropout: float) -> Tensor:
-    """Softmax attention of the rows `active` [b h u] only."""
-    positions = torch.arange(k.shape[2], device=k.device)
-
-    def attend(rows: Tensor, k: Tensor, v: Tensor, active: Tensor, start: int) -> Tensor:
-        allowed = None
-        if causal:
-            allowed = positions <= active[:, :, start : start + rows.shape[2], None]
-        if dropout == 0.0:
-            return F.scaled_dot_product_attention(rows, k, v, attn_mask=allowed)
-        scores = (rows * rows.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, -math.inf)
-        return dropout_product(scores.softmax(-1), v, dropout)
-
-    batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
-    queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, this does not store q for its gradient
-    return map_rows(attend, queries, k, v, active, width=k.shape[2])
 
 
 @final
@@ -215,6 +69,7 @@ class ProbAttention(Attention):
     COST = "O(L ln L) time and memory"
     FULL_WHEN = {"factor": 10**6}  # noqa: RUF012 (a class constant of the contract)
     eval_index: Tensor | None
+    """Sampled keys in eval: [u] for all queries, [l u] for each; None: every key, by eq. 2."""
 
     def __init__(
         self,
@@ -233,16 +88,36 @@ class ProbAttention(Attention):
         super().__init__(spec)
         factor = at_least("factor", factor, 1)
         sample_factor = factor if sample_factor is None else at_least("sample_factor", sample_factor, 1)
-        rounding = choice("rounding", rounding, ROUNDINGS)
-        self.sampling = choice("sampling", sampling, SAMPLINGS)
-        self.mean = choice("mean", mean, MEANS)
+        rounding = choice("rounding", rounding, ("ceil_ln", "ln"))
+        self.sampling = choice("sampling", sampling, ("shared", "per_query", "all", "lse"))
+        self.mean = choice("mean", mean, ("sample", "zero_fill"))
         self.zero_in_max = flag("zero_in_max", zero_in_max)
-        self.context = choice("context", context, CONTEXTS)
-        self.causal_selection = flag("causal_selection", causal_selection)
+        self.context = choice("context", context, ("mean", "cumsum"))
+        self.masked_selection = flag("causal_selection", causal_selection) and spec.causal
         self.dropout = spec.dropout if flag("row_dropout", row_dropout) else 0.0
         self.n_top = log_count(factor, spec.len_q, rounding)
         self.n_sample = spec.len_k if sampling in ("all", "lse") else log_count(sample_factor, spec.len_k, rounding)
         self.register_buffer("eval_index", self._eval_index(), persistent=False)
+
+    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
+        """Attention for the queries with the largest M, the mean of the values for the others.
+
+        Raises:
+            ValueError: other lengths than those for which the counts and the sample were made.
+        """
+        self.check_lengths(q, k)
+        with torch.no_grad():
+            measure = self.sparsity(q, k, self._sample_index(q.device))
+            active = measure.topk(self.n_top, dim=-1, sorted=False).indices
+        rows = self._attend_active(q, k, v, active)
+        index = active[..., None].expand_as(rows)
+        if self.spec.causal:
+            lazy = running_sum(v, dim=2) if self.context == "cumsum" else causal_mean(v)
+            # in place, since nothing else uses it; under autocast the rows have lower precision than the sums
+            return lazy.scatter_(2, index, rows.to(lazy.dtype))
+        # Adding differences to sum / s, because the backward of a mean and a scatter would write arrays as large as v
+        lazy = v.sum(dim=2, keepdim=True) / v.shape[2]
+        return lazy.expand(-1, -1, q.shape[2], -1).scatter_add(2, index, rows.to(lazy.dtype) - lazy)
 
     def _eval_index(self) -> Tensor | None:
         n_keys = self.spec.len_k
@@ -265,30 +140,58 @@ class ProbAttention(Attention):
             return torch.randint(self.spec.len_k, (self.spec.len_q, self.n_sample), device="cpu").to(device)
         return self.eval_index
 
-    def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
-        """Draw a sample of keys, then `probsparse`.
+    def sparsity(self, q: Queries, k: Keys, sample_index: Tensor | None) -> Float[Tensor, "b h l"]:
+        """M of every query from the sampled keys (as `eval_index`), computed in chunks of queries.
 
-        Raises:
-            ValueError: other lengths than those for which the counts and the sample were made.
+        With causal selection only keys up to the row's own count; M is -inf if none is sampled, or 0 with
+        `zero_in_max`.
         """
-        fixed_lengths(self.spec, q, k)
-        return probsparse(
-            q,
-            k,
-            v,
-            sample_index=self._sample_index(q.device),
-            n_top=self.n_top,
-            causal=self.spec.causal,
-            mean=self.mean,
-            context=self.context,
-            causal_selection=self.causal_selection,
-            zero_in_max=self.zero_in_max,
-            dropout=self.dropout if self.training else 0.0,
-        )
+        n_keys = k.shape[2]
+        products, keys, width = _products(k, sample_index)
+        sampled = torch.arange(n_keys, device=q.device) if sample_index is None else sample_index
+        peak, is_full = torch.logsumexp if sample_index is None else torch.amax, None
+        if self.zero_in_max and sample_index is not None:
+            is_full = fully_sampled(sample_index, q.shape[2], n_keys, causal=self.masked_selection)
+
+        def score(rows: Tensor, keys: Tensor, start: int) -> Tensor:
+            scores, stop = products(rows, keys, start), start + rows.shape[2]
+            total: Tensor = scores.sum(-1)
+            count: Tensor | int = scores.shape[-1]
+            if self.masked_selection:
+                index = sampled if sampled.ndim == 1 else sampled[start:stop]
+                future = index > torch.arange(start, stop, device=q.device)[:, None]
+                total, count = scores.masked_fill(future, 0.0).sum(-1), (~future).sum(-1).clamp(min=1)
+                scores = scores.masked_fill(future, -math.inf)
+            largest = peak(scores, -1)
+            if is_full is not None:
+                largest = torch.where(is_full[start:stop], largest, largest.clamp(min=0))
+            return largest - total / (n_keys if self.mean == "zero_fill" else count)
+
+        return map_rows(score, q, keys, width=width, max_elements=fast.cached(q))  # reduced while still in the cache
+
+    def _attend_active(self, q: Queries, k: Keys, v: Values, active: Int[Tensor, "b h u"]) -> Tensor:
+        """Softmax attention of the rows `active` only [b h u d]."""
+        positions = torch.arange(k.shape[2], device=k.device)
+        causal, dropout = self.spec.causal, self.dropout if self.training else 0.0
+
+        def attend(rows: Tensor, k: Tensor, v: Tensor, active: Tensor, start: int) -> Tensor:
+            allowed = positions <= active[:, :, start : start + rows.shape[2], None] if causal else None
+            if dropout == 0.0:
+                return F.scaled_dot_product_attention(rows, k, v, attn_mask=allowed)
+            scores = (rows * rows.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+            if allowed is not None:
+                scores = scores.masked_fill(~allowed, -math.inf)
+            return dropout_product(scores.softmax(-1), v, dropout)
+
+        batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
+        queries = q[
+            batch[:, None, None], head[:, None], active
+        ]  # unlike gather, this does not store q for its gradient
+        return map_rows(attend, queries, k, v, active, width=k.shape[2])
 
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """Softmax rows for the active queries, constant rows for the others, from all products at once."""
-        fixed_lengths(self.spec, q, k)
+        self.check_lengths(q, k)
         products = torch.einsum("bhle,bhse->bhls", q, k)
         allowed = torch.ones(products.shape[-2:], dtype=torch.bool, device=q.device)
         if self.spec.causal:
@@ -303,7 +206,7 @@ class ProbAttention(Attention):
 
     def _dense_sparsity(self, products: Tensor, allowed: Tensor) -> Tensor:
         """M [b h l] from the products of all pairs [b h l s]."""
-        scored = allowed if self.causal_selection else torch.ones_like(allowed)
+        scored = allowed if self.masked_selection else torch.ones_like(allowed)
         if self.eval_index is None:
             hidden = (products * self.spec.d_head**-0.5).masked_fill(~scored, -math.inf)
             peak = hidden.logsumexp(-1)
@@ -317,3 +220,33 @@ class ProbAttention(Attention):
                 peak = torch.where(unsampled.any(-1), peak.clamp(min=0), peak)
         divisor = self.spec.len_k if self.mean == "zero_fill" else scored.sum(-1).clamp(min=1)
         return peak - hidden.masked_fill(~scored, 0.0).sum(-1) / divisor
+
+
+def fully_sampled(sample_index: Tensor, n_queries: int, n_keys: int, *, causal: bool) -> Bool[Tensor, " l"]:
+    """Whether the sample of each query ([u] or [l u]) contains all of its keys: every key, or if causal those up to its
+    own."""
+    rows = torch.arange(n_queries, device=sample_index.device)
+    index = sample_index.expand(n_queries, -1).sort(dim=-1).values
+    last = rows if causal else torch.full_like(rows, n_keys - 1)
+    new = torch.ones_like(index, dtype=torch.bool)
+    new[:, 1:] = index[:, 1:] != index[:, :-1]
+    return (new & (index <= last[:, None])).sum(-1) == last + 1
+
+
+def _products(k: Tensor, sample_index: Tensor | None) -> tuple[Products, Tensor, int]:
+    """A function for the products of rows with their sampled keys, its keys, and the elements needed per row."""
+    keys, index = k.transpose(-1, -2), sample_index
+    if index is None:
+        return lambda rows, keys, start: (rows * k.shape[3] ** -0.5) @ keys, keys, k.shape[2]
+    if index.ndim == 1:
+        return lambda rows, keys, start: rows @ keys, keys[..., index], len(index)
+
+    def pick(rows: Tensor, keys: Tensor, start: int) -> Tensor:
+        products = rows @ keys
+        return products.gather(-1, index[start : start + rows.shape[2]].expand(*products.shape[:2], -1, -1))
+
+    def gather(rows: Tensor, k: Tensor, start: int) -> Tensor:
+        of_rows = index[start : start + rows.shape[2]]
+        return (k.index_select(2, of_rows.flatten()).unflatten(2, of_rows.shape) @ rows[..., None]).squeeze(-1)
+
+    return (pick, keys, k.shape[2]) if k.shape[2] <= PRODUCTS_UP_TO else (gather, k, index.shape[1] * k.shape[3])

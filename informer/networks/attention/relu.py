@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from informer.networks.attention.base import Attention, Keys, Matrix, Outputs, Queries, Values
-from informer.networks.attention.scores import scaled_scores
 from informer.networks.ops.chunks import map_rows
 
 EPSILON = 1e-6
@@ -30,18 +29,19 @@ class ReluAttention(Attention):
     """
 
     COST = "O(L^2) time, O(L) memory"
+    LAST_ROWS = True
 
     def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """relu(s q k^T) v over the row sums."""
         return map_rows(self._attend, q, k, v, width=k.shape[2], causal=self.spec.causal)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
-        positive = scaled_scores(self.spec, q, k, start).relu()
+        positive = self.scaled_scores(q, k, start).relu()
         return (positive @ v) / (positive.sum(dim=-1, keepdim=True) + EPSILON)
 
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """relu(s q k^T) over its row sums."""
         positive = (torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5).clamp(min=0)
         if self.spec.causal:
-            positive = positive.tril()
+            positive = positive.tril(k.shape[2] - q.shape[2])
         return positive / (positive.sum(dim=-1, keepdim=True) + EPSILON)

@@ -27,7 +27,7 @@ from informer.networks.attention.blocks import (
     strided_groups,
     tiles,
 )
-from informer.networks.attention.parameters import at_least, choice, fixed_lengths
+from informer.networks.attention.parameters import at_least, choice
 from informer.networks.ops import fast
 from informer.networks.ops.fast import int_hint, is_shape_only
 
@@ -70,7 +70,7 @@ class SparseAttention(Attention):
         Raises:
             ValueError: the length differs from the one for which the pattern was built.
         """
-        fixed_lengths(self.spec, q, k)
+        self.check_lengths(q, k)
         q = q * self.spec.d_head**-0.5
         if self.heads == "merge":
             return attend([*self._first(q, k, v), *self._second(q, k, v)], v.dtype)

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.full import FullAttention
-from informer.networks.attention.parameters import choice, fixed_lengths
-from informer.networks.attention.scores import hide_future, up_to_row
+from informer.networks.attention.parameters import choice
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout
 from informer.networks.ops.fast import normal
@@ -56,7 +55,7 @@ class SynthesizerAttention(Attention):
 
     def forward(self, q: Queries, k: Keys, v: Values) -> Outputs:
         """softmax(R) v or softmax(relu(q W1) W2) v, with dropout on the weights in training."""
-        fixed_lengths(self.spec, q, k)
+        self.check_lengths(q, k)
         if self.kind == "dense":
             keys = self.keys.to(q.dtype).transpose(-1, -2).contiguous().expand(q.shape[0], -1, -1, -1)
             return self.attend((q @ self.hidden.to(q.dtype)).relu(), keys, v)
@@ -64,7 +63,7 @@ class SynthesizerAttention(Attention):
         return map_rows(partial(self._mix, self.p), scores, v, width=v.shape[2], causal=self.spec.causal)
 
     def _mix(self, p: float, scores: Tensor, v: Tensor, start: int) -> Tensor:
-        scores = hide_future(self.spec, scores[0, :, :, : v.shape[2]], start)
+        scores = self.hide_future(scores[0, :, :, : v.shape[2]], start)
         mix = dropout(scores.softmax(dim=-1), p)
         return torch.einsum("hls,bhsd->bhld", mix, v)
 
@@ -75,4 +74,4 @@ class SynthesizerAttention(Attention):
             scores = torch.einsum("bhle,hes->bhls", hidden, self.keys.to(q.dtype))
         else:
             scores = self.scores.to(q.dtype).expand(q.shape[0], -1, -1, -1)
-        return up_to_row(self.spec, scores).softmax(dim=-1)
+        return self.up_to_row(scores).softmax(dim=-1)

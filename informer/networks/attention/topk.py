@@ -16,7 +16,6 @@ from torch import Tensor
 
 from informer.networks.attention.base import Attention, AttentionSpec, Keys, Matrix, Outputs, Queries, Values
 from informer.networks.attention.parameters import at_least
-from informer.networks.attention.scores import scaled_scores, up_to_row
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.dropout import dropout_product
 
@@ -31,6 +30,7 @@ class TopKAttention(Attention):
     """
 
     COST = "O(L^2) time, O(L) memory"
+    LAST_ROWS = True
     FULL_WHEN = {"k": 10**6}  # noqa: RUF012 (a class constant of the contract)
 
     def __init__(self, spec: AttentionSpec, *, k: int = 16) -> None:
@@ -42,14 +42,14 @@ class TopKAttention(Attention):
         return map_rows(partial(self._attend, self.p), q, k, v, width=k.shape[2], causal=self.spec.causal)
 
     def _attend(self, p: float, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
-        scores = scaled_scores(self.spec, q, k, start)
+        scores = self.scaled_scores(q, k, start)
         best = scores.detach().topk(min(self.k, k.shape[2]), dim=-1, sorted=False).values
         scores = scores.masked_fill(scores < best.amin(dim=-1, keepdim=True), float("-inf"))
         return dropout_product(scores.softmax(dim=-1), v, p)
 
     def weights(self, q: Queries, k: Keys) -> Matrix:
         """Softmax over the entries that are exceeded by fewer than k allowed scores of the row."""
-        scores = up_to_row(self.spec, torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
+        scores = self.up_to_row(torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5)
         ranked = scores.sort(dim=-1, descending=True).values
         kth = ranked[..., min(self.k, ranked.shape[-1]) - 1, None]
         return torch.where(scores >= kth, scores, float("-inf")).softmax(dim=-1)

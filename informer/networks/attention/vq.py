@@ -38,7 +38,6 @@ from informer.networks.attention.base import Attention, AttentionSpec, Keys, Mat
 from informer.networks.attention.kernels import CHUNK, State, Stepped, fold, promote_half, running_sums, scan
 from informer.networks.attention.moving_average import new_average, over_processes
 from informer.networks.attention.parameters import at_least, share
-from informer.networks.attention.scores import up_to_row
 from informer.networks.ops import fast
 from informer.networks.ops.chunks import map_rows
 from informer.networks.ops.fast import normal, outside_graphs
@@ -204,7 +203,7 @@ class VQAttention(Attention):
         distances = torch.cdist(wide_k, codes, compute_mode="donot_use_mm_for_euclid_dist")
         index = distances.argmin(dim=-1, keepdim=True).expand_as(wide_k)
         scores = torch.einsum("bhle,bhse->bhls", wide_q, codes.gather(2, index)) * self.spec.d_head**-0.5
-        return up_to_row(self.spec, scores).softmax(dim=-1).to(q.dtype)
+        return self.up_to_row(scores).softmax(dim=-1).to(q.dtype)
 
     @outside_graphs
     @torch.no_grad()

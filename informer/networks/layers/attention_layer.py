@@ -90,6 +90,8 @@ class AttentionLayer(nn.Module):
         if mask is not None and not self.attention.KEY_MASK:
             raise ValueError(f"{type(self.attention).__name__} takes no mask of keys: choose full attention")
         masks = () if mask is None else (mask,)
+        if n_last is not None and self.attention.LAST_ROWS and not self.mix:  # which merges heads over all rows
+            x = x[:, -n_last:]
         merged = self.merge(self.attention(self.split(self.query(x)), keys, values, *masks))
         if n_last is not None:
             x, merged = x[:, -n_last:], merged[:, -n_last:]

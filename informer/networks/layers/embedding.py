@@ -98,16 +98,3 @@ class Embedding(nn.Module):
             embedded = embedded + self.calendar(marks)
         # under autocast the layers that follow read and write its dtype, so that nothing is cast between them
         return self.dropout(embedded.to(product_dtype(embedded)))
-
-
-@final
-class GlobalTokens(nn.Module):
-    """`n` learned tokens of width d_model, initialised from N(0, 1), the scale of rows after LayerNorm."""
-
-    def __init__(self, n: int, d_model: int) -> None:
-        super().__init__()
-        self.tokens = nn.Parameter(torch.randn(n, d_model))
-
-    def before(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b m d"]:
-        """Put the tokens in front of the rows: m = n + l."""
-        return torch.cat([self.tokens.to(x.dtype).expand(x.shape[0], -1, -1), x], dim=1)

@@ -3,7 +3,18 @@
   X_(j+1) = MaxPool(ELU(Conv1d([X_j]_attention)))                 distilling, eq. 5: l rows become ceil(l / 2)
   memory  = concat over stacks i of stack_i(last L / 2^i rows)    the pyramid
 
-Other ways to shorten are in `informer.networks.layers.shortening`.
+Ways to shorten, `model.distil`; each halves the rows, rounding up:
+
+  conv       circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, 2, 1): distilling; the authors' code has the
+             BatchNorm, the paper's formula has not (`model.distil_norm=false`)
+  max        MaxPool(3, 2, 1) only
+  avg        mean of the same three rows; of two at both ends
+  strided    circular Conv1d(3) with stride 2
+  funnel     the queries of the next layer are means of two rows, its keys and values are all rows (Dai et al. 2020,
+             "Funnel-Transformer", section 2.2)
+  eliminate  the half of the rows that receive most attention in the layer before, summed over heads and queries, in
+             their original order (Goyal et al. 2020, "PoWER-BERT", section 3); the selection has no gradient
+  none       no shortening
 """
 
 import math
@@ -17,7 +28,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.layers.embedding import GlobalTokens
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.pooling import halve
@@ -80,6 +90,64 @@ class RowNorm(nn.BatchNorm1d):
         return super().forward(x)
 
 
+@final
+class MaxPool(nn.Module):
+    """Maximum of every second row and its neighbours."""
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        return halve(x)
+
+
+@final
+class OverRows(nn.Module):
+    """A pool or convolution with stride 2, over the rows."""
+
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        return self.conv(x.transpose(1, 2)).transpose(1, 2)
+
+
+@final
+class Eliminate(nn.Module):
+    """Keeps the rows that received most attention; among equals the first."""
+
+    def forward(self, x: Float[Tensor, "b l d"], received: Float[Tensor, "b l"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        n, length = distilled_length(x.shape[1]), x.shape[1]
+        least = received.topk(n, dim=1).values[:, -1:]  # of operations that ONNX has, so no stable sorting
+        above, equal = received > least, received == least
+        kept = above | (equal & (equal.cumsum(dim=1) <= n - above.sum(dim=1, keepdim=True)))
+        places = torch.where(kept, torch.arange(length, device=x.device), length - 1)
+        index = places.topk(n, dim=1, largest=False).values
+        # not take_along_dim, which fixes the number of windows of a graph
+        return x.gather(1, index.unsqueeze(-1).expand(-1, -1, x.shape[2]))
+
+
+def make_shortening(kind: str, d_model: int, *, norm: bool) -> nn.Module:
+    """A module that maps [b l d] to [b ceil(l/2) d]; that of `eliminate` also takes the attention received by each row.
+
+    Args:
+        kind: any but `none`.
+        d_model: width d.
+        norm: use BatchNorm in `conv`.
+    """
+    kinds: dict[str, Callable[[], nn.Module]] = {
+        "conv": lambda: Distil(d_model, norm=norm),
+        "max": MaxPool,
+        # means at the ends are of the rows that exist
+        "avg": lambda: OverRows(nn.AvgPool1d(3, 2, 1, count_include_pad=False)),
+        "strided": lambda: OverRows(nn.Conv1d(d_model, d_model, 3, 2, 1, padding_mode="circular")),
+        "funnel": lambda: OverRows(nn.AvgPool1d(2, 2, ceil_mode=True, count_include_pad=False)),
+        "eliminate": Eliminate,
+    }
+    return kinds[kind]()
+
+
 def stack_lengths(seq_len: int, n_stacks: int, fractions: Sequence[float | int] | None) -> list[int]:
     """Rows that each stack reads: the given fractions of seq_len, rounded up; seq_len // 2^i if None.
 
@@ -122,8 +190,8 @@ class EncoderStack(nn.Module):
         n_layers: number of attention layers.
         length: rows read.
         d_model: width of the rows.
-        shortening: how the sequence is halved between layers, see `informer.networks.layers.shortening`.
-        make_distil: makes the module that halves it.
+        shortening: how the sequence is halved between layers.
+        norm: use BatchNorm in `conv`.
         recompute: store only the input of every layer for the backward pass. Distilling is always stored, because
             recomputing it would update the statistics of BatchNorm twice.
         n_tokens: number of learned global tokens in front of the rows, which are not shortened and come first in the
@@ -138,7 +206,7 @@ class EncoderStack(nn.Module):
         length: int,
         d_model: int,
         shortening: str,
-        make_distil: Callable[[], nn.Module],
+        norm: bool,
         recompute: bool,
         n_tokens: int = 0,
     ) -> None:
@@ -152,19 +220,20 @@ class EncoderStack(nn.Module):
         for i in range(n_layers):
             self.layers.append(make_layer(i, length, n_keys))
             if shortening != "none" and i < n_layers - 1:
-                self.distils.append(make_distil())
+                self.distils.append(make_shortening(shortening, d_model, norm=norm))
                 n_keys, length = length, distilled_length(length)
                 if shortening != "funnel":
                     n_keys = length
         self.norm = nn.LayerNorm(d_model)
         self.out_length = n_tokens + length
-        self.globals = GlobalTokens(n_tokens, d_model) if n_tokens else None
+        # from N(0, 1), the scale of rows after LayerNorm
+        self.tokens = nn.Parameter(torch.randn(n_tokens, d_model)) if n_tokens else None
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
         """Encode the last `length` rows of x into `out_length` rows."""
         x = x[:, -self.length :]
-        if self.globals is not None:
-            x = self.globals.before(x)
+        if self.tokens is not None:
+            x = torch.cat([self.tokens.to(x.dtype).expand(len(x), -1, -1), x], dim=1)
         memory: tuple[Tensor, ...] = ()
         for i, shorten in enumerate(self.distils):
             layer: Any = self.layers[i]

@@ -8,7 +8,6 @@ The horizon of the decoder's input is zero, except in columns known ahead, and h
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import final
 
 from jaxtyping import Float
@@ -23,7 +22,6 @@ from informer.networks.layers.embedding import Embedding
 from informer.networks.layers.encoder import Encoder, EncoderLayer, EncoderStack, stack_lengths
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import QuantileHead
-from informer.networks.layers.shortening import make_shortening
 from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
 from informer.networks.ops.products import Linear
 
@@ -79,8 +77,7 @@ class Informer(Network):
         self.encoder = Encoder(
             EncoderStack(
                 encoder_layer, n_layers=n_layers, length=length, d_model=d_model, shortening=config.distil.value,
-                make_distil=partial(make_shortening, config.distil.value, d_model, norm=config.distil_norm),
-                recompute=recompute, n_tokens=config.global_tokens,
+                norm=config.distil_norm, recompute=recompute, n_tokens=config.global_tokens,
             )
             for n_layers, length in zip(config.encoder_stacks, lengths, strict=True)
         )  # fmt: skip

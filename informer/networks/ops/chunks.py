@@ -55,10 +55,6 @@ def _everything(start: int, stop: int) -> slice:
     return slice(None)
 
 
-def _up_to(start: int, stop: int) -> slice:
-    return slice(stop)
-
-
 def map_rows(
     attend: Callable[..., Tensor],
     q: Tensor,
@@ -78,7 +74,7 @@ def map_rows(
         max_elements: largest size of a chunk, over batch and heads. None: one chunk up to `fast.whole()`, beyond that
             chunks of `fast.cached`.
         causal: whether rows only use operands up to their own position; `attend` then gets `operands[lo:hi, :, :stop]`,
-            half of the work.
+            half of the work. Fewer rows than keys are the last ones, which start counts too.
     """
     n_rows, elements_per_row = q.shape[2], int_hint(q.shape[0] * q.shape[1] * width)
     if max_elements is None:
@@ -87,8 +83,16 @@ def map_rows(
     in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
     n_batch = 1 if in_graph else q.shape[0]
     group, step = chunk_sizes(n_batch, n_rows, elements_per_row // max(1, n_batch), max_elements, causal=causal)
-    reach = _up_to if causal else _everything
-    return map_slices(attend, q, *operands, step=step, reach=reach, group=group if group < n_batch else None)
+    before = operands[0].shape[2] - n_rows if causal else 0
+
+    def up_to(start: int, stop: int) -> slice:
+        return slice(before + stop)
+
+    def placed(*piece: Any) -> Tensor:
+        return attend(*piece[:-1], before + piece[-1])
+
+    cut: dict[str, Any] = {"step": step, "reach": up_to if causal else _everything}
+    return map_slices(placed if before else attend, q, *operands, **cut, group=group if group < n_batch else None)
 
 
 def map_slices(
