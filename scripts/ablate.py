@@ -39,7 +39,7 @@ from informer.checkpoint.network import resolve_decoder
 from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data, build_data
-from informer.networks.forecast_model import ForecastModel, model_forecast
+from informer.members.network import ForecastModel, model_forecast
 from informer.scoring.evaluate import evaluate
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch

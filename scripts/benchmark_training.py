@@ -30,10 +30,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from informer.checkpoint.network import attention_node, build_model
-from informer.config.model import InformerConfig
 from informer.config.training import OptimConfig, Precision
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.models.base import ModelDims
+from informer.networks.models.config import InformerConfig
 from informer.networks.ops.fast import HAS_ONEDNN, onednn
 from informer.training.loop import Compiled
 from informer.training.optim import autocast, build_optimizer, gradient_norm

@@ -24,11 +24,12 @@ from informer.checkpoint import informer2020 as compat
 from informer.config.conversion import node_of, read_saved_yaml
 from informer.config.data import Calendar, DatasetConfig, FeatureMode, NonNegative, ScalerConfig
 from informer.config.fields import check
-from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.model import WindowSizes
 from informer.config.training import TrainConfig
 from informer.data.columns import Roles
 from informer.data.dataset import Data, lay_out, read_source
 from informer.networks.models.base import ModelDims
+from informer.networks.models.config import CalendarEmbed
 from informer.training.facts import untrained
 from informer.training.folder import RunFolder
 

@@ -12,8 +12,8 @@ from entry_points import call, done, refusal
 from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
 from informer.config.data import FIELDS, Calendar
-from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks, mark_fields, mark_sizes
+from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
 
 # from the calendars of 2024, of Germany and of Bavaria in addition

@@ -15,7 +15,7 @@ from informer.config import conversion
 from informer.config.hydra_compose import composed
 from informer.config.training import TrainConfig
 from informer.data.dataset import build_data, read_dataset
-from informer.networks.forecast_model import model_output
+from informer.members.network import model_output
 from informer.training.optim import build_loss, build_optimizer
 from informer.training.run import with_transform
 

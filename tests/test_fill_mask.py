@@ -17,7 +17,7 @@ from informer.checkpoint.restore import restore_model
 from informer.config.data import DatasetConfig, Fill
 from informer.data.windows import Windows, sparse_history
 from informer.inference.rescore import trained_data
-from informer.networks.forecast_model import model_forecast
+from informer.members.network import model_forecast
 
 RUN = [
     "dataset=csv", "seq_len=24", "label_len=12", "pred_len=6", "seed=1", "non_negative=none", "trainer.tracker=[csv]",

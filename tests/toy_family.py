@@ -3,18 +3,19 @@
 MODULE = '''
 """One linear map from history to forecast, the same for all columns."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
-from informer.config.fields import setting, settings
-from informer.config.model import ModelConfig
 from informer.networks.models.base import Network
+from informer.networks.models.config import ModelConfig, size
 
 
-@settings
+@dataclass(kw_only=True)
 class ToyConfig(ModelConfig):
     family: str = "toy"
-    hidden: int = setting(4, "Width of the network.", ge=1)
+    hidden: int = size(4, "Width of the network.", ge=1)
 
 
 class Toy(Network):

@@ -14,9 +14,9 @@ from torch import Tensor
 from informer.base.errors import InputError, one_of
 from informer.checkpoint.network import attention_node, build_model
 from informer.checkpoint.restore import check_layout
-from informer.config.model import Activation, CalendarEmbed, InformerConfig, Shortening
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.models.base import ModelDims
+from informer.networks.models.config import Activation, CalendarEmbed, InformerConfig, Shortening
 
 FAITHFUL_PROB = {
     "sampling": "per_query",

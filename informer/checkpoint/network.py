@@ -13,16 +13,17 @@ from informer.base.errors import InputError, one_of, reason_of
 from informer.base.extensions import OPTION, loaded
 from informer.base.runtime import resource
 from informer.config.conversion import read_saved_yaml
-from informer.config.model import LinearSkip, ModelConfig
+from informer.config.model import LinearModelConfig
 from informer.config.training import LossKind, TrainConfig
+from informer.members.maps import LinearMaps, LinearSkipLayer
+from informer.members.network import ForecastModel
+from informer.members.transform import WindowTransform
 from informer.networks.attention.auto import AutoAttention
 from informer.networks.attention.base import Attention, AttentionSpec
-from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.distribution_head import DistributionHead
 from informer.networks.layers.quantile_head import QuantileHead
-from informer.networks.layers.transform import WindowTransform
 from informer.networks.models.base import AttentionFactory, Attentions, ModelDims, network_class
-from informer.networks.models.linear import LinearMaps, LinearModelConfig, LinearSkipLayer
+from informer.networks.models.config import LinearSkip, ModelConfig
 
 ATTENTION_PACKAGE = "informer.networks.attention."
 

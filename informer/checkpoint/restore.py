@@ -15,12 +15,12 @@ from torch.overrides import TorchFunctionMode
 from informer.base.errors import InputError, counted, reason_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.network import attention_class, build_model, complete_node
-from informer.config.model import ModelConfig
 from informer.config.training import SLOTS
 from informer.data.calendar import mark_fields
 from informer.data.dataset import Data
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.models.base import SLOT_OF, ModelDims, network_class
+from informer.networks.models.config import ModelConfig
 from informer.read.frequency import Frequency
 
 REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

@@ -10,7 +10,8 @@ from informer.base.errors import InputError
 from informer.base.runtime import device_problems
 from informer.config.data import DatasetConfig, InputFormat, Place, date_problems, span_problems
 from informer.config.fields import Checked, setting, settings
-from informer.config.model import Decoding, WindowSizes
+from informer.config.model import WindowSizes
+from informer.networks.models.config import Decoding
 
 
 class EngineName(Enum):

@@ -13,7 +13,7 @@ from enum import Enum
 from inspect import cleandoc
 from textwrap import wrap
 from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, cast, get_args, get_origin
 
 from rich.console import Console
 
@@ -221,6 +221,10 @@ def described(schema: type, key: str) -> str:
     name, _, rest = key.partition(".")
     if rest:
         return described(type(default_of(fields_of(schema)[name])), rest)
-    fields = [fields_of(parent) for parent in schema.__mro__ if "__pydantic_fields__" in vars(parent)]
-    found = [field for each in fields for own, field in each.items() if name in (own, field.alias)]
-    return next((field.description for field in found if field.description), "")
+    for parent in schema.__mro__:
+        for own, field in vars(parent).get("__pydantic_fields__", {}).items():
+            if name in (own, field.alias) and field.description:
+                return cast(str, field.description)
+        if said := getattr(vars(parent).get("__dataclass_fields__", {}).get(name), "metadata", {}).get("description"):
+            return cast(str, said)
+    return ""

@@ -16,8 +16,8 @@ from pydantic import BeforeValidator
 
 from informer.base.errors import InputError, Repair, listed
 from informer.config.fields import Checked, facts_of, fields_of, setting, settings
-from informer.config.model import CalendarEmbed
 from informer.config.overrides import changed_settings, elements_of, to_display
+from informer.networks.models.config import CalendarEmbed
 
 
 class Fill(Enum):

@@ -28,9 +28,10 @@ from informer.base.runtime import resource
 from informer.config.compose import help_of, no_setting, options_of, refusing
 from informer.config.conversion import node_of, to_plain
 from informer.config.fields import check, keys_of, unknown
-from informer.config.model import InformerConfig, ModelConfig
+from informer.config.model import settings_of
 from informer.config.overrides import escaped, for_hydra, overrides_of, unquoted
 from informer.config.training import SLOTS, TrainConfig
+from informer.networks.models.config import InformerConfig, ModelConfig
 
 CONF = resource("conf").resolve()
 
@@ -51,7 +52,7 @@ def register() -> None:
     store, schema = ConfigStore.instance(), escaped(to_plain(TrainConfig()))
     store.store(name="train_schema", node=schema | {"model": {}, "label_len": "${half:${seq_len}}"})
     for name, family in (("any_schema", ModelConfig), ("informer_schema", InformerConfig)):
-        store.store(group="model", name=name, node=escaped(to_plain(family())))
+        store.store(group="model", name=name, node=escaped(to_plain(settings_of(family)())))
     OmegaConf.register_new_resolver("half", lambda rows: int(rows) // 2, replace=True)
 
 
@@ -74,7 +75,7 @@ def add_installed(words: Sequence[str]) -> None:
                 own = {"_target_": f"{chosen.__module__}.{chosen.__qualname__}"} | {
                     key: parameter.default for key, parameter in parameters.items() if key != "spec"
                 }
-                node = own if group == "attn" else escaped(to_plain(chosen.CONFIG()))
+                node = own if group == "attn" else escaped(to_plain(settings_of(chosen.CONFIG)()))
             except (ImportError, AttributeError, TypeError) as error:
                 raise InputError(f"{group}={name}: expected a class at {point.value} ({error})") from error
             ConfigStore.instance().store(group=group, name=name, node=node)

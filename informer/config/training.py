@@ -15,15 +15,8 @@ from informer.base.quantiles import level_problem
 from informer.base.runtime import device_problems
 from informer.config.data import DatasetConfig, FeatureMode, NonNegative, ScalerConfig, Transform
 from informer.config.fields import Checked, adapter, setting, settings
-from informer.config.model import (
-    CalendarEmbed,
-    InformerConfig,
-    LinearSkip,
-    ModelConfig,
-    WindowSizes,
-    config_class,
-    family_of,
-)
+from informer.config.model import WindowSizes, checked, config_class, family_of, settings_of
+from informer.networks.models.config import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
 
 MOST_BLOCKS = 50
 """Largest number of blocks on which intervals are calibrated."""
@@ -190,8 +183,10 @@ SLOTS = ("attn", "decoder_attn", "cross_attn")
 
 
 def _of_family(node: Any) -> Any:
-    """The node `model` in the class of its family."""
-    return adapter(config_class(family_of(node))).validate_python(dict(node)) if isinstance(node, Mapping) else node
+    """The node `model` as settings of its family."""
+    if isinstance(node, Mapping):
+        return adapter(config_class(family_of(node))).validate_python(dict(node))
+    return checked(node) if isinstance(node, ModelConfig) else node
 
 
 @settings
@@ -209,7 +204,7 @@ class TrainConfig(Checked):
     decoder_attn: dict[str, Any] = setting(dict, "Those of the decoder's self-attention, attn@decoder_attn=NAME.")
     decoder_attn_reason: str | None = setting(None, "Set by the program: why decoder_attn differs from attn.")
     cross_attn: dict[str, Any] = setting(dict, "Those of the attention to the encoder, attn@cross_attn=NAME.")
-    model: Annotated[ModelConfig, BeforeValidator(_of_family)] = setting(InformerConfig)
+    model: Annotated[ModelConfig, BeforeValidator(_of_family)] = setting(settings_of(InformerConfig))
     loss: LossConfig = setting(LossConfig)
     scaler: ScalerConfig = setting(ScalerConfig)
     optim: OptimConfig = setting(OptimConfig)

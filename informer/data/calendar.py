@@ -15,7 +15,7 @@ from jaxtyping import Float32, Float64
 
 from informer.base.errors import InputError
 from informer.config.data import Calendar
-from informer.config.model import CalendarEmbed
+from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import DAY, Frequency, Unit, nanos_of
 
 Field = Callable[[pd.DatetimeIndex], "np.ndarray | pd.Index"]

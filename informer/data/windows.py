@@ -23,6 +23,7 @@ from informer.base.errors import InputError, listed
 from informer.config.data import DatasetConfig
 from informer.config.model import WindowSizes
 from informer.data.columns import Columns, Trained
+from informer.networks.models.informer import decoder_input
 from informer.read.series import Series, column_values
 from informer.read.split import WITHOUT_TRAINING
 
@@ -173,18 +174,20 @@ class Windows:
 
     def batch(self, indices: Int[Tensor, " b"]) -> Batch:
         """The windows with these indices, in this order."""
-        seq_len, token = self.sizes.seq_len, self.sizes.seq_len - self.sizes.label_len
+        seq_len, label_len = self.sizes.seq_len, self.sizes.label_len
         first = self.starts[indices.to(self.starts.device)]
         series = self.store.series_of(first)
         rows = first[:, None] + self._places
         values = _gather(self.store.values, rows)
         marks = _gather(self.store.marks, rows + self.store.mark_shift[series, None])
         history, horizon = values[:, :seq_len], values[:, seq_len:]
+        dec_x = decoder_input(history, label_len, self.sizes.pred_len)
+        dec_x[:, label_len:] = horizon.masked_fill(self._hidden, 0.0)  # columns known ahead
         return Batch(
             enc_x=history,
             enc_mark=marks[:, :seq_len],
-            dec_x=torch.cat([history[:, token:], horizon.masked_fill(self._hidden, 0.0)], dim=1),
-            dec_mark=marks[:, token:],
+            dec_x=dec_x,
+            dec_mark=marks[:, seq_len - label_len :],
             target=_pick(horizon, self._targets),
             units=self._units.mapped(lambda tensor: tensor[series.to(tensor.device)]),
             series=self.store.numbers[series],

@@ -38,7 +38,7 @@ from informer.inference.model import Forecast, TrainedModel, decimals_for, key_c
 from informer.inference.rescore import trained_data
 from informer.inference.sources import SOURCES, explanations, place_of
 from informer.inference.untrained import Untrained, untrained
-from informer.networks.forecast_model import ForecastModel, model_forecast
+from informer.members.network import ForecastModel, model_forecast
 from informer.read.files import find_files, list_files
 from informer.read.series import Series
 from informer.read.table import name_of

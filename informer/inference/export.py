@@ -22,10 +22,10 @@ from informer.checkpoint.format import Checkpoint, encoded, load
 from informer.checkpoint.paths import forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
-from informer.config.model import CalendarEmbed
 from informer.config.training import LossKind
 from informer.data.calendar import mark_fields
-from informer.networks.forecast_model import INPUTS, inputs_of
+from informer.members.network import INPUTS, inputs_of
+from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
 
 OUTPUT = "forecast"

@@ -28,7 +28,7 @@ from informer.data.history import Future, future_index, windows_ahead
 from informer.data.scaler import standard_deviation
 from informer.data.windows import Batch, Windows
 from informer.inference.reader import Reader
-from informer.networks.forecast_model import model_output
+from informer.members.network import model_output
 from informer.networks.models.base import at_levels, point
 from informer.read.frequency import Frequency
 from informer.read.series import Series

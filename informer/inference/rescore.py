@@ -41,14 +41,15 @@ from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalConfig, EvalDataset, EvalModel, Plots
 from informer.config.conversion import to_plain
 from informer.config.fields import fields_of
+from informer.config.model import checked
 from informer.data.columns import Trained
 from informer.data.dataset import Data, build_data
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
 from informer.inference.model import TIME, TrainedModel
 from informer.inference.rolling import tidy_table
+from informer.members.network import ForecastModel, forecast_without_network, model_output
 from informer.networks.attention.base import Attention
-from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_output
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
 from informer.read.series import column_values
@@ -116,7 +117,7 @@ def with_decoding(checkpoint: Checkpoint, settings: EvalModel) -> Checkpoint:
         raise InputError(f"model.decoding: expected model.family=informer, found {model.family}")
     if all(getattr(model, name) == value for name, value in changed.items()):
         return checkpoint
-    config = checkpoint.config | {"model": to_plain(replace(model, **changed))}
+    config = checkpoint.config | {"model": to_plain(checked(replace(model, **changed)))}
     return checkpoint.model_copy(update={"config": config, "calibration": {}})
 
 

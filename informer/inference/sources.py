@@ -1,6 +1,6 @@
 """A forecast as a sum of sources, exact for linear maps.
 
-In scaled units a forecast is bound(maps + network), see `informer.networks.forecast_model`. Its sources are, in
+In scaled units a forecast is bound(maps + network), see `informer.members.network`. Its sources are, in
 this order,
 
   level         what the maps answer to the window's mean in every row; what they add whatever the window is; and the
@@ -32,9 +32,9 @@ from informer.data.calendar import mark_fields
 from informer.data.history import Future
 from informer.data.windows import Batch
 from informer.inference.model import Forecast, Pass, TrainedModel
-from informer.networks.forecast_model import model_forecast
+from informer.members.maps import LinearMaps
+from informer.members.network import model_forecast
 from informer.networks.models.base import point
-from informer.networks.models.linear import LinearMaps
 from informer.networks.ops.gaps import unmasked
 from informer.read.frequency import Frequency
 from informer.read.series import Series

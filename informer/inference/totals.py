@@ -33,7 +33,7 @@ from informer.data.scaler import powered
 from informer.data.windows import Windows
 from informer.inference.model import Forecast, TrainedModel
 from informer.inference.zero import ZeroModel
-from informer.networks.forecast_model import ForecastModel, model_output
+from informer.members.network import ForecastModel, model_output
 from informer.read.columns import label
 from informer.read.frequency import lasting
 from informer.read.series import Series, column_values, series_codes, table_of_file

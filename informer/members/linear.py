@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from informer.config.model import CalendarEmbed
 from informer.data.calendar import RANGES, mark_fields
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 from informer.members.effects import KnownEffects, fit_known
+from informer.members.maps import FIRST_PAIRS, HARMONICS, LinearMaps
 from informer.members.ridge import Sums, blocks_of, joined, window_sums
-from informer.networks.models.linear import FIRST_PAIRS, HARMONICS, LinearMaps
+from informer.networks.models.config import CalendarEmbed
 from informer.networks.ops.gaps import history_of
 
 BLOCKS = 5

@@ -18,7 +18,7 @@ from informer.data.store import row_blocks
 from informer.data.windows import Batch, DataUnits, Windows
 from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.members.linear import effects_of
-from informer.networks.forecast_model import ForecastModel, forecast_without_network, model_forecast, model_output
+from informer.members.network import ForecastModel, forecast_without_network, model_forecast, model_output
 from informer.networks.models.base import point
 from informer.read.frequency import Unit
 from informer.read.series import Series

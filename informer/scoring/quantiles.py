@@ -15,7 +15,7 @@ from torch import Tensor
 from informer.base.quantiles import MEDIAN, central_pairs, quantile_name
 from informer.data.windows import Batch, DataUnits, Windows
 from informer.members.baselines import FittedBaseline, SeasonalNaive
-from informer.networks.forecast_model import ForecastModel, at_least_zero
+from informer.members.network import ForecastModel, at_least_zero
 from informer.networks.models.base import at_levels, point
 from informer.scoring.intervals import Calibration
 from informer.scoring.residuals import lag_of, residuals

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from informer.data.dataset import Data
 from informer.data.windows import Batch, Windows
-from informer.networks.forecast_model import ForecastModel, model_forecast
+from informer.members.network import ForecastModel, model_forecast
 from informer.scoring.intervals import LEAST, LEVELS, POWERS, Calibration, Variation, differences, rank
 from informer.scoring.recursion import with_forecast_history
 

@@ -23,7 +23,7 @@ from informer.data.dataset import Data
 from informer.data.windows import Batch
 from informer.inference.rescore import attention_maps
 from informer.members.baselines import FittedBaseline
-from informer.networks.forecast_model import ForecastModel, model_forecast, model_output
+from informer.members.network import ForecastModel, model_forecast, model_output
 from informer.networks.models.base import point
 from informer.scoring.intervals import REPORTED_LEVELS
 from informer.scoring.quantiles import band_cells

@@ -12,7 +12,7 @@ from informer.config.data import NonNegative, dataset_words
 from informer.config.overrides import Word, changed_settings, shell_command
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data, non_negative
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.models.zero import ZeroConfig
 from informer.scoring import intervals
 from informer.scoring.evaluate import training_scale

@@ -22,7 +22,7 @@ from informer.checkpoint.format import Progress
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Windows
-from informer.networks.forecast_model import ForecastModel, model_output
+from informer.members.network import ForecastModel, model_output
 from informer.training.curves import Tracker, track_epoch
 from informer.training.optim import (
     autocast,

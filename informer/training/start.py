@@ -16,14 +16,14 @@ from informer.base.errors import InputError, one_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.network import build_model
 from informer.checkpoint.restore import restore_model, warm_start
-from informer.config.model import LinearSkip
 from informer.config.training import SLOTS, LossKind, TrainConfig
 from informer.data.dataset import Data
 from informer.data.windows import Windows
 from informer.members.baselines import RidgeForecast, fit_ridge
 from informer.members.linear import MOST_WINDOWS, fit_model, held_out_blocks
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.layers.distribution_head import MOST_COUNT
+from informer.networks.models.config import LinearSkip
 from informer.networks.models.zero import ZeroConfig, ZeroNetwork
 from informer.pretrained.weights import load
 from informer.scoring.evaluate import scored_at_once

@@ -15,7 +15,7 @@ from informer.base.errors import InputError, reason_of
 from informer.checkpoint.format import Checkpoint, Progress
 from informer.checkpoint.restore import check_numbers, differing_shape
 from informer.config.training import TrainConfig
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.training.optim import build_optimizer
 
 STATE = "checkpoint: state"

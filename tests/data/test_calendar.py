@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from informer.config.data import Calendar
-from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks, mark_sizes
+from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
 
 Formula = Callable[[pd.DatetimeIndex], np.ndarray]

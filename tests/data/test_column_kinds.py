@@ -20,9 +20,10 @@ from informer.config.data import (
     SplitConfig,
     SplitKind,
 )
-from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.model import WindowSizes
 from informer.data.columns import Roles
 from informer.data.dataset import Data
+from informer.networks.models.config import CalendarEmbed
 
 SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=3)
 TRAIN, VAL, TEST = 24, 12, 14

@@ -14,13 +14,13 @@ from stores import STANDARD, load_data, series_from_frame
 
 from informer.base.errors import InputError, ReportError
 from informer.config.data import Calendar, DatasetConfig, ScalerConfig, Short, SplitConfig, SplitKind
-from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.columns import Roles
 from informer.data.dataset import Data
 from informer.data.history import future_index, windows_ahead
 from informer.data.panel import left_padded, read_panel
 from informer.data.scaler import PanelScaler
+from informer.networks.models.config import CalendarEmbed
 from informer.read.cells import dictionary_encoded, joined_names, key_cells
 from informer.read.frequency import Frequency
 from informer.read.series import Series, series_codes

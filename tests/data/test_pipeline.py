@@ -13,11 +13,12 @@ from stores import STANDARD, load_data, read_series, series_from_frame
 
 from informer.base.errors import InputError
 from informer.config.data import Calendar, DatasetConfig, FeatureMode, ScalerConfig, ScalerKind, SplitConfig, SplitKind
-from informer.config.model import CalendarEmbed, WindowSizes
+from informer.config.model import WindowSizes
 from informer.data.columns import Columns, Roles
 from informer.data.dataset import Data
 from informer.data.history import future_index, windows_ahead
 from informer.data.scaler import PanelScaler
+from informer.networks.models.config import CalendarEmbed
 
 ROWS = SplitConfig(kind=SplitKind.rows, train=150, val=60, test=70)
 

@@ -24,11 +24,11 @@ from informer.checkpoint.network import attention_names, attention_node, build_m
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.conversion import to_plain
-from informer.config.model import CalendarEmbed, Decoding, EmbedPadding, InformerConfig, Shortening
 from informer.config.training import LossConfig, LossKind, TrainConfig
 from informer.data.scaler import PanelScaler
 from informer.inference.export import INPUTS, example, exported
 from informer.networks.models.base import ModelDims
+from informer.networks.models.config import CalendarEmbed, Decoding, EmbedPadding, InformerConfig, Shortening
 
 DIMS = {"enc_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
 

@@ -14,7 +14,7 @@ from informer.checkpoint.restore import restore_model
 from informer.inference.explain import MOST_REPEATS
 from informer.inference.rescore import trained_data
 from informer.inference.sources import split
-from informer.networks.forecast_model import model_forecast
+from informer.members.network import model_forecast
 
 N, H, SEQ = 300, 7, 42
 PROMO, PRICE, RAIN = 20.0, -3.0, -5.0

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from informer.checkpoint.network import build_model
-from informer.config.model import InformerConfig, LinearSkip, ModelConfig
-from informer.networks.forecast_model import ForecastModel
-from informer.networks.layers.transform import CategoryColumns, width_of
+from informer.config.model import LinearModelConfig
+from informer.members.network import ForecastModel
+from informer.members.transform import CategoryColumns, width_of
 from informer.networks.models.base import ModelDims
-from informer.networks.models.linear import LinearModelConfig
+from informer.networks.models.config import InformerConfig, LinearSkip, ModelConfig
 from informer.networks.models.lstma import LstmaConfig
 
 SIZES = (0, 4, 0, 2, 0)

@@ -20,13 +20,13 @@ from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.training import LossConfig, LossKind
 from informer.inference.export import exported
+from informer.members.network import with_counts
 from informer.networks.layers.distribution_head import (
     LIKELIHOODS,
     DistributionHead,
     counts_at,
     of_output,
     student_quantile,
-    with_counts,
 )
 from informer.training.optim import build_loss
 

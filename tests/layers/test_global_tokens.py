@@ -7,11 +7,11 @@ from torch import Tensor
 
 from informer.base.errors import InputError
 from informer.checkpoint.network import attention_node, build_model
-from informer.config.model import InformerConfig, Shortening
 from informer.data.windows import Batch, DataUnits
 from informer.inference.rescore import attention_maps
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
+from informer.networks.models.config import InformerConfig, Shortening
 
 ETC = attention_node("etc") | {"radius": 2, "n_global": 0}
 BIGBIRD = attention_node("bigbird_etc") | {"window": 4, "n_global": 0, "n_random": 2}

@@ -8,13 +8,12 @@ from torch import Tensor, nn
 
 from informer.base.errors import InputError
 from informer.checkpoint.network import attention_node, build_attention, build_model
-from informer.config.fields import problems_of
-from informer.config.model import InformerConfig, Shortening
+from informer.members.network import ForecastModel
 from informer.networks.attention.base import AttentionSpec
-from informer.networks.forecast_model import ForecastModel
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.encoder import Distil, Eliminate, distilled_length, make_shortening, stack_lengths
 from informer.networks.models.base import ModelDims
+from informer.networks.models.config import InformerConfig, Shortening
 from informer.networks.ops import fast
 from informer.networks.ops.pooling import halve
 
@@ -179,7 +178,7 @@ def test_fractions() -> None:
     ],
 )
 def test_what_cannot_be_is_a_problem(config: dict, message: str) -> None:
-    (problem,) = problems_of(InformerConfig(**config))
+    (problem,) = InformerConfig(**config).problems()
     assert re.match(message, problem), problem
 
 

@@ -11,11 +11,12 @@ from entry_points import SMALL, call, done, killed, refusal
 from informer import Forecaster, checkpoint
 from informer.base.runtime import resource
 from informer.config.data import Calendar
-from informer.config.model import CalendarEmbed
+from informer.config.model import LinearModelConfig
 from informer.data.calendar import mark_sizes
-from informer.networks.models import linear
+from informer.members import maps as linear
+from informer.members.maps import LinearMaps
 from informer.networks.models.base import ModelDims
-from informer.networks.models.linear import LinearMaps, LinearModelConfig
+from informer.networks.models.config import CalendarEmbed
 from informer.read.frequency import Frequency
 
 HOURLY = Frequency.parse("h")

@@ -12,9 +12,9 @@ from torch import Tensor
 from informer import Forecaster, checkpoint
 from informer.base.runtime import resource
 from informer.checkpoint.network import build_model
-from informer.config.model import Decoding, InformerConfig, LinearSkip
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.models.base import ModelDims
+from informer.networks.models.config import Decoding, InformerConfig, LinearSkip
 
 FULL = {"_target_": "informer.networks.attention.full.FullAttention"}
 PROB = {"_target_": "informer.networks.attention.prob.ProbAttention", "factor": 1}

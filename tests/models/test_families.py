@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +16,8 @@ from informer import Forecaster, checkpoint
 from informer.base.errors import InputError
 from informer.base.runtime import resource
 from informer.checkpoint.restore import restore_model
-from informer.config import model as families
-from informer.config.model import InformerConfig
 from informer.networks.models import base
+from informer.networks.models.config import InformerConfig, families
 
 BRIEF = ["dataset=sample", *SMALL[1:], "trainer.max_epochs=2"]
 TOY = ["--config-dir=conf", *BRIEF, "model=toy"]
@@ -27,9 +27,8 @@ SAMPLE = f"input={resource('data/sample.csv')}"
 
 def forget() -> None:
     """As in a new process: the modules of the folder are not imported."""
-    families._configs.pop("toy", None)
-    for config in [config for config in base._networks if config.__name__ == "ToyConfig"]:
-        del base._networks[config]
+    families.pop("toy", None)
+    base.networks.pop("toy", None)
     for module in ("toys", "means"):
         sys.modules.pop(module, None)
 
@@ -178,8 +177,9 @@ def test_a_model_file_imports_nothing() -> None:
 
 
 def test_two_families_do_not_share_a_name() -> None:
+    @dataclass(kw_only=True)
     class Other(InformerConfig):
         pass
 
     with pytest.raises(ValueError, match="another family is called 'informer'"):
-        families.register_family(Other)
+        type("Same", (base.Network,), {"CONFIG": Other})

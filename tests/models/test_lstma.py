@@ -13,7 +13,7 @@ from torch import Tensor
 from informer import checkpoint
 from informer.base.errors import InputError
 from informer.checkpoint.network import attention_class, attention_names, attention_node, build_model
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.models.base import ModelDims
 from informer.networks.models.lstma import LstmaConfig
 

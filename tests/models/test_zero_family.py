@@ -11,7 +11,7 @@ from entry_points import call, done, refusal
 
 from informer import checkpoint
 from informer.checkpoint.network import build_model
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.models.base import ModelDims
 from informer.networks.models.zero import ZeroConfig
 from informer.networks.ops.zero_inputs import LEVELS

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from informer.checkpoint.network import attention_node, build_model
-from informer.config.model import InformerConfig, Shortening
-from informer.networks.forecast_model import ForecastModel
+from informer.members.network import ForecastModel
 from informer.networks.models.base import ModelDims
+from informer.networks.models.config import InformerConfig, Shortening
 
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, pred_len=5)
 REDRAWN = attention_node("performer") | {"redraw_every": 1}

@@ -5,10 +5,10 @@ import torch
 from torch import Tensor, nn
 
 from informer.checkpoint.network import attention_node, build_model
-from informer.config.model import InformerConfig
 from informer.networks.layers.encoder import Distil
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.models.base import ModelDims
+from informer.networks.models.config import InformerConfig
 from informer.networks.ops import fast
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.products import Conv3, Linear

@@ -152,8 +152,8 @@ NAMES = {
     "forecaster": "from informer import Forecaster; "
     "forecaster = Forecaster('linear', target='sales', seq_len=48, pred_len=24).fit('loads.parquet')",
     "q_t": "import torch; q_t, k_t, v_t = torch.randn(3, 1, 8, 64)",
-    "settings": "from informer.config.fields import setting, settings",
-    "ModelConfig": "from informer.config.model import ModelConfig",
+    "dataclass": "from dataclasses import dataclass",
+    "ModelConfig": "from informer.networks.models.config import ModelConfig, size",
     "Network": "from informer.networks.models.base import Network",
     "nn": "from torch import nn",
 }

@@ -22,7 +22,7 @@ from informer.checkpoint.restore import restore_model
 from informer.config.conversion import flat
 from informer.config.hydra_compose import compose
 from informer.data.dataset import Data, build_data
-from informer.networks.forecast_model import model_forecast
+from informer.members.network import model_forecast
 from informer.scoring.evaluate import evaluate, fit_baselines
 
 needs_mlflow = pytest.mark.skipif(

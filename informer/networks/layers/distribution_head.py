@@ -83,16 +83,6 @@ class DistributionHead(nn.Module):
         return center[..., None] + scale[..., None] * torch.stack(ends, dim=-1)
 
 
-def with_counts(output: Float[Tensor, "b l n p"], units: Any) -> Float[Tensor, "b l n p+2"]:
-    """A network's output with the scaled values of the counts 0 and 1.
-
-    Args:
-        units: the scaler's `center` and `scale` [b n].
-    """
-    ends = [((count - units.center) / units.scale)[:, None].to(output).expand(output.shape[:-1]) for count in (0, 1)]
-    return torch.cat([output, torch.stack(ends, dim=-1)], dim=-1)
-
-
 def of_output(output: Float[Tensor, "*b p"], *, kind: str) -> Distribution:
     """The distributions that a model's output describes: of scaled values, of counts with negative_binomial.
 

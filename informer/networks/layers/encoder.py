@@ -129,13 +129,8 @@ class Eliminate(nn.Module):
 
 
 def make_shortening(kind: str, d_model: int, *, norm: bool) -> nn.Module:
-    """A module that maps [b l d] to [b ceil(l/2) d]; that of `eliminate` also takes the attention received by each row.
-
-    Args:
-        kind: any but `none`.
-        d_model: width d.
-        norm: use BatchNorm in `conv`.
-    """
+    """A module of any kind but `none`, [b l d] -> [b ceil(l/2) d], with BatchNorm if `norm`; that of `eliminate` also
+    takes the attention received by each row."""
     kinds: dict[str, Callable[[], nn.Module]] = {
         "conv": lambda: Distil(d_model, norm=norm),
         "max": MaxPool,

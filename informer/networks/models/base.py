@@ -1,9 +1,10 @@
 """What a family of networks is: how it is built, what it reads and returns, and which parts other code uses.
 
 A family is one file in this package (a network and the dataclass of its configuration) and one yaml in `conf/model/`.
-`informer.networks.forecast_model` does the same for every family: windows to inputs, linear maps, bounds.
+`informer.members.network` does the same for every family: windows to inputs, linear maps, bounds.
 """
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.model import ModelConfig, load_family, register_family
 from informer.networks.attention.base import Attention, AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.quantile_head import MEDIAN
+from informer.networks.models.config import ModelConfig, families
 from informer.networks.ops.gaps import with_masks
 
 # shapes of a network's inputs, named once
@@ -163,8 +164,10 @@ class Network(nn.Module, ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "CONFIG" in cls.__dict__:
-            register_family(cls.CONFIG)
-            _networks[cls.CONFIG] = cls
+            name = cls.CONFIG.family
+            if families.setdefault(name, cls.CONFIG) is not cls.CONFIG:
+                raise ValueError(f"{cls.CONFIG.__name__}.family: another family is called {name!r}")
+            networks[name] = cls
 
     @abstractmethod
     def forward(
@@ -190,17 +193,17 @@ class Network(nn.Module, ABC):
         """Called before each training step with the share of all steps done so far, 0 at the first step."""
 
 
-_networks: dict[type[ModelConfig], type[Network]] = {}
+networks: dict[str, type[Network]] = {}
+"""Classes of networks by family."""
 
 
 def network_class(config: ModelConfig) -> type[Network] | None:
-    """The network class of a configuration; None if its models are linear maps only. Errors as in
-    `informer.config.model.config_class`."""
+    """The network class of a configuration; None if its models are linear maps only."""
     if config.CLOSED_FORM:
         return None
-    if type(config) not in _networks:
-        load_family(config.family)
-    return _networks[type(config)]
+    if config.family not in networks:  # other configurations come with their networks
+        importlib.import_module("informer.networks.models.informer")
+    return networks[config.family]
 
 
 def point(output: Float[Tensor, "b pred_len n *q"], quantiles: Sequence[float]) -> Float[Tensor, "b pred_len n"]:

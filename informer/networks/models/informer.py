@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import final
 
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.config.model import EmbedPadding, InformerConfig
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.global_local import with_tokens
 from informer.networks.layers.attention_layer import AttentionLayer
@@ -23,7 +23,13 @@ from informer.networks.layers.encoder import Encoder, EncoderLayer, EncoderStack
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
+from informer.networks.models.config import EmbedPadding, InformerConfig
 from informer.networks.ops.products import Linear
+
+
+def decoder_input(history: Float[Tensor, "b l c"], label_len: int, pred_len: int) -> Float[Tensor, "b dec_len c"]:
+    """X_de of eq. 6: the start token, which is the end of the history, then zeros in place of the horizon."""
+    return F.pad(history[:, history.shape[1] - label_len :], (0, 0, 0, pred_len))
 
 
 @final

@@ -13,40 +13,40 @@ O(seq_len + pred_len) sequential steps, plus attention of one query for each of 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.fields import setting, settings
-from informer.config.model import CalendarEmbed, ModelConfig
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.layers.attention_layer import AttentionLayer
 from informer.networks.layers.embedding import CalendarEmbedding
 from informer.networks.layers.quantile_head import QuantileHead
 from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
+from informer.networks.models.config import CalendarEmbed, ModelConfig, size
 from informer.networks.ops.dropout import Dropout
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import Linear
 
 
-@settings
+@dataclass(kw_only=True)
 class LstmaConfig(ModelConfig):
     """Sizes of LSTMa and its teacher forcing."""
 
     family: str = "lstma"
-    d_model: int = setting(64, "Width of inputs and states.", ge=1)
-    n_heads: int = setting(1, "Attention heads; must divide d_model.", ge=1)
-    layers: int = setting(1, "Number of LSTM layers, in the encoder and in the decoder.", ge=1)
-    dropout: float = setting(0.1, "Share of values set to zero in training.", ge=0, lt=1)
-    teacher_forcing: float = setting(
+    d_model: int = size(64, "Width of inputs and states.", ge=1)
+    n_heads: int = size(1, "Attention heads; must divide d_model.", ge=1)
+    layers: int = size(1, "Number of LSTM layers, in the encoder and in the decoder.", ge=1)
+    dropout: float = size(0.1, "Share of values set to zero in training.", ge=0, lt=1)
+    teacher_forcing: float = size(
         1.0,
         "Probability, for each window and row, that the decoder reads the actual value at the first step.",
         ge=0,
         le=1,
     )
-    teacher_forcing_end: float = setting(0.0, "The same at the last step; it changes linearly in between.", ge=0, le=1)
+    teacher_forcing_end: float = size(0.0, "The same at the last step; it changes linearly in between.", ge=0, le=1)
 
     @property
     def n_layers(self) -> int:

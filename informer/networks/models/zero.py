@@ -19,6 +19,7 @@ history with missing rows before it gives what it gives by itself.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import Any, final
@@ -28,8 +29,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from informer.config.fields import Count, setting, settings
-from informer.config.model import CalendarEmbed, ModelConfig
 from informer.networks.attention.base import AttentionSpec
 from informer.networks.attention.full import FullAttention
 from informer.networks.layers.attention_layer import AttentionLayer
@@ -38,6 +37,7 @@ from informer.networks.layers.encoder import Distil, EncoderLayer, distilled_len
 from informer.networks.layers.feed_forward import FeedForward
 from informer.networks.layers.quantile_head import MEDIAN, QuantileHead
 from informer.networks.models.base import Attentions, DecMarks, DecValues, EncMarks, EncValues, ModelDims, Network
+from informer.networks.models.config import CalendarEmbed, ModelConfig, size
 from informer.networks.ops.gaps import weights_of
 from informer.networks.ops.products import Linear
 from informer.networks.ops.zero_inputs import (
@@ -187,20 +187,20 @@ class Zero(nn.Module):
         return torch.cat(blocks, dim=1)[:, :horizon]
 
 
-@settings
+@dataclass(kw_only=True)
 class ZeroConfig(ModelConfig):
     """Weights and sizes of the network for any series."""
 
     family: str = "zero"
     embed: CalendarEmbed = CalendarEmbed.none
-    weights: str | None = setting("zero-2", "Pretrained weights that training starts from; null: random ones.")
-    seasons: list[Count] = setting(list, "Rows of the two seasons, 1 for none; []: found in the training rows.")
-    d_model: int = setting(128, "Width of every layer.", ge=1)
-    n_heads: int = setting(4, "Attention heads; must divide d_model.", ge=1)
-    d_ff: int = setting(512, "Hidden width of the feed-forward blocks.", ge=1)
-    encoder_layers: int = setting(3, "Number of encoder layers.", ge=1)
-    decoder_layers: int = setting(2, "Number of decoder layers.", ge=1)
-    distil: bool = setting(True, "Halve the patches between encoder layers.")
+    weights: str | None = size("zero-2", "Pretrained weights that training starts from; null: random ones.")
+    seasons: list[int] = size(list, "Rows of the two seasons, 1 for none; []: found in the training rows.")
+    d_model: int = size(128, "Width of every layer.", ge=1)
+    n_heads: int = size(4, "Attention heads; must divide d_model.", ge=1)
+    d_ff: int = size(512, "Hidden width of the feed-forward blocks.", ge=1)
+    encoder_layers: int = size(3, "Number of encoder layers.", ge=1)
+    decoder_layers: int = size(2, "Number of decoder layers.", ge=1)
+    distil: bool = size(True, "Halve the patches between encoder layers.")
 
     @property
     def is_fitted_first(self) -> bool:
@@ -215,7 +215,7 @@ class ZeroConfig(ModelConfig):
     def problems(self) -> Iterator[str]:
         """See `ModelConfig`."""
         yield from super().problems()
-        if len(self.seasons) not in (0, 2):
+        if len(self.seasons) not in (0, 2) or any(season < 1 for season in self.seasons):
             yield f"model.seasons: expected two lengths, 1 for none, found {list(self.seasons)}"
         if self.d_model % self.n_heads:
             yield f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"

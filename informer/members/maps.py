@@ -2,14 +2,13 @@
 
 from itertools import accumulate
 from math import pi
-from typing import ClassVar, cast, final
+from typing import cast, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from informer.config.fields import settings
-from informer.config.model import MOST_ROWS, ModelConfig, register_family
+from informer.config.model import LinearModelConfig
 from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, ModelDims
 from informer.networks.ops.gaps import unmasked
 from informer.networks.ops.products import linear
@@ -27,25 +26,6 @@ columns. If fewer than LEAST_RECENT remain, none are read. Both numbers limit th
 
 MOST_WEIGHTS, MOST_FLOPS = 64_000_000, 2e12
 """Largest number of weights of separate maps, and cost of solving for them; beyond these all columns share one map."""
-
-
-@settings
-class LinearModelConfig(ModelConfig):
-    """The closed-form fit has no options: blocks of training and validation rows decide what is used."""
-
-    CLOSED_FORM: ClassVar[bool] = True
-
-    family: str = "linear"
-
-    def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
-        """One sentence for each problem with these numbers of rows."""
-        rows = seq_len + pred_len
-        if rows <= MOST_ROWS:
-            return []
-        return [f"seq_len + pred_len: expected at most {MOST_ROWS} with model.family=linear, found {rows}"]
-
-
-register_family(LinearModelConfig)
 
 
 def recent_rows(n_columns: int, seq_len: int) -> int:

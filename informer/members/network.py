@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from informer.config.model import ModelConfig
+from informer.members.maps import LinearMaps, LinearSkipLayer
+from informer.members.transform import NetworkInputs, WindowTransform, with_quantile_axis
 from informer.networks.layers.attention_layer import AttentionLayer
-from informer.networks.layers.distribution_head import DistributionHead, with_counts
-from informer.networks.layers.transform import NetworkInputs, WindowTransform, with_quantile_axis
+from informer.networks.layers.distribution_head import DistributionHead
 from informer.networks.models.base import DecMarks, DecValues, EncMarks, EncValues, Inputs, ModelDims, Network, point
-from informer.networks.models.linear import LinearMaps, LinearSkipLayer
+from informer.networks.models.config import ModelConfig
 from informer.networks.ops.gaps import history_of, unmasked
 
 
@@ -218,6 +218,16 @@ def _in_range(model: ForecastModel, output: Tensor, batch: Inputs) -> Tensor:
     """The output with constant targets continued, and at least zero where the model's targets are."""
     output = constants_held(output, batch, model.dims.target_positions)
     return at_least_zero(output, batch.units, model.non_negative) if model.non_negative else output
+
+
+def with_counts(output: Float[Tensor, "b l n p"], units: Any) -> Float[Tensor, "b l n p+2"]:
+    """A network's output with the scaled values of the counts 0 and 1.
+
+    Args:
+        units: the scaler's `center` and `scale` [b n].
+    """
+    ends = [((count - units.center) / units.scale)[:, None].to(output).expand(output.shape[:-1]) for count in (0, 1)]
+    return torch.cat([output, torch.stack(ends, dim=-1)], dim=-1)
 
 
 def constants_held(output: Float[Tensor, "b pred_len n *q"], batch: Inputs, targets: Sequence[int]) -> Tensor:
