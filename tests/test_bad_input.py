@@ -108,7 +108,10 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["trainer.calibration_blocks=1"], ["trainer.calibration_blocks: expected 0, or 2 to 50, found 1"]),
         (["decoder_attn.factor=3"], ["unknown key 'decoder_attn.factor'", "attn@decoder_attn=NAME"]),
         (["attn@cross_attn=truncated"], ["cross_attn: TruncatedAttention needs len_q == len_k"]),
-        (["attn@decoder_attn=linformer"], ["LinformerAttention has no causal form; expected one of", "full, hard"]),
+        (
+            ["attn@decoder_attn=linformer"],
+            ["LinformerAttention has no causal form; expected one of", "full, gated_delta"],
+        ),
         (["+attn.foo=1"], ["ProbAttention has no parameter 'foo'", "factor"]),
         (["attn.factor=abc"], ["factor", "'abc'"]),
         (["attn.factor=0"], ["factor", "found 0"]),

@@ -124,7 +124,8 @@ def taylor(attn, given, head, q, k, allowed):
 
 def performer(attn, given, head, q, k, allowed):
     """In logarithms, with the largest product of each row taken out."""
-    w, n = attn.directions.double().numpy(), attn.n_features
+    e = q.shape[1]
+    w, n = attn.directions.double().numpy(), given.get("n_features") or max(1, math.ceil(e * math.log(e)))
 
     def features(x):
         y = x * x.shape[1] ** -0.25
@@ -234,7 +235,7 @@ def longformer(attn, given, head, q, k, allowed):
 
 
 def sparse(attn, given, head, q, k, allowed):
-    stride, c, length = given.get("stride") or attn.stride, given.get("c", 1), len(k)
+    stride, c, length = given.get("stride") or round(math.sqrt(len(k))), given.get("c", 1), len(k)
     i, j = np.arange(length)[:, None], np.arange(length)
     if attn.pattern == "strided":
         first, second = abs(i - j) <= stride, (i - j) % stride == 0
@@ -282,9 +283,10 @@ def bigbird_etc(attn, given, head, q, k, allowed):
 
 
 def reformer(attn, given, head, q, k, allowed):
-    near, m = np.eye(len(k), dtype=bool), -(-2 * len(k) // attn.n_buckets)
+    n_buckets = given.get("n_buckets") or 2 * max(1, round(len(k) / 64))
+    near, m = np.eye(len(k), dtype=bool), -(-2 * len(k) // n_buckets)
     places = np.arange(len(k))
-    for rotation in attn.rotations.double().numpy() if attn.n_buckets > 1 else [None]:
+    for rotation in attn.rotations.double().numpy() if n_buckets > 1 else [None]:
 
         def bucket(x, r=rotation):
             return np.zeros(len(x)) if r is None else np.concatenate([x @ r, -x @ r], axis=1).argmax(1)
@@ -313,23 +315,33 @@ def sparsity(q, k, index, *, seen, mean="sample", zero_in_max=False) -> Array:
     return result
 
 
+def counted(given, n: int, c: int) -> int:
+    """c ceil(ln n), or c ln n rounded up once: 3 ln 96 is 15 or 14."""
+    return min(n, max(1, math.ceil(c * math.log(n)) if given.get("rounding") == "ln" else c * math.ceil(math.log(n))))
+
+
 def prob(attn, given, head, q, k, allowed, index=...):
-    """With the sample of keys of eval mode, or the given one."""
+    """With the sample of keys of eval mode, or the given one: evenly spaced unless each query has its own."""
+    factor, sampling = given.get("factor", 5), given.get("sampling", "shared")
+    n_sample = counted(given, len(k), given.get("sample_factor", factor))
     if index is ...:
-        index = None if attn.eval_index is None else attn.eval_index.expand(len(q), -1).numpy()
+        keys = range(len(k)) if sampling == "all" else spread(len(k), n_sample)
+        index = attn.eval_index.numpy() if sampling == "per_query" else np.tile(keys, (len(q), 1))
+        assert index.shape == (len(q), len(k) if sampling == "all" else n_sample) or sampling == "lse"
+        index = None if sampling == "lse" else index
     seen = allowed if given.get("causal_selection", True) else np.ones_like(allowed)
     options = {name: given[name] for name in ("mean", "zero_in_max") if name in given}
     order = np.argsort(-sparsity(q, k, index, seen=seen, **options), kind="stable")
     lazy = allowed if attn.spec.causal and given.get("context") == "cumsum" else allowed / allowed.sum(1, keepdims=True)
     rows = np.array(lazy, dtype=float)
-    active = order[: attn.n_top]
+    active = order[: counted(given, len(q), factor)]
     rows[active] = of_scores(scaled(q, k), allowed)[active]
     return rows
 
 
 def auto(attn, given, head, q, k, allowed):
     chosen = prob if min(len(q), len(k)) >= given.get("crossover", 256) else full
-    return chosen(attn.chosen, {}, head, q, k, allowed)
+    return chosen(attn.chosen, {"factor": given.get("factor", 5)}, head, q, k, allowed)
 
 
 FORMULAS = {

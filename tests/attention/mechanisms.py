@@ -37,6 +37,17 @@ def matrix(name: str, attn: Attention, params: dict, q: Tensor, k: Tensor, **mor
     return torch.from_numpy(np.stack(rows)).view(*q.shape[:2], *allowed.shape)
 
 
+def by_steps(attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The rows of a causal mechanism one position at a time, from a state of constant size."""
+    state, rows = attn.initial_state(len(q), v.shape[3]), []
+    sizes = [x.shape for x in state]
+    for operands in zip(*(x.unbind(dim=2) for x in (q, k, v)), strict=True):
+        row, state = attn.step(state, *operands)
+        rows.append(row)
+    assert [x.shape for x in state] == sizes, "the state grows"
+    return torch.stack(rows, dim=2)
+
+
 def assert_gradients(attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
     """Analytic gradients agree with finite differences, for inputs and parameters."""
     names = [name for name, _ in attn.named_parameters()]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from formulas import FORMULAS
-from mechanisms import drawn, made, matrix
+from mechanisms import by_steps, drawn, made, matrix
 from torch import Tensor
 
 from informer.checkpoint.network import attention_names
@@ -21,6 +21,7 @@ CASES: list[tuple[str, dict, list[tuple[int, int]]]] = [
     *((name, {}, [*SELF, *CROSS]) for name in ("synthesizer_dense", "hard")),
     *(("topk", {"k": k}, [*SELF, *CROSS]) for k in (1, 3, 8)),
     *(("auto", {"crossover": n, "factor": 1}, [(39, 39), (40, 40), (200, 39), (39, 200), (200, 40)]) for n in (40,)),
+    ("auto", {}, [(255, 255), (256, 256)]),
     *(("linear", {"feature_map": name}, [*SELF, *CROSS, *LONG]) for name in ("elu", "relu", "exp", "softmax")),
     *(("efficient", {"normaliser": name}, [*SELF, *CROSS, *LONG]) for name in ("feature", "row")),
     ("taylor", {}, [*SELF, *CROSS, *LONG]),
@@ -45,6 +46,7 @@ CASES: list[tuple[str, dict, list[tuple[int, int]]]] = [
     ),
     *(("longformer", {"window": 6, "global_positions": given}, [(97, 97)]) for given in ([0, -1], [-3, 5, 94, 5], [])),
     ("longformer", {"window": [3, 6]}, SELF),
+    *((name, {}, [(97, 97)]) for name in ("sparse_strided", "reformer")),
     *(
         (f"sparse_{kind}", {"stride": stride, "c": c, "heads": heads}, SELF)
         for kind in ("strided", "fixed")
@@ -80,13 +82,15 @@ CASES: list[tuple[str, dict, list[tuple[int, int]]]] = [
 
 
 def check(name: str, attn: Attention, params: dict, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """The dense matrix and the outputs are those of the formula, also in the smallest pieces."""
+    """The dense matrix and the outputs are those of the formula, also in the smallest pieces and row by row."""
     expected = matrix(name, attn, params, q, k)
     close = {"rtol": 1e-10, "atol": 1e-10 * max(1.0, float(expected.abs().max()))}  # normalisers of sines come near 0
     torch.testing.assert_close(attn.weights(q, k), expected, **close)
     torch.testing.assert_close(attn(q, k, v), expected @ v, **close)
     with fast.forms(whole=1, cached=1):
         torch.testing.assert_close(attn(q, k, v), expected @ v, **close)
+    if attn.spec.causal and hasattr(attn, "step"):
+        torch.testing.assert_close(by_steps(attn, q, k, v), expected @ v, **close)
 
 
 def test_every_name_has_a_formula_and_a_case() -> None:
