@@ -200,55 +200,50 @@ def trained(name: str, path: Path, settings: ServeConfig) -> Model:
     return Model(about, read, model.check_horizon)
 
 
-@final
-class Run:
-    """The model of a run, read again when its file changes, or when `runs/latest` leads to another run."""
-
-    def __init__(self, name: str, location: str, settings: ServeConfig) -> None:
-        self.name, self._location, self._settings = name, location, settings
-        self._loading, self._mark = Lock(), self._marked()
-        self._model = trained(name, self._mark[0], settings)
-
-    def current(self) -> Model:
-        """The newest model; the one before, while another thread reads a newer one or if that cannot be read."""
-        try:
-            mark = self._marked()
-        except InputError:  # it was moved, or is being written
-            return self._model
-        if mark != self._mark and self._loading.acquire(blocking=False):
-            try:
-                self._mark = mark
-                self._model = trained(self.name, mark[0], self._settings)
-                log.info(f"model {self.name}: read again from {self._location}")
-            except InputError as error:
-                log.warning(f"model {self.name}: not read again: {error}")
-            finally:
-                self._loading.release()
-        return self._model
-
-    def _marked(self) -> tuple[Path, tuple[str, str]]:
-        file = locate(forecasting_checkpoint(self._location))
-        return file, fingerprint(file)
+def _marked(location: str) -> tuple[Path, tuple[str, str]]:
+    """The model file of a run, and what tells it from another one at the same place."""
+    file = locate(forecasting_checkpoint(location))
+    return file, fingerprint(file)
 
 
 @final
 class Models:
-    """The models of a service by name; the first is the default."""
+    """The models of a service by name; the first is the default. That of a run is read again when its file changes, or
+    when `runs/latest` leads to another run."""
 
     def __init__(self, settings: ServeConfig) -> None:
-        runs = {} if settings.checkpoint is None else {DEFAULT: settings.checkpoint}
+        self._settings, self._loading = settings, Lock()
+        self._places = {} if settings.checkpoint is None else {DEFAULT: settings.checkpoint}
         for each in settings.models:
             name, sign, location = each.partition("=")
             if not (sign and location and re.fullmatch(r"[\w.-]+", name)) or name == ZERO:
                 raise InputError(f"models: expected NAME=RUN, such as models=[shops=runs/shops], found {name}{sign}")
-            runs[name] = location
-        self._runs = {name: Run(name, location, settings) for name, location in runs.items()}
+            self._places[name] = location
+        marks = {name: _marked(location) for name, location in self._places.items()}
+        self._read = {name: (mark, trained(name, mark[0], settings)) for name, mark in marks.items()}
         self._zero = pretrained(settings)
-        self.names = [*self._runs, ZERO]
+        self.names = [*self._places, ZERO]
 
     def get(self, name: str) -> Model:
-        """The model of this name, "" for the first; a Refused without one."""
+        """The newest model of this name, "" for the first, or the one before, while another thread reads a newer one or
+        if that cannot be read; a Refused without one."""
         name = name or self.names[0]
         if name not in self.names:
             raise Refused(404, f"model: expected one of {listed(self.names)}, found {name!r:.100}")
-        return self._zero if name == ZERO else self._runs[name].current()
+        if name == ZERO:
+            return self._zero
+        mark, model = self._read[name]
+        try:
+            found = _marked(self._places[name])
+        except InputError:  # it was moved, or is being written
+            return model
+        if found != mark and self._loading.acquire(blocking=False):
+            try:
+                self._read[name] = found, model  # read once
+                self._read[name] = found, trained(name, found[0], self._settings)
+                log.info(f"model {name}: read again from {self._places[name]}")
+            except InputError as error:
+                log.warning(f"model {name}: not read again: {error}")
+            finally:
+                self._loading.release()
+        return self._read[name][1]
