@@ -123,6 +123,11 @@ class Examined:
             like = like if diagnosis.report.problems else diagnosis.series
         return found
 
+    @property
+    def problems(self) -> list[InputError]:
+        """The problems of all series, whatever their length."""
+        return [each for one in self.diagnoses for each in one.report.problems if each.code != checks.SHORT]
+
     def read(self, dataset: DatasetConfig) -> Reading:
         """The rows as read with other settings; the last readings are kept, since many series need the same ones."""
         key = repr(dataset)
@@ -233,7 +238,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
 
 
 def _survey(path: Path, found: Examined) -> Survey:
-    problems = [each for one in found.diagnoses for each in one.report.problems if each.code != checks.SHORT]
+    problems = found.problems
     repairs = list[Repair]()
     for diagnosis in found.diagnoses:
         repairs += [repair for repair in diagnosis.repairs or () if repair not in repairs]
@@ -467,7 +472,7 @@ class Finding:
         name: name of the file or series.
         lines: lines of the report.
         n_rows: number of rows.
-        n_problems: number of problems.
+        problems: what must be repaired first.
         span: first timestamp, last timestamp and step; empty if they are not known.
         columns: numeric columns.
         repairs: settings for training on it, None if there are none.
@@ -479,7 +484,7 @@ class Finding:
     name: str
     lines: Sequence[str]
     n_rows: int = 0
-    n_problems: int = 1
+    problems: Sequence[InputError] = ()
     span: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     repairs: Sequence[Repair] | None = None
@@ -490,13 +495,18 @@ class Finding:
     @property
     def is_sound(self) -> bool:
         """Whether it can be used for training without changes."""
-        return self.n_problems == 0
+        return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
         """As plain containers for JSON; `settings` repair the problems, null if none do."""
         settings = None if self.repairs is None else in_words([*self.repairs, *self.proposed])
-        facts = {"name": self.name, "rows": self.n_rows, "columns": [*self.columns], "problems": self.n_problems}
-        return facts | {"span": [*self.span], "settings": settings, "report": [*self.lines]}
+        facts = {"name": self.name, "rows": self.n_rows, "columns": [*self.columns], "problems": len(self.problems)}
+        found = [
+            {"code": each.code, "table": each.table, "row": each.row, "column": each.column, "line": str(each)}
+            | {"settings": in_words(each.repairs)}
+            for each in self.problems
+        ]
+        return facts | {"found": found, "span": [*self.span], "settings": settings, "report": [*self.lines]}
 
 
 def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_single: bool) -> Iterator[Finding]:
@@ -508,7 +518,8 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_si
     except InputError as error:
         if is_single:
             raise
-        yield Finding(name=path.name, lines=[f"file:     {path.name}", "problems: 1", *str(error).splitlines()])
+        lines = [f"file:     {path.name}", "problems: 1", *str(error).splitlines()]
+        yield Finding(name=path.name, lines=lines, problems=[error])
         return
     proposed = proposals(found.table, found.dataset, settings.target)
     if settings.dataset.series_col is None and found.dataset.series_col is not None:
@@ -520,16 +531,17 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_si
 
 def _long(path: Path, found: Examined, proposed: Sequence[Repair], settings: InspectConfig) -> Finding:
     """Findings on a file of several series, whose column of names was found."""
-    survey, key = _survey(path, found), found.dataset.series_col
+    survey, key, name = _survey(path, found), found.dataset.series_col, found.table.name
     first = next((each.series for each in found.diagnoses if each.series is not None), None)
     columns = () if first is None else first.columns
     keys, long = _columns_of(key_columns(key)), repaired(replace(settings.dataset, series_col=key), proposed)
+    line = f"{name}: times repeat, once for each series of {keys}; set dataset.series_col={key}"
+    problems = [InputError(line, Repair("series_col", key), code="series", table=name), *found.problems]
     lines = [
-        *_facts(found.table, found.table.name, len(found.table.frame), first, None),
+        *_facts(found.table, name, len(found.table.frame), first, None),
         *(f"warning:  {line}" for line in survey.warnings),
-        f"problems: {len(survey.problems) + 1}",
-        f"{found.table.name}: times repeat, once for each series of {keys}; set dataset.series_col={key}",
-        *survey.problems,
+        f"problems: {len(problems)}",
+        *checks.grouped(problems),
         *_calendar_lines(proposed),
         f"series:   {len(found.names):,}, separated by {keys}",
         *_forecast_lines(path, long, settings.target, several=len(columns) > 1),
@@ -537,10 +549,10 @@ def _long(path: Path, found: Examined, proposed: Sequence[Repair], settings: Ins
         f"  {shell_command('inspect', str(path), *_settings(long))}",
     ]
     return Finding(
-        name=found.table.name,
+        name=name,
         lines=lines,
         n_rows=len(found.table.frame),
-        n_problems=len(survey.problems) + 1,
+        problems=problems,
         span=() if first is None else (*_ends(first.timestamps, first.frequency), first.frequency.code),
         columns=columns,
         proposed=proposed,
@@ -562,7 +574,7 @@ def _finding(
         name=reading.label(k),
         lines=[],
         n_rows=len(found.table.frame) if dataset.series_col is None else reading.lengths[k],
-        n_problems=len(report.problems),
+        problems=report.problems,
         span=() if series is None else (*_ends(series.timestamps, series.frequency), series.frequency.code),
         columns=() if series is None else series.columns,
         proposed=proposed,
@@ -625,7 +637,7 @@ def _summary(findings: Sequence[Finding]) -> RichTable:
         table.caption = f"{len(findings) - MOST_ROWS} more; those with problems come first"
     for finding in rows[:MOST_ROWS]:
         name = finding.name if n_files > 1 else finding.name.partition(", ")[2] or finding.name
-        numbers = (finding.n_rows, len(finding.columns) or "", finding.n_problems or "none")
+        numbers = (finding.n_rows, len(finding.columns) or "", len(finding.problems) or "none")
         table.add_row(*(Text(printable(str(cell), MOST_CELL)) for cell in (name, *numbers, *finding.span)))
     return table
 

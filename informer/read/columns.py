@@ -13,9 +13,9 @@ category. Codes number the known categories from 1; 0 is an unknown category.
 import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -267,38 +267,6 @@ def is_text(table: Table, column: str) -> bool:
 
 LEAST_REPEATED = 10
 """Minimum average number of rows per distinct text for a text column to be proposed as categorical."""
-
-
-def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
-    """Columns of a file that are text in all rows, to be left out of each of its series or pieces; logged.
-
-    Empty if `config` lists the columns, or if no other column would be left, which is an error when the file is read.
-
-    Args:
-        tables: the rows, at once or in pieces; only as many pieces are read as needed.
-        config: settings of the dataset.
-
-    Raises:
-        InputError: no time column.
-    """
-    pieces = iter(tables)
-    first = next(pieces)
-    if config.columns is not None or not len(first.frame):
-        return []
-    keys = time_columns.find_time_column(first, config.time_col), config.series_col
-    others = undecided = [column for column in first.columns if column not in keys]
-    worded: set[str] = set()
-    for table in chain([first], pieces):
-        undecided = [column for column in undecided if not has_numbers(table, column)]
-        worded.update(column for column in undecided if column not in worded and has_words(table, column))
-        if not undecided:
-            break
-    text_only = [column for column in undecided if column in worded]
-    if not 0 < len(text_only) < len(others):
-        return []
-    check_no_times(first, text_only)
-    log.info(_unused(first, text_only))
-    return text_only
 
 
 def value_columns(table: Table, time_col: str, config: DatasetConfig) -> tuple[str, ...]:
