@@ -497,12 +497,6 @@ class DatasetConfig(InputFormat):
         return Calendar(kind, tuple(self.calendar or ()), tuple(self.holidays))
 
     @property
-    def repairs_rows(self) -> bool:
-        """Whether rows are repaired before the checks."""
-        merges, fills, masks = self.duplicates is not None, self.fill is not None, self.outliers is Outliers.missing
-        return self.sort or merges or fills or masks
-
-    @property
     def keeps_gaps(self) -> bool:
         """Whether missing values stay missing."""
         return self.fill is Fill.mask

@@ -11,22 +11,16 @@ as the step and the rows show them, weekdays, their products with the harmonics 
 The coefficients b_s of series s minimise its deviance + penalty |b_s - b|^2, where b are those of all series together:
 a series with few rows, or without a promotion so far, has the effects of the others. The penalty is the one of
 `PENALTIES` with the smallest deviance in blocks of rows that were left out.
-
-Effects are arrays: they are saved with their knots and categories, and predict without the rows they are fitted to.
 """
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
-from safetensors import safe_open
-from safetensors.numpy import save_file
 
 from informer.data.calendar import holiday_mark
 from informer.data.scaler import is_amount
@@ -298,24 +292,6 @@ class Effects:
         else:
             left = values - effect
         return left if np.isfinite(left).any() else np.full(len(values), float(self.is_ratio))
-
-    def save(self, path: Path) -> None:
-        """Write the arrays, and the terms as JSON in their header."""
-        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
-        facts = {"terms": asdict(self.terms), "is_ratio": self.is_ratio, "penalty": self.penalty}
-        save_file(arrays, path, metadata={"effects": json.dumps(facts)})
-
-    @classmethod
-    def load(cls, path: Path) -> "Effects":
-        """Read what `save` wrote."""
-        with safe_open(path, framework="np") as file:
-            facts = json.loads(file.metadata()["effects"])
-            arrays = {name: file.get_tensor(name) for name in ARRAYS}
-        terms: Any = {key: tuple(each) if isinstance(each, list) else each for key, each in facts.pop("terms").items()}
-        return cls(terms=Terms(**terms), **facts, **arrays)
-
-
-ARRAYS = ("center", "scale", "weights", "level", "unit")
 
 
 def evenly(n: int, most: int) -> list[int]:

@@ -13,8 +13,6 @@ import torch
 from entry_points import CSV, ROOT, SMALL, Trained, done, refusal
 
 from informer import checkpoint
-from informer.config.training import Precision
-from informer.training.optim import resolve_precision
 
 SAMPLE = ["dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run"]
 
@@ -102,18 +100,6 @@ def test_bf16_trains_float32_weights(folder: Path) -> None:
     assert changed(one, other)
     losses = [checkpoint.load(Path(name)).progress.best_loss for name in ("bf16", "float32")]
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("avx512", "amx", "taken"),
-    [(False, False, Precision.float32), (True, False, Precision.bf16), (False, True, Precision.bf16)],
-)
-def test_auto_is_bf16_where_the_processor_has_it(
-    avx512: bool, amx: bool, taken: Precision, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
-    assert resolve_precision(Precision.auto, torch.device("cpu")) is taken
 
 
 def test_deterministic_is_asked_of_torch(folder: Path) -> None:

@@ -9,9 +9,7 @@ import pytest
 import yaml
 from entry_points import done
 
-from informer.config.data import Transform
 from informer.scoring.metrics import METRICS
-from informer.training.transform import choose
 
 DAYS = 420
 SPLIT = ["dataset.split.kind=rows", "dataset.split.train=250", "dataset.split.val=80", "dataset.split.test=90"]
@@ -81,30 +79,3 @@ def test_a_root_is_chosen_where_fluctuations_grow_with_the_level(folder: Path) -
     assert kept["chosen"]["transform"] in ("sqrt", "fourth_root")
     assert kept["moved"]["transform"] == "none"
     assert f"scaler.transform={kept['chosen']['transform']}, for ridge" in Path("chosen/train.log").read_text()
-
-
-@pytest.mark.parametrize(
-    ("rmse", "smape", "stronger", "expected"),
-    [
-        ([1.0, 1.0], [10.0, 10.0], 1.5, Transform.sqrt),
-        ([1.0, 1.02], [10.0, 10.0], 1.5, Transform.sqrt),
-        ([1.02, 1.01], [10.0, 10.0], 1.5, Transform.none),
-        ([1.0, 1.0], [11.8, 11.8], 1.5, Transform.none),
-        ([1.0, 1.0], [10.0, 11.9], 1.5, Transform.none),
-        ([1.0, 1.0], [10.0, 10.0], 1.0, Transform.fourth_root),
-    ],
-)
-def test_relative_errors_may_not_cost_squared_ones(
-    rmse: list[float], smape: list[float], stronger: float, expected: Transform
-) -> None:
-    """No root with less than 1 % of gain over the three errors, with one that two blocks do not agree on, or with more
-    than 1 % of RMSE."""
-    two = np.ones(2)
-    scores = {
-        Transform.none: np.stack([two, 0.9 * two, 12.0 * two]),
-        Transform.sqrt: np.stack([rmse, 0.9 * two, smape]),
-        Transform.fourth_root: np.stack([stronger * two, 0.5 * two, 6.0 * two]),
-    }
-    chosen, note = choose(scores)
-    assert chosen is expected
-    assert f"scaler.transform={expected.value}" in note
