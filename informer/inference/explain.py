@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from informer.base.console import logging_to, say, text_table
 from informer.base.errors import InputError, counted, listed, printable
 from informer.base.files import expanded, write_atomic
 from informer.base.runtime import pick_device
-from informer.checkpoint.format import load
+from informer.checkpoint.format import Checkpoint, load
 from informer.checkpoint.paths import EXPLAINED, PAGE, forecasting_checkpoint, locate, only_output
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalDataset, ExplainConfig
@@ -163,68 +164,43 @@ def _means(table: pd.DataFrame, other: str | None) -> dict[str, pd.DataFrame]:
 HEADS = {"value": "forecast", IF: "changed", BEFORE: "before", "min": "lowest", "max": "highest"}
 
 
-@final
-class _Trained:
-    """A trained model whose forecasts are explained, and the columns that it reads ahead, all that it reads, and their
-    categories."""
-
-    def __init__(self, settings: ExplainConfig) -> None:
-        self._settings = settings
-        self._model = TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device)
-        self._saved = saved = self._model.checkpoint
-        self.known, self.inputs, self.categories = saved.future_covariates, saved.inputs, saved.categories
-        self.folder = locate(settings.checkpoint).parent
-
-    def files(self, location: str | None) -> list[Path]:
-        """The files of `input`, or of training if they have not changed."""
-        if location is not None:
-            return list_files("input", location) or [expanded(location)]
-        saved = self._saved
-        dataset = saved.settings.dataset
-        recorded, data_dir = Recorded.of(saved.config, dict(saved.data)), str(saved.config.get("data_dir") or "data")
-        found, folder = find_again(dataset, recorded, named=None, default=data_dir, can_differ=True, setting="input")
-        return find_files(found, Path(folder))
-
-    def forecasts(
-        self, location: str | None, future: str | None, changes: Mapping[str, Change] | None = None
-    ) -> Sequence[Forecast]:
-        """The forecasts of some files with their sources."""
-        settings, series, futures = self._settings, list[Series](), list[Future]()
-        for path, name, ahead_in in name_sources(self.files(location), future):
-            panel, ahead = self._model.reader.read(path, name, settings.dataset, future=ahead_in, future_name=name)
-            series, futures = [*series, *panel], [*futures, *ahead]
-        return explanations(self._model, series, changed(futures, changes or {}) or None, horizon=settings.horizon)
+def _untrained(settings: ExplainConfig, location: str | None, future: str | None) -> Untrained:
+    """What the pretrained network forecasts of a file."""
+    if location is None:
+        raise InputError("input: expected a file to forecast, since the pretrained network has no data of training")
+    config, path = settings.dataset.applied_to(DatasetConfig()), expanded(location)
+    ahead = None if future is None else expanded(future)
+    return untrained(path, config, name=name_of(path), target=settings.target, future=ahead)
 
 
-@final
-class _Pretrained:
-    """The pretrained network with effects of columns known ahead, like `_Trained`."""
+def _files(saved: Checkpoint, location: str | None) -> list[Path]:
+    """The files of `input`, or of training if they have not changed."""
+    if location is not None:
+        return list_files("input", location) or [expanded(location)]
+    recorded, data_dir = Recorded.of(saved.config, dict(saved.data)), str(saved.config.get("data_dir") or "data")
+    found, folder = find_again(
+        saved.settings.dataset, recorded, named=None, default=data_dir, can_differ=True, setting="input"
+    )
+    return find_files(found, Path(folder))
 
-    def __init__(self, settings: ExplainConfig) -> None:
-        if settings.input is None:
-            raise InputError("input: expected a file to forecast, since the pretrained network has no data of training")
-        self._settings, self.folder = settings, Path()
-        subject = self._read(settings.input, settings.future)
-        self.known = () if subject.known is None else subject.known.columns
-        self.inputs, self.categories = subject.panel[0].columns, subject.categories
 
-    def _read(self, location: str, future: str | None) -> Untrained:
-        config, ahead = self._settings.dataset.applied_to(DatasetConfig()), None if future is None else expanded(future)
-        path = expanded(location)
-        return untrained(path, config, name=name_of(path), target=self._settings.target, future=ahead)
-
-    def files(self, location: str | None) -> list[Path]:
-        """The file of `input`."""
-        return [] if location is None else [expanded(location)]
-
-    def forecasts(
-        self, location: str | None, future: str | None, changes: Mapping[str, Change] | None = None
-    ) -> Sequence[Forecast]:
-        """The forecasts of the file with their sources."""
-        assert location is not None, "checked before"
-        subject, settings = self._read(location, future), self._settings
+def _forecasts(
+    settings: ExplainConfig,
+    model: TrainedModel | None,
+    location: str | None,
+    future: str | None,
+    changes: Mapping[str, Change] | None = None,
+) -> Sequence[Forecast]:
+    """The forecasts of some files with their sources; of one file by the pretrained network if `model` is None."""
+    if model is None:
+        subject = _untrained(settings, location, future)
         subject = replace(subject, futures=changed(subject.futures, changes or {}))
         return subject.forecast(settings.horizon, settings.device, explained=True)
+    series, futures = list[Series](), list[Future]()
+    for path, name, ahead_in in name_sources(_files(model.checkpoint, location), future):
+        panel, ahead = model.reader.read(path, name, settings.dataset, future=ahead_in, future_name=name)
+        series, futures = [*series, *panel], [*futures, *ahead]
+    return explanations(model, series, changed(futures, changes or {}) or None, horizon=settings.horizon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,21 +228,29 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         InputError: no readable checkpoint or input, or a change of a column that the model does not read ahead.
     """
     with logging_to(console), ExitStack() as held:
-        model = _Pretrained(settings) if settings.checkpoint == ZERO else _Trained(settings)
-        output = Path(settings.output) if settings.output else model.folder / EXPLAINED
-        changes = read_changes(settings.set, model.known, model.inputs, model.categories)
-        others = map(Path, filter(None, (settings.future, settings.what_if, settings.against)))
+        if settings.checkpoint == ZERO:
+            subject, model, folder = _untrained(settings, settings.input, settings.future), None, Path()
+            known, read = subject.known.columns if subject.known else (), subject.panel[0].columns
+            categories, inputs = subject.categories, [expanded(settings.input or "")]
+        else:
+            model = TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device)
+            saved, folder = model.checkpoint, locate(settings.checkpoint).parent
+            known, read, categories = tuple(saved.future_covariates), tuple(saved.inputs), saved.categories
+            inputs = _files(saved, settings.input)
+        output = Path(settings.output) if settings.output else folder / EXPLAINED
+        changes = read_changes(settings.set, known, read, categories)
+        inputs += map(Path, filter(None, (settings.future, settings.what_if, settings.against)))
         written, overwrite = [output / EXPLANATION, output / PAGE], settings.overwrite or not settings.output
-        inputs = [*model.files(settings.input), *others]
         held.enter_context(only_output(output, written, inputs=inputs, overwrite=overwrite))
-        first, other = model.forecasts(settings.input, settings.future), None
+        forecasts = partial(_forecasts, settings, model)
+        first, other = forecasts(settings.input, settings.future), None
         then: list[Forecast | None] | None = None
         if settings.what_if or changes:
-            if not model.known:
+            if not known:
                 raise InputError("what_if: the model reads no column ahead; leave it out")
-            other, then = IF, [*model.forecasts(settings.input, settings.what_if or settings.future, changes)]
+            other, then = IF, [*forecasts(settings.input, settings.what_if or settings.future, changes)]
         elif settings.against:
-            before = model.forecasts(settings.against, settings.future)
+            before = forecasts(settings.against, settings.future)
             found = {each.series.name: each for each in before}
             if len(before) == len(first) == 1:  # its name is that of its file
                 found = {first[0].series.name: before[0]}
@@ -286,7 +270,7 @@ def explain(settings: ExplainConfig, console: Console) -> Explained:
         head = ["source", *(HEADS.get(column, column) for column in mean.columns)]
         console.print(text_table(head, rows, title=printable(f"{name}, over the horizon"), bold="forecast"))
     if other == IF and not table[DIFFERENCE].any():
-        say(console, f"{listed(model.known)}: unchanged, or without an effect in this model")
+        say(console, f"{listed(known)}: unchanged, or without an effect in this model")
     say(console, f"explanation: {output / EXPLANATION}")
     return Explained(first=first, then=then, other=other, output=output, means=means)
 

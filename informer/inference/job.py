@@ -5,6 +5,7 @@ Inputs and outcomes of a chunk are plain data, so chunks may be processed anywhe
 
 import hashlib
 import json
+import os
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
+import torch
 from rich.console import Console
 
 from informer import checkpoint
@@ -222,9 +224,12 @@ def _outcomes(model: TrainedModel, job: Job, todo: Iterable[list[InputFile]]) ->
 
 @final
 class _Worker:
-    """Processes chunks of plain containers with a model of its own; repeating one changes nothing."""
+    """Processes chunks of plain containers with a model of its own, in the folder and with the threads of the process
+    that began the work; repeating one changes nothing."""
 
-    def __init__(self, job: Job, device: str) -> None:
+    def __init__(self, folder: Path, threads: int, job: Job, device: str) -> None:
+        os.chdir(folder)
+        torch.set_num_threads(threads)
         self._job, self._model = job, TrainedModel.load(job.checkpoint, device=device)
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, cast
 
 import torch
 
@@ -28,10 +28,10 @@ SETTINGS = {
 def mapped(
     worker: type, arguments: Sequence[Any], items: list[dict[str, Any]], *, device: str, workers: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Results of `worker(*arguments)` for each item, in order, on the cluster of `cluster`.
+    """Results of `worker(folder, threads, *arguments)` for each item, in order, on the cluster of `cluster`.
 
-    A worker is built in each actor, in this folder and with as many threads as this process has, so it writes the same
-    files. Every machine of the cluster must see them at the same paths.
+    A worker is built in each actor; with this folder and as many threads as this process has, it writes the same files.
+    Every machine of the cluster must see them at the same paths.
 
     Args:
         worker: a class whose objects map an item to a result, both of plain containers.
@@ -51,27 +51,13 @@ def mapped(
         data.context.execution_options.preserve_order = True
         data.context.enable_progress_bars = False
         outcomes = data.map(
-            cast(Any, _Here),  # a class is accepted too
-            fn_constructor_args=(worker, arguments, Path.cwd(), torch.get_num_threads()),
+            cast(Any, worker),  # a class is accepted too
+            fn_constructor_args=(Path.cwd(), torch.get_num_threads(), *arguments),
             compute=ray.data.ActorPoolStrategy(size=min(workers or capacity(unit), len(items))),
             num_cpus=1,
             num_gpus=int(unit == "GPU"),
         )
         yield from outcomes.iter_rows()
-
-
-@final
-class _Here:
-    """An actor: a worker in the folder, and with the threads, of the process that began the work."""
-
-    def __init__(self, worker: type, arguments: Sequence[Any], folder: Path, threads: int) -> None:
-        os.chdir(folder)
-        torch.set_num_threads(threads)
-        self._worker = worker(*arguments)
-
-    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
-        result: dict[str, Any] = self._worker(item)
-        return result
 
 
 def check_installed() -> None:

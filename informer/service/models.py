@@ -30,7 +30,7 @@ from informer.service.schemas import Description, Query, Tables, check_size, che
 log = logging.getLogger(__name__)
 
 CSV, JSON = "text/csv", "application/json"
-FRAME, FUTURE = "frame", "future"
+FRAME = "frame"
 ZERO, DEFAULT = "zero", "default"
 """Names of the pretrained network, and of the model of `checkpoint`."""
 AT_ONCE = 16
@@ -161,14 +161,8 @@ def trained(name: str, path: Path, settings: ServeConfig) -> Model:
     def read(
         frame: Source, future: Source | None, form: InputFormat, query: Query
     ) -> tuple[Sequence[Series], Part, int]:
-        named, futures = query.name or FRAME, None
-        series = reader.series(frame, named, form)
-        if future is not None:
-            futures = reader.futures(future, FUTURE)
-        elif columns.future_covariates:
-            futures = reader.futures(frame, named, form)
-        check_futures(columns, has_futures=futures is not None)
-        ahead = [] if futures is None else [futures(each) for each in series]
+        series, ahead = reader.read(frame, query.name or FRAME, form, future=future)
+        check_futures(columns, has_futures=bool(ahead))
 
         def forecast(part: slice) -> Sequence[Forecast]:
             known = ahead[part] or None

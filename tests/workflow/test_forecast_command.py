@@ -283,92 +283,78 @@ def test_a_short_series_is_padded_and_named(folder: Path) -> None:
     assert set(pd.read_csv("out/forecasts/long.forecast.csv")["store"]) == {"a", "b", "late"}
 
 
-def test_files_of_the_same_columns_are_one_dataset(folder: Path) -> None:
+GOOD, OTHER, SHORT = (
+    hourly(400),
+    hourly(400).rename(columns={"load": "power"}),
+    hourly(40).rename(columns={"load": "y"}),
+)
+BAD = pd.DataFrame({"nothing": ["here"]})
+GAPS = [hourly(400).assign(load=lambda rows: rows["load"].where(rows.index != 5))] * 2
+GAPS[1] = GAPS[1].assign(heat=lambda rows: rows["heat"].where(rows.index != 7))
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "status", "said", "written"),
+    [
+        ({"a": GOOD, "c": hourly(400, 50, 1)}, ["target=load"], 0, ["2 series"], ["out/a", "out/c"]),
+        ({"a": GOOD, "b": OTHER}, [], 0, ["Report     out/b/report.html"], ["out/a/a", "out/b/b"]),
+        (
+            {"a": GOOD, "b": BAD, "c": GOOD},
+            ["target=load"],
+            1,
+            ["Failed     b.csv: no time column found", "2 files forecast, 1 failed\n"],
+            ["out/a", "out/c"],
+        ),
+        ({"a": GOOD, "b": SHORT}, ["horizon=24"], 1, ["horizon=24: expected at most 10 for b"], ["out/a/a"]),
+        ({"a": GOOD, "b": GAPS[0]}, ["target=load"], 1, ["Failed     b.csv, row 7, column 'load'"], ["out/a"]),
+        (
+            {"a": GOOD, "b": GAPS[1]},
+            ["target=load"],
+            1,
+            [" (and 1 more problem: informer inspect in/b.csv)"],
+            ["out/a"],
+        ),
+        ({"a": BAD, "b": BAD}, [], 2, ["a.csv", "b.csv"], []),
+    ],
+    ids=["one dataset", "a model each", "a bad file", "a short one", "a gap", "two gaps", "bad ones only"],
+)
+def test_a_folder(
+    files: dict[str, pd.DataFrame], words: list[str], status: int, said: list[str], written: list[str], folder: Path
+) -> None:
+    """Files of the same columns are one dataset, others have a model each, and one that fails is a line. Red if the
+    model of the others reads it, or if a line of advice counts as a problem."""
     Path("in").mkdir()
-    for i, name in enumerate(("north", "south")):
-        hourly(400, 50 * i, i).to_csv(f"in/{name}.csv", index=False)
-    lines = sound(forecast("in", "target=load", "output=out"))
-    assert "2 series" in lines["Found"]
-    assert sorted(path.name for path in Path("out/forecasts").glob("*.csv")) == [
-        *("north.forecast.csv", "south.forecast.csv", "summary.csv")
-    ]
-
-
-def test_files_of_other_columns_have_a_model_each(folder: Path) -> None:
-    Path("in").mkdir()
-    hourly(400).to_csv("in/a.csv", index=False)
-    hourly(400).rename(columns={"load": "power"}).to_csv("in/b.csv", index=False)
-    outcome = forecast("in", "output=out")
-    assert outcome.status == 0, outcome.err
-    assert outcome.out.count("Report     ") == 2
-    for name, column in (("a", "load"), ("b", "power")):
-        assert column in pd.read_csv(f"out/{name}/forecasts/{name}.forecast.csv").columns
-        assert Path(f"out/{name}/report.html").exists()
-
-
-def test_one_bad_file_of_a_folder_is_its_line_and_the_others_are_forecast(folder: Path) -> None:
-    """The model of the others must not read it: otherwise training on the folder fails."""
-    Path("in").mkdir()
-    for name in ("a", "c"):
-        hourly(400).to_csv(f"in/{name}.csv", index=False)
-    Path("in/b.csv").write_text("nothing\nhere\n")
-    outcome = forecast("in", "output=out", "target=load")
-    assert (outcome.status, outcome.err) == (1, "")
-    assert "Failed     b.csv: no time column found" in outcome.out
-    assert outcome.out.endswith("2 files forecast, 1 failed\n")
-    assert {path.name for path in Path("out/forecasts").glob("*.forecast.csv")} == {
-        *("a.forecast.csv", "c.forecast.csv")
-    }
-    (repeat,) = (line[11:] for line in outcome.out.splitlines() if line.startswith("Repeat"))
-    done(*shlex.split(repeat)[1:], "model=linear", "output=again")
-
-
-def test_a_file_that_is_too_short_does_not_stop_those_with_their_own_model(folder: Path) -> None:
-    Path("in").mkdir()
-    hourly(400).to_csv("in/a.csv", index=False)
-    hourly(40).rename(columns={"load": "power"}).to_csv("in/b.csv", index=False)
-    outcome = forecast("in", "output=out", "horizon=24")
-    assert outcome.status == 1, outcome.err
-    assert "Failed     horizon=24: expected at most 10 for b" in outcome.out
-    assert Path("out/a/report.html").exists()
-    assert not Path("out/b").exists()
-
-
-def test_a_folder_of_bad_files_only(folder: Path) -> None:
-    Path("in").mkdir()
-    for name in ("a", "b"):
-        Path(f"in/{name}.csv").write_text("nothing\nhere\n")
-    outcome = forecast("in")
-    assert outcome.status == 2
-    assert "a.csv" in outcome.err
-    assert "b.csv" in outcome.err
-    assert not Path("runs").exists()
+    for name, table in files.items():
+        table.to_csv(f"in/{name}.csv", index=False)
+    outcome = forecast("in", "output=out", *words)
+    assert outcome.status == status, outcome.err
+    assert [part for part in said if part not in (outcome.err if status == 2 else outcome.out)] == []
+    assert ("more problem" in outcome.out) == ("more problem" in said[0])
+    paths = [str(path).removesuffix(".forecast.csv") for path in Path().rglob("*.forecast.csv")]
+    assert {path.replace("/forecasts/", "/") for path in paths} == {*written}
+    if outcome.out.endswith("2 files forecast, 1 failed\n"):
+        (repeat,) = (line[11:] for line in outcome.out.splitlines() if line.startswith("Repeat"))
+        done(*shlex.split(repeat)[1:], "model=linear", "output=again")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["horizon=400"], "horizon=400: expected at most 150"),
-        (["target=nothing"], "target=nothing: expected a numeric column, one of heat, load"),
-        (["intervals=[80,80]"], "intervals: expected different whole percentages"),
-        (["horizn=3"], "horizon"),
-        (["dataset.path=other.csv"], "the file is given without a key"),
-        (["target"], "'target': no such file; settings are written key=value"),
+        (["my.csv", "horizon=400"], "horizon=400: expected at most 150"),
+        (["my.csv", "target=nothing"], "target=nothing: expected a numeric column, one of heat, load"),
+        (["my.csv", "intervals=[80,80]"], "intervals: expected different whole percentages"),
+        (["my.csv", "dataset.path=other.csv"], "the file is given without a key"),
+        (["my.csv", "target"], "'target': no such file; settings are written key=value"),
+        (["my.cvs"], "error: my.cvs: no such file, similar: my.csv\n"),
+        (["other.csv"], "error: other.csv: no such file, check the path\n"),
+        ([], "informer forecast FILE.csv"),
+        (["my.csv", "model=nil"], "tiny, zero, found 'nil'"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], said: str, folder: Path) -> None:
     hourly().to_csv("my.csv", index=False)
-    outcome = forecast("my.csv", *arguments)
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
-    assert said in outcome.err
+    assert said in refusal("forecast", "model=linear", *arguments)
     assert not Path("runs").exists()
-
-
-def test_a_misspelt_file_and_a_report_of_a_table_say_what_to_do(folder: Path) -> None:
-    hourly().to_csv("my_load.csv", index=False)
-    assert forecast("my_laod.csv").err == "error: my_laod.csv: no such file, similar: my_load.csv\n"
-    assert forecast("other.csv").err == "error: other.csv: no such file, check the path\n"
-    assert "informer forecast my_load.csv" in call("report", "my_load.csv").err
 
 
 def test_a_pattern_without_errors_has_no_intervals_and_says_why(folder: Path) -> None:
@@ -385,28 +371,6 @@ def test_a_text_column_that_is_not_used_is_named(folder: Path) -> None:
     """Fails if the output does not say that a column `place` was not used in the forecast."""
     hourly().assign(place="north").to_csv("my.csv", index=False)
     assert sound(forecast("my.csv"))["Data"].endswith("column place not used (informer inspect my.csv says how)")
-
-
-def test_without_a_file_it_says_how(folder: Path) -> None:
-    outcome = forecast()
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
-    assert "informer forecast FILE.csv" in outcome.err
-
-
-@pytest.mark.parametrize(("cells", "more"), [(1, ""), (2, " (and 1 more problem: informer inspect in/b.csv)")])
-def test_a_failure_counts_problems_not_lines_of_advice(folder: Path, cells: int, more: str) -> None:
-    """Red if the line on repair=auto counts as a problem."""
-    Path("in").mkdir()
-    hourly(400).to_csv("in/a.csv", index=False)
-    bad = hourly(400).astype({"load": object, "heat": object})
-    bad.loc[5, "load"] = np.nan
-    if cells > 1:
-        bad.loc[7, "heat"] = np.nan
-    bad.to_csv("in/b.csv", index=False)
-    outcome = forecast("in", "output=out", "target=load")
-    assert outcome.status == 1, outcome.err
-    (line,) = (line for line in outcome.out.splitlines() if line.startswith("Failed"))
-    assert line.endswith(more) if more else "more problem" not in line, line
 
 
 @pytest.mark.parametrize(
@@ -430,11 +394,6 @@ def test_the_cure_for_too_few_rows_works(table: pd.DataFrame, settings: list[str
         words = ["informer", "forecast", "my.csv", "dataset.frequency=h"]
     done(words[1], *words[2:], "output=out")
     assert np.isfinite(pd.read_csv("out/forecasts/my.forecast.csv")["load"]).all()
-
-
-def test_the_names_of_models_contain_the_one_that_comes_trained(folder: Path) -> None:
-    hourly().to_csv("my.csv", index=False)
-    assert "tiny, zero, found 'nil'" in refusal("forecast", "my.csv", "model=nil")
 
 
 @pytest.mark.parametrize(("rows", "step"), [(48, "MS"), (200, "W")])
