@@ -40,7 +40,7 @@ from informer.inference.writing import figure_of
 from informer.read.remote import copies
 from informer.read.series import Frame, Series, frame_of, like, path_of, table_of_file
 from informer.read.shapes import prepared
-from informer.read.table import name_of, table_of_frame
+from informer.read.table import Table, name_of, table_of_frame
 from informer.training.folder import NAME, RunFolder
 
 if TYPE_CHECKING:
@@ -58,6 +58,15 @@ def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
     from informer.config.hydra_compose import compose
 
     return compose({"dataset": "csv", **path_setting, **config})
+
+
+def _with_series(settings: TrainConfig, source: Path | Table) -> TrainConfig:
+    """The settings with the column that names the series of a table or file, found as `predict` does."""
+    dataset = settings.dataset
+    if dataset.series_col is not None or (isinstance(source, Path) and not source.is_file()):
+        return settings
+    cells = table_of_file(source, dataset) if isinstance(source, Path) else prepared(source, dataset)
+    return replace(settings, dataset=replace(dataset, series_col=series_column(cells, dataset)))
 
 
 def named_source(frame: Frame, name: str = "frame", *, is_named: bool = False) -> tuple[pd.DataFrame | Path, str]:
@@ -164,15 +173,13 @@ class Forecaster:
         from informer.training.run import Read, train
 
         config = self.get_params()
-        requested_dir, path = config.pop("run_dir", None), path_of(frame)
-        table = table_of_frame(frame_of(frame, NAME), NAME) if path is None else None
+        requested_dir = config.pop("run_dir", None)
+        source = path_of(frame) or table_of_frame(frame_of(frame, NAME), NAME)
+        path, table = (source, None) if isinstance(source, Path) else (None, source)
         with ExitStack() as folders:
             run_dir = Path(requested_dir or Path(folders.enter_context(TemporaryDirectory())) / "run")
             kept_at = saved_path(table.frame, run_dir) if requested_dir and table is not None else None
-            settings, folder = table_settings(config, path or kept_at), RunFolder(run_dir)
-            if (dataset := settings.dataset).series_col is None:  # found, as `predict` does
-                cells = prepared(table, dataset) if table is not None else table_of_file(Path(path or ""), dataset)
-                settings = replace(settings, dataset=replace(dataset, series_col=series_column(cells, dataset)))
+            settings, folder = _with_series(table_settings(config, path or kept_at), source), RunFolder(run_dir)
             read: Read = partial(read_dataset, settings)
             if table is not None:
                 folders.enter_context(folder.claimed())

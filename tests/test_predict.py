@@ -61,17 +61,6 @@ def test_a_forecast_is_written_as_its_file_is(trained: Trained, folder: Path) ->
     pd.testing.assert_frame_equal(predicted.drop(columns="März"), plain.drop(columns="date"))
 
 
-@pytest.mark.parametrize("unit", ["s", "ms"])
-def test_counts_since_1970_go_on_as_counts(unit: str, trained: Trained, folder: Path) -> None:
-    frame = sample()
-    stamps = pd.to_datetime(frame["date"]).dt.as_unit(unit)
-    frame.assign(date=stamps.astype("int64")).to_csv("counts.csv", index=False)
-    forecast(trained, "counts.csv", "plots=false", f"dataset.time_format={unit}")
-    hour = {"s": 3600, "ms": 3_600_000}[unit]
-    last = int(frame.assign(date=stamps.astype("int64"))["date"].iloc[-1])
-    assert list(pd.read_csv("out/counts.forecast.csv")["date"]) == [last + i * hour for i in range(1, 7)]
-
-
 def test_an_hour_at_midnight_keeps_its_time_of_day(trained: Trained, folder: Path) -> None:
     """pred_len=1 would give a column of midnights, which pandas writes without hours by default."""
     cut = sample().iloc[: 24 * 30 + 18]

@@ -59,7 +59,7 @@ def forecast(settings: commands.ForecastConfig) -> Answer:
         answers, failures = forecast_all(settings, main_console())
     except start.Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
-    failed = [{"input": failure.name, "errors": [*failure.lines]} for failure in failures]
+    failed = [{"input": path, "errors": [*lines]} for path, lines, _ in failures]
     return Answer({"forecasts": answers, "failed": failed}, EXIT_SOME_FAILED if failures else 0)
 
 

@@ -5,7 +5,7 @@ Datasets to forecast: a file, files that form one dataset, or files with separat
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 
@@ -39,33 +39,15 @@ MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A file or dataset that was not forecast.
+Failure = tuple[str, Sequence[str], str]
+"""Path of what was not forecast, problems and how to fix them, and the first problem with the number of others."""
 
-    Args:
-        name: its path.
-        lines: problems, and how to fix them.
-        n_problems: number of problems, of which `lines` may show a part.
-    """
 
-    name: str
-    lines: Sequence[str]
-    n_problems: int
-
-    @classmethod
-    def of(cls, path: str, error: InputError) -> "Failure":
-        """A file with an error, one problem per line."""
-        lines = str(error).splitlines()
-        return cls(name=path, lines=lines, n_problems=len(lines))
-
-    @property
-    def line(self) -> str:
-        """The first problem, and the number of others."""
-        if self.n_problems == 1:
-            return self.lines[0]
-        others = counted(self.n_problems - 1, "more problem")
-        return f"{self.lines[0]} (and {others}: {shell_command('inspect', self.name)})"
+def failure(path: str, lines: Sequence[str], n_problems: int | None = None) -> Failure:
+    """A file or dataset that was not forecast; `lines` may show a part of its problems, and advice."""
+    n_others = (len(lines) if n_problems is None else n_problems) - 1
+    others = f" (and {counted(n_others, 'more problem')}: {shell_command('inspect', path)})" if n_others > 0 else ""
+    return path, lines, lines[0] + others
 
 
 def find_subjects(settings: ForecastConfig) -> tuple[list[Survey], list[Failure]]:
@@ -83,15 +65,14 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Survey], list[Failure]
         try:
             survey = survey_file(path, replace(settings.dataset, target=settings.target))
         except InputError as error:
-            failures.append(Failure.of(str(path), error))
+            failures.append(failure(str(path), str(error).splitlines()))
             continue
-        lines = _refusal(survey, settings)
-        if lines:
-            failures.append(Failure(name=str(path), lines=lines, n_problems=len(survey.problems)))
+        if lines := _refusal(survey, settings):
+            failures.append(failure(str(path), lines, len(survey.problems)))
         else:
             surveys.append(survey)
     if not surveys:
-        raise ReportError([line for failure in failures for line in failure.lines])
+        raise ReportError([line for _, lines, _ in failures for line in lines])
     kinds = {(survey.panel[0].columns, survey.panel[0].frequency.code, survey.dataset.series_col) for survey in surveys}
     names = series_names([Path(survey.path) for survey in surveys])
     if many is None or len(surveys) == 1 or len(kinds) > 1:
@@ -113,7 +94,7 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Survey], list[Failure]
         warnings=[line for survey in surveys for line in survey.warnings],
         n_files=len(surveys),
     )
-    return [_located(together, [Path(failure.name).name for failure in failures])], failures
+    return [_located(together, [Path(path).name for path, _, _ in failures])], failures
 
 
 def _located(subject: Survey, excluded: Sequence[str] = ()) -> Survey:

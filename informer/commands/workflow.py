@@ -27,6 +27,7 @@ from informer.base.start import Interrupted
 from informer.checkpoint.paths import FORECASTS, METRICS_FILE, PAGE, check_output
 from informer.commands.plan import (
     Failure,
+    failure,
     find_subjects,
     futures_ahead,
     left_out,
@@ -189,13 +190,13 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[dict[str,
             except InputError as error:
                 if len(subjects) == 1:
                     raise
-                failures.append(Failure.of(subject.path, error))
+                failures.append(failure(subject.path, str(error).splitlines()))
                 continue
             n_files += subject.n_files
     if not n_files:
-        raise ReportError([line for failure in failures for line in failure.lines])
-    for failure in failures:
-        _line(console, "Failed", failure.line)
+        raise ReportError([line for _, lines, _ in failures for line in lines])
+    for *_, line in failures:
+        _line(console, "Failed", line)
     if failures:
         say(console, f"{counted(n_files, 'file')} forecast, {len(failures)} failed")
     return answers, failures

@@ -56,19 +56,10 @@ class Reader:
                 timezone=dataset.timezone or checkpoint.data.timezone,
             )
         )
-        self._time_col = checkpoint.data.time_col
-        self._time_format = checkpoint.data.time_format
-        # decimal and thousands marks of the training data, for ambiguous numbers
-        self._number_marks = checkpoint.data.marks
+        self._saved, self._seq_len = checkpoint, checkpoint.settings.seq_len
         self._step = Frequency.parse(checkpoint.frequency)
-        self._calendar = checkpoint.calendar
-        self._marks = mark_fields(self._step, self._calendar)
-        self._labels = checkpoint.categories
-        self._seq_len = checkpoint.settings.seq_len
-        self._future = checkpoint.future_covariates
-        self._targets, masked = checkpoint.targets, checkpoint.masked
-        self._reads_gaps = masked is not None
-        self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
+        self._marks, masked = mark_fields(self._step, checkpoint.calendar), checkpoint.masked or ()
+        self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in masked]
         self._has_warned = False
         self._last_future: tuple[object, Futures] | None = None
         self.pads = self._as_trained.short is Short.pad
@@ -85,7 +76,8 @@ class Reader:
         ignored.
 
         The table is a single series, unless it has the column that named the series in training
-        (`dataset.series_col`).
+        (`dataset.series_col`). Of several series, those that are too short are padded with short=pad, and left out with
+        short=skip or of a file; the repairs of the first series then name them.
 
         Args:
             source: a table whose times are a column or the index, a CSV, parquet or Excel file, or CSV text.
@@ -98,85 +90,12 @@ class Reader:
         """
         input_format = input_format or InputFormat()
         table, config = self._read(source, name, input_format)
-        return self._series(
-            table,
-            config,
-            name,
-            ahead=ahead,
-            named=input_format.series_col is not None,
-            lenient=isinstance(source, Path),
-        )
-
-    def read(
-        self, source: Source, name: str, input_format: InputFormat | None = None, *, future: Source | None = None,
-        future_name: str = "future",
-    ) -> tuple[list[Series], list[Future]]:  # fmt: skip
-        """The series of a table, and the future covariates of each if there are any: those of `future`, or if the model
-        reads some, those of the rows at the end of the table itself, which have no target. Errors as in `series` and
-        `futures`, or a series has none."""
-        panel = self.series(source, name, input_format)
-        if future is None and not self._future:
-            return panel, []
-        given = (source, name) if future is None else (future, future_name)
-        futures = self.futures(*given, input_format)
-        return panel, [futures(series) for series in panel]
-
-    def futures(self, source: Source, name: str, input_format: InputFormat | None = None) -> Futures:
-        """Read future covariates; the last file is kept, since all batches of a job need it.
-
-        Args:
-            source, name, input_format: see `series`.
-
-        Raises:
-            InputError: they cannot be read, or have no times.
-        """
-        input_format = input_format or InputFormat()
-        if not isinstance(source, Path):
-            return self._futures(source, name, input_format)
-        key = (source.resolve(), fingerprint(source), replace(input_format))
-        if self._last_future is None or self._last_future[0] != key:
-            self._last_future = key, self._futures(source, name, input_format)
-        return self._last_future[1]
-
-    def _read(self, source: Source, name: str, input_format: InputFormat) -> tuple[Table, DatasetConfig]:
-        """A table, prepared, and its settings, with the time column of training if it exists."""
-
-        def read(config: DatasetConfig) -> Table:
-            if isinstance(source, Path):
-                return read_table(source, config)
-            if isinstance(source, bytes):
-                return cells_of_content(source, name, config)
-            return table_of_frame(source, name, config.time_col)
-
-        config = input_format.applied_to(replace(self._as_trained, time_col=None))
-        if config.keeps_gaps and not self._reads_gaps:
-            raise InputError(NOT_READ)
-        table = read(config)
-        if table.doubts and self._number_marks is not None:
-            table = read(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
-        # before the table is prepared, so that no other time column is looked for; after it, since times may be joined
-        table = prepared(table, self._timed(config, table))
-        return table, self._timed(config, table)
-
-    def _timed(self, config: DatasetConfig, table: Table) -> DatasetConfig:
-        """`config` with the time column of training, if the table has it and no other is set."""
-        is_known = config.time_col is None and self._time_col in table.columns
-        return replace(config, time_col=self._time_col) if is_known else config
-
-    def _series(
-        self, table: Table, config: DatasetConfig, name: str, *, ahead: int | None, named: bool = False,
-        lenient: bool = False,
-    ) -> list[Series]:  # fmt: skip
-        """Split a table into checked series; `named`: `series_col` was set by the user, so it must exist.
-
-        Of several series, those that are too short are padded with short=pad, and left out with short=skip or if
-        `lenient`; the repairs of the first series then name them.
-        """
+        named, lenient = input_format.series_col is not None, isinstance(source, Path)
         table, series_col = self._coded(table), config.series_col
         history = self._seq_len if ahead is None else None
         is_single = series_col is None or (series_col not in table.columns and not named)
         config = replace(config, series_col=None) if is_single else config
-        reading = Reading.of(table, config, name, trained_format=self._time_format)
+        reading = Reading.of(table, config, name, trained_format=self._saved.data.time_format)
         if is_single:
             series = reading.series(history=history)
             if line := self._sparse(series, config) if ahead is None else None:
@@ -214,26 +133,79 @@ class Reader:
             log.warning(line)
         return [replace(panel[0], repairs=(*lines, *panel[0].repairs)), *panel[1:]]
 
+    def read(
+        self, source: Source, name: str, input_format: InputFormat | None = None, *, future: Source | None = None,
+        future_name: str = "future",
+    ) -> tuple[list[Series], list[Future]]:  # fmt: skip
+        """The series of a table, and the future covariates of each if there are any: those of `future`, or if the model
+        reads some, those of the rows at the end of the table itself, which have no target. Errors as in `series` and
+        `futures`, or a series has none."""
+        panel = self.series(source, name, input_format)
+        if future is None and not self._saved.future_covariates:
+            return panel, []
+        given = (source, name) if future is None else (future, future_name)
+        futures = self.futures(*given, input_format)
+        return panel, [futures(series) for series in panel]
+
+    def futures(self, source: Source, name: str, input_format: InputFormat | None = None) -> Futures:
+        """Read future covariates; the last file is kept, since all batches of a job need it.
+
+        Args:
+            source, name, input_format: see `series`.
+
+        Raises:
+            InputError: they cannot be read, or have no times.
+        """
+        input_format = input_format or InputFormat()
+        key = (source.resolve(), fingerprint(source), replace(input_format)) if isinstance(source, Path) else None
+        if key is None or self._last_future is None or self._last_future[0] != key:
+            table, config = self._read(source, name, input_format)
+            self._last_future = key, futures_of_table(self._coded(table), config, self._saved.data.time_format)
+        return self._last_future[1]
+
+    def _read(self, source: Source, name: str, input_format: InputFormat) -> tuple[Table, DatasetConfig]:
+        """A table, prepared, and its settings, with the time column of training if it exists."""
+
+        def read(config: DatasetConfig) -> Table:
+            if isinstance(source, Path):
+                return read_table(source, config)
+            if isinstance(source, bytes):
+                return cells_of_content(source, name, config)
+            return table_of_frame(source, name, config.time_col)
+
+        config = input_format.applied_to(replace(self._as_trained, time_col=None))
+        if config.keeps_gaps and self._saved.masked is None:
+            raise InputError(NOT_READ)
+        table = read(config)
+        if table.doubts and (marks := self._saved.data.marks) is not None:  # of ambiguous numbers, as in training
+            table = read(replace(config, decimal=marks[0], thousands=marks[1]))
+        # before the table is prepared, so that no other time column is looked for; after it, since times may be joined
+        table = prepared(table, self._timed(config, table))
+        return table, self._timed(config, table)
+
+    def _timed(self, config: DatasetConfig, table: Table) -> DatasetConfig:
+        """`config` with the time column of training, if the table has it and no other is set."""
+        time_col = self._saved.data.time_col
+        return replace(config, time_col=time_col) if config.time_col is None and time_col in table.columns else config
+
     def _coded(self, table: Table) -> Table:
         """The table with the category codes of training; warns about new categories."""
-        for column, more in unknown(table, self._labels).items():
+        for column, more in unknown(table, self._saved.categories).items():
             log.warning(
                 f"{table.name}, column {column!r}: {listed(list(map(repr, more)))} not in the training rows; the model "
                 "uses the mean of the categories it was trained on"
             )
-        return coded(table, self._labels)
-
-    def _futures(self, source: Source, name: str, input_format: InputFormat) -> Futures:
-        table, config = self._read(source, name, input_format)
-        return futures_of_table(self._coded(table), config, self._time_format)
+        return coded(table, self._saved.categories)
 
     def _sparse(self, series: Series, config: DatasetConfig) -> str | None:
         """The error message of a history with too few observed rows; None if there are enough."""
-        return sparse_history(series, self._targets, self._seq_len, config.min_observed) if config.keeps_gaps else None
+        if not config.keeps_gaps:
+            return None
+        return sparse_history(series, self._saved.targets, self._seq_len, config.min_observed)
 
     def _checked(self, series: Series) -> Series:
         # a step different from training is the user's choice (`dataset.frequency`)
-        if series.frequency != self._step and mark_fields(series.frequency, self._calendar) != self._marks:
+        if series.frequency != self._step and mark_fields(series.frequency, self._saved.calendar) != self._marks:
             raise InputError(
                 f"dataset.frequency={series.frequency.code}: {series.name} has other calendar features than the step "
                 f"{self._step.code} the model was trained on; use a file with that step, or train on this one"

@@ -75,8 +75,13 @@ class Writer:
             InputError: the path cannot be written, the forecast is not finite, two columns have the same name, or a
                 series to plot does not exist.
         """
-        pictures = self._pictures(name, forecasts)
-        output, content = self.output_of(name), None
+        by_series = {forecast.series.name: forecast for forecast in forecasts}
+        if unknown := [series for series in self.series if series not in by_series]:
+            raise InputError(
+                f"plot_series={unknown[0]}: {name} has no such series, expected some of {listed(list(by_series))}"
+            )
+        plotted = [by_series[series] for series in self.series] or forecasts[:1]
+        pictures, output, content = dict(zip(self.pictures_of(name), plotted, strict=False)), self.output_of(name), None
         if self.format is Format.long:
             for forecast in forecasts:
                 forecast.check_finite()
@@ -105,17 +110,6 @@ class Writer:
         stems = [f"{name}.{stem}" for stem in file_stems(self.series).values()] or [name]
         return [self.folder / f"{stem}.forecast.png" for stem in stems]
 
-    def _pictures(self, name: str, forecasts: Sequence[Forecast]) -> dict[Path, Forecast]:
-        """The forecast that each picture shows."""
-        by_series = {forecast.series.name: forecast for forecast in forecasts}
-        unknown = [series for series in self.series if series not in by_series]
-        if unknown:
-            raise InputError(
-                f"plot_series={unknown[0]}: {name} has no such series, expected some of {listed(list(by_series))}"
-            )
-        plotted = [by_series[series] for series in self.series] or forecasts[:1]
-        return dict(zip(self.pictures_of(name), plotted, strict=False))
-
 
 def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
     """A header and one row per series and step, in the format of the input file (ISO 8601: as pandas).
@@ -129,7 +123,7 @@ def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
         columns = forecast.columns(marks_rolled=marks_rolled)
         names = [[cell] * len(forecast.values) for cell in forecast.series.keys.values()]
         decimals = forecast.decimals(digits)
-        cells = (_cells(_rounded(values, decimals.get(name)), dialect.decimal) for name, values in columns.items())
+        cells = (_cells(values, dialect.decimal, decimals.get(name)) for name, values in columns.items())
         rows += [] if rows else [[*forecast.keys, *columns]]
         rows += zip(*names, stamps(forecast), *cells, strict=True)
     return _text(rows, separator=dialect.parsed_separator).encode(dialect.encoding)
@@ -163,7 +157,7 @@ def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None, *, mar
         times = list(map(str, forecast.timestamps))
         for i, target in enumerate(forecast.targets):
             rows_of = (forecast.values, *forecast.bands.values())
-            numbers = [_cells(_rounded(values[:, i], forecast.decimals(digits).get(target))) for values in rows_of]
+            numbers = [_cells(values[:, i], places=forecast.decimals(digits).get(target)) for values in rows_of]
             cells = zip(times, *numbers, *marks.values(), strict=True)
             rows += [(first, *names, time, target, *row_cells) for time, *row_cells in cells]
     return _text([header, *rows]) if forecasts else ""
@@ -229,20 +223,16 @@ def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decim
     return _cells(np.array([count / per_unit for count in times.asi8.tolist()]), decimal)
 
 
-def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
-    """Cells of a column; missing values are empty."""
+def _cells(values: np.ndarray, decimal: str = ".", places: int | None = None) -> list[object]:
+    """Cells of a column, with this many decimal places if not None; missing values are empty."""
     if values.dtype.kind != "f":
         return values.tolist()
-    cells: list[object] = list(map(repr, values.tolist()))
+    cells: list[object] = list(map(repr, (values if places is None else rounded(values, places)).tolist()))
     if decimal != ".":
         cells = [str(cell).replace(".", decimal) for cell in cells]
     for row in np.flatnonzero(np.isnan(values)):
         cells[row] = ""
     return cells
-
-
-def _rounded(values: np.ndarray, decimals: int | None) -> np.ndarray:
-    return values if decimals is None or values.dtype.kind != "f" else rounded(values, decimals)
 
 
 def _text(rows: Sequence[Sequence[object]], *, separator: str = ",") -> str:
