@@ -150,7 +150,7 @@ class Job:
         futures = {source.future for source in sources if source.future}
         if futures:
             check_futures(model.columns, has_futures=True)
-        if len(sources) > 1 and len(futures) == 1:  # a file that they share is no error of each
+        if len(futures) == 1:  # a file that they share is no error of each
             model.reader.futures(futures.pop(), "future", self.settings.dataset)
 
     def name_in_long(self, source: InputFile, series: Series) -> str:
