@@ -79,6 +79,9 @@ def test_errors_and_cures_are_in_the_answer(folder: Path, monkeypatch: pytest.Mo
     Path("gap.csv").write_text("\n".join(text[:50] + text[52:]))
     status, answer = asked("inspect", "gap.csv")
     assert (status, answer["found"][0]["problems"], answer["errors"]) == (2, 1, [])
+    (problem,) = answer["found"][0]["found"]
+    assert (problem["code"], problem["table"], problem["column"]) == ("gap", "gap.csv", "time")
+    assert [setting.partition("=")[0] for setting in problem["settings"]] == ["dataset.fill"]
     assert answer["found"][0]["settings"] == ["dataset.fill=linear"]
     status, answer = asked("forecast", "gap.csv")
     assert status == 2

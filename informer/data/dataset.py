@@ -1,9 +1,4 @@
-"""From a dataset to windows on the device.
-
-Origin of data: files and a checksum of their content.
-
-From files or a table in memory to series of the input columns, with the roles of their columns.
-"""
+"""A dataset, from its files or a table in memory to the windows of its parts on the device."""
 
 import hashlib
 import json

@@ -1,8 +1,6 @@
-"""Diagnosis of data files: their problems, the settings that repair them, and commands that forecast and train.
+"""Diagnosis of data: problems of files, settings that repair them, commands that use them; and what a run should know.
 
-A repair or another setting of `dataset` is proposed only after the rows were read with it.
-
-Problems of the data of a run: drift, constant columns, repeated values, outliers.
+A repair is proposed only after the rows were read with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
-"""From new series to the windows at their ends.
+"""The windows at the ends of series, with the values of covariates that are known ahead.
 
-They use the same store and windows as training, so equal rows give equal scaled windows.
-
-Covariates known ahead: a table of their future values.
+Store and windows are those of training, so that equal rows give equal scaled windows.
 """
 
 from collections.abc import Callable, Sequence

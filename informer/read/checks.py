@@ -789,10 +789,9 @@ def far_numbers(values: Float64[np.ndarray, " t"]) -> list[str]:
             code = _CODE.fullmatch(f"{end:.15g}") is not None
             if not (code or end < 0):
                 continue
-            others = rest[rest != end]
-            if len(rest) - len(others) < LEAST_REPEATED:
+            if np.count_nonzero(rest == end) < LEAST_REPEATED:
                 continue
-            inner = others
+            inner = others = rest[rest != end]
             while len(inner) and _CODE.fullmatch(f"{(edge := inner.min() if is_least else inner.max()):.15g}"):
                 inner = inner[inner != edge]
             if not len(inner):

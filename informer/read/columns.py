@@ -1,10 +1,4 @@
-"""The columns of a table that are read as values.
-
-Convert columns of a table to numbers, and find the numeric ones.
-
-The column that separates the series of a table, if it has the rows of many series.
-
-Categorical columns: cells are replaced by category codes.
+"""What the columns of a table are: values, which become numbers, names of series, or categories, which become codes.
 
 A category is the text of a cell: 3, 3.0 and "3" are equal, 03 is another; empty cells, including NA and None, form a
 category. Codes number the known categories from 1; 0 is an unknown category.

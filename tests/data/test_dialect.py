@@ -1,7 +1,5 @@
 """Common file formats are detected; ambiguous content is an error."""
 
-import gzip
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,41 +12,6 @@ from informer.base.errors import InputError
 from informer.config.data import DatasetConfig, Fill
 from informer.config.model import WindowSizes
 from informer.data.panel import read_panel
-from informer.read.dialect import Dialect
-from informer.read.series import Series
-
-HEADERS = {
-    "utf-8": ["größe", "温度", "c"],
-    "utf-8-sig": ["größe", "温度", "c"],
-    "utf-16": ["größe", "温度", "c"],
-    "latin-1": ["größe", "température °C", "año"],
-    "cp1252": ["größe", "precio €", "año"],
-    "gbk": ["时间序列", "温度（℃）", "c"],
-}
-
-
-def same(series: Series, frame: pd.DataFrame) -> None:
-    columns = [column for column in frame.columns if column != "date"]
-    assert series.columns == tuple(columns)
-    assert (series.timestamps == pd.DatetimeIndex(frame["date"])).all()
-    np.testing.assert_array_equal(series.values, frame[columns])
-
-
-@pytest.mark.parametrize("encoding", HEADERS)
-@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ","), (";", "."), ("\t", ","), ("|", ".")])
-def test_written_in_any_way(separator: str, decimal: str, encoding: str, tmp_path: Path) -> None:
-    frame = made(40).set_axis(["date", *HEADERS[encoding]], axis="columns")
-    text = frame.to_csv(index=False, sep=separator, decimal=decimal)
-    content = text.encode(encoding)
-    (tmp_path / "f.csv").write_bytes(content)
-    (tmp_path / "f.csv.gz").write_bytes(gzip.compress(content))
-    with zipfile.ZipFile(tmp_path / "f.csv.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("any.csv", content)
-        archive.writestr("__MACOSX/._any.csv", b"\0\0")
-    for name in ("f.csv", "f.csv.gz", "f.csv.zip"):
-        series = read_series(tmp_path / name, DatasetConfig())
-        same(series, frame)
-        assert (series.name, series.dialect) == ("f", Dialect(separator, decimal, encoding))
 
 
 def test_what_was_found_is_logged_where_it_is_not_common(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
