@@ -33,7 +33,7 @@ from informer.data.dataset import read_dataset
 from informer.data.diagnosis import series_column
 from informer.data.history import Future
 from informer.inference.model import Forecast, TrainedModel, table_of
-from informer.inference.rolling import RollingScores, first_origin, roll_panel, with_origins
+from informer.inference.rolling import first_origin, origins, roll_panel, rolling_scores, with_origins
 from informer.inference.sources import explanations
 from informer.inference.untrained import Untrained, untrained
 from informer.inference.writing import figure_of
@@ -328,11 +328,11 @@ class Forecaster:
             return self._untrained(frame).skill(horizon, self._device)
         model, how = self.trained, PredictConfig(horizon=None if horizon is None else str(horizon), stride=stride)
         panel = self._panel(frame, ahead=model.reach(horizon))
-        valid_series, firsts, _ = with_origins(model, panel, how)
-        scores = RollingScores(model, valid_series, firsts, how)
-        for _ in roll_panel(model, valid_series, how, first_rows=firsts, scores=scores):
+        chosen, _ = with_origins(model, panel, how)
+        scored = rolling_scores(model, chosen, how)
+        for _ in roll_panel(model, chosen, how, scored=scored):
             pass  # the tables are not needed; making them fills the scores
-        return scores.scores.skill
+        return scored[0].skill
 
     @copies()
     def plot(
@@ -492,6 +492,7 @@ class Forecaster:
         panel = self._panel(frame, ahead=model.reach(horizon))
         rows = None if horizon is None else str(horizon)
         how = PredictConfig(horizon=rows, stride=stride, from_date=start, intervals=levels, adaptive=adaptive)
-        firsts = None if start is None else [first_origin(model, series, start) for series in panel]
-        tables = roll_panel(model, panel, how, first_rows=firsts)
+        firsts = [0 if start is None else first_origin(model, series, start) for series in panel]
+        chosen = [(each, origins(model, each, how, first=n)) for each, n in zip(panel, firsts, strict=True)]
+        tables = roll_panel(model, chosen, how)
         return keyed_like(frame, pd.concat(tables, ignore_index=True), panel[0].keys)

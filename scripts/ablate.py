@@ -22,7 +22,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,8 @@ from informer.checkpoint.network import resolve_decoder
 from informer.config.hydra_compose import compose
 from informer.config.training import TrainConfig
 from informer.data.dataset import Data, build_data
-from informer.members.network import ForecastModel, model_forecast
+from informer.members.network import ForecastModel
+from informer.scoring.backtest import Member
 from informer.scoring.evaluate import evaluate
 from informer.training.curves import Tracker
 from informer.training.loop import Session, train_epoch
@@ -165,7 +165,7 @@ def measured(job: Job, seed: int, data: Data, before: int) -> Row:
     seconds = train_steps(settings, model, data, job.steps)
     peak, batch_size = resident("VmHWM") - before, settings.trainer.eval_batch_size
     model.eval()
-    scores = evaluate(partial(model_forecast, model), data.test, data, batch_size=batch_size).overall("")
+    scores = evaluate(Member.of_model(model), data.test, data, batch_size=batch_size).overall(model.family)
     return Row(
         configuration=job.name, seed=seed, mse=scores["mse"], mae=scores["mae"],
         ms_a_step=1000 * seconds / job.steps, peak_mib=peak / 2**20,

@@ -1,17 +1,21 @@
 """Forecasts and scores of arrays of windows, steps and columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from informer.data.windows import Batch
+from informer.scoring.backtest import Member
 from informer.scoring.forecasts import Forecasts, keys_of
 from informer.scoring.scores import Scores
 
 
 def paths_of(
     forecast: np.ndarray, actual: np.ndarray, series: Sequence[str] | None = None, columns: Sequence[str] | None = None,
-    *, levels: Mapping[float, np.ndarray] | None = None, **units: np.ndarray,
+    *, levels: Mapping[float, np.ndarray] | None = None, bands: Mapping[str, np.ndarray] | None = None,
+    **units: np.ndarray,
 ) -> Forecasts:  # fmt: skip
     """Arrays [w h n] as paths; `units` are center, scale and change of each column [n], or of each window too [w n]."""
 
@@ -26,6 +30,7 @@ def paths_of(
         mean=matrix(forecast),
         actual=matrix(actual),
         levels={level: matrix(values) for level, values in (levels or {}).items()},
+        bands={name: matrix(values) for name, values in (bands or {}).items()},
         **{name: np.broadcast_to(values, (w, n)).ravel() for name, values in units.items()},
     )
 
@@ -36,3 +41,8 @@ def scores_of(forecasts: Mapping[str, np.ndarray], actual: np.ndarray, **setting
     for name, forecast in forecasts.items():
         scores.add(name, paths_of(forecast, actual))
     return scores
+
+
+def member(output: Callable[[Batch], Tensor], n: int, name: str = "") -> Member:
+    """What forecasts the first n columns by a function of a batch, scaled."""
+    return Member(name=name, output=output, positions=range(n))

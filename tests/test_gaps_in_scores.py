@@ -12,13 +12,9 @@ from torch import Tensor
 
 from informer.config.model import WindowSizes
 from informer.config.training import LossConfig, LossKind
-from informer.data.windows import DataUnits, Windows
+from informer.data.windows import Windows
 from informer.members.baselines import SeasonalNaive, fit_ridge
-from informer.scoring.evaluate import cells_of
-from informer.scoring.intervals import Variation, differences, rank
-from informer.scoring.metrics import seasonal_scale
-from informer.scoring.quantiles import band_cells
-from informer.scoring.residuals import Residuals
+from informer.scoring.intervals import Variation, differences
 from informer.scoring.scores import Scores
 from informer.training.optim import build_loss, observed_share
 
@@ -66,14 +62,6 @@ def test_losses_of_complete_values_are_what_they_were() -> None:
     assert build_loss(LossConfig(), has_gaps=True)(output, actual) == F.mse_loss(output, actual)
 
 
-def test_the_scale_of_mase_is_of_observed_pairs() -> None:
-    rows = holed((30, 2), 0.3).double()
-    for column in range(2):
-        own = rows[:, column].tolist()
-        pairs = [abs(a - b) for a, b in zip(own[5:], own[:-5], strict=True) if not math.isnan(a - b)]
-        assert seasonal_scale([rows.numpy()], 5)[column].item() == pytest.approx(sum(pairs) / len(pairs))
-
-
 def windows_with_gaps(share: float, n: int = 120) -> Windows:
     t = np.arange(n)
     rng = np.random.default_rng(3)
@@ -105,22 +93,6 @@ def test_ridge_is_nearly_that_of_complete_rows() -> None:
     assert (ridge(complete) - complete.target).square().mean() < 0.04  # the noise is 0.01, the variance 0.5
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_half_widths_are_order_statistics_of_what_is_observed(share: float) -> None:
-    """Each step and column by itself. Red if missing errors take part in the rank."""
-    errors, n = holed((57, 3, 2), share).abs(), 57
-    calibration = Residuals(errors, torch.ones(n, 2), 1)._calibration(Variation(1, 0.0, torch.ones(2), torch.ones(2)))
-    counts = []
-    for step, column in np.ndindex(3, 2):
-        own = sorted(value for value in errors[:, step, column].tolist() if not math.isnan(value))
-        counts.append(len(own))
-        for level in (1, 50, 80, 95, 99):
-            place = rank(level, len(own))
-            wanted = own[place - 1] if place <= len(own) else math.inf
-            assert calibration.half_widths[level - 1, step, column].item() == pytest.approx(wanted)
-    assert calibration.windows == max(counts[:2])  # of the first step
-
-
 def test_differences_are_of_observed_pairs() -> None:
     history = holed((3, 9, 2), 0.4)
     history[0, :, 0] = torch.nan
@@ -136,11 +108,11 @@ def test_differences_are_of_observed_pairs() -> None:
 
 def test_coverage_counts_what_is_observed() -> None:
     actual, output = holed((9, 4, 2), 0.4), torch.randn(9, 4, 2, 3).sort(dim=-1).values
-    scores, ones = Scores(["0", "1"]), torch.ones(9, 2, dtype=torch.float64)
+    scores = Scores(["0", "1"])
     for part in (slice(0, 5), slice(5, 9)):
-        units = DataUnits(0 * ones[part], ones[part])
-        paths = paths_of(output[part, ..., 1].numpy(), actual[part].numpy())
-        scores.add("", paths, cells_of(band_cells(output[part], actual[part], QUANTILES, {}, units)))
+        levels = dict(zip(QUANTILES, output[part].numpy().transpose(3, 0, 1, 2), strict=True))
+        bands = {"q10": levels[0.1], "q90": levels[0.9]}
+        scores.add("", paths_of(levels[0.5], actual[part].numpy(), levels=levels, bands=bands))
     known = cells(actual)
     inside = [output[p][0] <= actual[p] <= output[p][2] for p in known]
     widths = [(output[p][2] - output[p][0]).item() for p in known]

@@ -50,7 +50,7 @@ from informer.data.seasonality import WEAKEST
 from informer.inference.ahead import EFFECTS, NETWORK, Known
 from informer.inference.job import predict
 from informer.inference.model import Forecast, TrainedModel, interval_notes, log_forecasts
-from informer.inference.totals import Totals, held_out, held_out_untrained, totals, units_of
+from informer.inference.totals import Totals, held_out, held_out_untrained, powers, totals, units_of
 from informer.inference.untrained import rows_known
 from informer.inference.writing import LONG_FILE, Writer, to_long
 from informer.inference.zero import ZeroModel
@@ -378,8 +378,7 @@ def _forecast_untrained(
     sums = None
     if settings.sums:
         held = held_out_untrained(model, open_series, columns, seasons, horizon=horizon)
-        units = held.units[0]
-        sums = totals(forecasts, settings, *held.halves(), units, np.full(units.shape, -np.inf), dataset, subject.path)
+        sums = totals(forecasts, settings, [held], dataset, subject.path)
         sums.save(folder.path)
     what = f"{model.member.version}, which reads up to the last {HISTORY:,} rows and was trained on generated series"
     if model.kind != NETWORK:
@@ -436,15 +435,16 @@ def _sums_of_run(
     data = trained_data(saved, model.device, dataset=EvalDataset(path=path))
     names = [forecast.series.name for forecast in forecasts]
     before_test = held_out_fits(model.model, from_plain(saved.config), data)
-    earlier, later = (held_out(model, data, fits, names) for fits in (before_test, [(model.model, data.test)]))
-    floor = np.full(later.power.shape, -np.inf)
-    floor[:, list(model.model.non_negative)] = 0.0
+    held = [held_out(model, data, fits, names) for fits in (before_test, [(model.model, data.test)])]
     positions, units = model.columns.positions(model.columns.targets), []
     for forecast in forecasts:  # after the last rows of its series
         rows = column_values(forecast.series, model.columns.inputs)[-model.sizes.seq_len :]
         history = model.scaler.of(forecast.series.name, rows).transform(rows)[None, :, positions]
         units.append(units_of(model, torch.from_numpy(history))[0])
-    return totals(forecasts, settings, earlier, later, np.stack(units), floor, dataset, path)
+    return totals(
+        forecasts, settings, held, dataset, path, units=np.stack(units), power=powers(model, data, names),
+        non_negative=model.model.non_negative,
+    )  # fmt: skip
 
 
 def _write_zero(subject: Survey, forecasts: Sequence[Forecast], folder: Path, *, plots: bool) -> Path:

@@ -144,8 +144,8 @@ def windows_ahead(
     futures: Sequence[Future] | None = None,
     pad: bool = False,
     trained: Sequence[str] = (),
-) -> Windows:
-    """The window at the end of each series: its last seq_len rows, then rows ahead, which have no targets.
+) -> tuple[list[Series], Windows]:
+    """The last seq_len rows of each series and rows ahead, which have no targets, and the window of each.
 
     Args:
         series: each with the input columns, in any order; additional columns are allowed.
@@ -173,7 +173,7 @@ def windows_ahead(
     n = sizes.reach if n_ahead is None else n_ahead
     panel = [_with_rows_ahead(each, columns, sizes.offset, n, of) for each, of in zip(histories, ahead, strict=True)]
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, trained=trained)
-    return Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
+    return panel, Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
 
 
 def check_futures(columns: Columns, *, has_futures: bool) -> None:

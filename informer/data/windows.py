@@ -203,10 +203,6 @@ class Windows:
         """At most `max_windows` of the windows, evenly spaced."""
         return self.at(self.starts[:: -(-len(self) // max_windows)])
 
-    def shifted(self, rows: int) -> "Windows":
-        """The same windows, each `rows` rows later."""
-        return self.at(self.starts + rows)
-
     def series(self, indices: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
         """Index in the panel of each window's series."""
         return self.store.series_of(self.starts[indices.to(self.starts.device)])

@@ -5,7 +5,7 @@ A forecast of one series as a table: timestamps, targets, intervals and quantile
 
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,32 +15,29 @@ from typing import final
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float64, Int
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from informer import checkpoint as checkpoints
 from informer.base.errors import InputError, counted, listed
-from informer.base.quantiles import MEDIAN, quantile_name
 from informer.base.runtime import pick_device
 from informer.checkpoint.restore import restore_model
 from informer.config.data import date_problems
 from informer.data.history import Future, future_index, windows_ahead
 from informer.data.scaler import standard_deviation
-from informer.data.windows import Batch, Windows
+from informer.data.windows import Batch
 from informer.inference.reader import Reader
-from informer.members.network import model_output
-from informer.networks.models.base import at_levels, point
 from informer.read.frequency import Frequency
 from informer.read.series import Series
 from informer.scoring import forecast_log
+from informer.scoring.backtest import Member, backtest
+from informer.scoring.forecasts import Forecasts, joined
 from informer.scoring.intervals import (
     NOTHING_LEARNED,
     Calibration,
     saved_calibration,
     validation_rows,
 )
-from informer.scoring.recursion import passes
-from informer.scoring.residuals import ROUNDING
 from informer.scoring.scores import too_narrow
 
 log = logging.getLogger(__name__)
@@ -288,7 +285,11 @@ class TrainedModel:
         pred_len = self.sizes.pred_len
         return self.sizes.offset + -(-self.check_horizon(horizon) // pred_len) * pred_len
 
-    @torch.inference_mode()
+    @property
+    def member(self) -> Member:
+        """The network with its intervals, for `backtest`."""
+        return Member.of_model(self.model, self.calibration)
+
     def forecast(
         self,
         series: Sequence[Series],
@@ -329,7 +330,7 @@ class TrainedModel:
             futures = [replace(future, until=end) for future, end in zip(futures, ends, strict=True)]
         if self._constant_note:
             self._warn(self._constant_note)
-        windows = windows_ahead(
+        panel, windows = windows_ahead(
             series,
             columns=self.columns,
             scaler=self.scaler,
@@ -341,16 +342,19 @@ class TrainedModel:
             pad=self.reader.pads,
             trained=self.checkpoint.series,
         )
-        chosen = torch.arange(max(len(series), pad_to or 0)).clamp(max=len(series) - 1)
-        passes = self.passes(windows, chosen, horizon)
+        n, targets, member = max(len(series), pad_to or 0), self.columns.targets, self.member
+        windows = windows.at(windows.starts[torch.arange(n).clamp(max=len(series) - 1)])
         if seen is not None:
-            seen += passes
-        values = self.values(passes, self.halves(passes[0][0], levels), horizon)
+            member = replace(member, output=partial(_noted, member.output, seen))
+        paths = joined(backtest(member, windows, panel, targets, batch_size=n, horizon=horizon, levels=levels))
+        by_name = {"forecast": paths.mean, **paths.bands}
+        values = {name: each.reshape(n, len(targets), horizon).swapaxes(1, 2) for name, each in by_name.items()}
         rows = values.pop("forecast")
+        self.warn_about_equal(paths)
         return [
             Forecast(
                 series=history,
-                targets=self.columns.targets,
+                targets=targets,
                 values=rows[i, : lengths[i]],
                 pred_len=self.sizes.pred_len,
                 offset=self.sizes.offset,
@@ -360,38 +364,11 @@ class TrainedModel:
             for i, history in enumerate(series)
         ]
 
-    @torch.inference_mode()
-    def passes(self, windows: Windows, chosen: Int[Tensor, " b"], horizon: int) -> list[Pass]:
-        """Each pass of pred_len rows of the forecasts of some windows."""
-        targets = self.columns.positions(self.columns.targets)
-        output = partial(model_output, self.model)
-        return [*passes(output, windows, chosen, targets=targets, horizon=horizon, quantiles=self.quantiles)]
-
-    def values(
-        self, passes: Sequence[Pass], halves: Mapping[int, Float64[np.ndarray, "b steps n"]], horizon: int
-    ) -> dict[str, Float64[np.ndarray, "b horizon n"]]:
-        """In data units: `forecast`, quantiles other than the median (q10), and the interval ends for these scaled half
-        widths (lo80, hi80); NaN where there are none. Quantiles have only the rows of the first pass, since those of
-        later ones do not know that their history is a forecast."""
-        (batch, output), *_ = passes
-        ahead = torch.cat([point(rows, self.quantiles) for _, rows in passes], dim=1)[:, :horizon]
-        found = {"forecast": self.clipped(_numpy(batch.in_units(ahead)))}
-        if self.quantiles:
-            has_collapsed = (output.amax(dim=-1) - output.amin(dim=-1)).amax(dim=1, keepdim=True) <= ROUNDING
-            if has_collapsed.any():
-                self._warn("no quantiles where all of them are equal")
-            if batch.units.constant is not None:
-                has_collapsed = has_collapsed | batch.units.constant[:, None]
-            for level, rows in at_levels(output, self.quantiles):
-                if level != MEDIAN:
-                    known = rows.masked_fill(has_collapsed, torch.nan)
-                    found[quantile_name(level)] = reaching(self.clipped(_numpy(batch.in_units(known))), horizon)
-        center = ahead.double().cpu()
-        for level, half in halves.items():
-            width = torch.from_numpy(reaching(half, horizon))
-            for name, end in (("lo", center - width), ("hi", center + width)):
-                found[f"{name}{level}"] = self.clipped(_numpy(batch.in_units(end)))
-        return found
+    def warn_about_equal(self, paths: Forecasts) -> None:
+        """Warn once if some of these paths have no quantiles."""
+        bands = [values for name, values in paths.bands.items() if name.startswith("q")]
+        if bands and np.isnan(bands[0][:, 0]).any():
+            self._warn("no quantiles where all of them are equal")
 
     def warn_about_new(self, names: Sequence[str]) -> None:
         """Warn once about series that training did not have, if each series has its own scaler."""
@@ -428,26 +405,6 @@ class TrainedModel:
         for note in interval_notes(self.checkpoint, calibration, levels, self.check_horizon(horizon)):
             self._warn(note)
 
-    def halves(self, batch: Batch, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "b steps n"]]:
-        """Scaled half widths by level, for each window of a batch; NaN where there is no interval."""
-        if self.calibration is None:
-            return {}
-        history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
-        widths = partial(
-            self.calibration.half_width, history=history, constant=batch.units.constant, series=batch.series
-        )
-        halves = {level: widths(level) for level in levels}
-        return {
-            level: half.masked_fill(half.isinf(), torch.nan).double().cpu().numpy() for level, half in halves.items()
-        }
-
-    def clipped(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
-        """Values in data units, clipped in place at zero for non-negative targets."""
-        places = list(self.model.non_negative)
-        if places:
-            values[..., places] = np.maximum(values[..., places], 0.0)
-        return values
-
 
 def interval_notes(
     checkpoint: checkpoints.Checkpoint,
@@ -482,15 +439,9 @@ def interval_notes(
     return [*notes, f"{warning}{recent}"] if warning else notes
 
 
-def reaching(rows: Float64[np.ndarray, "*b pred_len n"], horizon: int) -> Float64[np.ndarray, "*b h n"]:
-    """Cut or pad to `horizon` rows; padding is NaN, where no errors are known."""
-    lacking = max(0, horizon - rows.shape[-2])
-    widths = [(0, 0)] * (rows.ndim - 2) + [(0, lacking), (0, 0)]
-    return np.pad(rows[..., :horizon, :], widths, constant_values=np.nan)
-
-
-def _numpy(values: Tensor) -> np.ndarray:
-    return values.cpu().numpy()
+def _noted(output: Callable[[Batch], Tensor], seen: list[Pass], batch: Batch) -> Tensor:
+    seen.append((batch, output(batch)))
+    return seen[-1][1]
 
 
 def log_forecasts(log: str, forecasts: Sequence[Forecast], *, model: str, of_one_file: bool) -> None:

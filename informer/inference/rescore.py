@@ -46,14 +46,15 @@ from informer.data.columns import Trained
 from informer.data.dataset import Data, build_data
 from informer.data.recorded import Recorded, find_again
 from informer.data.windows import Batch, Windows
-from informer.inference.model import TIME, TrainedModel
-from informer.inference.rolling import tidy_table
-from informer.members.network import ForecastModel, forecast_without_network, model_output
+from informer.inference.model import TrainedModel
+from informer.members.network import ForecastModel, model_output
 from informer.networks.attention.base import Attention
 from informer.read.files import list_files
 from informer.read.frequency import Frequency
 from informer.read.series import column_values
-from informer.scoring.evaluate import START, ForecastFunction, score
+from informer.scoring.backtest import backtest
+from informer.scoring.evaluate import START, score, without_network
+from informer.scoring.forecasts import joined
 from informer.scoring.intervals import REPORTED_LEVELS, saved_calibration
 from informer.scoring.scores import Scores
 
@@ -219,51 +220,42 @@ def test_forecasts(model: TrainedModel, data: Data, evaluation: Scores) -> pd.Da
     history to the last row that is forecast; the last origin may be the end of the data, where actual values are not
     known.
     """
-    scored = model.scored
-    baselines: dict[str, ForecastFunction] = {each.name: each for each in evaluation.baselines}
-    if START in evaluation.further:
-        baselines[START] = partial(forecast_without_network, model.model)
-    n_values = (1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)) * data.sizes.pred_len
+    member, sizes = model.scored.member, data.sizes
+    others = [*evaluation.baselines, *([without_network(model.model)] if START in evaluation.further else [])]
+    levels = member.supported(tuple(reversed(REPORTED_LEVELS)))
+    n_values = (1 + len(others) + 2 * len(levels) + 2 * len(model.quantiles)) * sizes.pred_len
     main = data.targets.index(data.columns.main or data.targets[-1])
     most = max(6, min(MAX_TRACKS, NUMBERS // (5 * n_values)))
     pairs = chosen_pairs(evaluation.values(evaluation.model, "scaled", "pair")["mse"], most, main)
     n_origins, n_rows = max(1, min(MAX_ORIGINS, NUMBERS // (len(pairs) * n_values))), ROWS // len(pairs)
-    tables = []
+    parts, zone = list[pd.DataFrame](), data.panel[0].timestamps.tz
     for s in dict.fromkeys(s for s, _ in pairs):
         series, first = data.panel[s], int(data.test.store.first_rows[s])
         own = ((data.test.starts >= first) & (data.test.starts < first + len(series))).nonzero()[:, 0]
         # evenly spaced windows without overlap, of which the newest is the last
-        windows = own.flip(0)[:: max(data.sizes.pred_len, -(-len(own) // n_origins))].flip(0)
+        starts = data.test.starts[own.flip(0)[:: max(sizes.pred_len, -(-len(own) // n_origins))].flip(0)]
+        end = int(starts[-1]) - first + sizes.rows
+        begin = max(int(starts[0]) - first, end - max(n_rows, sizes.rows))
+        windows = data.test.at(starts[starts - first + sizes.first >= begin])
         columns = [data.targets[c] for place, c in pairs if place == s]
-        truth = column_values(series, data.targets)
-        starts = data.test.starts[windows].cpu().numpy() - first
-        end = int(starts[-1]) + data.sizes.rows
-        begin = max(int(starts[0]), end - max(n_rows, data.sizes.rows))
-        rows = starts[starts + data.sizes.first >= begin, None] + data.sizes.first + np.arange(data.sizes.pred_len)
-        batch = data.test.batch(windows[-len(rows) :])
-        with torch.inference_mode():
-            output = model_output(model.model, batch)
-            values = scored.values([(batch, output)], scored.halves(batch, _levels(scored)), data.sizes.pred_len)
-            lines = {"actual": truth[rows], "forecast": values.pop("forecast")}
-            lines |= {name: batch.in_units(forecast(batch)).cpu().numpy() for name, forecast in baselines.items()}
-        sizes = data.sizes
-        table = tidy_table(series, data.targets, rows, lines | values, pred_len=sizes.pred_len, offset=sizes.offset)
-        parts = [table]
-        for column, values in zip(data.targets, truth[begin:end].T, strict=True):
-            times = series.timestamps[begin:end]
-            parts.append(pd.DataFrame({"step": 0, TIME: times, "column": column, "actual": values}))
+        roll = partial(backtest, windows=windows, panel=data.panel, columns=data.targets)
+        found = [joined(roll(member, levels=levels)).table()]
+        found[0] = found[0].assign(**{each.name: joined(roll(each)).table()["forecast"] for each in others})
+        times, truth = series.timestamps[begin:end], column_values(series, columns)[begin:end]
+        for column, values in zip(columns, truth.T, strict=True):
+            found.append(pd.DataFrame({"step": 0, "time": times, "column": column, "actual": values}))
         if end == len(series) and not data.columns.future_covariates:
-            (ahead,) = model.forecast([series], levels=_levels(model))
-            keys = {"origin": series.timestamps[-1], "step": 1 + np.arange(len(ahead.values)), TIME: ahead.timestamps}
+            (ahead,) = model.forecast([series], levels=model.member.supported(tuple(reversed(REPORTED_LEVELS))))
+            keys = {"origin": series.timestamps[-1], "step": 1 + np.arange(len(ahead.values)), "time": ahead.timestamps}
             for i, column in enumerate(data.targets):
                 ends = {name: values[:, i] for name, values in ahead.bands.items()}
-                parts.append(pd.DataFrame({**keys, "column": column, "forecast": ahead.values[:, i], **ends}))
-        table = pd.concat([part[part["column"].isin(columns)] for part in parts], ignore_index=True)
-        table.insert(0, "series", series.name if len(data.panel) > 1 else "")
-        if (zone := data.panel[0].timestamps.tz) is not None:  # one for all series, as a column has one
-            table = table.assign(**{name: table[name].dt.tz_convert(zone) for name in ("origin", TIME)})
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True).rename(columns={TIME: "time"})
+                found.append(pd.DataFrame({**keys, "column": column, "forecast": ahead.values[:, i], **ends}))
+        table = pd.concat([part[part["column"].isin(columns)] for part in found], ignore_index=True)
+        table["series"] = series.name if len(data.panel) > 1 else ""
+        if zone is not None:  # one for all series, as a column has one
+            table = table.assign(**{name: table[name].dt.tz_convert(zone) for name in ("origin", "time")})
+        parts.append(table)
+    return pd.concat(parts, ignore_index=True)
 
 
 def chosen_pairs(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> list[tuple[int, int]]:
@@ -283,10 +275,6 @@ def chosen_pairs(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> 
     if not any(pair[1] == first[1] for pair in chosen):
         chosen = {*chosen} - {between[-1]} | {first}
     return [pair for pair in ordered if pair in chosen]
-
-
-def _levels(model: TrainedModel) -> list[int]:
-    return [] if model.calibration is None else [*filter(model.calibration.supports, reversed(REPORTED_LEVELS))]
 
 
 def _last_maps(model: ForecastModel, data: Data) -> dict[str, Any] | None:

@@ -18,15 +18,16 @@ from 1 - level by |log m| / (rate k), whatever the data.
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Float64, Int, Int64
-from torch import Tensor
+from jaxtyping import Float64
 
 from informer.base.errors import InputError, counted, listed
 from informer.base.files import replacing, write_atomic
@@ -35,17 +36,16 @@ from informer.config.model import WindowSizes
 from informer.data.panel import and_more
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Store, Windows, are_observed, observed_rows
-from informer.inference.model import ROLLED, TIME, TrainedModel, decimals_for, key_columns, rounded
+from informer.inference.model import ROLLED, TrainedModel, decimals_for, key_columns, rounded
 from informer.inference.reader import LEFT_OUT
 from informer.inference.writing import Writer, metrics_of, rolled_of
 from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.members.effects import fit_known
-from informer.networks.models.base import point
 from informer.read.series import Series, column_values
 from informer.read.times import check_zones
-from informer.scoring.evaluate import cells_of, mase_scale, paths_of
-from informer.scoring.quantiles import DECILES, Baseline, QuantileForecast, band_cells, model_quantiles
-from informer.scoring.recursion import recursive_forecast
+from informer.scoring.backtest import AT_ONCE, DECILES, backtest, calibrated
+from informer.scoring.evaluate import mase_scale
+from informer.scoring.forecasts import Forecasts, Matrix
 from informer.scoring.scores import Scores
 
 log = logging.getLogger(__name__)
@@ -126,6 +126,9 @@ VALIDATION = 0.2
 
 MOST_NAMED = 3
 
+Starts = Sequence[tuple[Series, Sequence[int]]]
+"""Series, and the first rows of the windows of their origins."""
+
 
 def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     """First row of the window of the first origin that is scored.
@@ -158,12 +161,12 @@ def row_of(start: str, series: Series, setting: str) -> int:
     return row
 
 
-def log_begins(model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], start: str | None) -> None:
+def log_begins(model: TrainedModel, panel: Starts, start: str | None) -> None:
     """Log where forecasts start after the training rows, or, with `start`, that they include some; one line for all
     series alike."""
     until = model.checkpoint.fitted_until
     groups: dict[str, list[str]] = {}
-    for series, first in zip(panel, firsts, strict=True):
+    for series, (first, *_) in panel:
         if until is None or (model.checkpoint.series and series.name not in model.checkpoint.series):
             continue
         begin, end = series.timestamps[min(first + model.sizes.first, len(series) - 1)], pd.Timestamp(until)
@@ -222,9 +225,9 @@ def moment_in(text: str, series: Series, setting: str) -> pd.Timestamp:
     return moment.tz_localize(zone, ambiguous=True, nonexistent="shift_forward") if moment.tz is None else moment
 
 
-@final
-class RollingScores:
-    """Scores of the model's rolling forecasts and of baselines fitted on the rows before the first origin.
+def rolling_scores(model: TrainedModel, panel: Starts, how: PredictConfig) -> tuple[Scores, Float64[np.ndarray, "s n"]]:
+    """Scores for the model's rolling forecasts and baselines fitted on the rows before the first origin, which are
+    those of `roll_panel`; and the unit of MASE of each series and column.
 
     The baselines' quantiles come from their errors on rows before the first origin. The deciles of a model
     without quantiles of its own are those of its calibration, which does not change: adaptive intervals are only those
@@ -232,75 +235,24 @@ class RollingScores:
 
     Args:
         model: the forecaster.
-        panel: the series.
-        firsts: first row of the window of each series' first origin.
-        how: horizon, origins and intervals; intervals and quantiles are scored up to pred_len.
+        panel: the series with their origins.
+        how: horizon, stride and intervals.
     """
-
-    def __init__(self, model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], how: PredictConfig) -> None:
-        self._model, self._columns = model, model.columns.targets
-        self._within = min(model.check_horizon(how.horizon), model.sizes.pred_len)
-        training = [s.part(slice(first + model.sizes.first)) for s, first in zip(panel, firsts, strict=True)]
-        narrow_training = with_columns(training, model.columns.inputs)
-        fitted, early, later = baselines_before(model, narrow_training)
-        season, levels = narrow_training[0].frequency.season, model.quantiles or DECILES
-        self._baselines = [
-            Baseline(each, model.model.non_negative, levels=levels).calibrated([early], [later], season=season)
-            for each in fitted
-        ]
-        known, targets = model.checkpoint.data.mase_scales, model.columns.positions(self._columns)
-        # as in training, or of a new series on the rows before its first origin
-        self._change = {
-            series.name: known.get(series.name) or mase_scale(series.values, season, targets)
-            for series in narrow_training
-        }
-        origins_at_once = -(-model.check_horizon(how.horizon) // (how.stride or model.sizes.pred_len))  # sharing rows
-        self.scores = Scores(self._columns, [series.name for series in panel], block=origins_at_once)
-        self.scores.notes = [baseline.note for baseline in self._baselines]
-
-    def add(
-        self,
-        series: Series,
-        output: Float[Tensor, "b pred_len n *q"],
-        forecast: Float[Tensor, "b horizon n"],
-        actual: Float[Tensor, "b horizon n"],
-        windows: Windows,
-        chosen: Int[Tensor, " b"],
-        halves: Mapping[int, Float64[np.ndarray, "b within n"]],
-    ) -> None:
-        """Add windows.
-
-        Args:
-            series: the series of the windows.
-            output: output of the model.
-            forecast: scaled forecast of the whole horizon.
-            actual: scaled actual values.
-            windows, chosen: the windows.
-            halves: scaled half widths of intervals by level.
-        """
-        batch, positions = windows.batch(chosen), self._model.columns.positions(self._columns)
-        model, within = self._model.model, slice(self._within)
-        rows = windows.starts[chosen].cpu().numpy()[:, None] + self._model.sizes.first + np.arange(actual.shape[1])
-
-        def add(name: str, ahead: Tensor, found: QuantileForecast | None, more: Mapping[str, Any]) -> None:
-            paths = paths_of(
-                ahead, actual, batch.units, columns=self._columns, series=[series.name] * len(rows), times=rows,
-                change=np.tile(self._change[series.name], (len(rows), 1)),
-                quantiles=None if found is None else dict(found(slice(None))),
-            )  # fmt: skip
-            self.scores.add(name, paths, more)
-
-        quantiles = model_quantiles(
-            model, output[:, within], self._model.calibration, batch.enc_x[:, :, positions], batch.units, batch.series
-        )
-        calibration = self._model.calibration
-        supported = [level for level in halves if calibration is not None and calibration.supports(level)]
-        tensors = {level: torch.from_numpy(halves[level]) for level in supported}
-        bands = band_cells(output[:, within], actual[:, within], model.quantiles, tensors, batch.units)
-        add(model.family, forecast, quantiles, cells_of(bands))
-        for baseline in self._baselines:
-            ahead = recursive_forecast(baseline, windows, chosen, targets=positions, horizon=actual.shape[1])
-            add(baseline.name, ahead, baseline.quantiles(batch, ahead[:, within]), {})
+    columns, season = model.columns.targets, panel[0][0].frequency.season
+    training = [series.part(slice(first + model.sizes.first)) for series, (first, *_) in panel]
+    narrow = with_columns(training, model.columns.inputs)
+    fitted, early, later = baselines_before(model, narrow)
+    known, targets = model.checkpoint.data.mase_scales, model.columns.positions(columns)
+    # as in training, or of a new series on the rows before its first origin
+    change = [known.get(each.name) or mase_scale(each.values, season, targets) for each in narrow]
+    origins_at_once = -(-model.check_horizon(how.horizon) // (how.stride or model.sizes.pred_len))  # sharing rows
+    scores = Scores(columns, [series.name for series, _ in panel], block=origins_at_once)
+    places, levels = model.model.non_negative, model.quantiles
+    scores.baselines = [
+        calibrated(each, [early], [later], season=season, non_negative=places, levels=levels) for each in fitted
+    ]
+    scores.notes = [each.note for each in scores.baselines]
+    return scores, np.stack(change)
 
 
 def baselines_before(model: TrainedModel, training: Sequence[Series]) -> tuple[list[FittedBaseline], Windows, Windows]:
@@ -344,23 +296,16 @@ def _store(model: TrainedModel, panel: Sequence[Series]) -> Store:
     )
 
 
-def series_windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
-    """Windows of a series that begin at these rows."""
-    store = _store(model, with_columns([series], model.columns.inputs))
-    return Windows.of_columns(store, model.columns, starts=torch.tensor(list(firsts)), sizes=model.sizes)
-
-
-MAX_ROWS, MAX_ORIGINS = 1 << 17, 256
-"""Maximum rows of a piece (which has at least one origin), and maximum origins per batch."""
+MAX_ORIGINS = 256
+"""Maximum number of origins of a piece."""
 
 
 def roll_panel(
     model: TrainedModel,
-    panel: Sequence[Series],
+    panel: Starts,
     rolling: PredictConfig,
     *,
-    first_rows: Sequence[int] | None = None,
-    scores: RollingScores | None = None,
+    scored: tuple[Scores, Float64[np.ndarray, "s n"]] | None = None,
     digits: int | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Forecasts from every `stride`-th origin of each series, oldest first, as tables in data units, in pieces.
@@ -371,64 +316,58 @@ def roll_panel(
 
     Args:
         model: the forecaster.
-        panel: series with the model's columns; the first origin is the seq_len-th row, the last has enough rows after
-            it for the horizon rounded up to pred_len.
-        rolling: horizon, origins and intervals.
-        first_rows: first row of the window of the first origin of each series; None: row 0.
-        scores: collects the errors.
+        panel: series with the model's columns, and their origins.
+        rolling: horizon, stride and intervals.
+        scored: collects the errors, see `rolling_scores`.
         digits: significant digits of the spread of each column to which forecasts and their ends are rounded.
 
     Raises:
-        InputError: there is no origin, the model was not calibrated for a level, or a forecast is not finite.
+        InputError: the model was not calibrated for a level, or a forecast is not finite.
     """
     horizon, pred_len, targets = model.check_horizon(rolling.horizon), model.sizes.pred_len, model.columns.targets
-    at_once = min(max(MAX_ROWS // (horizon * len(targets)), 1), MAX_ORIGINS)
+    at_once = min(max(AT_ONCE // (horizon * len(targets)), 1), MAX_ORIGINS)
     # origins until all actual values of the first pred_len rows of a forecast are known
     delay = -(-(model.sizes.offset + min(horizon, pred_len)) // (rolling.stride or pred_len))
-    for series, first in zip(panel, first_rows or [0] * len(panel), strict=True):
-        firsts = origins(model, series, rolling, first=first)
-        model.check_levels(rolling.intervals, horizon)
+    levels, scores = rolling.intervals, scored[0] if scored else None
+    member = model.member if scores is None else replace(model.member, levels=DECILES)
+    for place, (series, firsts) in enumerate(panel):
+        model.check_levels(levels, horizon)
         model.warn_about_new([series.name])
-        windows, truth = series_windows(model, series, firsts), column_values(series, targets)
-        tracking = Tracking(rolling.intervals, delay) if rolling.adaptive else None
+        store, truth = _store(model, with_columns([series], model.columns.inputs)), column_values(series, targets)
+        windows = Windows.of_columns(store, model.columns, starts=torch.tensor([*firsts]), sizes=model.sizes)
+        change = scored[1][place : place + 1] if scored else None
+        roll = partial(
+            backtest, windows=windows, panel=[series], columns=targets, batch_size=at_once, horizon=horizon,
+            change=change,
+        )  # fmt: skip
+        adapt = Tracking(levels, delay) if rolling.adaptive else None
         places = None if digits is None else [max(decimals_for(column, digits), 0) for column in truth.T]
-        for chosen in torch.arange(len(windows)).split(at_once):
-            rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + np.arange(horizon)
-            values = _forecasts(model, series, windows, chosen, rolling, tracking, scores)
+        others = [roll(each) for each in scores.baselines] if scores else []
+        for number, paths in enumerate(roll(member, levels=levels, adapt=adapt)):
+            if not np.isfinite(paths.mean).all() or any(np.isinf(each).any() for each in paths.bands.values()):
+                raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
+            model.warn_about_equal(paths)
+            if scores is not None:
+                direct = {name: each[:, :pred_len] for name, each in paths.bands.items()}
+                scores.add(model.model.family, replace(paths, bands=direct))
+                for each, of in zip(scores.baselines, others, strict=True):
+                    scores.add(each.name, next(of))
+            chosen = np.array(firsts[number * at_once : (number + 1) * at_once])
+            rows = chosen[:, None] + model.sizes.first + np.arange(horizon)
+            paths = replace(paths, actual=truth[rows].swapaxes(1, 2).reshape(paths.mean.shape))
             if places is not None:
-                for name, array in values.items():
-                    values[name] = np.stack([rounded(array[..., i], n) for i, n in enumerate(places)], axis=-1)
-            values["actual"] = truth[rows]
-            yield named(tidy_table(series, targets, rows, values, pred_len=pred_len, offset=model.sizes.offset), series)
+                paths = _with_decimals(paths, places)
+            yield tidy_table(paths, series, pred_len)
 
 
-def _forecasts(
-    model: TrainedModel,
-    series: Series,
-    windows: Windows,
-    chosen: Int[Tensor, " b"],
-    rolling: PredictConfig,
-    tracking: Tracking | None,
-    scores: RollingScores | None,
-) -> dict[str, Float64[np.ndarray, "b horizon n"]]:
-    """Forecasts, quantiles and interval ends of some windows in data units, by name of their column."""
-    horizon, pred_len = model.check_horizon(rolling.horizon), model.sizes.pred_len
-    passes = model.passes(windows, chosen, horizon)
-    batch, output = passes[0]
-    halves = {level: half[:, :horizon] for level, half in model.halves(batch, rolling.intervals).items()}
-    if tracking is not None or scores is not None:
-        ahead = torch.cat([point(rows, model.quantiles) for _, rows in passes], dim=1)[:, :horizon]
-        actual = torch.cat([later.target for later, _ in passes], dim=1)[:, :horizon]
-    if tracking is not None:
-        errors = (ahead - actual)[:, :pred_len].abs().double().cpu().numpy()
-        direct = tracking(errors, {level: half[:, :pred_len] for level, half in halves.items()})
-        halves = {level: np.concatenate([direct[level], half[:, pred_len:]], axis=1) for level, half in halves.items()}
-    values = model.values(passes, halves, horizon)
-    if not np.isfinite(values["forecast"]).all() or any(np.isinf(each).any() for each in values.values()):
-        raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
-    if scores is not None:
-        scores.add(series, output, ahead, actual, windows, chosen, halves)
-    return values
+def _with_decimals(paths: Forecasts, places: Sequence[int]) -> Forecasts:
+    """Forecasts and bands with these decimal places of each column."""
+
+    def cut(values: Matrix) -> Matrix:
+        by_column = [rounded(values[place :: len(places)], n) for place, n in enumerate(places)]
+        return np.stack(by_column, axis=1).reshape(values.shape)
+
+    return replace(paths, mean=cut(paths.mean), bands={name: cut(each) for name, each in paths.bands.items()})
 
 
 def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, first: int = 0) -> list[int]:
@@ -451,33 +390,15 @@ def origins(model: TrainedModel, series: Series, rolling: PredictConfig, *, firs
     return valid
 
 
-def tidy_table(
-    series: Series,
-    targets: Sequence[str],
-    rows: Int64[np.ndarray, "b h"],
-    values: Mapping[str, Float64[np.ndarray, "b h n"]],
-    *,
-    pred_len: int,
-    offset: int = 0,
-) -> pd.DataFrame:
-    """One row per window, target and step; `rows` are the row numbers of each window's steps in the series."""
-    (n_windows, horizon), n = rows.shape, len(targets)
-    columns: dict[str, Any] = {
-        "origin": series.timestamps[np.repeat(rows[:, 0] - offset - 1, n * horizon)],
-        "step": np.tile(np.arange(1, horizon + 1), n_windows * n),
-        TIME: series.timestamps[np.repeat(rows, n, axis=0).ravel()],
-        "column": np.tile(np.repeat(np.array(targets, dtype=object), horizon), n_windows),
-    }
-    columns |= {name: array.swapaxes(1, 2).ravel() for name, array in values.items()}
-    if horizon > pred_len:
-        columns[ROLLED] = columns["step"] > pred_len
-    return pd.DataFrame(columns)
-
-
-def named(table: pd.DataFrame, series: Series) -> pd.DataFrame:
-    """A table of `tidy_table` with the columns that name the series, if any, and the time column of the input."""
-    keys, time = key_columns(series, table.columns.drop(TIME))
-    table = table.rename(columns={TIME: time})
+def tidy_table(paths: Forecasts, series: Series, pred_len: int) -> pd.DataFrame:
+    """The table of the forecasts of one series, with the columns that name the series, if any, and the time column of
+    the input; see `roll_panel`."""
+    table = paths.table().drop(columns="series")
+    if paths.mean.shape[1] > pred_len:
+        table[ROLLED] = table["step"] > pred_len
+    keys, time = key_columns(series, [*table.columns.drop("time")])
+    table.insert(3, "column", table.pop("column"))
+    table = table.rename(columns={"time": time})
     for place, (column, cell) in enumerate(keys.items() if series.series_col is not None else ()):
         table.insert(place, column, cell)
     return table
@@ -500,13 +421,13 @@ def write_rolled(
         InputError: see `roll_panel`, or the path cannot be written.
     """
     model, output = model.scored, rolled_of(name, writer.format)
-    panel, firsts, left_out = with_origins(model, panel, rolling)
-    scores = RollingScores(model, panel, firsts, rolling)
+    chosen, left_out = with_origins(model, panel, rolling)
+    scored = rolling_scores(model, chosen, rolling)
     digits = writer.digits if writer.format is Format.csv else None
-    pieces = roll_panel(model, panel, rolling, first_rows=firsts, scores=scores, digits=digits)
+    pieces = roll_panel(model, chosen, rolling, scored=scored, digits=digits)
     with replacing(writer.folder / output) as temporary:
         write_pieces(temporary, writer.format, pieces)
-        found = scores.scores
+        found = scored[0]
         # before the table is renamed, which marks it as done
         write_atomic(writer.folder / metrics_of(name), found.to_csv(), durable=False)
     means, n = found.overall(found.model), counted(found.windows, "origin")
@@ -517,24 +438,19 @@ def write_rolled(
     return output, left_out
 
 
-def with_origins(
-    model: TrainedModel, panel: Sequence[Series], rolling: PredictConfig
-) -> tuple[list[Series], list[int], list[str]]:
-    """The series with an origin, the first row of each one's first window, and a message for each other series.
+def with_origins(model: TrainedModel, panel: Sequence[Series], rolling: PredictConfig) -> tuple[Starts, list[str]]:
+    """The series with their origins after the training rows, or from a date on, and a message for each other series.
 
     It is an InputError if no series has an origin.
     """
-    valid_series, firsts, errors = list[Series](), list[int](), list[str]()
+    chosen, errors = list[tuple[Series, Sequence[int]]](), list[str]()
     for series in panel:
         try:
             first = first_origin(model, series, rolling.from_date)
-            origins(model, series, rolling, first=first)
+            chosen.append((series, origins(model, series, rolling, first=first)))
         except InputError as error:
             errors.append(str(error))
-            continue
-        valid_series.append(series)
-        firsts.append(first)
-    if not valid_series:
+    if not chosen:
         raise InputError(and_more(errors))
-    log_begins(model, valid_series, firsts, rolling.from_date)
-    return valid_series, firsts, [f"{LEFT_OUT}: {line}" for line in errors]
+    log_begins(model, chosen, rolling.from_date)
+    return chosen, [f"{LEFT_OUT}: {line}" for line in errors]

@@ -91,7 +91,7 @@ def _in_units(
     free = copy(model)
     free.model = copy(model.model)  # without bounds
     free.model.non_negative = ()
-    values = torch.from_numpy(model.clipped(batch.in_units(point(output, model.quantiles)).cpu().numpy()))[:n]
+    values = torch.from_numpy(model.member.clipped(batch.in_units(point(output, model.quantiles)).cpu().numpy()))[:n]
     # of the whole batch, in which matrix products round as they did for the forecasts
     whole = model_forecast(free.model, batch._replace(units=batch.units._replace(constant=None)))
     unbounded, batch, whole = batch.in_units(whole)[:n].cpu(), batch.first(n), whole[:n]

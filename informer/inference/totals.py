@@ -33,13 +33,21 @@ from informer.data.scaler import powered
 from informer.data.windows import Windows
 from informer.inference.model import Forecast, TrainedModel
 from informer.inference.zero import ZeroModel
-from informer.members.network import ForecastModel, model_output
+from informer.members.network import ForecastModel
 from informer.read.columns import label
 from informer.read.frequency import lasting
-from informer.read.series import Series, column_values, series_codes, table_of_file
+from informer.read.series import Series, series_codes, table_of_file
+from informer.scoring.backtest import BATCH, Member, backtest, in_utc
+from informer.scoring.forecasts import Forecasts, joined
 from informer.scoring.intervals import differences
 
 Panel = Float64[np.ndarray, "w s h n"]
+Cubes = Sequence[Float64[np.ndarray, "_ s _ n"]]
+"""Forecasts, actual values and scale by origin, series, step and column."""
+
+Held = tuple[Forecasts, int]
+"""Forecasts from common origins that the model was not fitted on, whose scale is the usual size of the errors at the
+origin, from the variation of the history; and the number of origins whose horizons do not overlap."""
 
 Fits = Iterable[tuple[ForecastModel, Windows]]
 """Models, and windows that each was not fitted on; a model may change when the next is taken."""
@@ -48,62 +56,39 @@ MOST_VALUES, MOST_ORIGINS, MOST_TESTED = 1 << 24, 512, 64
 """Maximum number of held-out values; of origins of blocks; and of origins on which totals are scored."""
 MOST_WRITTEN = 50_000_000
 """Maximum number of values of the table of paths."""
-LEAST_PATHS, MOST_UNTRAINED, BATCH = 200, 16, 256
-"""Least number of paths; origins of forecasts without training; windows per batch."""
+LEAST_PATHS, MOST_UNTRAINED = 200, 16
+"""Least number of paths; origins of forecasts without training."""
 TOTAL = "total"
 """Name of the sum of the columns of a single series."""
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class HeldOut:
-    """Forecasts of all series from w common origins that the model was not fitted on.
-
-    Args:
-        forecast, actual: in data units; NaN without a window of the series there, or where the value is missing.
-        units: usual size of the errors at the origin, from the variation of the history.
-        power: of the transform of each series and column.
-        blocks: number of origins whose horizons do not overlap.
-    """
-
-    forecast: Panel
-    actual: Panel
-    units: Float64[np.ndarray, "w s n"]
-    power: Float64[np.ndarray, "s n"]
-    blocks: int
-
-    def errors(self, rng: np.random.Generator) -> Panel:
-        """Errors on the transformed scale in `units`; a block with missing values is that of the series at another
-        origin, and 0 for a series without any."""
-        power = self.power[:, None]
-        errors = (powered(self.actual, power) - powered(self.forecast, power)) / self.units[:, :, None]
-        for own in errors.swapaxes(0, 1):
-            lacks = np.isnan(own).any(axis=(1, 2))
-            if lacks.all():
-                own[...] = np.nan_to_num(own)
-            elif lacks.any():
-                own[lacks] = own[rng.choice(np.flatnonzero(~lacks), lacks.sum())]
-        return errors
-
-    def joined(self, later: "HeldOut") -> "HeldOut":
-        """These origins and later ones."""
-        both = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in _BY_ORIGIN}
-        return HeldOut(**both, power=self.power, blocks=self.blocks + later.blocks)
-
-    def halves(self) -> tuple["HeldOut", "HeldOut"]:
-        """The earlier and the later half of the origins."""
-        cut, parts = (len(self.units) + 1) // 2, list[HeldOut]()
-        for part in (slice(0, cut), slice(cut, None)):
-            fewer = {name: getattr(self, name)[part] for name in _BY_ORIGIN}
-            parts.append(HeldOut(**fewer, power=self.power, blocks=max(self.blocks // 2, 1)))
-        return parts[0], parts[1]
-
-    def of_columns(self) -> "HeldOut":
-        """Of a single series, with its columns in place of series."""
-        swapped = {name: getattr(self, name).swapaxes(1, -1) for name in _BY_ORIGIN}
-        return HeldOut(**swapped, power=self.power.T, blocks=self.blocks)
+def cubes_of(paths: Forecasts, names: Sequence[str], columns: Sequence[str]) -> Cubes:
+    """Forecasts, actual values and scale by origin, series, step and column; NaN without a forecast of the series from
+    an origin. With TOTAL as column, of a single series with its columns in place of series."""
+    codes, origins = pd.factorize(paths.keys["origin"], sort=True)
+    keys = paths.keys if columns != [TOTAL] else paths.keys.assign(series=paths.keys["column"], column=TOTAL)
+    axes = {"series": names, "column": columns}
+    place = (codes, *(pd.Index(of).get_indexer(pd.Index(keys[key])) for key, of in axes.items()))
+    found = list[np.ndarray]()
+    for values in (paths.mean, paths.actual, paths.scale[:, None]):
+        cube = np.full((len(origins), len(names), len(columns), values.shape[1]), np.nan)
+        cube[place] = values
+        found.append(cube.swapaxes(2, 3))
+    return found
 
 
-_BY_ORIGIN = ("forecast", "actual", "units")
+def errors_of(cubes: Cubes, power: Float64[np.ndarray, "s n"], rng: np.random.Generator) -> Panel:
+    """Errors on the transformed scale in units of the origin; a block with missing values is that of the series at
+    another origin, and 0 for a series without any."""
+    forecast, actual, units = cubes
+    errors = (powered(actual, power[:, None]) - powered(forecast, power[:, None])) / units
+    for own in errors.swapaxes(0, 1):
+        lacks = np.isnan(own).any(axis=(1, 2))
+        if lacks.all():
+            own[...] = np.nan_to_num(own)
+        elif lacks.any():
+            own[lacks] = own[rng.choice(np.flatnonzero(~lacks), lacks.sum())]
+    return errors
 
 
 def sample_paths(
@@ -118,8 +103,8 @@ def sample_paths(
 
     Args:
         center: the forecast.
-        units: see `HeldOut.units`, after the history of this forecast.
-        errors, power: see `HeldOut`.
+        units: usual size of the errors after the history of this forecast.
+        errors, power: see `errors_of`.
         chosen: origins of the blocks.
         floor: least values.
     """
@@ -142,51 +127,43 @@ def interval(
     return np.stack([np.minimum(low, center), np.maximum(high, center)])
 
 
-@torch.inference_mode()
-def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) -> HeldOut:
-    """Forecasts of held-out windows, grouped by origin.
+def held_out(model: TrainedModel, data: Data, fits: Fits, names: Sequence[str]) -> Held:
+    """Forecasts of held-out windows.
 
     Args:
         model: the scored model.
         data: of its run.
         fits: models and windows that these were not fitted on.
-        names: of the series to sum, in their order.
+        names: of the series to sum.
     """
-    places, h, n = {each.name: place for place, each in enumerate(data.panel)}, data.sizes.pred_len, len(data.targets)
-    rank = np.full(len(data.panel), -1)
-    rank[[places[name] if len(places) > 1 else 0 for name in names]] = np.arange(len(names))
-    positions = model.columns.positions(data.targets)
-    found: dict[tuple[int, int], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    every = max(-(-max(map(len, data.panel)) // max(min(MOST_VALUES // (len(names) * h * n), MOST_ORIGINS), 1)), 1)
-    times = np.unique(np.concatenate([series.timestamps.asi8 for series in data.panel]))
+    panel, h, n = data.panel, data.sizes.pred_len, len(data.targets)
+    panel = panel if len(panel) > 1 else [replace(panel[0], name=names[0])]
+    is_summed = np.array([each.name in names for each in panel])
+    every = max(-(-max(map(len, panel)) // max(min(MOST_VALUES // (len(names) * h * n), MOST_ORIGINS), 1)), 1)
+    times = np.concatenate([in_utc(each) for each in panel])
+    grid, parts, units = np.unique(times), list[Forecasts](), list[np.ndarray]()
     for forecaster, windows in fits:
         series = windows.series(torch.arange(len(windows))).cpu().numpy()
-        rows = windows.starts.cpu().numpy() - windows.store.first_rows.cpu().numpy()[series] + data.sizes.first
-        origins = np.zeros(len(windows), dtype=np.int64)
-        for place in np.unique(series):
-            origins[series == place] = np.searchsorted(times, data.panel[place].timestamps.asi8[rows[series == place]])
-        for chosen in torch.from_numpy(np.flatnonzero((origins % every == 0) & (rank[series] >= 0))).split(BATCH):
-            batch = windows.batch(chosen)
-            passes, actual = [(batch, model_output(forecaster, batch))], batch.in_units(batch.target).cpu().numpy()
-            values = model.values(passes, {}, actual.shape[1])["forecast"], actual
-            keys = zip(origins[chosen], rank[series[chosen]], strict=True)
-            found |= dict(
-                zip(keys, zip(*values, units_of(model, batch.enc_x[:, :, positions]), strict=True), strict=True)
-            )
-    used, at = np.unique([origin for origin, _ in found], return_inverse=True)
-    where = at, np.array([place for _, place in found], dtype=int)
-    shape = (len(used), len(names), h, n)
-    forecast, actual, units = np.full(shape, np.nan), np.full(shape, np.nan), np.ones((*shape[:2], n))
-    for array, arrays in zip((forecast, actual, units), zip(*found.values(), strict=True), strict=True):
-        array[where] = np.stack(arrays)
-    scalers = [model.scaler.of(name, data.panel[places.get(name, 0)].values) for name in names]
+        origins = np.searchsorted(grid, times[windows.starts.cpu().numpy() + data.sizes.first])
+        windows = windows.at(windows.starts[torch.from_numpy((origins % every == 0) & is_summed[series])])
+        parts += backtest(Member.of_model(forecaster), windows, panel, data.targets)
+        positions = list(model.columns.positions(data.targets))
+        units += [units_of(model, batch.enc_x[:, :, positions]).ravel() for batch in windows.batches(BATCH)]
+    paths = replace(joined(parts), scale=np.concatenate(units))
+    return paths, max(paths.keys["origin"].nunique() * every // h, 1)
+
+
+def powers(model: TrainedModel, data: Data, names: Sequence[str]) -> Float64[np.ndarray, "s n"]:
+    """Exponents of the transform of each series and column."""
+    rows = {each.name: each.values for each in data.panel}
+    first, positions = data.panel[0].values, model.columns.positions(data.targets)
+    scalers = [model.scaler.of(name, rows.get(name, first)) for name in names]
     ones = np.ones(len(data.inputs))
-    power = np.stack([(ones if each.power is None else each.power)[positions] for each in scalers])
-    return HeldOut(forecast=forecast, actual=actual, units=units, power=power, blocks=max(len(used) * every // h, 1))
+    return np.stack([(ones if each.power is None else each.power)[positions] for each in scalers])
 
 
 def units_of(model: TrainedModel, history: Tensor) -> Float64[np.ndarray, "b n"]:
-    """See `HeldOut.units`, after these scaled histories of the targets."""
+    """Usual size of the errors after these scaled histories of the targets, from their variation."""
     if model.calibration is None:
         return np.ones((len(history), history.shape[2]))
     variation = model.calibration.variation
@@ -195,7 +172,7 @@ def units_of(model: TrainedModel, history: Tensor) -> Float64[np.ndarray, "b n"]
 
 def held_out_untrained(
     model: ZeroModel, panel: Sequence[Series], columns: Sequence[str], seasons: tuple[int, int], *, horizon: int
-) -> HeldOut:
+) -> Held:
     """Forecasts of the network that comes trained, from earlier rows of the series.
 
     Raises:
@@ -209,19 +186,12 @@ def held_out_untrained(
         raise InputError(
             f"total: expected at least {least + horizon} rows to learn errors of totals, found {len(last)}"
         )
-    shape = (len(times), len(panel), horizon, len(columns))
-    forecast, actual = np.full(shape, np.nan), np.full(shape, np.nan)
-    for w, time in enumerate(times):
-        cuts = {s: int(series.timestamps.searchsorted(time, side="right")) for s, series in enumerate(panel)}
-        cuts = {s: cut for s, cut in cuts.items() if cut >= least and cut + horizon <= len(panel[s])}
-        past = [panel[s].part(slice(cut)) for s, cut in cuts.items()]
-        names = [] if model.known is None else model.known.columns
-        known = [column_values(panel[s], names)[cut : cut + horizon] for s, cut in cuts.items()]
-        ahead = model.forecast(past, columns, seasons, horizon=horizon, ahead=known) if past else []
-        for (s, cut), one in zip(cuts.items(), ahead, strict=True):
-            forecast[w, s], actual[w, s] = one.values, column_values(panel[s], columns)[cut : cut + horizon]
-    ones, blocks = np.ones((len(times), len(panel), len(columns))), max(-(-len(times) * -ends.step // horizon), 1)
-    return HeldOut(forecast=forecast, actual=actual, units=ones, power=ones[0], blocks=blocks)
+    cuts = [
+        (s, int(each.timestamps.searchsorted(time, side="right"))) for time in times for s, each in enumerate(panel)
+    ]
+    cuts = [(s, cut) for s, cut in cuts if cut >= least and cut + horizon <= len(panel[s])]
+    paths = model.backtest(panel, columns, seasons, cuts, horizon=horizon)[model.kind]
+    return replace(paths, scale=np.ones(len(paths))), max(-(-len(times) * -ends.step // horizon), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,37 +227,44 @@ class Totals:
 def totals(
     forecasts: Sequence[Forecast],
     settings: ForecastConfig,
-    earlier: HeldOut,
-    later: HeldOut,
-    units: Float64[np.ndarray, "s n"],
-    floor: Float64[np.ndarray, "s n"],
+    held: Sequence[Held],
     dataset: DatasetConfig,
     path: str,
+    *,
+    units: Float64[np.ndarray, "s n"] | None = None,
+    power: Float64[np.ndarray, "s n"] | None = None,
+    non_negative: Sequence[int] = (),
 ) -> Totals:
     """Sums of forecasts.
 
     Args:
         forecasts: of the series to sum.
         settings: sums, levels and paths; the seed of the paths.
+        held: held-out forecasts, in order; totals of the later half, or the last of several, are scored with the errors
+            of the earlier ones.
         dataset, path: of the file.
-        earlier, later: held-out forecasts; the totals of the later ones are scored with the errors of the earlier ones.
-        units: see `HeldOut.units`, now.
-        floor: least value of each series and column.
+        units, power: usual size of the errors now, and exponent of the transform, of each series and column; None: 1.
+        non_negative: columns that are at least zero.
     """
     rng, levels = np.random.default_rng(settings.seed), settings.intervals
     times, center = _on_one_grid(forecasts)
     columns, parts = list(forecasts[0].targets), [forecast.series.keys for forecast in forecasts]
     cells = group_cells(forecasts, [name for name in settings.aggregate if name not in PERIODS], dataset, path)
-    names = [forecast.series.name for forecast in forecasts]
+    names, ones = [forecast.series.name for forecast in forecasts], np.ones((len(forecasts), len(columns)))
+    units, power = (ones if each is None else each for each in (units, power))
+    floor = np.where(np.isin(np.arange(len(columns)), non_negative), 0.0, -np.inf) * ones
     if len(forecasts) == 1 and len(columns) > 1:  # its columns are the parts
-        earlier, later, units, floor = earlier.of_columns(), later.of_columns(), units.T, floor.T
+        units, power, floor = units.T, power.T, floor.T
         names, parts, columns, center = columns, [{"column": name} for name in columns], [TOTAL], center.swapaxes(0, 2)
         cells = pd.DataFrame(index=range(len(names)))
-    bias, coverage, tested = scores(earlier, later, levels, floor, rng)
-    held = earlier.joined(later)
-    n_written = settings.paths or 0
-    n_paths = max(len(held.units), LEAST_PATHS, n_written)
-    errors = held.errors(rng)
+    cubes, blocks = [cubes_of(paths, names, columns) for paths, _ in held], [each for _, each in held]
+    if len(held) == 1:
+        half, blocks = (len(cubes[0][0]) + 1) // 2, [max(blocks[0] // 2, 1)] * 2
+        cubes = [[each[part] for each in cubes[0]] for part in (slice(half), slice(half, None))]
+    bias, coverage, tested = scores(cubes[0], blocks[0], cubes[-1], levels, power, floor, rng)
+    n_blocks, every = sum(blocks), [*map(np.concatenate, zip(*cubes, strict=True))]
+    errors, n_written = errors_of(every, power, rng), settings.paths or 0
+    n_paths = max(len(errors), LEAST_PATHS, n_written)
     chosen = rng.permutation(np.resize(np.arange(len(errors)), n_paths))  # each origin as often as the others
     if n_written * center.size > MOST_WRITTEN:
         raise InputError(
@@ -297,7 +274,7 @@ def totals(
     periods, steps = _periods(times, settings.aggregate)
     sums, whole, written = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for some in np.array_split(chosen, -(-n_paths * center.size // MOST_VALUES)):
-        paths = sample_paths(center, units, errors, held.power, some, floor)
+        paths = sample_paths(center, units, errors, power, some, floor)
         sums.append(np.einsum("gs,pshn,qh->pgqn", members, paths, steps))
         whole.append(paths.sum(axis=(1, 2)))
         written.append(paths[: max(n_written - sum(map(len, written)), 0)])
@@ -308,15 +285,15 @@ def totals(
         columns=[*groups.columns, *periods.columns, "column"],
     ).assign(value=values.ravel())
     for level in levels:
-        low, high = interval(by_path, values, level, held.blocks).reshape(2, -1)
+        low, high = interval(by_path, values, level, n_blocks).reshape(2, -1)
         table[f"lo{level}"], table[f"hi{level}"] = low, high
     for bound in settings.above:
         table[f"above_{bound:g}"] = 100 * (by_path > bound).mean(axis=0).ravel()
     main = columns.index(forecasts[0].main) if forecasts[0].main in columns else -1
     whole_paths, total = np.concatenate(whole)[:, main], center[..., main].sum()
-    ends = {level: interval(whole_paths, total, level, held.blocks) for level in levels}
+    ends = {level: interval(whole_paths, total, level, n_blocks) for level in levels}
     what = f"{columns[main]} of {len(names)} series" if columns != [TOTAL] else f"sum of {listed(names, 3)}"
-    few = f"not known, errors of {held.blocks} horizons are too few"
+    few = f"not known, errors of {n_blocks} horizons are too few"
     shown = ", ".join(
         f"{level} %: {few if np.isnan(low) else f'{low:,.6g} to {high:,.6g}'}" for level, (low, high) in ends.items()
     )
@@ -336,26 +313,31 @@ def totals(
 
 
 def scores(
-    earlier: HeldOut, later: HeldOut, levels: Sequence[int], floor: Float64[np.ndarray, "s n"], rng: np.random.Generator
+    earlier: Cubes,
+    blocks: int,
+    later: Cubes,
+    levels: Sequence[int],
+    power: Float64[np.ndarray, "s n"],
+    floor: Float64[np.ndarray, "s n"],
+    rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, " n"], dict[int, float], int]:
     """Bias of totals over all series and steps of the later origins, the share of them inside intervals from the
     earlier errors in percent, and their number. Series without a forecast at an origin are left out of its totals,
     origins at which most series are."""
-    known = np.isfinite(later.forecast).all(axis=(2, 3)) & np.isfinite(later.actual).all(axis=(2, 3))
+    mean, happened, units = later
+    known = np.isfinite(mean + happened).all(axis=(2, 3))
     usable = np.flatnonzero(2 * known.sum(axis=1) > known.shape[1])
     usable = usable[:: -(-len(usable) // MOST_TESTED) or 1]
-    errors, every = earlier.errors(rng), np.arange(len(earlier.units))
-    sums = np.zeros((2, later.power.shape[1]))
+    errors, every = errors_of(earlier, power, rng), np.arange(len(earlier[0]))
+    sums = np.zeros((2, power.shape[1]))
     inside: dict[int, list[np.ndarray]] = {level: [] for level in levels}
     for w in usable:
         there = known[w]
-        actual, forecast = (values[w, there].sum(axis=(0, 1)) for values in (later.actual, later.forecast))
+        actual, forecast = (values[w, there].sum(axis=(0, 1)) for values in (happened, mean))
         sums += [forecast, actual]
-        paths = sample_paths(
-            later.forecast[w, there], later.units[w, there], errors[:, there], earlier.power[there], every, floor[there]
-        )
+        paths = sample_paths(mean[w, there], units[w, there, 0], errors[:, there], power[there], every, floor[there])
         for level in levels:
-            low, high = interval(paths.sum(axis=(1, 2)), forecast, level, earlier.blocks)
+            low, high = interval(paths.sum(axis=(1, 2)), forecast, level, blocks)
             inside[level] += [] if np.isnan(low).all() else [(low <= actual) & (actual <= high)]
     with np.errstate(divide="ignore", invalid="ignore"):
         bias = (sums[0] - sums[1]) / np.abs(sums[1])

@@ -6,6 +6,7 @@ mean of the last four). Where columns are known ahead, the same forecasts choose
 `informer.inference.ahead`.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import final
@@ -15,14 +16,15 @@ import pandas as pd
 from jaxtyping import Float64
 
 from informer.base.errors import InputError, listed
-from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Candidate, Known, PanelEffects, candidates
+from informer.inference.ahead import BOTH, EFFECTS, HISTORY, NETWORK, Known, PanelEffects, candidates
 from informer.inference.model import Forecast
-from informer.inference.rolling import named, tidy_table
+from informer.inference.rolling import tidy_table
 from informer.members.zero import Histories, pretrained
 from informer.networks.models.zero import at_level
 from informer.networks.ops.zero_inputs import COUNTED
 from informer.read.series import Series, column_values
-from informer.scoring.forecasts import Forecasts, keys_of
+from informer.scoring.backtest import in_utc
+from informer.scoring.forecasts import Forecasts, joined, keys_of
 from informer.scoring.metrics import seasonal_scale
 from informer.scoring.scores import Scores
 
@@ -107,8 +109,10 @@ class ZeroModel:
             left = self._effects.remainders(panel, origins, dict(enumerate(ahead)), most, seasons, version.history)
             kind = self.kind
         found = candidates(self.member, past, left, panel[0].frequency, most, [kind])[kind]
+        points, quantiles = found
+        by_name = {"forecast": points, **self._bands(past, quantiles, levels)}
         shape = len(panel), len(columns), most
-        values = {name: rows.reshape(shape).swapaxes(1, 2) for name, rows in self._values(past, found, levels).items()}
+        values = {name: rows.reshape(shape).swapaxes(1, 2) for name, rows in by_name.items()}
         points = values.pop("forecast")
         return [
             Forecast(
@@ -141,27 +145,57 @@ class ZeroModel:
         origins: Sequence[tuple[int, int]],
         *,
         horizon: int,
+        levels: Sequence[int] = (),
         kinds: Sequence[str] = (),
-    ) -> tuple[Histories, dict[str, Candidate]]:
-        """Histories before some origins, and the forecasts of each kind from there, a row for each origin and column.
+        of_constants: bool = False,
+    ) -> dict[str, Forecasts]:
+        """Forecasts from some origins by kind, and those of two baselines. Scaled errors are relative to the mean
+        change over a season before the origin.
 
         Args:
+            panel, columns, seasons, levels: see `forecast`.
             origins: series, and rows before it; a column without a value in the COUNTED rows before it is zero.
+            horizon: rows to forecast.
             kinds: the ways to use columns known ahead; none: `kind`. Their effects are fitted to the rows before the
                 first origin of each series.
+            of_constants: also intervals after constant histories, of a single value.
         """
-        histories = list[np.ndarray]()
         before = [min((end for s, end in origins if s == place), default=len(each)) for place, each in enumerate(panel)]
-        for place, end in origins:
-            values = column_values(panel[place], columns)[:end]
-            histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
-        rows, left = self.member.network.version.history, None
-        past = Histories.of(histories, seasons, rows)
-        if self.known is not None:
-            effects = PanelEffects(panel, columns, self.known, rows=before)
-            left = effects.remainders(panel, origins, {}, horizon, seasons, rows)
+        effects = None if self.known is None else PanelEffects(panel, columns, self.known, rows=before)
+        if effects is not None:
             self._penalties = [each.penalty for each in effects.by_column]
-        return past, candidates(self.member, past, left, panel[0].frequency, horizon, kinds or [self.kind])
+        rows, times, n = self.member.network.version.history, [in_utc(each) for each in panel], len(columns)
+        by_series = [column_values(each, columns) for each in panel]
+        last, mean = ("seasonal naive", "seasonal mean") if seasons[0] > 1 else ("naive", "mean")
+        parts, at_once = defaultdict[str, list[Forecasts]](list), max(MOST_WINDOWS // n, 1)
+        for some in (origins[first : first + at_once] for first in range(0, len(origins), at_once)):
+            histories = list[np.ndarray]()
+            for place, end in some:
+                values = by_series[place][:end]
+                histories += list(np.where(np.isfinite(values[-COUNTED:]).any(axis=0), values, 0.0).T)
+            past, left = Histories.of(histories, seasons, rows), None
+            if effects is not None:
+                left = effects.remainders(panel, some, {}, horizon, seasons, rows)
+            scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
+            steps = np.arange(horizon)
+            paths = Forecasts(
+                keys=keys_of(
+                    [panel[s].name for s, _ in some], columns, np.array([times[s][end - 1] for s, end in some])
+                ),
+                times=np.stack([times[s][end + steps] for s, end in some]).repeat(n, axis=0),
+                mean=past.repeated(horizon, 1),
+                actual=np.concatenate([by_series[s][end + steps].T for s, end in some]),
+                scale=scale,
+                change=scale,
+                zone=panel[0].timestamps.tz,
+            )
+            found = candidates(self.member, past, left, panel[0].frequency, horizon, kinds or [self.kind])
+            for kind, (points, quantiles) in found.items():
+                bands = self._bands(None if of_constants else past, quantiles, levels)
+                parts[kind].append(replace(paths, mean=points, bands=bands))
+            parts[last].append(paths)
+            parts[mean].append(replace(paths, mean=past.repeated(horizon, MEAN_OF)))
+        return {name: joined(each) for name, each in parts.items()}
 
     def rolling(
         self,
@@ -186,41 +220,30 @@ class ZeroModel:
             InputError: a series has too few rows.
         """
         firsts = [self._least(series, seasons, horizon) for series in panel] if first_rows is None else first_rows
-        ends = [
-            range(max(first, 1), len(series) - horizon + 1, stride or horizon)
-            for first, series in zip(firsts, panel, strict=True)
-        ]
-        for series, of, first in zip(panel, ends, firsts, strict=True):
-            if not of:
+        tables, origins = list[pd.DataFrame](), list[tuple[int, int]]()
+        for place, (series, first) in enumerate(zip(panel, firsts, strict=True)):
+            ends = range(max(first, 1), len(series) - horizon + 1, stride or horizon)
+            if not ends:
                 raise InputError(
                     f"{series.name}: expected at least {first + horizon} rows for one forecast of {horizon} rows, "
                     f"found {len(series)}"
                 )
-        origins = [(place, end) for place, of in enumerate(ends) for end in of]
-        past, found = self.backtest(panel, columns, seasons, origins, horizon=horizon)
-        values = self._values(past, found[self.kind], levels)
-        tables, done = list[pd.DataFrame](), 0
-        for series, of in zip(panel, ends, strict=True):
-            rows = np.array(of)[:, None] + np.arange(horizon)
-            part = slice(done * len(columns), (done := done + len(of)) * len(columns))
-            shaped = {
-                name: each[part].reshape(len(of), len(columns), horizon).swapaxes(1, 2) for name, each in values.items()
-            }
-            shaped["actual"] = column_values(series, columns)[rows]
-            table = tidy_table(series, columns, rows, shaped, pred_len=self.member.network.version.horizon)
-            tables.append(named(table, series))
+            origins += [(place, end) for end in ends]
+        paths = self.backtest(panel, columns, seasons, origins, horizon=horizon, levels=levels)[self.kind]
+        owners = np.repeat([place for place, _ in origins], len(columns))
+        for place, series in enumerate(panel):
+            own = paths.part(np.flatnonzero(owners == place))
+            tables.append(tidy_table(own, series, self.member.network.version.horizon))
         return pd.concat(tables, ignore_index=True)
 
-    def _values(
-        self, past: Histories, found: Candidate, levels: Sequence[int]
+    def _bands(
+        self, past: Histories | None, quantiles: Float64[np.ndarray, "n h q"], levels: Sequence[int]
     ) -> dict[str, Float64[np.ndarray, "n h"]]:
-        """Forecasts and interval ends; a constant history has none."""
-        (points, quantiles), grid = found, self.member.network.version.levels
+        """Interval ends; a constant history has none."""
         ends = {f"{end}{level}": p for level in levels for end, p in zip(("lo", "hi"), tails(level), strict=True)}
-        constant = past.are_constant()[:, None]
-        return {"forecast": points} | {
-            name: np.where(constant, np.nan, at_level(quantiles, p, grid)) for name, p in ends.items()
-        }
+        bands = {name: at_level(quantiles, p, self.member.network.version.levels) for name, p in ends.items()}
+        absent = False if past is None else past.are_constant()[:, None]
+        return {name: np.where(absent, np.nan, each) for name, each in bands.items()}
 
     def _least(self, series: Series, seasons: tuple[int, int], horizon: int) -> int:
         """Rows before the first origin that is scored."""
@@ -243,7 +266,7 @@ class ZeroModel:
         """
         most = max(MOST_WINDOWS // (len(panel) * len(columns)), 1)
         chosen = panel[:: -(-len(panel) * len(columns) // MOST_WINDOWS)]
-        actual, owners, origins, overlap = list[np.ndarray](), list[int](), list[tuple[int, int]](), 1
+        seen, origins, overlap = list[np.ndarray](), list[tuple[int, int]](), 1
         for place, series in enumerate(chosen):
             least = self._least(series, seasons, horizon)
             stride = min(max((len(series) - horizon - least) // LEAST_ORIGINS, 1), horizon)
@@ -254,55 +277,32 @@ class ZeroModel:
                 # a column may begin later than others, or end before
                 known = np.isfinite(values[max(end - COUNTED, 0) : end]).any(axis=0)
                 if known.any():
-                    actual += list(np.where(known, values[end : end + horizon], np.nan).T)
-                    owners.append(place)
+                    seen.append(known)
                     origins.append((place, end))
         if not origins:
             return None
         kinds = [NETWORK] if self.known is None else [NETWORK, EFFECTS, BOTH]
-        past, found = self.backtest(chosen, columns, seasons, origins, horizon=horizon, kinds=kinds)
-        version, actuals = self.member.network.version, np.stack(actual)
-        scale = seasonal_scale([np.where(past.observed, past.values, np.nan).T], seasons[0])
-        by_kind = {kind: _mean_error(point, actuals, scale) for kind, (point, _) in found.items()}
+        found = self.backtest(
+            chosen, columns, seasons, origins, horizon=horizon, levels=levels, kinds=kinds, of_constants=True
+        )
+        is_seen = np.concatenate(seen)[:, None]
+        found = {name: replace(each, actual=np.where(is_seen, each.actual, np.nan)) for name, each in found.items()}
+        by_kind = {kind: _mean_error(found[kind]) for kind in kinds}
         enough = (1 + LEAST_GAIN) * min(by_kind.values())
         self.kind = next(kind for kind in kinds if by_kind[kind] <= enough)
-        points, quantiles = found[self.kind]
         if self.known is not None:
             self.gain = _gain(self.member.version, self.kind, self.known, by_kind)
-        last, mean = ("seasonal naive", "seasonal mean") if seasons[0] > 1 else ("naive", "mean")
-        forecasts = {
-            self.name: points,
-            last: past.repeated(horizon, 1),
-            mean: past.repeated(horizon, MEAN_OF),
-        }
-
         scores = Scores(columns, [series.name for series in chosen], metric="mae", block=overlap)
         scores.notes = ["scaled errors are relative to the mean change over a season before each forecast"]
-        ahead = np.array([end for _, end in origins])[:, None] + np.arange(horizon)
-        names = [chosen[place].name for place in owners]
-        paths = Forecasts(
-            keys=keys_of(names, columns, ahead[:, 0]),
-            times=ahead.repeat(len(columns), axis=0),
-            mean=points,
-            actual=actuals,
-            scale=scale,
-            change=scale,
-        )
-        bands, missing = dict[str, dict[str, np.ndarray]](), np.isnan(actuals)
-        for level in levels:
-            low, high = (at_level(quantiles, p, version.levels) for p in tails(level))
-            cells = {"coverage": 100.0 * ((low <= actuals) & (actuals <= high)), "width": (high - low) / scale[:, None]}
-            bands[str(level)] = {name: np.where(missing, np.nan, each) for name, each in cells.items()}
-        for name, rows in forecasts.items():
-            scores.add(name, replace(paths, mean=rows), bands if name == self.name else {})
+        scores.add(self.name, found[self.kind])
+        for name in [name for name in found if name not in kinds]:
+            scores.add(name, found[name])
         return scores
 
 
-def _mean_error(
-    points: Float64[np.ndarray, "n h"], actuals: Float64[np.ndarray, "n h"], scale: Float64[np.ndarray, " n"]
-) -> float:
+def _mean_error(paths: Forecasts) -> float:
     """Mean absolute scaled error of observed values; 0 without any."""
-    errors = np.abs(actuals - points) / scale[:, None]
+    errors = np.abs(paths.actual - paths.mean) / paths.scale[:, None]
     return float(np.nansum(errors) / max(np.isfinite(errors).sum(), 1))
 
 

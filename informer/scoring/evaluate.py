@@ -1,165 +1,74 @@
 """Forecasts of every window of a part, scored next to the baselines, in one pass."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from operator import itemgetter
-from typing import final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
-from torch import Tensor
 
 from informer.base.errors import InputError, listed
 from informer.data.dataset import Data
 from informer.data.diagnosis import data_problems
 from informer.data.panel import training_rows
 from informer.data.store import row_blocks
-from informer.data.windows import Batch, DataUnits, Windows
+from informer.data.windows import Windows
 from informer.members.baselines import FittedBaseline, best_seasonal_naive, fit_ridge
 from informer.members.linear import effects_of
-from informer.members.network import ForecastModel, forecast_without_network, model_forecast, model_output
-from informer.networks.models.base import point
+from informer.members.network import ForecastModel, forecast_without_network, model_forecast
 from informer.read.frequency import Unit
-from informer.read.series import Series
-from informer.scoring.forecasts import Forecasts, Matrix, keys_of
+from informer.scoring.backtest import DECILES, Member, backtest, baseline, calibrated
 from informer.scoring.intervals import REPORTED_LEVELS, Calibration
 from informer.scoring.metrics import seasonal_scale
-from informer.scoring.quantiles import DECILES, Baseline, QuantileForecast, band_cells, model_quantiles
-from informer.scoring.residuals import MOST_RECENT, Residuals, every_of, joined_errors, lag_of
 from informer.scoring.scores import Scores
 
-AT_ONCE = 1 << 17
-"""Values that are scored at once: what a processor's cache holds, as each is read many times."""
 MAPS_CELLS = 1 << 19
 """Values in the windows that linear maps forecast at once."""
 START = "without the network"
 """Name of the forecast without the network's contribution: the linear start, if the model has one."""
 
-ForecastFunction = Callable[[Batch], Float[Tensor, "b pred_len n"]]
-"""Scaled targets for a batch; must not use `batch.target` except for its shape. What it has as methods is scored too:
-`quantiles`, as `Baseline` has, and `bands`, of its last batch, see `band_cells`."""
 
-
-def paths_of(
-    forecast: Float[Tensor, "b h n"],
-    actual: Float[Tensor, "b h n"],
-    units: DataUnits,
-    *,
-    columns: Sequence[str],
-    series: Sequence[str],
-    times: np.ndarray,
-    change: Float64[np.ndarray, "b n"],
-    quantiles: Mapping[float, Float[Tensor, "b steps n"]] | None = None,
-) -> Forecasts:
-    """Forecasts of windows, a path for each of their columns, from scaled values.
-
-    Args:
-        forecast, actual: scaled values.
-        units: of each window.
-        columns: names of the targets.
-        series: name of each window's series.
-        times: of each window's steps [b h], or their rows; the first one stands for the origin.
-        change: see `Forecasts.change`.
-        quantiles: scaled values by level.
-    """
-    whole = units.untransformed_scale is None
-    scale = units.scale if units.untransformed_scale is None else units.untransformed_scale
-    return Forecasts(
-        keys=keys_of(series, columns, times[:, 0]),
-        times=times.repeat(len(columns), axis=0),
-        mean=matrix(_original(forecast, units)),
-        actual=matrix(_original(actual, units)),
-        levels={level: matrix(units.original(values)) for level, values in (quantiles or {}).items()},
-        center=units.center.cpu().numpy().ravel() if whole else np.zeros(1),
-        scale=scale.cpu().numpy().ravel(),
-        change=change.ravel(),
-    )
-
-
-def matrix(values: Float[Tensor, "b h n"]) -> Matrix:
-    """Values of windows as those of paths, a path for each column."""
-    return values.cpu().double().transpose(1, 2).flatten(0, 1).numpy()
-
-
-def _original(scaled: Float[Tensor, "b h n"], units: DataUnits) -> Float64[Tensor, "b h n"]:
-    # A zero in the data is rounding noise after conversion from float32 scaled values, and MAPE would divide by it.
-    values = units.unscaled(scaled)
-    noise = 4 * torch.finfo(torch.float32).eps * units.center[:, None].abs()
-    return units.untransformed(values.masked_fill(values.abs() <= noise, 0.0))
-
-
-@torch.inference_mode()
 def add_windows(
     scores: Scores,
-    forecasts: Mapping[str, ForecastFunction],
+    members: Sequence[Member],
     windows: Windows,
-    *,
+    data: Data,
     change: Float64[np.ndarray, "s n"],
+    *,
     batch_size: int = 256,
-    times: np.ndarray | None = None,
+    levels: Sequence[int] = (),
 ) -> Scores:
-    """Add each forecaster's forecasts of all windows, in one pass; the batch size affects speed and memory only.
-
-    Args:
-        scores: they are added to it; its series are those of the windows' store.
-        forecasts: functions from a batch to scaled targets, by name; a model must already be in eval mode.
-        windows: windows to forecast.
-        change: see `training_scale`.
-        batch_size: windows per batch.
-        times: of each row of the store; None: their numbers.
+    """Add each member's forecasts of all windows of `data` to the scores; other arguments as of `backtest`.
 
     Raises:
         InputError: there are no windows.
     """
     if not len(windows):
         raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
-    steps = windows.sizes.first + np.arange(windows.sizes.pred_len)
-    for indices in torch.arange(len(windows), device=windows.starts.device).split(batch_size):
-        batch, series = windows.batch(indices), windows.series(indices).cpu().numpy()
-        rows = windows.starts[indices].cpu().numpy()[:, None] + steps
-        when = rows if times is None else times[rows]
-        few = max(AT_ONCE // batch.target[0].numel(), 1)
-        for name, forecast in forecasts.items():
-            ahead = forecast(batch)
-            quantiles = forecast.quantiles(batch, ahead) if hasattr(forecast, "quantiles") else None
-            bands = forecast.bands(batch) if hasattr(forecast, "bands") else {}
-            for first in range(0, len(ahead), few):
-                some = slice(first, first + few)
-                paths = paths_of(
-                    ahead[some], batch.target[some], batch.units.mapped(itemgetter(some)), columns=scores.columns,
-                    series=[scores.series[place] for place in series[some]], times=when[some],
-                    change=change[series[some]], quantiles=None if quantiles is None else dict(quantiles(some)),
-                )  # fmt: skip
-                scores.add(name, paths, cells_of(bands, some))
+    for member in members:
+        of = partial(backtest, member, windows, data.panel, data.targets, change=change, batch_size=batch_size)
+        for paths in of(levels=member.supported(levels)):
+            scores.add(member.name, paths)
     return scores
 
 
-def cells_of(
-    bands: Mapping[str, Mapping[str, Float[Tensor, "b h n"]]], windows: slice = slice(None)
-) -> dict[str, dict[str, Matrix]]:
-    """The result of `band_cells` for `Scores.add`, of these windows."""
-    return {units: {name: matrix(each[windows]) for name, each in cells.items()} for units, cells in bands.items()}
-
-
 def evaluate(
-    forecast: ForecastFunction,
+    forecast: Member,
     windows: Windows,
     data: Data,
     *,
     change: Float64[np.ndarray, "s n"] | None = None,
     batch_size: int = 256,
 ) -> Scores:
-    """Scores of one forecaster of the targets of `data` over windows of its panel.
+    """Scores of one member for the targets of `data` over windows of its panel.
 
     Args:
         change: see `training_scale`; None: MASE is left undefined.
     """
-    unknown = np.full((len(data.panel), len(data.targets)), np.nan)
     scores = Scores(data.targets, [each.name for each in data.panel])
-    return add_windows(
-        scores, {"": forecast}, windows, change=unknown if change is None else change, batch_size=batch_size
-    )
+    change = np.full((len(data.panel), len(data.targets)), np.nan) if change is None else change
+    return add_windows(scores, [forecast], windows, data, change, batch_size=batch_size)
 
 
 def training_scale(data: Data) -> Float64[np.ndarray, "s n"]:
@@ -172,11 +81,6 @@ def mase_scale(rows: Float[np.ndarray, "_ c"], season: int, targets: Sequence[in
     """Denominators of MASE of the `targets` among the columns of a series."""
     scale = seasonal_scale((block[:, targets] for block in row_blocks(rows, shared=season)), season)
     return np.broadcast_to(scale, len(targets))
-
-
-def local_times(panel: Sequence[Series]) -> np.ndarray:
-    """Times of all rows of a store, without time zones."""
-    return np.concatenate([each.timestamps.tz_localize(None).to_numpy().astype("M8[us]") for each in panel])
 
 
 def axes_of(data: Data) -> list[str]:
@@ -195,48 +99,37 @@ def fit_baselines(data: Data) -> list[FittedBaseline]:
 
 def baselines_for(
     data: Data, model: ForecastModel | None = None, fitted: Sequence[FittedBaseline] | None = None
-) -> list[Baseline]:
-    """Baselines of `fit_baselines` calibrated on the windows of validation and calibration, see `Baseline.calibrated`.
+) -> list[Member]:
+    """Baselines of `fit_baselines` calibrated on the windows of validation and calibration, see `calibrated`.
 
     Args:
         data: the data they are fitted on.
         model: they are clipped at zero where it is, and have quantiles of its levels; None: not clipped, deciles.
         fitted: fitted baselines; None: `fit_baselines(data)`.
     """
-    later = [data.val] if data.calibration is None else [data.val, data.calibration]
+    later, season = [data.val] if data.calibration is None else [data.val, data.calibration], data.frequency.season
     places, levels = ((), ()) if model is None else (model.non_negative, model.quantiles)
     return [
-        Baseline(each, places, levels=levels or DECILES).calibrated([data.train], later, season=data.frequency.season)
+        calibrated(each, [data.train], later, season=season, non_negative=places, levels=levels)
         for each in (fit_baselines(data) if fitted is None else fitted)
     ]
 
 
 def compare(
-    forecast: ForecastFunction,
-    data: Data,
-    *,
-    name: str = "model",
-    batch_size: int = 256,
-    baselines: Sequence[Baseline] | None = None,
-    axes: Sequence[str] = (),
+    forecast: Member, data: Data, *, batch_size: int = 256, baselines: Sequence[Member] | None = None
 ) -> Scores:
-    """Scores of a forecaster and the baselines on the test part.
+    """Scores of a member with its intervals, and of the baselines, on the test part.
 
     Args:
-        forecast: its forecasts are scaled.
-        data: the data whose test part is scored.
-        name: name of the forecaster.
-        batch_size: windows per batch.
         baselines: None: those of `fit_baselines`, without quantiles.
-        axes: see `Scores`.
     """
-    baselines = [Baseline(fitted) for fitted in fit_baselines(data)] if baselines is None else baselines
-    scores = Scores(data.targets, [each.name for each in data.panel], block=data.sizes.pred_len, axes=axes)
-    scores.baselines, scores.notes = baselines, [*(baseline.note for baseline in baselines), *_notes(data)]
-    forecasts = {name: forecast} | {each.name: each for each in baselines}
-    return add_windows(
-        scores, forecasts, data.test, change=training_scale(data), batch_size=batch_size, times=local_times(data.panel)
-    )
+    baselines = [baseline(fitted) for fitted in fit_baselines(data)] if baselines is None else baselines
+    names = [each.name for each in data.panel]
+    scores = Scores(data.targets, names, block=data.sizes.pred_len, axes=axes_of(data))
+    scores.baselines, scores.notes = baselines, [*(each.note for each in baselines), *_notes(data)]
+    add = partial(add_windows, scores, windows=data.test, data=data, change=training_scale(data), batch_size=batch_size)
+    add([forecast], levels=REPORTED_LEVELS)
+    return add(baselines)
 
 
 def _notes(data: Data) -> Iterator[str]:
@@ -250,51 +143,6 @@ def _notes(data: Data) -> Iterator[str]:
             f"fitted to the {root} of {listed(names)} (scaler.transform), whose fluctuations depend less on the level; "
             "forecasts, intervals and errors are of the values themselves"
         )
-
-
-@final
-class _Scored:
-    """A network as a forecaster: with its intervals and quantiles, and errors of evenly spaced windows."""
-
-    def __init__(self, model: ForecastModel, data: Data, calibration: Calibration | None) -> None:
-        self.model, self.calibration = model, calibration
-        self._levels = [level for level in REPORTED_LEVELS if calibration is not None and calibration.supports(level)]
-        self._targets = data.columns.positions(data.targets)
-        self._every = every_of(data.test, MOST_RECENT)
-        self._kept = data.test.at(data.test.starts[:: self._every])
-        self._lag = lag_of(data.frequency.season, data.sizes.seq_len)
-        self._seen, self._residuals = 0, list[Residuals]()
-        self._output = torch.empty(0)
-
-    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
-        self._output, history = model_output(self.model, batch), batch.enc_x[:, :, self._targets]
-        forecast = point(self._output, self.model.quantiles)
-        chosen = slice(-self._seen % self._every, None, self._every)
-        errors = Residuals.of(forecast[chosen], batch.target[chosen], history[chosen], self._lag, batch.series[chosen])
-        self._residuals.append(errors)
-        self._seen += len(forecast)
-        return forecast
-
-    def quantiles(self, batch: Batch, forecast: Float[Tensor, "b within n"]) -> QuantileForecast | None:
-        """Quantiles of its last forecast."""
-        history = batch.enc_x[:, :, self._targets]
-        return model_quantiles(self.model, self._output, self.calibration, history, batch.units, batch.series)
-
-    def bands(self, batch: Batch) -> dict[str, dict[str, Tensor]]:
-        """What its intervals and quantiles of the last forecast are scored by."""
-        halves = {
-            level: self.calibration.half_width(
-                level, batch.enc_x[:, :, self._targets], constant=batch.units.constant, series=batch.series
-            )
-            for level in self._levels
-            if self.calibration is not None
-        }
-        return band_cells(self._output, batch.target, self.model.quantiles, halves, batch.units)
-
-    @property
-    def residuals(self) -> Residuals:
-        """Errors of at most MOST_RECENT windows."""
-        return joined_errors(self._residuals).over(self._kept)
 
 
 def scored_at_once(model: ForecastModel, batch_size: int, data: Data) -> int:
@@ -311,7 +159,7 @@ def score(
     *,
     batch_size: int,
     calibration: Calibration | None = None,
-    baselines: Sequence[Baseline] | None = None,
+    baselines: Sequence[Member] | None = None,
 ) -> Scores:
     """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode.
 
@@ -325,19 +173,23 @@ def score(
         InputError: a part without windows.
     """
     model.eval()
-    batch_size, own = scored_at_once(model, batch_size, data), _Scored(model, data, calibration)
-    scores = compare(
-        own, data, name=model.family, batch_size=batch_size, axes=axes_of(data),
-        baselines=baselines_for(data, model) if baselines is None else baselines,
-    )  # fmt: skip
+    batch_size = scored_at_once(model, batch_size, data)
+    baselines = baselines_for(data, model) if baselines is None else baselines
+    member = Member.of_model(model, calibration, DECILES)
+    scores = compare(member, data, batch_size=batch_size, baselines=baselines)
     adds = adds_to_a_start(model, data.test)
     scores.further = {"is_idle": adds is False}
     if adds:
-        start = evaluate(partial(forecast_without_network, model), data.test, data, batch_size=batch_size)
-        by_step = start.values("", "scaled", "step")
+        start = evaluate(without_network(model), data.test, data, batch_size=batch_size)
+        by_step = start.values(START, "scaled", "step")
         scores.further[START] = {metric: by_step[metric].tolist() for metric in ("mse", "mae")}
-    scores.problems, scores.residuals = data_problems(data), own.residuals
+    scores.problems = data_problems(data)
     return scores
+
+
+def without_network(model: ForecastModel) -> Member:
+    """The forecast that a model's network starts from."""
+    return replace(Member.of_model(model), name=START, output=partial(forecast_without_network, model), quantiles=())
 
 
 @torch.inference_mode()

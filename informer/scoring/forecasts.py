@@ -5,19 +5,26 @@ As a file they are one tidy table: series, column, origin, step, time, forecast,
 quantiles (q10), actual. In memory they are matrices of paths and steps, a sixth of the size of that table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64, Shaped
 
-from informer.base.quantiles import BAND, MEDIAN, bands_by_level
+from informer.base.quantiles import BAND, MEDIAN, bands_by_level, central_pairs, quantile_name
 
 KEYS = ("series", "column", "origin")
 """What a path is of."""
 
 Matrix = Float64[np.ndarray, "p h"]
+
+
+def in_zone(times: Shaped[np.ndarray, " t"] | pd.Series, zone: tzinfo | None) -> pd.DatetimeIndex:
+    """Times in UTC in a time zone; without one as they are."""
+    index = pd.DatetimeIndex(times)
+    return index if zone is None else index.tz_localize("UTC").tz_convert(zone)
 
 
 def keys_of(series: Sequence[str], columns: Sequence[str], origins: Shaped[np.ndarray, " w"]) -> pd.DataFrame:
@@ -34,13 +41,14 @@ class Forecasts:
 
     Args:
         keys: KEYS of each path; the origin is the last known time, NaT where it is not known.
-        times: time of each step without a time zone, or its number; NaT after the end of a path.
+        times: time of each step, in UTC if there is a zone, or its number; NaT after the end of a path.
         mean: point forecasts; NaN after the end of a path.
         actual: actual values; NaN where they are missing or not known.
         bands: ends of intervals (lo80, hi80) and quantiles (q10) by name; NaN where there are none.
         levels: quantiles by level, of all or of the first steps, if they are not those of the bands.
         center, scale: of the column in training, for errors in scaled units; one for all paths, or one of each.
         change: mean change of the column over a season in training, the unit of MASE; as `center`.
+        zone: time zone of the origins and times; None: they have none.
     """
 
     keys: pd.DataFrame
@@ -52,6 +60,7 @@ class Forecasts:
     center: Float64[np.ndarray, " _"] = field(default_factory=lambda: np.zeros(1))
     scale: Float64[np.ndarray, " _"] = field(default_factory=lambda: np.ones(1))
     change: Float64[np.ndarray, " _"] = field(default_factory=lambda: np.full(1, np.nan))
+    zone: tzinfo | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -69,12 +78,21 @@ class Forecasts:
         """What a path has at each step, by the name of its column in the table."""
         return {"time": self.times, "forecast": self.mean, **self.bands, "actual": self.actual}
 
+    def local_times(self, paths: Int64[np.ndarray, " k"]) -> Shaped[np.ndarray, "k h"]:
+        """Times of some paths without their zone."""
+        times = self.times[paths]
+        if self.zone is None:
+            return times
+        return in_zone(times.ravel(), self.zone).tz_localize(None).to_numpy().reshape(times.shape)
+
     def table(self) -> pd.DataFrame:
         """The tidy table, without steps after the end of a path."""
         n, h = self.mean.shape
         repeated = self.keys.iloc[np.repeat(np.arange(n), h)].reset_index(drop=True)
         steps = np.tile(np.arange(1, h + 1), n)
         table = repeated.assign(step=steps, **{name: values.ravel() for name, values in self.matrices.items()})
+        if self.zone is not None:
+            table = table.assign(**{name: in_zone(table[name], self.zone) for name in ("origin", "time")})
         return table[~np.isnan(self.mean).ravel()].reset_index(drop=True)
 
     @classmethod
@@ -128,3 +146,62 @@ class Forecasts:
             levels={level: values[paths, :steps] for level, values in self.levels.items()},
             **{name: each[paths] if len(each) == len(self) else each for name, each in units.items()},
         )
+
+
+def joined(parts: Iterable[Forecasts]) -> Forecasts:
+    """The paths of several parts of the same forecasts, in order."""
+    first, *others = all_of = [*parts]
+    if not others:
+        return first
+
+    def of(name: str) -> np.ndarray:
+        values = [getattr(part, name) for part in all_of]
+        return np.concatenate([np.broadcast_to(x, (len(p), *x.shape[1:])) for x, p in zip(values, all_of, strict=True)])
+
+    return replace(
+        first,
+        keys=pd.concat([part.keys for part in all_of], ignore_index=True),
+        times=of("times"),
+        mean=of("mean"),
+        actual=of("actual"),
+        bands={name: np.concatenate([part.bands[name] for part in all_of]) for name in first.bands},
+        levels={level: np.concatenate([part.levels[level] for part in all_of]) for level in first.levels},
+        center=of("center"),
+        scale=of("scale"),
+        change=of("change"),
+    )
+
+
+def band_cells(paths: Forecasts) -> dict[str, dict[str, Matrix]]:
+    """What intervals and quantiles are scored by, in scaled units; NaN where there is none or no actual value.
+
+    Coverage in percent and width of intervals by level (`80`) and of central quantiles (`q10_q90`); of quantiles
+    (`q10`) pinball loss and coverage, the percentage of actual values not above.
+    """
+    scale, cells = paths.scale[:, None], dict[str, dict[str, Matrix]]()
+
+    def inside(low: Matrix, high: Matrix) -> dict[str, Matrix]:
+        actual = np.where(np.isnan(high - low), np.nan, paths.actual[:, : low.shape[1]])
+        found = {"coverage": 100.0 * ((low <= actual) & (actual <= high)), "width": (high - low) / scale}
+        return {name: np.where(np.isnan(actual), np.nan, each) for name, each in found.items()}
+
+    for name in paths.bands:
+        if name.startswith("lo"):
+            cells[name[2:]] = inside(paths.bands[name], paths.bands[f"hi{name[2:]}"])
+    names = {level: quantile_name(level) for level in paths.levels}
+    if not paths.bands or not all(level == MEDIAN or name in paths.bands for level, name in names.items()):
+        return cells  # quantiles from intervals
+    # where they are all equal there are none
+    known = [np.isnan(paths.bands[name]) for name in names.values() if name in paths.bands]
+    own = {}
+    for level, values in paths.levels.items():
+        missing = known[0][:, : values.shape[1]] if known else np.isnan(values)
+        own[level] = np.where(missing, np.nan, values)
+    for low, high in central_pairs([*own]):
+        cells[f"{names[low]}_{names[high]}"] = inside(own[low], own[high])
+    for level, values in own.items():
+        actual = np.where(np.isnan(values), np.nan, paths.actual[:, : values.shape[1]])
+        error = (actual - values) / scale
+        below = np.where(np.isnan(actual), np.nan, 100.0 * (actual <= values))
+        cells[names[level]] = {"pinball": np.maximum(level * error, (level - 1) * error), "coverage": below}
+    return cells

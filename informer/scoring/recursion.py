@@ -30,39 +30,29 @@ def with_forecast_history(batch: Batch, forecast: Float[Tensor, "b h n"], target
 def passes(
     output: Callable[[Batch], Float[Tensor, "b pred_len n *q"]],
     windows: Windows,
-    chosen: Int[Tensor, " b"],
     *,
     targets: Sequence[int],
     horizon: int,
     quantiles: Sequence[float] = (),
+    within: Int[Tensor, " s"] | None = None,
 ) -> Iterator[tuple[Batch, Float[Tensor, "b pred_len n *q"]]]:
     """The batch and the scaled output of each pass of pred_len rows, as many as a horizon needs.
 
     Args:
         output: the model.
-        windows, chosen: the windows; each must be followed by enough rows for the horizon rounded up to a multiple of
-            pred_len.
+        windows: each must be followed by enough rows for the horizon rounded up to a multiple of pred_len.
         targets: see `with_forecast_history`.
         horizon: rows to forecast.
         quantiles: levels of the last axis of the output, if it has one.
+        within: starts of the only windows that may be read; a pass of others has rows without meaning. None: all.
     """
-    rows = list[Tensor]()
+    rows, every = list[Tensor](), torch.arange(len(windows))
     for done in range(0, horizon, windows.sizes.pred_len):
-        batch = windows.shifted(done).batch(chosen) if done else windows.batch(chosen)
+        later = windows.starts + done
+        if within is not None:
+            later = torch.where(torch.isin(later, within), later, windows.starts)
+        batch = windows.at(later).batch(every)
         batch = with_forecast_history(batch, torch.cat(rows, dim=1), targets) if done else batch
         found = output(batch)
         rows.append(point(found, quantiles))
         yield batch, found
-
-
-def recursive_forecast(
-    forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
-    windows: Windows,
-    chosen: Int[Tensor, " b"],
-    *,
-    targets: Sequence[int],
-    horizon: int,
-) -> Float[Tensor, "b horizon n"]:
-    """Scaled recursive forecasts of `horizon` rows; arguments as of `passes`."""
-    found = [rows for _, rows in passes(forecast, windows, chosen, targets=targets, horizon=horizon)]
-    return torch.cat(found, dim=1)[:, :horizon]

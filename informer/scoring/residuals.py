@@ -15,7 +15,7 @@ from informer.data.dataset import Data
 from informer.data.windows import Batch, Windows
 from informer.members.network import ForecastModel, model_forecast
 from informer.scoring.intervals import LEAST, LEVELS, POWERS, Calibration, Variation, differences, rank
-from informer.scoring.recursion import with_forecast_history
+from informer.scoring.recursion import passes
 
 MAX_NUMBERS = 1 << 27
 """Number of errors sorted at once; more windows are thinned evenly."""
@@ -57,19 +57,6 @@ class Residuals:
     rolled: "Residuals | None" = None
     series: Int[Tensor, " w"] | None = None
     apart: Float[Tensor, " w"] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        forecast: Float[Tensor, "w steps n"],
-        actual: Float[Tensor, "w steps n"],
-        history: Float[Tensor, "w seq_len n"],
-        lag: int,
-        series: Int[Tensor, " w"],
-    ) -> "Residuals":
-        """Residuals of some windows, from scaled values; `over` says how far apart they are."""
-        errors, variation = (forecast - actual).abs(), differences(history, lag)
-        return cls(errors.float().cpu(), variation.float().cpu(), lag, series=series.cpu())
 
     def over(self, windows: Windows) -> "Residuals":
         """The same with the distances of the windows that they are of."""
@@ -187,7 +174,6 @@ def residuals(
     targets: Sequence[int],
     n_rolled: int = 0,
     most: int | None = None,
-    known: Residuals | None = None,
 ) -> Residuals:
     """Residuals of a forecaster on windows that it was not fitted on.
 
@@ -201,19 +187,30 @@ def residuals(
         targets: indices of the targets among the inputs.
         n_rolled: blocks of pred_len rows to forecast recursively after the first.
         most: maximum number of windows.
-        known: residuals of the first pred_len rows, if they were computed before.
     """
     forecast = partial(model_forecast, model) if isinstance(model, ForecastModel) else model
-    if known is None:
-        chosen = windows.at(windows.starts[:: every_of(windows, most)])
-        known = joined_errors(
-            [
-                Residuals.of(forecast(batch), batch.target, batch.enc_x[:, :, list(targets)], lag, batch.series)
-                for batch in chosen.batches(batch_size)
-            ]
-        ).over(chosen)
-    if n_rolled:
-        rolled = _rolled(forecast, windows, n_rolled, most=MOST_ROLLED, batch_size=batch_size, lag=lag, targets=targets)
+    starts, pred_len = windows.starts, windows.sizes.pred_len
+
+    def errors_of(chosen: Windows, blocks: range) -> Residuals:
+        parts = list[Residuals]()
+        for indices in torch.arange(len(chosen)).split(batch_size):
+            part = chosen.at(chosen.starts[indices])
+            found = [*passes(forecast, part, targets=targets, horizon=blocks.stop * pred_len, within=starts)]
+            is_held_out, errors = torch.ones_like(part.starts, dtype=torch.bool), list[Tensor]()
+            for block, (batch, rows) in enumerate(found):
+                # a later horizon must be that of a window which was held out as well; none crosses into another series
+                is_held_out = is_held_out & torch.isin(part.starts + block * pred_len, starts)
+                errors.append((rows - batch.target).masked_fill(~is_held_out[:, None, None], torch.nan))
+            batch, absolute = found[0][0], torch.cat(errors[blocks.start :], dim=1).abs()
+            variation = differences(batch.enc_x[:, :, list(targets)], lag)
+            own = absolute.float().cpu(), variation.float().cpu()
+            parts.append(Residuals(*own, lag, series=batch.series.cpu()))
+        return joined_errors(parts).over(chosen)
+
+    known = errors_of(windows.at(starts[:: every_of(windows, most)]), range(1))
+    followed = starts[torch.isin(starts + pred_len, starts)]
+    if n_rolled and len(followed):
+        rolled = errors_of(windows.at(followed).thinned(MOST_ROLLED), range(1, n_rolled + 1))
         known = replace(known, rolled=rolled)
     return known
 
@@ -222,42 +219,6 @@ def every_of(windows: Windows, most: int | None = None) -> int:
     """Every how many-th window is kept, so that there are at most `most` windows and MAX_NUMBERS values."""
     per_window = windows.batch(torch.tensor([0])).target.numel()
     return -(-len(windows) // min(max(MAX_NUMBERS // per_window, 1), most or len(windows)))
-
-
-def _rolled(
-    forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
-    windows: Windows,
-    n_blocks: int,
-    *,
-    most: int,
-    batch_size: int,
-    lag: int,
-    targets: Sequence[int],
-) -> Residuals | None:
-    """Errors after pred_len rows, of at most `most` evenly spaced windows; None if no window is followed by another."""
-    starts, pred_len = windows.starts, windows.sizes.pred_len
-    # a later horizon must be that of a window which was held out as well; none crosses into another series
-    first = starts[torch.isin(starts + pred_len, starts)]
-    if not len(first):
-        return None
-    errors, variations, series, fewer = [], [], [], windows.at(first).thinned(most)
-    for chosen in fewer.starts.split(batch_size):
-        batch, is_held_out = (
-            windows.at(chosen).batch(torch.arange(len(chosen))),
-            torch.ones_like(chosen, dtype=torch.bool),
-        )
-        variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
-        series.append(batch.series.cpu())
-        rows, blocks = forecast(batch), []
-        for block in range(1, n_blocks + 1):
-            later = chosen + block * pred_len
-            is_held_out = is_held_out & torch.isin(later, starts)
-            batch = windows.at(torch.where(is_held_out, later, chosen)).batch(torch.arange(len(chosen)))
-            rows = torch.cat([rows, forecast(with_forecast_history(batch, rows, targets))], dim=1)
-            error = (rows[:, -pred_len:] - batch.target).abs()
-            blocks.append(error.masked_fill(~is_held_out[:, None, None], torch.nan).float().cpu())
-        errors.append(torch.cat(blocks, dim=1))
-    return Residuals(torch.cat(errors), torch.cat(variations), lag, series=torch.cat(series)).over(fewer)
 
 
 def joined_errors(parts: Sequence[Residuals]) -> Residuals:

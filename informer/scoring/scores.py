@@ -7,6 +7,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
@@ -20,11 +21,10 @@ from informer.base.errors import counted, listed
 from informer.base.files import write_atomic
 from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.config.conversion import without_nan
+from informer.scoring.backtest import Member
 from informer.scoring.bootstrap import Interval, Winner, skill_interval, skill_of, verdict
-from informer.scoring.forecasts import Forecasts, Matrix
+from informer.scoring.forecasts import Forecasts, Matrix, band_cells
 from informer.scoring.metrics import METRICS, RELATIVE
-from informer.scoring.quantiles import Baseline
-from informer.scoring.residuals import Residuals
 from informer.scoring.tables import scores_table, tidy_csv
 
 SCALED, ORIGINAL = UNITS = ("scaled", "original")
@@ -78,9 +78,7 @@ class Scores:
         """Problems of the data, one line each."""
         self.further: dict[str, Any] = {}
         """Further errors as plain containers, saved with the breakdown."""
-        self.residuals: Residuals | None = None
-        """Errors of the model on these windows, or on evenly spaced ones."""
-        self.baselines: Sequence[Baseline] = ()
+        self.baselines: Sequence[Member] = ()
         self.windows_of_series = np.zeros(len(self.series), dtype=np.int64)
         # by forecaster and units, then metric: sums and counts [2 columns steps] or [2 series columns steps], and those
         # of pairs [2 series columns]
@@ -97,8 +95,11 @@ class Scores:
             name: name of the forecaster.
             paths: forecasts and actual values in data units. A forecast that is NaN makes every metric NaN.
             more: further cells of which means are taken, by name of their units and of the metric, such as `coverage`
-                of `80`; there may be fewer steps than in the paths.
+                of `80`; there may be fewer steps than in the paths. None: the `band_cells`, and WQL is that of
+                `Forecasts.levels` alone.
         """
+        if more is None:
+            more, paths = band_cells(paths), replace(paths, bands={})
         series, column = self.places(paths.keys)
         groups = _groups(column), _groups(series * len(self.columns) + column)
         scaled = paths.scaled()
@@ -108,9 +109,9 @@ class Scores:
             cells = {key: metric.cells(paths if metric.of_series else own) for key, metric in METRICS.items()}
             known = {key: values for key, values in cells.items() if values is not None}
             self._add((name, units), known, own.actual, lost, groups)
-        for units, cells_of in (more or {}).items():
+        for units, cells_of in more.items():
             self._add((name, units), cells_of, paths.actual, np.zeros_like(lost), groups)
-        self._add_windows(name, scaled, series, paths.times)
+        self._add_windows(name, scaled, series)
 
     def places(self, keys: pd.DataFrame) -> tuple[Int64[np.ndarray, " k"], Int64[np.ndarray, " k"]]:
         """Places of the series and of the columns of these keys."""
@@ -143,7 +144,7 @@ class Scores:
                 _add_rows(total[place].reshape(-1, steps), each, groups[of_series])
                 _add_rows(by_pair[place].reshape(-1, 1), each.sum(axis=1, keepdims=True), groups[True])
 
-    def _add_windows(self, name: str, scaled: Forecasts, series: np.ndarray, times: np.ndarray) -> None:
+    def _add_windows(self, name: str, scaled: Forecasts, series: np.ndarray) -> None:
         """Errors of each window, by which differences are tested, and by slots of time."""
         is_own = name == next(iter(self._windows), name)
         origins = scaled.keys["origin"].to_numpy()
@@ -161,7 +162,7 @@ class Scores:
         for axis, by_name in self._slots.items():
             count = np.add.reduceat(~np.isnan(error), begins, axis=0, dtype=int)
             observed = count > 0
-            slots = SLOTS[axis](times[begins])[observed].astype(int)
+            slots = SLOTS[axis](scaled.local_times(begins)[observed]).astype(int)
             sums = by_name.setdefault(name, np.zeros((3, 32)))
             for place, cells in enumerate((error**2, np.abs(error))):
                 means = np.add.reduceat(np.nan_to_num(cells), begins, axis=0)[observed] / count[observed]

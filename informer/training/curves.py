@@ -6,12 +6,14 @@ weight norms, and the losses of the baselines.
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
 import torch
 from rich.console import Console
 from torch import Tensor
@@ -23,12 +25,13 @@ from informer.data.dataset import Data
 from informer.data.windows import Batch
 from informer.inference.rescore import attention_maps
 from informer.members.baselines import FittedBaseline
-from informer.members.network import ForecastModel, model_forecast, model_output
-from informer.networks.models.base import point
+from informer.members.network import ForecastModel, model_forecast
+from informer.scoring.backtest import Member, backtest
+from informer.scoring.forecasts import band_cells
 from informer.scoring.intervals import REPORTED_LEVELS
-from informer.scoring.quantiles import band_cells
+from informer.scoring.metrics import pinball
 from informer.scoring.residuals import residuals_of
-from informer.training.optim import build_loss, mean_loss, pinball
+from informer.training.optim import build_loss, mean_loss
 from informer.training.sinks import Sink, Values, draws
 
 if TYPE_CHECKING:
@@ -228,26 +231,18 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
         calibration = errors_of(model, data.calibration, most=MOST_WINDOWS, n_rolled=0).calibration()
     if not quantiles and calibration is None:
         return {}
-    levels = [level for level in REPORTED_LEVELS if calibration is not None and calibration.supports(level)]
-    sums = dict[str, Tensor]()  # and numbers, by tag
-    for batch in data.val.thinned(MOST_WINDOWS).batches(batch_size):
-        output, history = model_output(model, batch).float(), batch.enc_x[:, :, data.columns.positions(data.targets)]
-        forecast, constant = point(output, quantiles), batch.units.constant
-        halves = {
-            level: calibration.half_width(level, history, forecast.shape[1], constant=constant, series=batch.series)
-            for level in levels
-            if calibration is not None
-        }
-        cells = band_cells(output, batch.target, quantiles, halves, batch.units)
-        for level, half in halves.items():
-            half = half.to(forecast).masked_fill(~half.isfinite().to(forecast.device), torch.nan)
-            ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
-            low, high = (pinball(end, batch.target, share) for end, share in ends)
-            cells[str(level)]["pinball"] = (low + high) / 2
+    member = Member.of_model(model, calibration)
+    windows, levels = data.val.thinned(MOST_WINDOWS), member.supported(REPORTED_LEVELS)
+    sums = defaultdict[str, np.ndarray](lambda: np.zeros(2))  # and numbers, by tag
+    for paths in backtest(member, windows, data.panel, data.targets, batch_size=batch_size, levels=levels):
+        cells, scaled = band_cells(paths), paths.scaled()
+        for level in levels:
+            ends = {f"lo{level}": 0.5 - level / 200, f"hi{level}": 0.5 + level / 200}
+            losses = [pinball(scaled.bands[name], scaled.actual, share) for name, share in ends.items()]
+            cells[str(level)]["pinball"] = (losses[0] + losses[1]) / 2
         for name, each in cells.items():
             for metric in each if "width" in each else ("pinball",):
-                tag, found = f"val/{metric}_{name}", each[metric].double()
-                sums[tag] = sums.get(tag, 0.0) + torch.stack([found.nansum(), (~found.isnan()).double().sum()])
+                sums[f"val/{metric}_{name}"] += np.nansum(each[metric]), (~np.isnan(each[metric])).sum()
     return {tag: float(total / n) for tag, (total, n) in sums.items()}
 
 

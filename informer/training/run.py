@@ -265,7 +265,7 @@ def score_best(
         state |= calibration.state()
         # for forecasts after the end of the data: also the errors on the test part, the newest there are
         errors_of = residuals_of(data, scored_at_once(best, batch_size, data))
-        tested = errors_of(best.eval(), data.test, most=MOST_RECENT, known=evaluation.residuals)
+        tested = errors_of(best.eval(), data.test, most=MOST_RECENT)
         recent = (tested if errors.lag != tested.lag else joined_errors([errors, tested])).calibration()
         if bool(recent.is_learned.any()):
             state |= {f"{intervals.RECENT}{name}": tensor for name, tensor in recent.state().items()}

@@ -23,8 +23,8 @@ from informer.data.scaler import POWERS
 from informer.data.store import with_columns
 from informer.members.baselines import fit_ridge
 from informer.members.ridge import blocks_of, joined
+from informer.scoring.backtest import baseline
 from informer.scoring.evaluate import evaluate, training_scale
-from informer.scoring.quantiles import Baseline
 
 MOST_SERIES, MOST_TARGETS, MOST_VALUES = 200, 32, 20_000_000
 """Series of a panel and targets that are used, evenly spaced; if they have more values than MOST_VALUES, nothing is
@@ -118,7 +118,7 @@ def _scores(settings: TrainConfig, source: Source, device: torch.device) -> Bloc
             continue
         held_out = block.thinned(most)
         ridge = fit_ridge(fitted, held_out, positions, max_rows=MOST_ROWS)
-        scores = evaluate(Baseline(ridge, places), held_out, data, change=scale)
-        scaled = scores.overall("")
-        rows.append((scaled["rmse"], scaled["mase"], scores.overall("", "original")["smape"]))
+        scores = evaluate(baseline(ridge, places), held_out, data, change=scale)
+        scaled = scores.overall(scores.model)
+        rows.append((scaled["rmse"], scaled["mase"], scores.overall(scores.model, "original")["smape"]))
     return np.array(rows).reshape(-1, 3).T

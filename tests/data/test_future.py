@@ -27,7 +27,7 @@ CONFIG = DatasetConfig()
 def batch(futures: list[Future] | None, columns: Columns = COLUMNS, pad: bool = False, rows: int = 40) -> Batch:
     scaler = PanelScaler.fit(ScalerConfig(), {"x": FRAME[["a", "b", "c"]].to_numpy()[:30]})
     series, how = series_from_frame(FRAME[40 - rows : 40], CONFIG, "mine"), STANDARD | {"scaler": scaler}
-    windows = windows_ahead([series], columns=columns, sizes=SIZES, futures=futures, pad=pad, **how)
+    _, windows = windows_ahead([series], columns=columns, sizes=SIZES, futures=futures, pad=pad, **how)
     return windows.batch(torch.arange(1))
 
 

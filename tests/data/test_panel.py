@@ -135,10 +135,13 @@ def test_prediction_scales_a_known_series_as_training_did(kind: str, tmp_path: P
     data = load(folder(series, tmp_path), ScalerConfig(per_series=True))
     name = "q" if kind == "known" else "elsewhere"
     history = series["q"].tail(20)
-    batch = windows_ahead(
-        [series_from_frame(history, DatasetConfig(), name)], columns=data.columns, sizes=SIZES,
+    _, windows = windows_ahead(
+        [series_from_frame(history, DatasetConfig(), name)],
+        columns=data.columns,
+        sizes=SIZES,
         **STANDARD | {"scaler": data.scaler},
-    ).batch(torch.arange(1))  # fmt: skip
+    )
+    batch = windows.batch(torch.arange(1))  # fmt: skip
     rows = series["q"][:36] if kind == "known" else history.tail(SEQ)
     values = ["a", "b", "c"]
     scaled = (history.tail(SEQ)[values] - rows[values].mean()) / rows[values].std(ddof=0)

@@ -76,9 +76,10 @@ def test_prediction_sees_the_window_that_training_saw(calendar: CalendarEmbed, f
         )
         for number, history in enumerate(histories)
     ]
-    batch = windows_ahead(
+    _, windows = windows_ahead(
         new, columns=data.columns, scaler=data.scaler, sizes=data.sizes, calendar=Calendar(calendar), device="cpu"
-    ).batch(torch.arange(2))
+    )
+    batch = windows.batch(torch.arange(2))
     for name in ("enc_x", "enc_mark", "dec_x", "dec_mark"):
         assert torch.equal(getattr(batch, name), getattr(trained, name)), name
     assert batch.target.isnan().all()

@@ -4,15 +4,11 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from sklearn.preprocessing import StandardScaler
 
 from informer.config.data import ScalerConfig, ScalerKind, Transform
 from informer.data.columns import Columns
 from informer.data.scaler import PanelScaler, Scaler
-from informer.data.windows import DataUnits
-from informer.scoring.evaluate import paths_of
-from informer.scoring.scores import Scores
 
 VALUES = np.random.default_rng(3).normal([5.0, -200.0, 1e-3], [1.0, 30.0, 1e-4], (57, 3))
 
@@ -140,18 +136,3 @@ def test_a_transform_that_no_scaler_has_is_refused(name: str, value: list[float]
     state = fitted(Transform.sqrt).of("x", ROOTED).model_dump(mode="json") | {name: value}
     with pytest.raises(ValueError, match="a power among"):
         Scaler.model_validate(state)
-
-
-def test_errors_are_those_of_the_data_in_units_of_their_spread() -> None:
-    """Red if errors are taken between roots."""
-    scaler = fitted(Transform.sqrt).of("x", ROOTED)
-    actual, forecast = ROOTED[:6], ROOTED[6:12] + 1.0
-    scaled = [torch.from_numpy(scaler.transform(part))[None] for part in (forecast, actual)]
-    parts = (scaler.center, scaler.scale, scaler.power, scaler.untransformed_scale)
-    units, scores = DataUnits(*(torch.from_numpy(part)[None] for part in parts)), Scores(["a", "b", "c"])
-    given = {"columns": scores.columns, "series": [""], "times": np.arange(6)[None], "change": np.ones((1, 3))}
-    scores.add("", paths_of(*scaled, units, **given))
-    assert scores.overall("", "original")["mae"] == pytest.approx(np.abs(forecast - actual).mean())
-    standard = (forecast - actual) / ROOTED.std(axis=0)
-    assert scores.overall("")["mse"] == pytest.approx((standard**2).mean())
-    np.testing.assert_allclose(scores.by_window(""), [(standard**2).mean()])

@@ -14,11 +14,11 @@ import pytest
 import torch
 from data_cases import made
 from entry_points import SMALL, done
-from scored import paths_of, scores_of
+from scored import member, paths_of, scores_of
 
 from informer.base.errors import InputError
 from informer.base.files import write_atomic
-from informer.scoring.evaluate import compare, evaluate, training_scale
+from informer.scoring.evaluate import compare, evaluate
 from informer.scoring.metrics import METRICS
 from informer.scoring.scores import Scores
 
@@ -34,12 +34,12 @@ def data(tmp_path):
 
 @pytest.fixture
 def compared(data):
-    return compare(last_value, data, batch_size=32)
+    return compare(member(last_value, 3, "model"), data, batch_size=32)
 
 
 @pytest.mark.parametrize("batch_size", [1, 32, 512])
 def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch_size):
-    scores = evaluate(last_value, data.test, data, batch_size=batch_size)
+    scores = evaluate(member(last_value, 3), data.test, data, batch_size=batch_size)
     values = data.panel[0].values
     firsts = range(400, 500 - 5 + 1)
     actual = np.stack([values[t : t + 5] for t in firsts])
@@ -57,20 +57,11 @@ def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch
     assert f"excludes {(actual == 0).sum()} actual values" in "\n".join(scores.remarks)
 
 
-def test_training_scale_uses_training_rows_only(data):
-    rows = data.panel[0].values[:300]
-    expected = np.abs(rows[24:] - rows[:-24]).mean(axis=0)
-    scale = training_scale(data)
-    assert scale.shape == (1, 3)
-    np.testing.assert_allclose(scale[0, :2], expected[:2])
-    assert np.isnan(scale[0, 2])
-
-
 @pytest.mark.cuda
 def test_scores_on_a_gpu_equal_those_on_the_cpu(tmp_path):
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA GPU")
-    results = [compare(last_value, data) for data in (made(tmp_path, device=d) for d in ("cpu", "cuda"))]
+    results = [compare(member(last_value, 3), data) for data in (made(tmp_path, device=d) for d in ("cpu", "cuda"))]
     for name in results[0].names:
         cpu, gpu = (result.overall(name, "original") for result in results)
         assert gpu == pytest.approx(cpu, rel=1e-4)
@@ -79,27 +70,14 @@ def test_scores_on_a_gpu_equal_those_on_the_cpu(tmp_path):
 def test_no_windows_is_an_input_error(data):
     data.test.starts = data.test.starts[:0]
     with pytest.raises(InputError, match="expected at least one window, found none"):
-        evaluate(last_value, data.test, data)
-
-
-def test_model_and_baselines_see_the_same_windows(data):
-    seen = []
-
-    def spy(batch):
-        seen.append(batch.target)
-        return last_value(batch)
-
-    result = compare(spy, data, name="spy", batch_size=7)
-    assert result.names == ["spy", "seasonal naive", "ridge"]
-    assert torch.equal(torch.cat(seen), next(data.test.batches(len(data.test))).target)
-    assert {len(result.by_window(name)) for name in result.names} == {len(data.test)}
+        evaluate(member(last_value, 3), data.test, data)
 
 
 def test_a_model_that_loses_is_told_so(data, compared):
     assert compared.best_baseline == "ridge"
     assert compared.skill < 0
     assert compared.verdict.startswith("worse than ridge, the best baseline: scaled MSE ")
-    assert compare(lambda batch: batch.target, data).verdict.startswith("better than ridge, ")
+    assert compare(member(lambda batch: batch.target, 3), data).verdict.startswith("better than ridge, ")
 
 
 @pytest.mark.parametrize(
@@ -223,38 +201,6 @@ def test_means_of_each_series_worst_first() -> None:
     assert first["skill"] == pytest.approx(1 - (50 / 3) / 4)
     assert by_name["skill"].isna().tolist() == [False, True, True] * 2
     assert any("highest scaled MSE for c 16.7, a 2.5; a baseline is better for 1 of 2" in one for one in scores.remarks)
-
-
-def against(own: np.ndarray, rival: np.ndarray, block: int) -> Scores:
-    """Scores of windows of one value with these errors."""
-    forecasts = {"net": own[:, None, None], "ridge": rival[:, None, None]}
-    return scores_of(forecasts, np.zeros((len(own), 1, 1)), block=block)
-
-
-@pytest.mark.parametrize(
-    ("shift", "says"), [(0.0, "cannot be told from ridge"), (0.3, "worse than"), (-0.3, "better than")]
-)
-def test_a_difference_within_noise_is_no_loss(shift: float, says: str) -> None:
-    """Errors of equal spread differ by chance; a third more or less does not, over 300 windows."""
-    rng = np.random.default_rng(4)
-    verdict = against(rng.normal(0, 1 + shift, 300), rng.normal(0, 1, 300), 5).verdict
-    assert says in verdict, verdict
-    assert ("cannot be told" in verdict) == (shift == 0.0)
-
-
-@pytest.mark.parametrize(("windows", "decides"), [(119, False), (120, True)])
-def test_windows_that_share_rows_decide_nothing_where_they_are_few(windows: int, decides: bool) -> None:
-    """Three times the rows that windows share are needed; red if resamples of one or two blocks count as certainty."""
-    scores = against(*(np.full(windows, size) for size in (1.1, 1.0)), block=40)
-    assert scores.verdict.startswith("worse than ridge" if decides else "too few test forecasts to tell")
-
-
-def test_blocks_widen_the_interval() -> None:
-    """Red if neighbouring windows count as independent: here ten in a row have the same error."""
-    rng = np.random.default_rng(0)
-    own, rival = (np.repeat(rng.normal(0, 1, 40), 10) for _ in range(2))
-    single, blocks = (against(own, rival, n).noise for n in (1, 10))
-    assert blocks.high - blocks.low > 2 * (single.high - single.low)
 
 
 def test_train_and_eval_write_the_scores_of_each_series(folder: Path) -> None:

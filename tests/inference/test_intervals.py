@@ -19,7 +19,7 @@ from informer.data.windows import Batch, Windows
 from informer.inference.model import table_of
 from informer.inference.rolling import RATE, Tracking
 from informer.scoring import residuals as conformal
-from informer.scoring.intervals import Calibration, Variation, min_windows, saved_calibration, validation_rows
+from informer.scoring.intervals import Calibration, saved_calibration
 from informer.scoring.residuals import Residuals
 
 
@@ -64,33 +64,6 @@ def test_half_widths_are_the_order_statistics_of_the_errors(n: int) -> None:
                 assert calibration.half_widths[level - 1, step, column].item() == pytest.approx(expected)
 
 
-def test_the_fewest_windows_of_a_level() -> None:
-    """(n + 1) (1 - level) >= 1."""
-    expected = {1: 1, 50: 1, 80: 4, 90: 9, 95: 19, 99: 99}
-    assert {level: min_windows(level) for level in expected} == expected
-
-
-def test_coverage_of_exchangeable_draws_is_what_is_promised() -> None:
-    """Mean over many calibrations of the coverage of fresh draws: ceil((n + 2) level) / (n + 1), exactly, since two
-    windows one row apart count as one a step ahead."""
-    n, fresh = 27, draws(5000, seed=1).abs()
-    covered = []
-    for seed in range(200):
-        windows = windows_over(draws(n, seed=100 + seed), seq_len=1, pred_len=3)
-        width = calibrated(windows).half_widths[79, 0, 0]
-        covered.append((fresh[:, 0] <= width).double().mean().item())
-    assert np.mean(covered) == pytest.approx(math.ceil((n + 2) * 0.8) / (n + 1), abs=0.02)
-
-
-def test_more_windows_than_fit_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conformal, "MAX_NUMBERS", 6 * 10)
-    values = draws(40, seed=0)
-    calibration = calibrated(windows_over(values, seq_len=1, pred_len=3))
-    assert calibration.windows == 10
-    errors = sorted(abs(values[i + 1, 0].item()) for i in range(0, 40, 4))
-    assert calibration.half_widths[49, 0, 0].item() == pytest.approx(errors[5])
-
-
 def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -> None:
     """By hand from the checkpoint: targets of rows 225 to 249, which neither val_loss nor the scaler has seen."""
     saved = checkpoint.load(trained.run_dir)
@@ -129,48 +102,6 @@ def residuals_of(errors: np.ndarray, differences: np.ndarray) -> Residuals:
     """Residuals of one step and column."""
     as_parts = torch.from_numpy(errors).float()[:, None, None], torch.from_numpy(differences).float()[:, None]
     return Residuals(*as_parts, lag=1)
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 0.75, 1.0])
-def test_errors_that_grow_with_the_variation_choose_its_power(power: float) -> None:
-    """Red if intervals are not the narrowest that cover: fresh windows are covered alike, quiet ones and others."""
-    rng = np.random.default_rng(0)
-    differences = rng.lognormal(size=4000)
-    errors = np.abs(rng.normal(size=4000)) * (differences + 0.05 * np.median(differences)) ** power
-    calibration = residuals_of(errors[:2000], differences[:2000]).calibration()
-    assert calibration.variation is not None
-    assert calibration.variation.power == power
-    unit = calibration.variation.unit(torch.from_numpy(differences[2000:]).float()[:, None])[:, 0, 0].numpy()
-    inside = errors[2000:] <= calibration.half_widths[79].item() * unit
-    for group in np.array_split(np.argsort(differences[2000:]), 2):
-        assert inside[group].mean() == pytest.approx(0.8, abs=0.05)
-
-
-def test_the_power_is_chosen_on_some_windows_and_the_widths_are_those_of_all() -> None:
-    """Fails if widths come from the compared windows only, or if the others take part in the choice of the power."""
-    variation = torch.linspace(0.5, 4.0, 6_000)
-    errors = draws(6_000, seed=3)[:6_000, :1].abs()
-    errors[::6] *= variation[::6, None]  # the compared windows; in the others errors do not depend on the variation
-    result = Residuals(errors[:, None], variation[:, None], lag=1).calibration(compared=1_000)
-    assert result.variation is not None
-    assert (result.windows, result.variation.power) == (6_000, 1.0)
-    relative = errors / result.variation.unit(variation[:, None])[:, 0]
-    expected = relative[:, 0].sort().values[math.ceil(6_001 * 0.8) - 1]
-    torch.testing.assert_close(result.half_widths[79], expected[None, None])
-
-
-def test_the_unit_of_a_window_is_that_of_its_seasonal_differences() -> None:
-    """By a loop over rows; above the largest variation of calibration, proportional to the variation."""
-    history = draws(20, seed=3)[None, :20].repeat(2, 1, 1) * torch.tensor([1.0, 3.0])[:, None, None]
-    usual, largest = torch.tensor([0.5, 0.0]), torch.tensor([1.5, 0.0])
-    variation, ones = Variation(4, 0.5, usual, largest), torch.ones(99, 3, 2)
-    half = Calibration(5, ones, variation, 9 * ones).half_width(80, history)
-    for window in range(2):
-        total = sum(abs(history[window, t, 0] - history[window, t - 4, 0]).item() for t in range(4, 20)) / 16
-        expected = ((min(total, 1.5) + 0.05 * 0.5) / (1.05 * 0.5)) ** 0.5 * max(total / 1.5, 1.0)
-        assert half[window, 0].tolist() == pytest.approx([expected, 1.0])
-    assert total > 1.5
-    assert (Calibration(5, ones, variation, 9 * ones).half_width(80, history * 0) == 9).all()
 
 
 @pytest.mark.parametrize(
@@ -260,17 +191,6 @@ def test_series_with_larger_errors_have_wider_intervals() -> None:
     assert factors[1] / factors[0] == pytest.approx(3, rel=0.2)
 
 
-def test_a_column_without_errors_has_no_intervals_and_the_others_have() -> None:
-    errors = torch.rand(50, 2, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 0.0])
-    calibration = Residuals(errors, torch.ones(50, 2), lag=1).calibration()
-    assert calibration.is_learned.tolist() == [True, False]
-    calibration.check(80)
-    assert calibration.half_width(80, draws(9, seed=0)[None]).isinf().all(dim=1).tolist() == [[False, True]]
-    nothing = Residuals(errors * 0, torch.ones(50, 2), lag=1).calibration()
-    with pytest.raises(InputError, match="intervals=80: no calibration window with a varying history had an error"):
-        nothing.check(80)
-
-
 def test_half_widths_of_recursive_steps_are_order_statistics_of_rolled_errors() -> None:
     """A forecast of zeros errs by the values themselves; windows without later held-out rows are left out."""
     values = draws(40, seed=5)
@@ -340,19 +260,6 @@ def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Pat
     assert "intervals of 80 % cover" in trained.out
 
 
-@pytest.mark.parametrize(("level", "pred_len"), [(80, 6), (95, 24), (50, 1)])
-def test_the_number_of_validation_rows_that_is_named_is_enough_and_no_less(level: int, pred_len: int) -> None:
-    """Red if following the message does not give the interval: windows of the later half are counted in a loop."""
-    rows = validation_rows(level, pred_len, 0.5)
-
-    def windows(n: int) -> int:
-        later = range(n - int(n * 0.5), n)
-        return sum(first + pred_len <= n for first in later)
-
-    assert windows(rows) >= min_windows(level)
-    assert windows(rows - 2) < min_windows(level)
-
-
 @pytest.mark.parametrize(("stride", "horizon"), [(1, 6), (4, 6), (7, 6), (2, 3), (3, 9)])
 def test_widths_are_those_of_a_loop_over_origins(trained: Trained, folder: Path, stride: int, horizon: int) -> None:
     """Widths at each origin follow from errors whose last actual value was known; fails if one is used too early."""
@@ -401,18 +308,6 @@ def test_coverage_comes_back_after_a_break() -> None:
         assert (np.abs(missed - (1 - level / 100)) < np.log(5) / (RATE * origins)).all()
         assert (errors <= adapted[level])[200:].mean() == pytest.approx(level / 100, abs=0.02)
     assert (adapted[95] >= adapted[80]).all()
-
-
-def test_pieces_give_the_widths_of_the_whole() -> None:
-    """Red if what is not known yet is lost between two batches of origins."""
-    rng = np.random.default_rng(1)
-    errors = np.abs(rng.normal(size=(30, 3, 2)))
-    halves = {80: np.abs(rng.normal(size=errors.shape))}
-    whole, pieces = Tracking([80], delay=4)(errors, halves)[80], Tracking([80], delay=4)
-    cuts = [slice(0, 1), slice(1, 9), slice(9, 30)]
-    np.testing.assert_array_equal(
-        np.concatenate([pieces(errors[cut], {80: halves[80][cut]})[80] for cut in cuts]), whole
-    )
 
 
 def test_the_command_scores_the_intervals_that_it_writes(trained: Trained, folder: Path) -> None:

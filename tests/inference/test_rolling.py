@@ -17,7 +17,6 @@ from informer.base.runtime import resource
 from informer.config.commands import Mode, PredictConfig
 from informer.inference import job as jobs
 from informer.inference import rolling
-from informer.inference.model import TrainedModel
 
 TARGETS = ["temperature", "visitors", "price", "demand"]
 TIDY = ["origin", "step", "date", "column", "forecast", "actual"]
@@ -213,29 +212,6 @@ def test_many_files_a_summary_and_resuming(
     assert Path("out/s0.rolling.csv").stat().st_mtime_ns == before
     assert tree(Path("out")) == whole
     assert "(0 of them already done)" in run(trained, "in", "stride=6", "resume=true").out
-
-
-def test_a_stop_leaves_no_half(
-    trained: Trained,
-    frame: pd.DataFrame,
-    tree: Callable[[Path], dict[str, bytes | None]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rolled(trained, "rows.csv", "stride=9")
-    before = tree(Path("out"))
-    made, forecast = [], TrainedModel.passes
-
-    def interrupted(*arguments: object) -> object:
-        if len(made) == 2:
-            raise KeyboardInterrupt
-        made.append(None)
-        return forecast(*arguments)
-
-    monkeypatch.setattr(rolling, "MAX_ORIGINS", 3)
-    monkeypatch.setattr(TrainedModel, "passes", interrupted)
-    assert run(trained, "rows.csv", "stride=1").status == 130
-    assert len(made) == 2
-    assert tree(Path("out")) == before
 
 
 @pytest.mark.slow

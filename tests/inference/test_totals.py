@@ -12,9 +12,10 @@ from informer.base.errors import InputError
 from informer.config.commands import ForecastConfig
 from informer.config.data import DatasetConfig
 from informer.inference.model import Forecast
-from informer.inference.totals import HeldOut, interval, totals
+from informer.inference.totals import cubes_of, errors_of, interval, totals
 from informer.read.frequency import Frequency
 from informer.read.series import Series
+from informer.scoring.forecasts import Forecasts, keys_of
 
 S, H, W = 6, 40, 3000
 COMMON, OWN, PHI = 2.0, 3.0, 0.8
@@ -36,10 +37,11 @@ def deviation(series: int, steps: int) -> float:
     return float(np.sqrt(series**2 * COMMON**2 * (PHI**lags).sum() + series * steps * OWN**2))
 
 
-def held(n: int, seed: int) -> HeldOut:
-    actual = errors(n, seed)
-    ones = np.ones((n, S, 1))
-    return HeldOut(forecast=np.zeros_like(actual), actual=actual, units=ones, power=ones[0], blocks=n)
+def held(n: int, seed: int) -> tuple[Forecasts, int]:
+    actual = errors(n, seed)[..., 0].reshape(n * S, H)
+    keys = keys_of([f"s{s}" for s in range(S)] * n, ["y"], np.arange(n * S) // S + 10_000 * seed)
+    times = np.tile(np.arange(H), (n * S, 1))
+    return Forecasts(keys=keys, times=times, mean=0 * actual, actual=actual, scale=np.ones(n * S)), n
 
 
 def forecasts(shift: int = 0) -> list[Forecast]:
@@ -56,8 +58,7 @@ def forecasts(shift: int = 0) -> list[Forecast]:
 
 
 def sums(settings: ForecastConfig, dataset: DatasetConfig, path: str = "", shift: int = 0):
-    lowest = np.full((S, 1), -np.inf)
-    return totals(forecasts(shift), settings, held(W, 1), held(500, 2), np.ones((S, 1)), lowest, dataset, path)
+    return totals(forecasts(shift), settings, [held(W, 1), held(500, 2)], dataset, path)
 
 
 def test_the_interval_of_a_sum_is_that_of_its_distribution(tmp_path: Path) -> None:
@@ -106,13 +107,14 @@ def test_few_horizons_give_no_wide_interval() -> None:
 
 def test_missing_errors_are_those_of_another_origin() -> None:
     """Red if a series without a window at an origin has no error there, or its other errors change."""
-    some = held(50, 5)
-    some.forecast[:20, 1] = np.nan
-    some.actual[:, 2, 3] = np.nan
-    filled = some.errors(np.random.default_rng(0))
+    cubes = cubes_of(held(50, 5)[0], [f"s{s}" for s in range(S)], ["y"])
+    forecast, actual, _ = cubes
+    forecast[:20, 1] = np.nan
+    actual[:, 2, 3] = np.nan
+    filled = errors_of(cubes, np.ones((S, 1)), np.random.default_rng(0))
     assert np.isfinite(filled).all()
-    np.testing.assert_array_equal(filled[:, 0], some.actual[:, 0])
-    assert all(any((row == other).all() for other in some.actual[20:, 1]) for row in filled[:20, 1])
+    np.testing.assert_array_equal(filled[:, 0], actual[:, 0])
+    assert all(any((row == other).all() for other in actual[20:, 1]) for row in filled[:20, 1])
 
 
 def test_sums_of_series_that_end_at_different_times_are_refused() -> None:

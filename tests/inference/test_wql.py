@@ -20,20 +20,16 @@ from sklearn.metrics import mean_pinball_loss
 from informer.base.runtime import resource
 from informer.checkpoint import load
 from informer.checkpoint.restore import restore_model
-from informer.data.windows import DataUnits
 from informer.inference.rescore import trained_data
 from informer.members.baselines import SeasonalNaive
-from informer.scoring.evaluate import baselines_for, paths_of
-from informer.scoring.intervals import Calibration, Variation, differences
-from informer.scoring.quantiles import DECILES, Baseline, calibrated_quantiles
-from informer.scoring.residuals import Residuals
+from informer.read.frequency import Frequency
+from informer.read.series import Series
+from informer.scoring.backtest import DECILES, backtest, calibrated
+from informer.scoring.evaluate import baselines_for
+from informer.scoring.intervals import differences
 from informer.scoring.scores import Scores
 
 LEVELS = (0.1, 0.5, 0.9)
-
-
-def units_of(n: int, center: list[float], scale: list[float]) -> DataUnits:
-    return DataUnits(*(torch.tensor(values, dtype=torch.float64).expand(n, -1) for values in (center, scale)))
 
 
 def loss(actual: np.ndarray, quantiles: np.ndarray, levels: tuple[float, ...] = LEVELS) -> float:
@@ -45,76 +41,6 @@ def loss(actual: np.ndarray, quantiles: np.ndarray, levels: tuple[float, ...] = 
         for i, level in enumerate(levels)
     ]
     return float(np.mean(losses))
-
-
-def test_roots_are_squared_before_they_are_scored() -> None:
-    """Red if losses in either units are those of the roots, or later actual values count where a recursive forecast has
-    no quantiles."""
-    draw = torch.Generator().manual_seed(5)
-    actual, quantiles = (torch.randn(9, 4, 2, *more, generator=draw, dtype=torch.float64) for more in ((), (3,)))
-    actual[torch.rand(9, 4, 2, generator=draw) < 0.3] = torch.nan
-    plain, ones, scores = torch.tensor([4.0, 7.0]).double(), torch.ones(9, 2, dtype=torch.float64), Scores(["0", "1"])
-    units = DataUnits(3 * ones, 1.5 * ones, power=0.5 * ones, untransformed_scale=plain.expand(9, -1))
-    given = {"columns": scores.columns, "series": [""] * 9, "times": np.zeros((9, 4)), "change": np.ones((9, 2))}
-    levels = dict(zip(LEVELS, quantiles[:, :3].unbind(-1), strict=True))
-    scores.add("", paths_of(quantiles[..., 1], actual, units, quantiles=levels, **given))
-
-    def squared(roots: np.ndarray) -> np.ndarray:
-        own = 1.5 * roots + 3
-        return np.sign(own) * own**2
-
-    y, q = squared(actual[:, :3].numpy()), squared(quantiles[:, :3].numpy())
-    assert scores.overall("", "original")["wql"] == pytest.approx(loss(y, q))
-    assert scores.overall("")["wql"] == pytest.approx(loss(y / plain.numpy(), q / plain.numpy()[:, None]))
-    assert (len(scores.values("", "scaled", "step")["wql"]), len(scores.values("", "scaled", "step")["mse"])) == (3, 4)
-
-
-@pytest.fixture
-def calibration() -> Calibration:
-    errors = torch.rand(40, 3, 2, generator=torch.Generator().manual_seed(1))
-    return Residuals(errors, 0.5 + torch.rand(40, 2), lag=1)._calibration(
-        Variation(1, 1.0, torch.ones(2), torch.ones(2))
-    )
-
-
-def test_deciles_are_the_ends_of_intervals(calibration: Calibration) -> None:
-    """Red if a level is that of another interval, the window's own variation is ignored, or a side is exchanged."""
-    forecast, history = torch.randn(5, 3, 2), torch.randn(5, 8, 2)
-    found = calibrated_quantiles(calibration, forecast, history, units_of(5, [0, 0], [1, 1]))
-    assert found is not None
-    expected = {0.1: -80, 0.2: -60, 0.3: -40, 0.4: -20, 0.5: 0, 0.6: 20, 0.7: 40, 0.8: 60, 0.9: 80}
-    quantiles = dict(found(slice(1, 4)))
-    assert list(quantiles) == list(DECILES) == list(expected)
-    for level, percent in expected.items():
-        half = calibration.half_width(abs(percent), history) if percent else torch.zeros(1)
-        wanted = forecast + (half if percent > 0 else -half)
-        torch.testing.assert_close(quantiles[level], wanted[1:4])
-
-
-def test_quantiles_of_targets_that_are_not_negative_end_at_zero(calibration: Calibration) -> None:
-    """Zero in data units of the one target, not of the other. Red if one side, window or column is clipped wrongly."""
-    forecast, history = torch.rand(5, 3, 2) - 1.0, torch.randn(5, 8, 2)
-    units = units_of(5, [2.0, 2.0], [2.0, 2.0])
-    clipped, free = (
-        dict(calibrated_quantiles(calibration, forecast, history, units, non_negative=places)(slice(0, 5)))
-        for places in ([1], [])
-    )
-    assert free[0.1].min() < -1
-    for level in DECILES:
-        torch.testing.assert_close(clipped[level][..., 0], free[level][..., 0])
-        torch.testing.assert_close(clipped[level][..., 1], free[level][..., 1].clamp(min=-1.0))
-
-
-@pytest.mark.parametrize(("levels", "n"), [(DECILES, 3), ((0.025, 0.5, 0.975), 18), ((0.123, 0.5), 1000)])
-def test_levels_that_a_calibration_lacks(levels: tuple[float, ...], n: int) -> None:
-    """Four windows are needed for 80 %, 19 for 95 %; there is no interval of 75.4 %."""
-    for windows, lacks in ((n, True), (n + 1, levels[0] == 0.123)):
-        errors = Residuals(torch.rand(windows, 3, 1), torch.ones(windows, 1), lag=1)
-        found = calibrated_quantiles(
-            errors.calibration(), torch.zeros(2, 3, 1), torch.zeros(2, 4, 1), units_of(2, [0.0], [1.0]), levels=levels
-        )
-        assert (found is None) == lacks
-    assert calibrated_quantiles(None, torch.zeros(2, 3, 1), torch.zeros(2, 4, 1), units_of(2, [0.0], [1.0])) is None
 
 
 def half_by_hand(errors: np.ndarray, percent: int, starts: Sequence[int] = (), step: int = 0) -> float:
@@ -137,34 +63,28 @@ def test_baselines_are_calibrated_on_windows_they_were_not_fitted_on(tmp_path: P
         assert calibration is not None
         assert calibration.windows == len(starts)
         changes = differences(batch.enc_x, calibration.variation.lag)
-        errors = (baseline(batch) - batch.target).abs() / calibration.variation.unit(changes)
+        errors = (baseline.output(batch) - batch.target).abs() / calibration.variation.unit(changes)
         for percent in (20, 80):
             for step, column in ((0, 0), (4, 1)):
                 wanted = half_by_hand(errors[:, step, column].numpy(), percent, list(starts), step)
                 assert calibration.half_widths[percent - 1, step, column].item() == pytest.approx(wanted, rel=1e-5)
 
 
-def test_windows_for_calibration_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if a long series makes the baselines expensive."""
-    data = made(tmp_path)
-    monkeypatch.setattr("informer.scoring.quantiles.MOST_WINDOWS", 50)
-    naive, ridge = baselines_for(data)
-    assert (naive.calibration.windows, ridge.calibration.windows) == (math.ceil(363 / 8), 48)
-
-
 def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
     """A series around zero whose forecasts are at least zero: no error is that of a negative forecast."""
     windows = windows_over(torch.randn(60, 1, generator=torch.Generator().manual_seed(2)), seq_len=6, pred_len=2)
     batch = windows.batch(torch.arange(len(windows)))
-    baseline = Baseline(SeasonalNaive((1,), [0]), (0,))
-    found = baseline.calibrated([windows], [windows.at(windows.starts[:0])], season=1)
+    fitted = [windows], [windows.at(windows.starts[:0])]
+    found = calibrated(SeasonalNaive((1,), [0]), *fitted, season=1, non_negative=(0,))
     assert found.calibration is not None
     changes = differences(batch.enc_x, found.calibration.variation.lag)
-    errors = (baseline(batch) - batch.target).abs() / found.calibration.variation.unit(changes)
+    errors = (found.output(batch) - batch.target).abs() / found.calibration.variation.unit(changes)
     wanted = half_by_hand(errors[:, 0, 0].numpy(), 80)
     assert found.calibration.half_widths[79, 0, 0].item() == pytest.approx(wanted, rel=1e-5)
-    quantiles = dict(found.quantiles(batch, found(batch))(slice(0, 9)))
-    assert quantiles[0.1].min() == 0.0 < quantiles[0.9].min()
+    times = pd.date_range("2024-01-01", periods=60)
+    series = Series("x", times, np.zeros((60, 1)), ("y",), Frequency.parse("D"), "day")
+    (paths,) = backtest(found, windows, [series], ["y"])
+    assert paths.levels[0.1].min() == 0.0 < paths.levels[0.9].min()
 
 
 def test_the_table_has_a_last_column_if_some_forecaster_has_quantiles() -> None:
@@ -247,7 +167,7 @@ def test_a_quantile_model_is_scored_at_its_own_levels(folder: Path) -> None:
     for baseline in baselines_for(data, restore_model(load(Path("run")))):
         assert tuple(baseline.levels) == (0.1, 0.5, 0.9)
         half = baseline.calibration.half_width(80, history)
-        forecast = baseline(batch)
+        forecast = baseline.output(batch)
         quantiles = torch.stack([forecast - half, forecast, forecast + half], dim=-1)
         found = loss(batch.target.double().numpy(), quantiles.double().numpy())
         assert scaled[baseline.name]["wql"] == pytest.approx(found, rel=1e-4)

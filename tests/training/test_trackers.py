@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 from entry_points import CSV, SMALL, Trained, call, done, killed, launch, refusal
+from scored import member
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import backend_context, plugin_data_pb2
 
@@ -83,7 +84,7 @@ def test_baselines_are_drawn_at_their_validation_loss(tracked: Path, data: Data)
     """Red if they are scored on other rows or units than the network's loss."""
     table = {(tag, step): value for tag, step, value in read_csv(tracked)}
     for baseline in fit_baselines(data):
-        errors = evaluate(baseline, data.val, data).overall("")
+        errors = evaluate(member(baseline, len(data.targets)), data.val, data).overall("")
         for epoch in (1, 2):
             assert table[f"val/loss_{baseline.name.replace(' ', '_')}", epoch] == pytest.approx(errors["mse"], rel=1e-5)
 

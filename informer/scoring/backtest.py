@@ -1,0 +1,302 @@
+"""Forecasts of windows as paths: the one place where a model or a baseline forecasts from some origins.
+
+Quantile q of a member with intervals is the end of its interval of level |2 q - 1|, the median the forecast itself.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from informer.base.quantiles import MEDIAN, quantile_name
+from informer.data.windows import Batch, DataUnits, Windows
+from informer.members.baselines import FittedBaseline, SeasonalNaive
+from informer.members.network import ForecastModel, at_least_zero, model_output
+from informer.networks.models.base import at_levels, point
+from informer.read.series import Series
+from informer.scoring.forecasts import Forecasts, Matrix, keys_of
+from informer.scoring.intervals import Calibration
+from informer.scoring.recursion import passes
+from informer.scoring.residuals import ROUNDING, lag_of, residuals
+
+DECILES = tuple(n / 10 for n in range(1, 10))
+"""Levels at which forecasters without own quantiles are scored."""
+MOST_WINDOWS, MOST_VALUES, LEAST_WINDOWS = 2000, 1 << 20, 100
+"""Windows on which baselines are calibrated: at most so many, or so many values in total, but not fewer than the third;
+of more, evenly spaced ones are used."""
+COMPARED_FOR_QUANTILES = 1 << 17
+"""Number of errors from which the power of their variation is selected, which takes most of the time."""
+AT_ONCE = 1 << 17
+"""Values of paths that are made at once: what a processor's cache holds, as each is read many times."""
+BATCH = 256
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Member:
+    """What forecasts windows: a model, or a baseline next to one.
+
+    Args:
+        name: name in reports.
+        output: scaled output for a batch; must not use `batch.target` except for its shape.
+        positions: indices of the targets among the inputs.
+        quantiles: levels of the last axis of the output, if it has one.
+        calibration: of errors on windows that it was not fitted on; None: no intervals.
+        non_negative: indices of the targets that are at least zero in data units.
+        levels: levels of quantiles that are ends of intervals, for a member without own ones.
+        note: how it was fitted.
+    """
+
+    name: str
+    output: Callable[[Batch], Float[Tensor, "b pred_len n *q"]]
+    positions: Sequence[int]
+    quantiles: Sequence[float] = ()
+    calibration: Calibration | None = None
+    non_negative: Sequence[int] = ()
+    levels: Sequence[float] = ()
+    note: str = ""
+
+    @classmethod
+    def of_model(
+        cls, model: ForecastModel, calibration: Calibration | None = None, levels: Sequence[float] = ()
+    ) -> "Member":
+        """A model, whose output is bounded already."""
+        return cls(
+            name=model.family,
+            output=partial(model_output, model),
+            positions=model.dims.target_positions,
+            quantiles=model.quantiles,
+            calibration=calibration,
+            non_negative=model.non_negative,
+            levels=levels,
+        )
+
+    def supported(self, levels: Sequence[int]) -> list[int]:
+        """Those of these levels of intervals, in percent, that some target has."""
+        return [level for level in levels if self.calibration is not None and self.calibration.supports(level)]
+
+    def clipped(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
+        """Values in data units, clipped in place at zero for non-negative targets."""
+        if self.non_negative:
+            places = list(self.non_negative)
+            values[..., places] = np.maximum(values[..., places], 0.0)
+        return values
+
+
+def baseline(fitted: FittedBaseline, non_negative: Sequence[int] = ()) -> Member:
+    """A fitted baseline, clipped at zero like the model next to it, so that clipping does not decide."""
+
+    def clipped(batch: Batch) -> Tensor:
+        return at_least_zero(fitted(batch), batch.units, non_negative)
+
+    return Member(
+        name=fitted.name,
+        output=clipped if non_negative else fitted,
+        positions=fitted.positions,
+        non_negative=non_negative,
+        note=f"{fitted.note}; not below zero where the model is not" if non_negative else fitted.note,
+    )
+
+
+def calibrated(
+    fitted: FittedBaseline,
+    fitted_on: Sequence[Windows],
+    later: Sequence[Windows],
+    *,
+    season: int,
+    non_negative: Sequence[int] = (),
+    levels: Sequence[float] = (),
+) -> Member:
+    """A `baseline` with quantiles from its errors on windows that it was not fitted on: the later ones, and for the
+    seasonal naive, whose season is all that is fitted, the others too.
+
+    Args:
+        fitted_on, later: windows of one store, on which ridge was fitted and not.
+        season: usual season of the time step.
+        levels: of the quantiles; by default DECILES.
+    """
+    member = baseline(fitted, non_negative)
+    parts = [*fitted_on, *later] if isinstance(fitted, SeasonalNaive) else later
+    if not sum(map(len, parts)):
+        return member
+    windows = parts[0].at(torch.cat([part.starts for part in parts]))
+    most = MOST_VALUES // (windows.sizes.pred_len * len(member.positions))
+    windows = windows.thinned(min(max(most, LEAST_WINDOWS), MOST_WINDOWS))
+    lag = lag_of(season, windows.sizes.seq_len)
+    errors = residuals(member.output, windows, batch_size=BATCH, lag=lag, targets=member.positions)
+    return replace(member, calibration=errors.calibration(COMPARED_FOR_QUANTILES), levels=levels or DECILES)
+
+
+def backtest(
+    member: Member,
+    windows: Windows,
+    panel: Sequence[Series],
+    columns: Sequence[str],
+    *,
+    batch_size: int = BATCH,
+    horizon: int | None = None,
+    levels: Sequence[int] = (),
+    change: Float64[np.ndarray, "s n"] | None = None,
+    adapt: Callable[[np.ndarray, dict[int, np.ndarray]], Mapping[int, np.ndarray]] | None = None,
+) -> Iterator[Forecasts]:
+    """Forecasts from the origins of some windows in order, of each one a path for each target, in parts.
+
+    Quantiles have only the rows of the first pass, since those of later ones do not know that their history is a
+    forecast. Sets nothing: a model must already be in eval mode.
+
+    Args:
+        member: the forecaster.
+        windows: followed by enough rows for the horizon rounded up to a multiple of pred_len.
+        panel, columns: the series of the windows' store, and the names of the targets.
+        batch_size: windows per batch; affects speed and memory only.
+        horizon: rows to forecast; None: pred_len.
+        levels: of intervals, in percent.
+        change: see `Forecasts.change`, of each series.
+        adapt: half widths of the first pred_len rows by level, from the absolute errors of a part, scaled, and the
+            calibrated half widths.
+    """
+    sizes, n, positions, pred_len = windows.sizes, len(columns), list(member.positions), windows.sizes.pred_len
+    horizon = horizon or pred_len
+    zone, names = panel[0].timestamps.tz, [each.name for each in panel]
+    times = np.concatenate([in_utc(each) for each in panel])
+    unknown = np.full((len(panel), n), np.nan)
+    most = max(AT_ONCE // (horizon * n), 1)
+    for indices in torch.arange(len(windows), device=windows.starts.device).split(batch_size):
+        part, series = windows.at(windows.starts[indices]), windows.series(indices).cpu().numpy()
+        with torch.inference_mode():
+            found = [*passes(member.output, part, targets=positions, horizon=horizon, quantiles=member.quantiles)]
+            ahead = torch.cat([point(rows, member.quantiles) for _, rows in found], dim=1)[:, :horizon]
+            actual = torch.cat([later.target for later, _ in found], dim=1)[:, :horizon]
+        (batch, output), origins = found[0], part.starts.cpu().numpy() + sizes.seq_len - 1
+        for first in range(0, len(ahead), most):
+            some = slice(first, first + most)
+            units, own = batch.units.mapped(itemgetter(some)), series[some]
+            rows = origins[some, None] + 1 + sizes.offset + np.arange(horizon)
+            scale = units.scale if units.untransformed_scale is None else units.untransformed_scale
+            paths = Forecasts(
+                keys=keys_of([names[place] for place in own], columns, times[origins[some]]),
+                times=times[rows].repeat(n, axis=0),
+                mean=_matrix(member.clipped(_original(ahead[some], units))),
+                actual=_matrix(_original(actual[some], units)),
+                center=_numpy(units.center).ravel() if units.untransformed_scale is None else np.zeros(len(own) * n),
+                scale=_numpy(scale).ravel(),
+                change=(unknown if change is None else change)[own].ravel(),
+                zone=zone,
+            )
+            with torch.inference_mode():
+                after = batch.enc_x[some][:, :, positions], units, batch.series[some]
+                halves = _halves(member, levels, *after, horizon)
+                if adapt is not None:
+                    errors = _numpy((ahead[some] - actual[some])[:, :pred_len].abs())
+                    direct = adapt(errors, {level: half[:, :pred_len] for level, half in halves.items()})
+                    halves = {
+                        level: np.concatenate([direct[level], half[:, pred_len:]], axis=1)
+                        for level, half in halves.items()
+                    }
+                bands = _bands(member, ahead[some], output[some], halves, units)
+                quantiles = _quantiles(member, output[some, :horizon], *after)
+            yield replace(
+                paths,
+                bands={name: _matrix(member.clipped(each)) for name, each in bands.items()},
+                levels={level: _matrix(member.clipped(each)) for level, each in quantiles.items()},
+            )
+
+
+def in_utc(series: Series) -> np.ndarray:
+    """Timestamps of a series without a time zone, in UTC if they have one."""
+    times = series.timestamps
+    return (times if times.tz is None else times.tz_convert("UTC").tz_localize(None)).to_numpy()
+
+
+def _numpy(values: Tensor) -> Float64[np.ndarray, " *b"]:
+    return values.cpu().double().numpy()
+
+
+def _matrix(values: Float64[np.ndarray, "b h n"]) -> Matrix:
+    """Values of windows as those of paths, a path for each column."""
+    return values.swapaxes(1, 2).reshape(-1, values.shape[1])
+
+
+def _original(scaled: Float[Tensor, "b h n"], units: DataUnits) -> Float64[np.ndarray, "b h n"]:
+    """In data units; a zero in the data is rounding noise after conversion from float32 scaled values, and MAPE would
+    divide by it."""
+    values = units.unscaled(scaled)
+    noise = 4 * torch.finfo(torch.float32).eps * units.center[:, None].abs()
+    return _numpy(units.untransformed(values.masked_fill(values.abs() <= noise, 0.0)))
+
+
+def reaching(rows: Float64[np.ndarray, "*b pred_len n"], horizon: int) -> Float64[np.ndarray, "*b h n"]:
+    """Cut or pad to `horizon` rows; padding is NaN, where no errors are known."""
+    lacking = max(0, horizon - rows.shape[-2])
+    widths = [(0, 0)] * (rows.ndim - 2) + [(0, lacking), (0, 0)]
+    return np.pad(rows[..., :horizon, :], widths, constant_values=np.nan)
+
+
+def _halves(
+    member: Member,
+    levels: Sequence[int],
+    history: Float[Tensor, "b seq_len n"],
+    units: DataUnits,
+    series: Int[Tensor, " b"],
+    horizon: int,
+) -> dict[int, Float64[np.ndarray, "b h n"]]:
+    """Scaled half widths of intervals; NaN where there is none."""
+    if member.calibration is None:
+        return {}
+    widths = partial(member.calibration.half_width, history=history, constant=units.constant, series=series)
+    halves = {level: _numpy(widths(level)) for level in levels}
+    return {level: reaching(np.where(np.isinf(half), np.nan, half), horizon) for level, half in halves.items()}
+
+
+def _bands(
+    member: Member,
+    ahead: Float[Tensor, "b h n"],
+    output: Float[Tensor, "b pred_len n *q"],
+    halves: Mapping[int, Float64[np.ndarray, "b h n"]],
+    units: DataUnits,
+) -> dict[str, Float64[np.ndarray, "b h n"]]:
+    """Own quantiles other than the median (q10), and interval ends (lo80, hi80); NaN where there are none."""
+    bands, center = dict[str, np.ndarray](), ahead.double().cpu()
+    if member.quantiles:
+        # none where all of them are equal
+        absent = (output.amax(dim=-1) - output.amin(dim=-1)).amax(dim=1, keepdim=True) <= ROUNDING
+        absent = absent if units.constant is None else absent | units.constant[:, None].to(absent.device)
+        for level, rows in at_levels(output, member.quantiles):
+            if level != MEDIAN:
+                known = _numpy(units.original(rows.masked_fill(absent, torch.nan)))
+                bands[quantile_name(level)] = reaching(known, ahead.shape[1])
+    for level, half in halves.items():
+        for name, end in (("lo", center - torch.from_numpy(half)), ("hi", center + torch.from_numpy(half))):
+            bands[f"{name}{level}"] = _numpy(units.original(end))
+    return bands
+
+
+def _quantiles(
+    member: Member,
+    output: Float[Tensor, "b pred_len n *q"],
+    history: Float[Tensor, "b seq_len n"],
+    units: DataUnits,
+    series: Int[Tensor, " b"],
+) -> dict[float, Float64[np.ndarray, "b pred_len n"]]:
+    """Own quantiles by level, or those from intervals; empty if these lack windows, or intervals of whole percentages.
+    Where an interval has no end, it is the forecast."""
+    if member.quantiles:
+        return {level: _numpy(units.original(rows)) for level, rows in at_levels(output, member.quantiles)}
+    calibration, found = member.calibration, dict[float, np.ndarray]()
+    percents = [round(abs(200 * level - 100), 4) for level in member.levels]
+    needed = [percent for percent in percents if percent]
+    if calibration is None or any(p != int(p) or not calibration.supports(int(p)) for p in needed):
+        return {}
+    for level, percent in zip(member.levels, percents, strict=True):
+        half = torch.zeros_like(output)
+        if percent:
+            half = calibration.half_width(int(percent), history, output.shape[1], series=series).to(output)
+        half = torch.where(half.isfinite(), half, 0.0)
+        found[level] = _numpy(units.original(output + half if level > MEDIAN else output - half))
+    return found
