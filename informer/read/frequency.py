@@ -5,7 +5,7 @@ times with jitter to the grid that they are near.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
@@ -93,9 +93,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 CLOSED_WEEKS = 3
 """Number of weeks without rows on a weekday after which it is taken for closed."""
 
-
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
-
 
 FARTHEST = 100
 """Calendar steps are counted up to this many per row on average; later rows count as off the step."""
@@ -138,7 +136,6 @@ _OWN = re.compile(
     rf"|LWOM-(?P<last>{'|'.join(WEEKDAYS).upper()}))"
 )
 """Steps that pandas has, but without a spelling (LWOM has one from pandas 3 on)."""
-
 
 _HOURS = re.compile(rf"(?P<days>(?:{'|'.join(WEEKDAYS)})+)(?P<first>[012]\d[0-5]\d)-(?P<last>[012]\d[0-5]\d)")
 _BUSINESS_HOURS = re.compile(r"(\d*)[bB][hH]")
@@ -357,20 +354,18 @@ class Frequency:
         Raises:
             InputError: they are beyond the range of the unit of `last`, the year 2262 for nanoseconds.
         """
-        return self._beyond(last, like, lambda end: {"start": end + self.offset, "n": n + 2})[:n]
+        return self._beyond(last, like, n, is_after=True)[:n]
 
     def past(self, first: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
         """The n timestamps before `first`; `like` and errors as in `future`."""
-        return self._beyond(first, like, lambda begin: {"end": begin, "n": n + 2})[-n - 1 : -1]
+        return self._beyond(first, like, n, is_after=False)[-n - 1 : -1]
 
-    def _beyond(
-        self, row: pd.Timestamp, like: pd.Timestamp | None, limits: Callable[[pd.Timestamp], dict[str, Any]]
-    ) -> pd.DatetimeIndex:
-        """A range whose `limits` depend on a row; n + 2 times, because pandas 3.0 makes no range of one from some
-        offsets."""
+    def _beyond(self, row: pd.Timestamp, like: pd.Timestamp | None, n: int, *, is_after: bool) -> pd.DatetimeIndex:
+        """n + 2 times after a row, or up to it: pandas 3.0 makes no range of one from some offsets."""
         clock, zone = self._clock(row, like=like)
         try:
-            return _in_zone(self._range(**limits(clock)), zone)
+            start, end = (clock + self.offset, None) if is_after else (None, clock)
+            return _in_zone(self._range(start, end, n + 2), zone)
         except pd.errors.OutOfBoundsDatetime as error:
             raise InputError(
                 f"{row}: too close to the end of the range of times in {row.unit}; check the year, or use a coarser "
@@ -617,7 +612,6 @@ RARE = 1e-6
 
 FEWEST_OFF = 0.05
 """Minimum share of times off the grid; fewer are taken for wrong."""
-
 
 MOST_MOVED = 0.4
 """Maximum share of weekly rows on another day than usual."""

@@ -450,19 +450,25 @@ def _filled(times: pd.DatetimeIndex, places: np.ndarray, others: pd.DatetimeInde
 
 def _first_days(texts: pd.Series, time_format: str) -> tuple[pd.Series, str]:
     """The first day of quarters, seasons and ISO weeks, and its format; other cells and formats as they are."""
+    if WEEK in time_format and not re.search("%[uwaA]", time_format):
+        return texts + " 1", f"{time_format} %u"
     if SEASON.fullmatch(time_format):
-        pattern, day, how = r"(\d{4})[/.-](\d\d|\d{4})", lambda year: is_season(*year.groups()) and year[1], "%Y"
+        pattern, how = r"(?P<y>\d{4})[/.-](?P<last>\d\d|\d{4})", "%Y-%m"
     elif QUARTER in time_format:
         pattern = re.escape(time_format).replace("%Y", r"(?P<y>\d{4})").replace("%y", r"(?P<y>\d\d)")
         pattern = pattern.replace(f"{QUARTER}st", f"{QUARTER}(?:st|nd|rd|th)").replace(QUARTER, "(?P<q>[1-4])")
-        day = lambda quarter: f"{quarter['y']}-{3 * int(quarter['q']) - 2}"  # noqa: E731
         how = "%y-%m" if "%y" in time_format else "%Y-%m"
-    elif WEEK in time_format and not re.search("%[uwaA]", time_format):
-        return texts + " 1", f"{time_format} %u"
     else:
         return texts, time_format
-    found = {cell: re.fullmatch(pattern, cell.strip(), re.IGNORECASE) for cell in texts.dropna().unique()}
-    return texts.map({cell: (match and day(match)) or None for cell, match in found.items()}), how
+    months = dict[str, str]()
+    for cell in texts.dropna().unique():
+        match = re.fullmatch(pattern, cell.strip(), re.IGNORECASE)
+        parts = match.groupdict() if match else {}
+        if "q" in parts:
+            months[cell] = f"{parts['y']}-{3 * int(parts['q']) - 2}"
+        elif parts and is_season(parts["y"], parts["last"]):
+            months[cell] = f"{parts['y']}-1"
+    return texts.map(months), how
 
 
 def _with_offsets_of_names(text: pd.Series, table: Table, column: str) -> pd.Series:
